@@ -1,0 +1,212 @@
+"""Times aclgrad against PyTorch, in turn, in one process, on the same data and the same number of threads.
+
+    ./dev bench                     every case, with one thread and with all; writes docs/performance.{md,json,png}
+    ./dev bench --filter MSDA       the cases whose name holds the word, printed only
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def _timed(function) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def _floors(seconds: float) -> dict[str, float]:
+    """Bytes a second that memory can be read and copied with: the best of several tries."""
+    import aclnn
+
+    floors = aclnn.Floors(_ROOT / "build" / "release" / "bench" / "libaclgrad_bench_stream.so")
+    rates = {}
+    for name, work in (("read", floors.read), ("copy", floors.copy)):
+        work()
+        tries = []
+        start = time.perf_counter()
+        while len(tries) < 5 or time.perf_counter() - start < seconds:
+            tries.append(work() / _timed(work))
+        rates[name] = max(tries)
+    return rates
+
+
+def _measure(case, seconds: float, rates: dict[str, float], compiled: bool) -> dict:
+    import cases
+    import torch
+
+    work = case.prepare(case.dtype)
+    difference = work.check()
+    transforms = {"": cases.identity, ", torch.compile": torch.compile} if compiled else {"": cases.identity}
+    peers = {}
+    for name, way in work.peers.items():
+        for suffix, transform in transforms.items():
+            try:
+                ready = way(transform)
+                ready()
+                peers[name + suffix] = ready
+            except Exception as error:  # a way that this PyTorch cannot run is not a peer
+                print(f"    {name + suffix}: does not run ({type(error).__name__})", file=sys.stderr)
+    times = {name: [] for name in ("ours", *peers)}
+    start = time.perf_counter()
+    while len(times["ours"]) < 5 or (time.perf_counter() - start < seconds and len(times["ours"]) < 200):
+        for name, way in (("ours", work.ours), *peers.items()):
+            time.sleep(0.005)  # until the threads of the one before have stopped spinning
+            way()  # untimed, so that each finds the caches as its own last run left them
+            times[name].append(_timed(way))
+    ours = times.pop("ours")
+    best = min(times, key=lambda name: statistics.median(times[name]))
+    median = statistics.median(ours)
+    return {
+        "operator": case.operator,
+        "size": case.size,
+        "dtype": str(case.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "ours_ms": 1e3 * median,
+        "peers_ms": {name: 1e3 * statistics.median(runs) for name, runs in times.items()},
+        "best_peer": best,
+        "ratio": statistics.median(t / o for t, o in zip(times[best], ours)),
+        "floor": case.floor,
+        "percent_of_floor": 100 * work.compulsory_bytes / rates[case.floor or "copy"] / median,
+        "difference": difference,
+        "rounds": len(ours),
+    }
+
+
+def _child(arguments) -> None:
+    import torch
+
+    torch.set_num_threads(arguments.child)
+    sys.path.insert(0, str(_ROOT / "bench"))
+    import aclnn
+    import cases
+
+    aclnn.load(arguments.prefix)
+    rates = _floors(1.0)
+    print(json.dumps({"threads": arguments.child, "floors": rates}), flush=True)
+    for case in cases.all_cases():
+        if arguments.filter.lower() in f"{case.operator} {case.size} {case.dtype}".lower():
+            print(json.dumps(_measure(case, arguments.seconds, rates, arguments.compile)), flush=True)
+
+
+def _run_child(threads: int, arguments) -> tuple[dict, list[dict]]:
+    environment = dict(os.environ, ACLGRAD_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads), ACLGRAD_DEVICES="cpu")
+    command = [sys.executable, __file__, "--child", str(threads), *sys.argv[1:]]
+    floors, results = {}, []
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            record = json.loads(line)
+            if "floors" in record:
+                floors = record
+                print(f"\n{threads} thread(s): read {record['floors']['read'] / 1e9:.1f} GB/s, "
+                      f"copy {record['floors']['copy'] / 1e9:.1f} GB/s")
+                continue
+            results.append(record)
+            print(_row(record), flush=True)
+    if process.returncode != 0:
+        sys.exit(process.returncode)
+    return floors, results
+
+
+def _row(r: dict) -> str:
+    floor = f"{r['percent_of_floor']:.0f} % of {r['floor']}" if r["floor"] else f"({r['percent_of_floor']:.0f} %)"
+    return (f"| {r['operator']} | {r['size']} | {r['dtype']} | {r['threads']} | {r['ours_ms']:.3f} | "
+            f"{r['peers_ms'][r['best_peer']]:.2f} ({r['best_peer']}) | **{r['ratio']:.1f}×** | {floor} |")
+
+
+def _machine() -> str:
+    model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                  if line.startswith("model name")), platform.machine())
+    features = pathlib.Path("/proc/cpuinfo").read_text()
+    widest = "AVX-512" if "avx512f" in features else "AVX2" if "avx2" in features else "no AVX2"
+    return f"{model}, {len(os.sched_getaffinity(0))} processors, {widest}"
+
+
+def _write(floors: list[dict], results: list[dict], arguments) -> None:
+    import torch
+
+    commit = subprocess.run(["git", "-C", str(_ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    lines = [
+        "# Performance",
+        "",
+        "Made by `./dev bench`: ours and every peer in turn, in one process, on the same data and the same number of "
+        "threads. Times are medians in milliseconds; the ratio is the median of the paired runs against the fastest "
+        "PyTorch way. The last column sets the compulsory bytes (every input read once, every output written once) "
+        "against the memory bandwidth measured in the same run; it is in brackets where caches, not memory, are the "
+        "limit. Gradients are the backward pass alone.",
+        "",
+        f"- Machine: {_machine()}",
+        f"- PyTorch {torch.__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}",
+        f"- Commit {commit.stdout.strip() or 'unknown'}, {datetime.date.today().isoformat()}",
+        *(f"- {f['threads']} thread(s): stream read {f['floors']['read'] / 1e9:.1f} GB/s, copy "
+          f"{f['floors']['copy'] / 1e9:.1f} GB/s (read and written bytes together)" for f in floors),
+        "",
+        "| operator | size | dtype | threads | ours, ms | best PyTorch, ms | ratio | of the floor |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        *map(_row, results),
+        "",
+        "![Ratios](performance.png)",
+        "",
+    ]
+    out = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "performance.md").write_text("\n".join(lines))
+    (out / "performance.json").write_text(json.dumps({"floors": floors, "results": results}, indent=1) + "\n")
+    _plot(results, out / "performance.png")
+    print(f"\nWritten: {out}/performance.md, .json, .png")
+
+
+def _plot(results: list[dict], path: pathlib.Path) -> None:
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    threads = sorted({r["threads"] for r in results})
+    names = list(dict.fromkeys(f"{r['operator']}: {r['size']}, {r['dtype']}" for r in results))
+    figure, axes = pyplot.subplots(figsize=(10, 0.34 * len(names) + 1.2))
+    height = 0.8 / len(threads)
+    for i, count in enumerate(threads):
+        ratios = {f"{r['operator']}: {r['size']}, {r['dtype']}": r["ratio"] for r in results if r["threads"] == count}
+        axes.barh([names.index(n) + i * height for n in ratios], list(ratios.values()), height, label=f"{count} thread(s)")
+    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(names))], names, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("times as fast as the fastest PyTorch way")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prefix", type=pathlib.Path, default=_ROOT / "build" / "prefix", help="install prefix of aclgrad")
+    parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, len(os.sched_getaffinity(0))}))
+    parser.add_argument("--filter", default="", help="measure only cases whose name holds this")
+    parser.add_argument("--seconds", type=float, default=4.0, help="time for each case")
+    parser.add_argument("--compile", action="store_true", help="also try torch.compile of every peer")
+    parser.add_argument("--out", type=pathlib.Path, default=_ROOT / "docs")
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child is not None:
+        _child(arguments)
+        return
+    runs = [_run_child(threads, arguments) for threads in arguments.threads]
+    if not arguments.filter:
+        results = [r for _, child in runs for r in child]
+        order = {name: i for i, name in enumerate(dict.fromkeys((r["operator"], r["size"], r["dtype"]) for r in results))}
+        results.sort(key=lambda r: (order[(r["operator"], r["size"], r["dtype"])], r["threads"]))
+        _write([floors for floors, _ in runs], results, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+# What `cmake --install` lays out: the library and its headers in <arch>-linux/, and around them the files and links
+# that build files written for CANN look for.
+include(CMakePackageConfigHelpers)
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(arch aarch64)
+else()
+  set(arch x86_64)
+endif()
+set(include_dir ${arch}-linux/include)
+set(library_dir ${arch}-linux/lib64)
+
+# Names that programs link the library by, beside its own. All are the same file, so that there is one copy of the
+# state, whichever of them a program uses together.
+set(vendor_libraries ascendcl acl_rt nnopbase opapi opapi_nn opapi_math opapi_cv opapi_transformer cust_opapi
+  acl_op_compiler hccl)
+
+# The links come first, because a prefix that other software uses is found out there.
+install(CODE "set(arch ${arch})\nset(vendor_libraries ${vendor_libraries})")
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/prefix_links.cmake)
+
+install(TARGETS aclgrad LIBRARY DESTINATION ${library_dir})
+install(DIRECTORY include/ DESTINATION ${include_dir})
+file(GLOB problem_headers CONFIGURE_DEPENDS src/ops/*/problem.h)
+foreach(header ${problem_headers})
+  cmake_path(GET header PARENT_PATH folder)
+  cmake_path(GET folder FILENAME operator)
+  install(FILES ${header} DESTINATION ${include_dir}/aclgrad RENAME ${operator}.h)
+endforeach()
+
+install(FILES cmake/set_env.sh DESTINATION .)
+install(FILES cmake/setenv.bash DESTINATION bin)
+install(FILES cmake/config.ini DESTINATION opp/vendors)
+
+configure_file(cmake/aclgradConfig.cmake.in aclgradConfig.cmake @ONLY)
+write_basic_package_version_file(aclgradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/aclgradConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/aclgradConfigVersion.cmake
+  DESTINATION ${library_dir}/cmake/aclgrad)
+configure_file(cmake/aclgrad.pc.in aclgrad.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/aclgrad.pc DESTINATION ${library_dir}/pkgconfig)

@@ -1,0 +1,1 @@
+. "$(dirname "${BASH_SOURCE[0]:-$0}")/../set_env.sh"

@@ -1,0 +1,39 @@
+// Types that the C++ interface of aclgrad shares between operators.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define ACLGRAD_API __attribute__((visibility("default")))
+
+namespace aclgrad {
+
+// Element types. The values are those of aclDataType, so that one converts to the other by a cast.
+enum class DataType : int32_t {
+  float32 = 0,
+  float16 = 1,  // IEEE 754 binary16
+  int32 = 3,
+  int64 = 9,
+  float64 = 11,
+  bfloat16 = 27,
+};
+
+// A flat array of int32 or int64 values: shapes, offsets and group ends that may come in either type.
+struct IndexArray {
+  const void* data = nullptr;
+  DataType type = DataType::int64;  // int32 or int64
+
+  int64_t operator[](int64_t i) const {
+    return type == DataType::int32 ? static_cast<const int32_t*>(data)[i]
+                                   : static_cast<const int64_t*>(data)[i];
+  }
+};
+
+// Number of threads that one operator uses at most. It starts as ACLGRAD_NUM_THREADS, or else as the number of
+// processors that the process may run on. Results do not depend on it, not even in the last bit.
+ACLGRAD_API int thread_count();
+
+// Changes thread_count() for calls that start later. Values below 1 restore the starting value.
+ACLGRAD_API void set_thread_count(int count);
+
+}  // namespace aclgrad

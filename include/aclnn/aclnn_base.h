@@ -1,0 +1,44 @@
+/// What every aclnn operator shares.
+///
+/// An operator is two functions. Phase 1, aclnnXGetWorkspaceSize, checks the arguments, says how many bytes
+/// of device memory the computation needs and makes an executor; nothing runs yet and no stream is needed.
+/// Phase 2, aclnnX, takes that memory and queues the work on a stream, without waiting for it.
+///
+/// Phase 1 answers with the first of these that applies, then with what the operator's own header lists:
+///   161001  workspaceSize or executor is null
+/// After a failure there is no executor and nothing to free. aclGetRecentErrMsg names the argument, what was
+/// expected and what came.
+///
+/// Phase 2, the same for all operators:
+///   561103  executor is null
+///   161001  memory is needed and workspace is null
+///   161002  workspaceSize is smaller than phase 1 said
+///   361001  the runtime refused, such as a thread without a context or a stream of another context
+/// It frees the executor unless that was made repeatable (aclSetAclOpExecutorRepeatable). The workspace and
+/// the data must stay until the stream has run the operator; the handles may go when phase 2 has returned. A
+/// null stream is the default stream of the thread's context. Failures while it runs come out at the next
+/// synchronise.
+///
+/// Tensors may have any strides and offset; what lies between the elements of an output is not written.
+/// Formats do not change how the sizes are read. FLOAT16 and BFLOAT16 are widened to float first, sums are in
+/// float, and results are rounded once, to nearest even; DOUBLE is computed in double. With ACLGRAD_STRICT=1
+/// in the environment, what only some edition of the documents refuses is refused too ("strict" below).
+///
+/// On the CPU the result has the same bits for any number of threads, run after run. On a GPU that holds for
+/// operators that say so, and for all when ACL_OPT_DETERMINISTIC is 1 (see aclrtSetSysParamOpt).
+#ifndef ACLGRAD_ACLNN_ACLNN_BASE_H
+#define ACLGRAD_ACLNN_ACLNN_BASE_H
+
+#include "acl_meta.h"
+
+extern "C" {
+
+/// Starts what the aclnn operators need, for programs that do not call aclInit; both may be called.
+/// `configPath` as for aclInit.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnInit(const char* configPath);
+
+/// Ends what aclnnInit began.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnFinalize(void);
+}
+
+#endif

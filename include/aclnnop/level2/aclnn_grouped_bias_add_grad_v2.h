@@ -1,0 +1,2 @@
+/// The same header under the path that some programs use.
+#include "aclnnop/aclnn_grouped_bias_add_grad_v2.h"

@@ -1,0 +1,31 @@
+// The handles that are alive, so that a double destroy or a foreign pointer gets an error instead of a crash.
+#pragma once
+
+#include <cstdint>
+
+namespace aclgrad {
+
+enum class HandleKind : uint8_t {
+  tensor,
+  scalar,
+  int_array,
+  float_array,
+  bool_array,
+  tensor_list,
+  scalar_list,
+  executor,
+  tensor_desc,
+  data_buffer,
+  communicator,
+};
+
+const char* name_of(HandleKind kind);
+
+void register_handle(const void* handle, HandleKind kind);
+
+// False where `handle` is not a live handle of this kind: nothing is changed then.
+bool unregister_handle(const void* handle, HandleKind kind) noexcept;
+
+bool is_live_handle(const void* handle, HandleKind kind) noexcept;
+
+}  // namespace aclgrad

@@ -1,0 +1,32 @@
+// Threads for kernels: one pool for the process, shared by all streams.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "aclgrad/types.h"
+
+namespace aclgrad {
+
+// Work below this is not worth waking another thread for.
+inline constexpr double kMinParallelNanoseconds = 50e3;
+
+namespace detail {
+void run_parallel(int64_t count, void (*body)(const void* context, int64_t index), const void* context);
+}
+
+// Calls body(i) once for each i in [0, count), on several threads where that pays. `serial_nanoseconds`
+// estimates the whole on one thread. Which thread runs which index is left open, so a result may depend on
+// the index only. Throws what a body threw.
+template <class Body>
+void parallel_for(int64_t count, double serial_nanoseconds, Body&& body) {
+  if (count <= 1 || serial_nanoseconds < kMinParallelNanoseconds || thread_count() == 1) {
+    for (int64_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+  using Function = std::remove_reference_t<Body>;
+  detail::run_parallel(
+      count, [](const void* context, int64_t i) { (*static_cast<const Function*>(context))(i); }, &body);
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,217 @@
+// What the kernels share on top of Highway, compiled once for each instruction set: the storage types widened
+// to float, and 16 virtual lanes whose sum is the same on every instruction set.
+//
+// A file that includes this is included by hwy/foreach_target.h, once for each target, and so is this one.
+#if defined(ACLGRAD_BASE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_BASE_SIMD_INL_H_
+#undef ACLGRAD_BASE_SIMD_INL_H_
+#else
+#define ACLGRAD_BASE_SIMD_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstring>
+
+#include "base/data_type.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::CappedTag<float, 16>;
+using FloatVector = hn::Vec<FloatTag>;
+inline constexpr size_t kLanes = hn::MaxLanes(FloatTag());
+
+using BitsTag = hn::RebindToUnsigned<FloatTag>;
+using NarrowBitsTag = hn::Rebind<uint16_t, FloatTag>;
+
+// ---- kLanes elements of a storage type, widened to float or rounded from it to nearest even
+
+HWY_INLINE FloatVector load(const float* from) {
+  return hn::LoadU(FloatTag(), from);
+}
+
+HWY_INLINE FloatVector load(const BFloat16* from) {
+  const auto narrow = hn::LoadU(NarrowBitsTag(), &from->bits);
+  return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(BitsTag(), narrow)));
+}
+
+HWY_INLINE FloatVector load(const Half* from) {
+  const auto narrow = hn::LoadU(NarrowBitsTag(), &from->bits);
+#if HWY_TARGET == HWY_SSSE3
+  // No conversion instruction: see to_float(Half) for the arithmetic.
+  const BitsTag bits;
+  const auto wide = hn::PromoteTo(bits, narrow);
+  const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(bits, 0x8000u)));
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(wide, hn::Set(bits, 0x7FFFu)));
+  const auto scaled = hn::Mul(hn::BitCast(FloatTag(), magnitude), hn::Set(FloatTag(), 0x1p112f));
+  const auto special = hn::Or(magnitude, hn::Set(bits, 0x7F800000u));
+  const auto is_special = hn::Ge(scaled, hn::Set(FloatTag(), 65536.0f));
+  return hn::Or(hn::IfThenElse(is_special, hn::BitCast(FloatTag(), special), scaled),
+                hn::BitCast(FloatTag(), sign));
+#else
+  return hn::PromoteTo(FloatTag(), hn::BitCast(hn::Rebind<hwy::float16_t, FloatTag>(), narrow));
+#endif
+}
+
+// The bits of kLanes elements of a 16-bit type.
+HWY_INLINE hn::Vec<NarrowBitsTag> round_to(BFloat16, FloatVector value) {
+  const BitsTag bits;
+  const auto wide = hn::BitCast(bits, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(wide), hn::Set(bits, 1u));
+  const auto rounded = hn::Add(hn::Add(wide, hn::Set(bits, 0x7FFFu)), odd);
+  const auto quiet = hn::Or(wide, hn::Set(bits, 0x400000u));
+  const auto is_nan = hn::RebindMask(bits, hn::IsNaN(value));
+  return hn::TruncateTo(NarrowBitsTag(), hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded)));
+}
+
+HWY_INLINE hn::Vec<NarrowBitsTag> round_to(Half, FloatVector value) {
+#if HWY_TARGET == HWY_SSSE3
+  HWY_ALIGN float lanes[kLanes];
+  uint16_t bits[kLanes];
+  hn::Store(value, FloatTag(), lanes);
+  for (size_t i = 0; i < kLanes; ++i) bits[i] = from_float<Half>(lanes[i]).bits;
+  return hn::LoadU(NarrowBitsTag(), bits);
+#else
+  const hn::Rebind<hwy::float16_t, FloatTag> half;
+  return hn::BitCast(NarrowBitsTag(), hn::DemoteTo(half, value));
+#endif
+}
+
+HWY_INLINE void store(FloatVector value, float* to) {
+  hn::StoreU(value, FloatTag(), to);
+}
+
+template <class T>
+HWY_INLINE void store(FloatVector value, T* to) {
+  hn::StoreU(round_to(T{}, value), NarrowBitsTag(), &to->bits);
+}
+
+// The same past the caches, for results that are larger than these. `to` lies on a boundary of kLanes
+// elements, and whoever streams ends with hwy::FlushStream().
+HWY_INLINE void stream(FloatVector value, float* to) {
+  hn::Stream(value, FloatTag(), to);
+}
+
+template <class T>
+HWY_INLINE void stream(FloatVector value, T* to) {
+#if HWY_TARGET == HWY_SSSE3
+  store(value, to);  // half a vector, which has no such store
+#else
+  hn::Stream(round_to(T{}, value), NarrowBitsTag(), &to->bits);
+#endif
+}
+
+// ---- 16 virtual lanes
+
+// 16 floats in as many vectors as the target needs. Arithmetic is lane by lane, so that it gives the same
+// bits on every target with fused multiply-add.
+struct Float16Lanes {
+  static constexpr size_t kVectors = 16 / kLanes;
+  FloatVector part[kVectors];
+};
+
+HWY_INLINE Float16Lanes broadcast16(float value) {
+  Float16Lanes result;
+  for (auto& part : result.part) part = hn::Set(FloatTag(), value);
+  return result;
+}
+
+HWY_INLINE Float16Lanes zero16() {
+  return broadcast16(0.0f);
+}
+
+template <class T>
+HWY_INLINE Float16Lanes load16(const T* from) {
+  Float16Lanes result;
+  for (size_t i = 0; i < Float16Lanes::kVectors; ++i) result.part[i] = load(from + i * kLanes);
+  return result;
+}
+
+// The first `count` < 16 elements, and zeros. Reads nothing beyond them.
+template <class T>
+HWY_INLINE Float16Lanes load16(const T* from, size_t count) {
+  T padded[16] = {};
+  std::memcpy(padded, from, count * sizeof(T));
+  return load16(padded);
+}
+
+template <class T>
+HWY_INLINE void store16(const Float16Lanes& value, T* to) {
+  for (size_t i = 0; i < Float16Lanes::kVectors; ++i) store(value.part[i], to + i * kLanes);
+}
+
+template <class T>
+HWY_INLINE void stream16(const Float16Lanes& value, T* to) {
+  for (size_t i = 0; i < Float16Lanes::kVectors; ++i) stream(value.part[i], to + i * kLanes);
+}
+
+// The first `count` < 16 elements. Writes nothing beyond them.
+template <class T>
+HWY_INLINE void store16(const Float16Lanes& value, T* to, size_t count) {
+  T padded[16];
+  store16(value, padded);
+  std::memcpy(to, padded, count * sizeof(T));
+}
+
+HWY_INLINE Float16Lanes add(const Float16Lanes& a, const Float16Lanes& b) {
+  Float16Lanes result;
+  for (size_t i = 0; i < Float16Lanes::kVectors; ++i) result.part[i] = hn::Add(a.part[i], b.part[i]);
+  return result;
+}
+
+HWY_INLINE Float16Lanes multiply(const Float16Lanes& a, const Float16Lanes& b) {
+  Float16Lanes result;
+  for (size_t i = 0; i < Float16Lanes::kVectors; ++i) result.part[i] = hn::Mul(a.part[i], b.part[i]);
+  return result;
+}
+
+// a * b + c
+HWY_INLINE Float16Lanes multiply_add(const Float16Lanes& a, const Float16Lanes& b, const Float16Lanes& c) {
+  Float16Lanes result;
+  for (size_t i = 0; i < Float16Lanes::kVectors; ++i)
+    result.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
+  return result;
+}
+
+using FourTag = hn::FixedTag<float, 4>;
+using FourVector = hn::Vec<FourTag>;
+
+// The first steps of the canonical sum: lane i + lane i+8, then i+4.
+HWY_INLINE FourVector sum16_to_4(const Float16Lanes& value) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  const FourTag four;
+  const hn::FixedTag<float, 8> eight;
+  const auto eights = hn::Add(hn::LowerHalf(eight, value.part[0]), hn::UpperHalf(eight, value.part[0]));
+  return hn::Add(hn::LowerHalf(four, eights), hn::UpperHalf(four, eights));
+#elif HWY_TARGET == HWY_AVX2
+  const FourTag four;
+  const auto eights = hn::Add(value.part[0], value.part[1]);
+  return hn::Add(hn::LowerHalf(four, eights), hn::UpperHalf(four, eights));
+#else
+  return hn::Add(hn::Add(value.part[0], value.part[2]), hn::Add(value.part[1], value.part[3]));
+#endif
+}
+
+// The canonical sum: lane i + lane i+8, then i+4, i+2, i+1.
+HWY_INLINE float sum16(const Float16Lanes& value) {
+  const FourVector four = sum16_to_4(value);
+  const FourVector two = hn::Add(four, hn::Shuffle1032(four));
+  return hn::GetLane(hn::Add(two, hn::Shuffle2301(two)));
+}
+
+// The last steps of four canonical sums side by side, after sum16_to_4.
+HWY_INLINE FourVector sum4(FourVector a, FourVector b, FourVector c, FourVector d) {
+  const FourTag four;
+  const FourVector ab = hn::Add(hn::ConcatLowerLower(four, b, a), hn::ConcatUpperUpper(four, b, a));
+  const FourVector cd = hn::Add(hn::ConcatLowerLower(four, d, c), hn::ConcatUpperUpper(four, d, c));
+  return hn::Add(hn::ConcatEven(four, cd, ab), hn::ConcatOdd(four, cd, ab));
+}
+
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,45 @@
+// A call that uses memory, at once or when its turn in a stream comes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "acl/acl_rt.h"
+#include "check/region.h"
+#include "runtime/device.h"
+
+namespace aclgrad::check {
+
+// Where the memory must lie.
+enum class Side {
+  device,
+  host,       // anywhere but on the device
+  allocated,  // in memory of aclrtMalloc or aclrtMallocHost
+};
+
+struct Use {
+  std::string_view parameter;
+  Region region;
+  bool writes;
+  Side side;
+};
+
+struct Call {
+  std::string_view function;
+  std::vector<Use> uses;
+  const Queue* queue;  // null for what is over when the function returns
+  bool is_operator;
+};
+
+// Looks for mistakes in a call before its work is queued or done. Throws Error where the work would read or
+// write what it must not, and so cannot be done.
+void begin(const Call& call);
+
+// The copy to do in place of `copy`: one that is queued reads a snapshot of its source on the host, with which
+// the source is compared once the program may touch it again.
+Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, const Queue* queue);
+
+void begin_fill(std::string_view function, const Fill& fill, const Queue* queue);
+
+}  // namespace aclgrad::check

@@ -1,0 +1,32 @@
+// ACLGRAD_CHECK: a checker of the calling program. docs/checking.md lists what it finds.
+//
+// The rest of the library calls it at a few places, each behind check::enabled, so that it costs nothing while
+// it is off. It never changes what a right program does.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "check/place.h"
+
+namespace aclgrad::check {
+
+extern const bool enabled;
+
+// Prints one finding, the text on the same line. Of the same kind at the same place only the first ones are
+// printed, the others counted.
+void report(const char* kind, std::string_view text, const Place& place = Place::here());
+
+// The same, where the call goes on to fail for this reason: its status is then no finding of its own.
+void report_refusal(const char* kind, std::string_view text);
+
+// The calling thread has asked for the message or the status of its failures.
+void failures_were_read();
+
+// The calling thread's newest failure was an answer: "there is no context".
+void failure_was_an_answer();
+
+// It was one of phase 1, which the program shows to have noticed unless it goes on to phase 2.
+void phase_1_failed(std::string_view operator_name);
+
+}  // namespace aclgrad::check

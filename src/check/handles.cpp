@@ -1,0 +1,144 @@
+#include "check/handles.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "check/check.h"
+
+namespace aclgrad::check {
+namespace {
+
+struct Live {
+  const char* type;
+  Place made;
+  bool used = false;  // executors: by phase 2
+};
+
+struct Gone {
+  const char* type;
+  Place made;
+  Place destroyed;
+  std::shared_ptr<const void> object;
+};
+
+struct Handles {
+  std::mutex mutex;
+  std::map<const void*, Live> live;
+  std::map<const void*, Gone> gone;
+  std::deque<const void*> oldest_gone_first;
+};
+
+Handles& handles() {
+  static Handles& handles = *new Handles;
+  return handles;
+}
+
+struct FailedPhase1 {
+  std::string operator_name;
+  std::string message;
+};
+
+thread_local FailedPhase1 failed_phase_1;
+
+// "destroyed at …, made at …", empty where nothing is known.
+std::string history_of(const void* handle) {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.gone.find(handle);
+  if (found == all.gone.end()) return {};
+  return fmt::format("destroyed at {}, made at {}", found->second.destroyed.text(),
+                     found->second.made.text());
+}
+
+}  // namespace
+
+void handle_made(const void* handle, const char* type) {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  all.gone.erase(handle);
+  all.live.insert_or_assign(handle, Live{type, Place::here()});
+}
+
+void handle_gone(const void* handle, std::shared_ptr<const void> object) {
+  constexpr size_t kMaxGone = 4096;
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.live.find(handle);
+  if (found == all.live.end()) return;  // not made by the program, as a default stream
+  all.gone.insert_or_assign(handle,
+                            Gone{found->second.type, found->second.made, Place::here(), std::move(object)});
+  all.live.erase(found);
+  all.oldest_gone_first.push_back(handle);
+  if (all.oldest_gone_first.size() <= kMaxGone) return;
+  all.gone.erase(all.oldest_gone_first.front());
+  all.oldest_gone_first.pop_front();
+}
+
+void dead_handle(std::string_view function, const char* type, const void* handle) {
+  const std::string history = history_of(handle);
+  report_refusal("dead-handle",
+                 fmt::format("{} got {} {}, which {}. Called at {}", function, type, handle,
+                             history.empty() ? "is no live handle of that type" : "was " + history,
+                             Place::here().text()));
+}
+
+void foreign_stream(const void* stream, const void* current_context) {
+  report_refusal(
+      "foreign-stream",
+      fmt::format("aclrtStream {} does not belong to aclrtContext {}, which is current. Called at {}", stream,
+                  current_context, Place::here().text()));
+}
+
+void dead_executor(std::string_view function, const void* executor) {
+  const std::string place = Place::here().text();
+  if (const std::string history = history_of(executor); !history.empty()) {
+    report_refusal("executor-reused",
+                   fmt::format("{} got aclOpExecutor {}, which phase 2 has used up or the program has {}. "
+                               "Called at {}",
+                               function, executor, history, place));
+  } else if (failed_phase_1.operator_name.empty()) {
+    report_refusal("executor-missing", fmt::format("{} got aclOpExecutor {}, which phase 1 did not make. "
+                                                   "Called at {}",
+                                                   function, executor, place));
+  } else {
+    report_refusal(
+        "executor-missing",
+        fmt::format("{} got aclOpExecutor {} after the failure of {}GetWorkspaceSize: {} Called at {}",
+                    function, executor, failed_phase_1.operator_name, failed_phase_1.message, place));
+  }
+}
+
+bool executor_used(const void* executor) {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.live.find(executor);
+  return found == all.live.end() || !std::exchange(found->second.used, true);
+}
+
+void remember_failed_phase_1(std::string_view operator_name, std::string_view message) {
+  failed_phase_1 = {std::string(operator_name), std::string(message)};
+}
+
+void report_unreleased_handles() {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  for (const auto& [handle, live] : all.live) {
+    const bool is_unused_executor = std::string_view(live.type) == "aclOpExecutor" && !live.used;
+    if (is_unused_executor) {
+      report("executor-unused",
+             fmt::format("aclOpExecutor {} was never given to phase 2. Made at {}", handle, live.made.text()),
+             live.made);
+    } else {
+      report("leak",
+             fmt::format("{} {} was never destroyed. Made at {}", live.type, handle, live.made.text()),
+             live.made);
+    }
+  }
+}
+
+}  // namespace aclgrad::check

@@ -1,0 +1,355 @@
+#include "check/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "acl/acl_base.h"
+#include "base/error.h"
+#include "check/check.h"
+#include "check/order.h"
+#include "check/own_memory.h"
+
+namespace aclgrad::check {
+namespace {
+
+// All bits set is a NaN in every floating type.
+constexpr uint8_t kPattern = 0xFF;
+constexpr size_t kGuard = 512;  // bytes; a multiple of the alignment of allocations
+constexpr size_t kMaxKeptBytes = size_t{256} << 20;
+
+// Part of an allocation, in bytes from its begin.
+struct Interval {
+  int64_t begin;
+  int64_t end;
+};
+
+struct Block {
+  MemoryPlace place;
+  Device* device;
+  int device_id;
+  std::byte* begin;  // what the program sees; guards lie before and behind
+  int64_t bytes;     // what the program asked for
+  size_t reserved;   // with the guards
+  Place made;
+  std::map<int64_t, int64_t> written = {};  // begin to end of what calls wrote, apart from each other
+
+  bool freed = false;
+  bool kept = true;  // false once the memory of a freed block was given back
+  Place freed_at = {};
+
+  std::byte* start() const { return begin - kGuard; }
+  std::byte* end() const { return begin + bytes; }
+  bool contains(const Region& region) const { return region.start >= begin && region.end() <= end(); }
+};
+
+struct Blocks {
+  std::mutex mutex;
+  std::map<const std::byte*, Block> by_start;
+  std::deque<const std::byte*> kept_oldest_first;
+  size_t kept_bytes = 0;
+};
+
+Blocks& blocks() {
+  static Blocks& blocks = *new Blocks;
+  return blocks;
+}
+
+// The block around the address, guards included.
+Block* find_block(Blocks& all, const void* address) {
+  const auto* byte = static_cast<const std::byte*>(address);
+  auto after = all.by_start.upper_bound(byte);
+  if (after == all.by_start.begin()) return nullptr;
+  Block& block = std::prev(after)->second;
+  return byte < block.start() + block.reserved ? &block : nullptr;
+}
+
+const char* name_of(MemoryPlace place) {
+  return place == MemoryPlace::device ? "device memory" : "host memory of aclrtMallocHost";
+}
+
+std::string text_of(const Block& block) {
+  std::string text = fmt::format("{} {} of {} bytes, allocated at {}", name_of(block.place),
+                                 static_cast<void*>(block.begin), block.bytes, block.made.text());
+  if (block.freed) text += ", freed at " + block.freed_at.text();
+  return text;
+}
+
+std::string text_of(const Call& call, const Use& use) {
+  return fmt::format("{}.{} ({}, {} bytes)", call.function, use.parameter,
+                     static_cast<const void*>(use.region.start), use.region.bytes_spanned());
+}
+
+// The first byte of the range that does not hold the pattern; nothing where all do.
+std::optional<int64_t> first_without_pattern(const Block& block, const std::byte* from, int64_t bytes) {
+  std::array<uint8_t, 16384> chunk;
+  for (int64_t done = 0; done < bytes;) {
+    const auto size = std::min<size_t>(chunk.size(), static_cast<size_t>(bytes - done));
+    block.device->copy({chunk.data(), size, from + done, size, size, 1});
+    for (size_t i = 0; i < size; ++i) {
+      if (chunk[i] != kPattern) return done + static_cast<int64_t>(i);
+    }
+    done += static_cast<int64_t>(size);
+  }
+  return std::nullopt;
+}
+
+void check_guard(const Block& block, std::byte* guard, size_t bytes) {
+  const std::optional<int64_t> damaged = first_without_pattern(block, guard, static_cast<int64_t>(bytes));
+  if (!damaged) return;
+  report("guard-damaged",
+         fmt::format("something wrote byte {} of {}. Noticed at {}", guard + *damaged - block.begin,
+                     text_of(block), Place::here().text()),
+         block.made);
+  block.device->fill({guard, kPattern, bytes});
+}
+
+void check_guards(const Block& block) {
+  const size_t behind = block.reserved - kGuard - static_cast<size_t>(block.bytes);
+  check_guard(block, block.start(), kGuard);
+  check_guard(block, block.end(), behind);
+}
+
+void mark_written(Block& block, Interval interval) {
+  auto next = block.written.lower_bound(interval.begin);
+  if (next != block.written.begin() && std::prev(next)->second >= interval.begin) --next;
+  while (next != block.written.end() && next->first <= interval.end) {
+    interval = {std::min(interval.begin, next->first), std::max(interval.end, next->second)};
+    next = block.written.erase(next);
+  }
+  block.written.emplace(interval.begin, interval.end);
+}
+
+Interval interval_in(const Block& block, const Region& region) {
+  return {region.start - block.begin, region.end() - block.begin};
+}
+
+std::vector<Interval> gaps_between_writes(const Block& block, Interval interval) {
+  std::vector<Interval> gaps;
+  for (const auto& [begin, end] : block.written) {
+    if (begin > interval.begin) gaps.push_back({interval.begin, std::min(begin, interval.end)});
+    interval.begin = std::max(interval.begin, end);
+    if (interval.begin >= interval.end) return gaps;
+  }
+  gaps.push_back(interval);
+  return gaps;
+}
+
+// A part of the region that no call has written, and that the program has not written itself either.
+std::optional<Interval> unset_part(const Block& block, const Region& region) {
+  for (const Interval gap : gaps_between_writes(block, interval_in(block, region))) {
+    const std::byte* begin = block.begin + gap.begin;
+    const bool is_read = region.touches(begin, block.begin + gap.end);
+    if (is_read && !first_without_pattern(block, begin, gap.end - gap.begin)) return gap;
+  }
+  return std::nullopt;
+}
+
+// An operator reads all of its inputs. A copy may take along what is not set, but not that alone.
+void check_set(const Call& call, const Use& use, const Block& block) {
+  const std::optional<Interval> unset = unset_part(block, use.region);
+  if (!unset) return;
+  const Interval all = interval_in(block, use.region);
+  const bool is_everything = unset->begin == all.begin && unset->end == all.end;
+  if (!is_everything && !call.is_operator) return;
+  report("unset-memory",
+         fmt::format("{} reads memory that was never written: bytes {} to {} of {}. Called at {}",
+                     text_of(call, use), unset->begin, unset->end - 1, text_of(block), Place::here().text()));
+}
+
+bool is_readable(const std::byte* address) {
+  std::byte byte;
+  return read_own_memory(address, &byte, 1);
+}
+
+[[noreturn]] void refuse(const Call& call, const Use& use) {
+  throw Error(ACL_ERROR_RT_PARAM_INVALID,
+              fmt::format("{}.{}: expected memory that may be used, got {}.", call.function, use.parameter,
+                          static_cast<const void*>(use.region.start)),
+              "ACLGRAD_CHECK refuses calls that would leave their memory.");
+}
+
+// What the program should not have passed is used all the same, as without the checker, where that does no harm.
+void check_foreign(const Call& call, const Use& use) {
+  if (use.side == Side::host) return;
+  const bool usable = is_readable(use.region.start) && is_readable(use.region.end() - 1);
+  const std::string text =
+      fmt::format("{} is not memory of aclrtMalloc. Called at {}", text_of(call, use), Place::here().text());
+  if (usable) {
+    report("host-pointer", text);
+  } else {
+    report_refusal("host-pointer", text);
+    refuse(call, use);
+  }
+}
+
+void check_freed(const Call& call, const Use& use, const Block& block) {
+  const std::string text =
+      fmt::format("{} lies in {}. Called at {}", text_of(call, use), text_of(block), Place::here().text());
+  if (block.kept && block.contains(use.region)) {
+    report("use-after-free", text);
+  } else {
+    report_refusal("use-after-free", text);
+    refuse(call, use);
+  }
+}
+
+void check_side(const Call& call, const Use& use, const Block& block) {
+  const bool wants_device = use.side == Side::device && block.place == MemoryPlace::host;
+  const bool wants_host = use.side == Side::host && block.place == MemoryPlace::device;
+  if (!wants_device && !wants_host) return;
+  report(wants_device ? "host-pointer" : "device-pointer",
+         fmt::format("{} is in {}, but {} memory is expected there. Called at {}", text_of(call, use),
+                     text_of(block), wants_device ? "device" : "host", Place::here().text()));
+}
+
+void check_bounds(const Call& call, const Use& use, const Block& block) {
+  if (block.contains(use.region)) return;
+  const Interval interval = interval_in(block, use.region);
+  report_refusal("out-of-bounds",
+                 fmt::format("{} uses bytes {} to {} of {}. Called at {}", text_of(call, use), interval.begin,
+                             interval.end - 1, text_of(block), Place::here().text()));
+  refuse(call, use);
+}
+
+void check_device(const Call& call, const Use& use, const Block& block) {
+  if (!call.is_operator || block.place != MemoryPlace::device) return;
+  const int device_id = device_of(*call.queue);
+  if (block.device_id == device_id) return;
+  report("wrong-device",
+         fmt::format("{} runs on device {} but is in memory of device {}: {}. Called at {}",
+                     text_of(call, use), device_id, block.device_id, text_of(block), Place::here().text()));
+}
+
+void check_use(const Call& call, const Use& use, Block* block) {
+  const bool was_given_back = block != nullptr && !block->kept;
+  const bool is_other_memory_now = was_given_back && use.side == Side::host;
+  if (block == nullptr || is_other_memory_now) return check_foreign(call, use);
+  if (block->freed) return check_freed(call, use, *block);
+  check_side(call, use, *block);
+  check_bounds(call, use, *block);
+  check_device(call, use, *block);
+  if (!use.writes && block->place == MemoryPlace::device) check_set(call, use, *block);
+}
+
+void check_arguments_apart(const Call& call) {
+  for (const Use& written : call.uses) {
+    for (const Use& other : call.uses) {
+      const bool is_one_pair = other.writes ? &other < &written : true;
+      if (!written.writes || &other == &written || !is_one_pair) continue;
+      if (!overlap(written.region, other.region)) continue;
+      report("overlap", fmt::format("{} and {} share memory. Called at {}", text_of(call, written),
+                                    text_of(call, other), Place::here().text()));
+    }
+  }
+}
+
+// Gives the memory of the oldest freed blocks back, but keeps in mind that they were there.
+void trim(Blocks& all) {
+  while (all.kept_bytes > kMaxKeptBytes && !all.kept_oldest_first.empty()) {
+    Block& block = all.by_start.at(all.kept_oldest_first.front());
+    all.kept_oldest_first.pop_front();
+    all.kept_bytes -= block.reserved;
+    block.kept = false;
+    block.device->release(block.place, block.start());
+  }
+}
+
+void forget_freed(Blocks& all, const std::byte* begin, const std::byte* end) {
+  auto next = all.by_start.lower_bound(begin);
+  if (next != all.by_start.begin()) {
+    const Block& before = std::prev(next)->second;
+    if (before.start() + before.reserved > begin) --next;
+  }
+  while (next != all.by_start.end() && next->first < end) next = all.by_start.erase(next);
+}
+
+}  // namespace
+
+void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved) {
+  const size_t with_guards = reserved + 2 * kGuard;
+  auto* start = static_cast<std::byte*>(device.allocate(place, with_guards));
+  device.fill({start, kPattern, with_guards});
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  forget_freed(all, start, start + with_guards);
+  all.by_start.insert_or_assign(start, Block{place, &device, device_id, start + kGuard,
+                                             static_cast<int64_t>(bytes), with_guards, Place::here()});
+  return start + kGuard;
+}
+
+void release(std::string_view function, void* memory) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  Block& block = *find_block(all, memory);
+  check_guards(block);
+  const Region region = Region::contiguous(block.begin, static_cast<size_t>(block.bytes));
+  const bool is_in_use = check_release_order(function, region);
+  block.freed = true;
+  block.freed_at = Place::here();
+  block.written.clear();
+  // Work that is still queued goes on to use it.
+  if (is_in_use) return;
+  block.device->fill({block.begin, kPattern, static_cast<size_t>(block.bytes)});
+  all.kept_oldest_first.push_back(block.start());
+  all.kept_bytes += block.reserved;
+  trim(all);
+}
+
+void refused_release(std::string_view function, const void* memory) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  const Block* block = find_block(all, memory);
+  const std::string what = block == nullptr ? "memory that this library did not allocate" : text_of(*block);
+  report_refusal(
+      block != nullptr && block->freed ? "double-free" : "invalid-free",
+      fmt::format("{} got {}, which is not the start of live memory that it frees, but lies in {}. "
+                  "Called at {}",
+                  function, memory, what, Place::here().text()));
+}
+
+bool is_device_memory(const void* address) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  const Block* block = find_block(all, address);
+  return block != nullptr && block->kept && block->place == MemoryPlace::device;
+}
+
+void check_memory(const Call& call) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  for (const Use& use : call.uses) {
+    if (!use.region.empty()) check_use(call, use, find_block(all, use.region.start));
+  }
+  if (call.is_operator) check_arguments_apart(call);
+  for (const Use& use : call.uses) {
+    Block* block = find_block(all, use.region.start);
+    const bool is_written = use.writes && !use.region.empty() && block != nullptr && !block->freed;
+    if (is_written) mark_written(*block, interval_in(*block, use.region));
+  }
+}
+
+void report_damaged_guards() {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  for (const auto& [start, block] : all.by_start) {
+    if (!block.freed) check_guards(block);
+  }
+}
+
+void report_unreleased_memory() {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  for (const auto& [start, block] : all.by_start) {
+    if (!block.freed) report("leak", fmt::format("never freed: {}", text_of(block)), block.made);
+  }
+}
+
+}  // namespace aclgrad::check

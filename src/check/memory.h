@@ -1,0 +1,30 @@
+// Allocations under the checker: with guard zones around them, filled with a pattern while they are unset, and
+// kept for a while after they were freed, so that a late use finds neither other data nor no memory.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "check/call.h"
+#include "runtime/device.h"
+
+namespace aclgrad::check {
+
+// Memory of `reserved` bytes of which the program asked for `bytes`.
+void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved);
+
+// `memory` is live memory of allocate().
+void release(std::string_view function, void* memory);
+
+// `function` got a pointer that is no live memory of the place that it frees.
+void refused_release(std::string_view function, const void* memory);
+
+bool is_device_memory(const void* address);
+
+// Whether every use of the call lies where it must, and reads what was written before.
+void check_memory(const Call& call);
+
+void report_damaged_guards();
+void report_unreleased_memory();
+
+}  // namespace aclgrad::check

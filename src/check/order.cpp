@@ -1,0 +1,336 @@
+#include "check/order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "acl/acl_base.h"
+#include "base/error.h"
+#include "check/check.h"
+#include "check/memory.h"
+#include "check/own_memory.h"
+
+namespace aclgrad::check {
+namespace {
+
+struct Timeline {
+  int number;
+  std::string name;
+  int device_id;
+  uint64_t tasks = 0;                                   // queued so far
+  Clock after = {};                                     // what the next task comes after
+  std::vector<std::shared_ptr<EventState>> waits = {};  // for events that were not recorded yet
+  bool hang_reported = false;
+};
+
+// One use of memory by queued work.
+struct Access {
+  std::string what;  // "aclrtMemcpyAsync.dst"
+  Region region;
+  bool writes;
+  bool copies_to_host;
+  int stream;
+  std::string stream_name;
+  uint64_t task;
+  bool is_unordered;  // behind a wait for an event that is not recorded: what precedes it is not known yet
+  Place place;
+};
+
+struct Snapshot {
+  std::string function;
+  Copy copy;  // what the program asked for
+  std::vector<std::byte> bytes;
+  int stream;
+  uint64_t task;
+  Place place;
+};
+
+struct State {
+  std::mutex mutex;
+  int streams = 0;
+  std::map<const Queue*, Timeline> timelines;
+  Clock host;
+  std::vector<Access> accesses;  // that the host does not know to be over
+  std::vector<Snapshot> snapshots;
+  std::set<std::thread::id> threads;
+};
+
+State& state() {
+  static State& state = *new State;
+  return state;
+}
+
+void join(Clock& clock, const Clock& other) {
+  for (const auto& [stream, tasks] : other.tasks) {
+    uint64_t& known = clock.tasks[stream];
+    known = std::max(known, tasks);
+  }
+}
+
+bool has_done(const Clock& clock, int stream, uint64_t task) {
+  const auto found = clock.tasks.find(stream);
+  return found != clock.tasks.end() && found->second >= task;
+}
+
+// Events that were recorded since their wait was queued are known now.
+void resolve_waits(Timeline& timeline) {
+  std::erase_if(timeline.waits, [&](const std::shared_ptr<EventState>& event) {
+    if (event->recorded_after == nullptr) return false;
+    join(timeline.after, *event->recorded_after);
+    return true;
+  });
+}
+
+Timeline& timeline_of(const Queue& queue) {
+  State& all = state();
+  all.threads.insert(std::this_thread::get_id());
+  Timeline& timeline = all.timelines.at(&queue);
+  resolve_waits(timeline);
+  return timeline;
+}
+
+Clock all_queued(const Timeline& timeline) {
+  Clock clock = timeline.after;
+  clock.tasks[timeline.number] = timeline.tasks;
+  return clock;
+}
+
+bool is_unchanged(const Snapshot& snapshot) {
+  std::vector<std::byte> now(snapshot.copy.width);
+  for (size_t row = 0; row < snapshot.copy.height; ++row) {
+    const auto* source =
+        static_cast<const std::byte*>(snapshot.copy.source) + row * snapshot.copy.source_pitch;
+    if (!read_own_memory(source, now.data(), now.size())) return false;
+    if (std::memcmp(now.data(), snapshot.bytes.data() + row * now.size(), now.size()) != 0) return false;
+  }
+  return true;
+}
+
+void check_snapshot(const Snapshot& snapshot) {
+  if (is_unchanged(snapshot)) return;
+  report("source-changed",
+         fmt::format("{}.src ({}, {} bytes) was overwritten or freed on the host before the stream was "
+                     "synchronised. Queued at {}, noticed at {}",
+                     snapshot.function, snapshot.copy.source, snapshot.bytes.size(), snapshot.place.text(),
+                     Place::here().text()),
+         snapshot.place);
+}
+
+void join_host(State& all, const Clock& clock) {
+  join(all.host, clock);
+  std::erase_if(all.accesses, [&](const Access& a) { return has_done(all.host, a.stream, a.task); });
+  std::erase_if(all.snapshots, [&](const Snapshot& snapshot) {
+    if (!has_done(all.host, snapshot.stream, snapshot.task)) return false;
+    check_snapshot(snapshot);
+    return true;
+  });
+}
+
+std::string text_of(const Access& access) {
+  return fmt::format("{} ({}, {} bytes), queued on {} at {}", access.what,
+                     static_cast<const void*>(access.region.start), access.region.bytes_spanned(),
+                     access.stream_name, access.place.text());
+}
+
+void report_conflict(const Call& call, const Use& use, const std::string& stream_name,
+                     const Access& earlier) {
+  const std::string later =
+      fmt::format("{}.{} ({}, {} bytes)", call.function, use.parameter,
+                  static_cast<const void*>(use.region.start), use.region.bytes_spanned());
+  const char* uses = use.writes ? "writes" : "reads";
+  const char* used = earlier.writes ? "writes" : "reads";
+  if (call.queue != nullptr) {
+    report("race", fmt::format("{} on {} {} memory that {} {}, and no event orders the two. Called at {}",
+                               later, stream_name, uses, text_of(earlier), used, Place::here().text()));
+  } else {
+    report(use.writes ? "overwrite-while-queued" : "read-before-synchronize",
+           fmt::format("{} {} memory that {} {}, and nothing has synchronised since. Called at {}", later,
+                       uses, text_of(earlier), used, Place::here().text()));
+  }
+}
+
+// The same use by a later task of the same stream stands for the earlier one.
+void remember(State& all, Access access) {
+  const auto is_same = [&](const Access& other) {
+    return other.stream == access.stream && other.writes == access.writes && other.what == access.what &&
+           other.region.start == access.region.start && other.region.end() == access.region.end() &&
+           other.is_unordered == access.is_unordered;
+  };
+  std::erase_if(all.accesses, is_same);
+  all.accesses.push_back(std::move(access));
+}
+
+void report_unfinished(const Access& access) {
+  report("unsynchronized-copy",
+         fmt::format("{} copies to the host, and nothing synchronised with it before its stream ended",
+                     text_of(access)),
+         access.place);
+}
+
+}  // namespace
+
+void stream_begins(const Queue& queue, const void* handle, int device_id) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  all.timelines.insert_or_assign(&queue,
+                                 Timeline{++all.streams, fmt::format("stream {}", handle), device_id});
+}
+
+void report_unfinished_copies(const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  const int stream = timeline_of(queue).number;
+  for (const Access& access : all.accesses) {
+    if (access.copies_to_host && access.stream == stream) report_unfinished(access);
+  }
+}
+
+void report_unfinished_copies() {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  for (const Access& access : all.accesses) {
+    if (access.copies_to_host) report_unfinished(access);
+  }
+}
+
+void stream_ended(const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  join_host(all, all_queued(timeline_of(queue)));
+  all.timelines.erase(&queue);
+}
+
+int device_of(const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  return timeline_of(queue).device_id;
+}
+
+Clock clock_of(const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  return all_queued(timeline_of(queue));
+}
+
+void check_hang(const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  Timeline& timeline = timeline_of(queue);
+  const bool another_thread_may_record_it = all.threads.size() > 1;
+  if (timeline.waits.empty() || another_thread_may_record_it) return;
+  if (!std::exchange(timeline.hang_reported, true)) {
+    report_refusal("event-unrecorded",
+                   fmt::format("the host waits for {}, which waits for an event that was never recorded. "
+                               "Called at {}",
+                               timeline.name, Place::here().text()));
+  }
+  throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "The stream waits for an event that was never recorded.");
+}
+
+bool waits_for_unrecorded_event(const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  return !timeline_of(queue).waits.empty();
+}
+
+void host_reached(const Clock& clock) {
+  State& all = state();
+  {
+    std::lock_guard lock(all.mutex);
+    join_host(all, clock);
+  }
+  report_damaged_guards();
+}
+
+void event_recorded(EventState& event, const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  Clock clock = all_queued(timeline_of(queue));
+  join(clock, all.host);
+  event.recorded_after = std::make_shared<const Clock>(std::move(clock));
+}
+
+void event_reached(const EventState& event) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  all.threads.insert(std::this_thread::get_id());
+  if (event.recorded_after != nullptr) join_host(all, *event.recorded_after);
+}
+
+void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  Timeline& timeline = timeline_of(queue);
+  timeline.waits.push_back(event);
+  resolve_waits(timeline);
+}
+
+void check_order(const Call& call) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  Timeline* timeline = call.queue == nullptr ? nullptr : &timeline_of(*call.queue);
+  if (timeline != nullptr) join(timeline->after, all.host);
+  const Clock before = timeline == nullptr ? all.host : all_queued(*timeline);
+  const bool is_unordered = timeline != nullptr && !timeline->waits.empty();
+  for (const Use& use : call.uses) {
+    for (const Access& earlier : all.accesses) {
+      const bool order_is_known = timeline == nullptr || !(is_unordered || earlier.is_unordered);
+      if (!order_is_known || has_done(before, earlier.stream, earlier.task)) continue;
+      const bool conflicts = (use.writes || earlier.writes) && overlap(use.region, earlier.region);
+      if (conflicts) report_conflict(call, use, timeline == nullptr ? "" : timeline->name, earlier);
+    }
+  }
+  if (timeline == nullptr) return;
+  const uint64_t task = ++timeline->tasks;
+  for (const Use& use : call.uses) {
+    if (use.region.empty()) continue;
+    const bool to_host = use.writes && use.side == Side::host;
+    remember(all, {fmt::format("{}.{}", call.function, use.parameter), use.region, use.writes, to_host,
+                   timeline->number, timeline->name, task, is_unordered, Place::here()});
+  }
+}
+
+bool check_release_order(std::string_view function, const Region& memory) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  bool found = false;
+  std::erase_if(all.accesses, [&](const Access& access) {
+    if (!overlap(memory, access.region)) return false;
+    if (!std::exchange(found, true)) {
+      report(
+          "free-while-queued",
+          fmt::format("{} frees {} ({} bytes), which {} {}, and nothing has synchronised since. Called at {}",
+                      function, static_cast<const void*>(memory.start), memory.bytes_spanned(),
+                      text_of(access), access.writes ? "writes" : "reads", Place::here().text()));
+    }
+    return true;
+  });
+  return found;
+}
+
+Copy snapshot_source(std::string_view function, const Copy& copy, const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  const Timeline& timeline = timeline_of(queue);
+  Snapshot snapshot{std::string(function), copy,           std::vector<std::byte>(copy.width * copy.height),
+                    timeline.number,       timeline.tasks, Place::here()};
+  for (size_t row = 0; row < copy.height; ++row) {
+    const auto* source = static_cast<const std::byte*>(copy.source) + row * copy.source_pitch;
+    const bool readable = read_own_memory(source, snapshot.bytes.data() + row * copy.width, copy.width);
+    if (!readable) return copy;
+  }
+  Copy from_snapshot = copy;
+  from_snapshot.source = snapshot.bytes.data();
+  from_snapshot.source_pitch = copy.width;
+  all.snapshots.push_back(std::move(snapshot));
+  return from_snapshot;
+}
+
+}  // namespace aclgrad::check

@@ -1,0 +1,58 @@
+// In which order the work of streams and of the host happens, as far as the program has made sure of it.
+//
+// The host and every stream are timelines. A task comes after all that the host did before it was queued, after
+// the tasks before it in its stream, and after what precedes the events that its stream waited for. The host
+// comes after a task only once it has synchronised. Two uses of the same memory of which at least one writes
+// must be ordered so; whether they would meet in this run does not matter, so that findings do not depend on
+// timing. All threads of the host count as one timeline, because how they wait for each other cannot be seen.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string_view>
+
+#include "check/call.h"
+#include "runtime/device.h"
+
+namespace aclgrad::check {
+
+// How many tasks of each stream, by its number, have been done at some point.
+struct Clock {
+  std::map<int, uint64_t> tasks;
+};
+
+void stream_begins(const Queue& queue, const void* handle, int device_id);
+
+// The stream's work is waited for without being asked for: copies to the host that nobody synchronised.
+void report_unfinished_copies(const Queue& queue);
+void report_unfinished_copies();  // of all streams, at exit
+
+// All that is queued is done or dropped.
+void stream_ended(const Queue& queue);
+
+int device_of(const Queue& queue);
+
+// All that is queued so far, which the host may then have reached.
+Clock clock_of(const Queue& queue);
+void host_reached(const Clock& clock);
+
+// A wait for a queue that waits for an event itself may never end. check_hang() is for one that has lasted a
+// while: it throws Error where the event is still not recorded and no other thread could do that.
+bool waits_for_unrecorded_event(const Queue& queue);
+void check_hang(const Queue& queue);
+
+void event_recorded(EventState& event, const Queue& queue);
+void event_reached(const EventState& event);  // as the host has learned
+void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue);
+
+// Looks for uses of the same memory that are not ordered, and remembers those of the call.
+void check_order(const Call& call);
+
+// True where queued work still uses the memory, which is then a finding.
+bool check_release_order(std::string_view function, const Region& memory);
+
+// After check_order() of the same copy.
+Copy snapshot_source(std::string_view function, const Copy& copy, const Queue& queue);
+
+}  // namespace aclgrad::check

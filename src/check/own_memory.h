@@ -1,0 +1,11 @@
+// Memory of this process that may be gone.
+#pragma once
+
+#include <cstddef>
+
+namespace aclgrad::check {
+
+// False where any of it is not readable, or the system does not allow to find out.
+bool read_own_memory(const void* from, std::byte* to, size_t bytes);
+
+}  // namespace aclgrad::check

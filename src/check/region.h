@@ -1,0 +1,41 @@
+// Which bytes a call uses: memory in runs of equal length at regular distances.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace aclgrad::check {
+
+struct Region {
+  struct Axis {
+    int64_t count;
+    int64_t stride;  // bytes
+  };
+
+  const std::byte* start = nullptr;
+  int64_t run = 0;         // contiguous bytes
+  std::vector<Axis> axes;  // by falling strides
+
+  static Region contiguous(const void* start, size_t bytes);
+  static Region rows(const void* start, size_t width, size_t pitch, size_t height);
+  // Strides count elements.
+  static Region strided(const void* start, size_t element_bytes, int rank, const int64_t* shape,
+                        const int64_t* strides);
+
+  bool empty() const { return run == 0; }
+  bool is_contiguous() const { return axes.empty(); }
+  const std::byte* end() const { return start + extent(0); }
+  int64_t bytes_spanned() const { return extent(0); }
+
+  // Whether any byte of the region lies in [begin, end).
+  bool touches(const std::byte* begin, const std::byte* end) const;
+
+  // From the first byte to the last of one block of the axes from `axis` on.
+  int64_t extent(size_t axis) const;
+};
+
+// Whether the regions share a byte. Where that takes too long to find out, the answer is no.
+bool overlap(const Region& first, const Region& second);
+
+}  // namespace aclgrad::check

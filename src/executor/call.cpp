@@ -1,0 +1,253 @@
+#include "executor/call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/handle_registry.h"
+#include "check/check.h"
+#include "check/handles.h"
+#include "executor/executor.h"
+#include "runtime/stream.h"
+
+namespace aclgrad {
+namespace {
+
+std::string qualified(std::string_view operator_name, std::string_view parameter) {
+  return fmt::format("{}.{}", operator_name, parameter);
+}
+
+[[noreturn]] void refuse(std::string_view operator_name, std::string_view parameter,
+                         std::string_view expected, std::string_view got) {
+  throw Error(ACLNN_ERR_PARAM_INVALID,
+              fmt::format("{}: expected {}, got {}.", qualified(operator_name, parameter), expected, got),
+              "The argument does not fit the operator or the other arguments.",
+              fmt::format("Pass {} as the operator's header describes.", parameter));
+}
+
+// Checks that a view whose last element is number `last` lies in its storage, where the storage's shape is
+// known.
+void check_storage(std::string_view operator_name, const char* name, const aclTensor& tensor, int64_t last) {
+  const auto text_of = [](const std::vector<int64_t>& shape) {
+    return format_shape(shape.data(), static_cast<int64_t>(shape.size()));
+  };
+  if (tensor.storage_shape.empty()) return;
+  int64_t storage = 1;
+  for (int64_t extent : tensor.storage_shape) {
+    if (extent < 0 || __builtin_mul_overflow(storage, extent, &storage)) {
+      refuse(operator_name, name, "a storage shape that the address space can hold",
+             text_of(tensor.storage_shape));
+    }
+  }
+  if (last < storage) return;
+  refuse(operator_name, name, fmt::format("a view inside its storage of {} elements", storage),
+         fmt::format("shape {}, whose last element is number {}", text_of(tensor.view_shape), last));
+}
+
+// Checks a handle's own consistency and snapshots it. The sizes are checked here once, so that no later
+// product of them can overflow.
+TensorView checked_view(std::string_view operator_name, const char* name, const aclTensor& tensor) {
+  const auto& shape = tensor.view_shape;
+  const auto shape_text = [&] { return format_shape(shape.data(), static_cast<int64_t>(shape.size())); };
+  if (shape.size() > static_cast<size_t>(TensorView::kMaxRank)) {
+    refuse(operator_name, name, fmt::format("at most {} dimensions", TensorView::kMaxRank),
+           std::to_string(shape.size()));
+  }
+  const bool has_negative_size =
+      std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; });
+  if (has_negative_size) refuse(operator_name, name, "a shape without negative sizes", shape_text());
+  TensorView view;
+  view.type = static_cast<DataType>(tensor.type);
+  view.rank = static_cast<int>(shape.size());
+  view.base = tensor.data;
+  int64_t size = 1;
+  int64_t last = tensor.offset;  // offset of the last element
+  bool overflow = false;
+  bool empty = false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    view.shape[i] = shape[i];
+    view.strides[i] = tensor.strides[i];
+    empty = empty || shape[i] == 0;
+    if (tensor.strides[i] < 0 && shape[i] > 1) {
+      refuse(operator_name, name, "strides of at least 0", std::to_string(tensor.strides[i]));
+    }
+    int64_t step = 0;
+    overflow = overflow || __builtin_mul_overflow(size, std::max<int64_t>(shape[i], 1), &size);
+    overflow = overflow ||
+               __builtin_mul_overflow(std::max<int64_t>(shape[i] - 1, 0), tensor.strides[i], &step) ||
+               __builtin_add_overflow(last, step, &last);
+  }
+  // The largest element has 8 bytes, and a few tensors are added up in one workspace.
+  constexpr int64_t kMaxElements = INT64_MAX / 1024;
+  if (overflow || size > kMaxElements || last > kMaxElements) {
+    refuse(operator_name, name, "a size that the address space can hold", shape_text());
+  }
+  if (tensor.offset < 0)
+    refuse(operator_name, name, "an offset of at least 0", std::to_string(tensor.offset));
+  if (!empty) check_storage(operator_name, name, tensor, last);
+  // Without an element there is no first one: its place must not be computed from a null address.
+  view.offset = empty ? 0 : tensor.offset;
+  return view;
+}
+
+}  // namespace
+
+Call::Call(std::string_view operator_name) : plan_(std::make_shared<Plan>()) {
+  plan_->operator_name = operator_name;
+  plan_->deterministic = deterministic_requested();
+}
+
+const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is_output) {
+  const int index = plan_->inputs + plan_->outputs;
+  (is_output ? plan_->outputs : plan_->inputs) += 1;
+  Argument& argument = plan_->arguments.at(static_cast<size_t>(index));
+  argument.name = name;
+  argument.index = index;
+  argument.is_output = is_output;
+  if (tensor == nullptr) return argument;
+  check_live(tensor, HandleKind::tensor, name);
+  argument.given = true;
+  argument.format = tensor->format;
+  argument.handle = tensor;
+  argument.view = checked_view(plan_->operator_name, name, *tensor);
+  return argument;
+}
+
+const Argument& Call::input(const char* name, const aclTensor* tensor) {
+  check_not_null(tensor, name);
+  return declare(name, tensor, false);
+}
+
+const Argument& Call::optional_input(const char* name, const aclTensor* tensor) {
+  return declare(name, tensor, false);
+}
+
+const Argument& Call::output(const char* name, const aclTensor* tensor) {
+  check_not_null(tensor, name);
+  return declare(name, tensor, true);
+}
+
+void Call::check(bool passed, std::string_view parameter, std::string_view expected, int64_t got) const {
+  if (!passed) refuse(plan_->operator_name, parameter, expected, std::to_string(got));
+}
+
+void Call::check(bool passed, std::string_view parameter, std::string_view expected,
+                 std::string_view got) const {
+  if (!passed) refuse(plan_->operator_name, parameter, expected, got);
+}
+
+void Call::check_type(const Argument& argument, std::initializer_list<DataType> allowed) const {
+  if (std::find(allowed.begin(), allowed.end(), argument.type()) != allowed.end()) return;
+  std::string names;
+  for (DataType type : allowed) names += (names.empty() ? "" : " or ") + std::string(name_of(type));
+  refuse(plan_->operator_name, argument.name, "data type " + names,
+         fmt::format("{} (aclDataType {})", name_of(argument.type()), static_cast<int>(argument.type())));
+}
+
+void Call::check_same_type(const Argument& first, std::initializer_list<const Argument*> others) const {
+  for (const Argument* other : others) {
+    if (other->type() == first.type()) continue;
+    refuse(plan_->operator_name, other->name,
+           fmt::format("data type {}, as {} has", name_of(first.type()), first.name), name_of(other->type()));
+  }
+}
+
+void Call::check_rank(const Argument& argument, std::initializer_list<int> allowed) const {
+  if (std::find(allowed.begin(), allowed.end(), argument.view.rank) != allowed.end()) return;
+  std::string ranks;
+  for (int rank : allowed) ranks += (ranks.empty() ? "" : " or ") + std::to_string(rank);
+  refuse(plan_->operator_name, argument.name, ranks + " dimensions", format_shape(argument.view));
+}
+
+void Call::check_shape(const Argument& argument, std::initializer_list<int64_t> expected) const {
+  if (argument.view.has_shape(expected)) return;
+  refuse(plan_->operator_name, argument.name,
+         "shape " + format_shape(expected.begin(), static_cast<int64_t>(expected.size())),
+         format_shape(argument.view));
+}
+
+void Call::check_live(const void* handle, HandleKind kind, std::string_view parameter) const {
+  if (is_live_handle(handle, kind)) return;
+  if (check::enabled) check::dead_handle(plan_->operator_name, name_of(kind), handle);
+  refuse(plan_->operator_name, parameter, fmt::format("a live {}", name_of(kind)),
+         "a handle that was destroyed or never made");
+}
+
+void Call::check_not_null(const void* pointer, std::string_view parameter) const {
+  if (pointer != nullptr) return;
+  throw Error(ACLNN_ERR_PARAM_NULLPTR,
+              fmt::format("{}: expected a pointer, got null.", qualified(plan_->operator_name, parameter)),
+              "The argument is required, and the object was not made or its creation failed.",
+              "Create the object first and check that the result is not null.");
+}
+
+int64_t Call::reserve(int64_t bytes) {
+  const int64_t at = reserved_;
+  reserved_ += (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  return at;
+}
+
+void Call::uses(const Argument& argument, Argument::Used used) {
+  plan_->arguments[static_cast<size_t>(argument.index)].used = used;
+}
+
+void Call::pack(std::initializer_list<const Argument*> arguments) {
+  for (const Argument* argument : arguments) {
+    if (!argument->given || argument->view.is_contiguous()) continue;
+    plan_->arguments[static_cast<size_t>(argument->index)].packed_at = reserve(argument->view.bytes());
+    plan_->serial_nanoseconds += static_cast<double>(argument->view.size());  // about one for each element
+  }
+}
+
+void Call::plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel) {
+  plan_->scratch_at = reserve(static_cast<int64_t>(scratch_bytes));
+  plan_->serial_nanoseconds += serial_nanoseconds;
+  plan_->kernel = std::move(kernel);
+}
+
+void Call::plan_zeros(std::initializer_list<const Argument*> outputs) {
+  std::array<bool, kMaxArguments> zeroed{};
+  double bytes = 0;
+  for (const Argument* output : outputs) {
+    zeroed[static_cast<size_t>(output->index)] = true;
+    bytes += static_cast<double>(output->view.bytes());
+  }
+  if (bytes == 0) return;
+  for (Argument& argument : plan_->arguments) {
+    if (!zeroed[static_cast<size_t>(argument.index)]) argument.used = Argument::Used::nothing;
+  }
+  const Plan* plan = plan_.get();
+  this->plan(0.1 * bytes, 0, [plan, zeroed](const Launch& launch) {
+    for (const Argument& argument : plan->arguments) {
+      if (zeroed[static_cast<size_t>(argument.index)] && argument.is_output) fill_zero(launch.view(argument));
+    }
+  });
+}
+
+std::shared_ptr<Plan> Call::finish() {
+  // The caller's workspace may lie on any boundary: room to align it.
+  if (plan_->kernel != nullptr && reserved_ > 0)
+    plan_->workspace_size = static_cast<uint64_t>(reserved_ + kWorkspaceAlignment);
+  return std::move(plan_);
+}
+
+aclnnStatus plan_call(std::string_view operator_name, uint64_t* workspace_size, aclOpExecutor** executor,
+                      const std::function<void(Call&)>& body) noexcept {
+  if (workspace_size != nullptr) *workspace_size = 0;
+  if (executor != nullptr) *executor = nullptr;
+  const aclnnStatus status = guarded(ACLNN_ERR_INNER_CREATE_EXECUTOR, [&] {
+    Call call(operator_name);
+    call.check_not_null(workspace_size, "workspaceSize");
+    call.check_not_null(executor, "executor");
+    body(call);
+    auto made = std::make_unique<aclOpExecutor>(call.finish());
+    register_handle(made.get(), HandleKind::executor);
+    if (check::enabled) check::handle_made(made.get(), name_of(HandleKind::executor));
+    *workspace_size = made->plan->workspace_size;
+    *executor = made.release();
+  });
+  if (check::enabled && status != OK) check::phase_1_failed(operator_name);
+  return status;
+}
+
+}  // namespace aclgrad

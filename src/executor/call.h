@@ -1,0 +1,81 @@
+// The two phases of a call, and the words in which an operator's phase 1 states its checks and its plan.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "aclnn/acl_meta.h"
+#include "base/environment.h"
+#include "base/error.h"
+#include "base/handle_registry.h"
+#include "executor/plan.h"
+#include "tensor/tensor.h"
+
+namespace aclgrad {
+
+inline constexpr int64_t kWorkspaceAlignment = 64;  // bytes
+
+inline std::byte* align_workspace(void* workspace) {
+  const auto address = reinterpret_cast<uintptr_t>(workspace);
+  return reinterpret_cast<std::byte*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+                                      kWorkspaceAlignment);
+}
+
+// Phase 1 of one call. An operator declares its tensors in the order of the call, checks them, and ends with
+// one of the plan functions. Every check throws the status of its failure, with a message that names operator
+// and parameter.
+class Call {
+ public:
+  explicit Call(std::string_view operator_name);
+
+  // Declarations. A null or dead handle is refused, and so is a view that leaves its storage. The reference
+  // stays valid as long as the plan, so that a kernel may capture it.
+  const Argument& input(const char* name, const aclTensor* tensor);           // null: 161001
+  const Argument& optional_input(const char* name, const aclTensor* tensor);  // null: not given
+  const Argument& output(const char* name, const aclTensor* tensor);          // null: 161001
+
+  // Checks. All but the last answer 161002.
+  void check(bool passed, std::string_view parameter, std::string_view expected, int64_t got) const;
+  void check(bool passed, std::string_view parameter, std::string_view expected, std::string_view got) const;
+  void check_type(const Argument& argument, std::initializer_list<DataType> allowed) const;
+  void check_same_type(const Argument& first, std::initializer_list<const Argument*> others) const;
+  void check_rank(const Argument& argument, std::initializer_list<int> allowed) const;
+  void check_shape(const Argument& argument, std::initializer_list<int64_t> expected) const;
+  void check_live(const void* handle, HandleKind kind, std::string_view parameter) const;
+  void check_not_null(const void* pointer, std::string_view parameter) const;  // 161001
+
+  // True where ACLGRAD_STRICT asks to refuse what any one of the documents refuses.
+  static bool strict() { return Environment::get().strict; }
+
+  // What the kernel uses of an argument, where that is not all.
+  void uses(const Argument& argument, Argument::Used used);
+
+  // Plans. Inputs and outputs named in `pack` reach the kernel as contiguous memory, whatever their strides.
+  void pack(std::initializer_list<const Argument*> arguments);
+  void plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel);
+  void plan_nothing() {}
+  void plan_zeros(std::initializer_list<const Argument*> outputs);  // sets them to zero; goes without pack
+
+  std::shared_ptr<Plan> finish();
+
+ private:
+  const Argument& declare(const char* name, const aclTensor* tensor, bool is_output);
+  int64_t reserve(int64_t bytes);
+
+  std::shared_ptr<Plan> plan_;
+  int64_t reserved_ = 0;
+};
+
+// Phase 1: checks the two results, runs `body` on a new Call and hands out an executor of what it planned.
+aclnnStatus plan_call(std::string_view operator_name, uint64_t* workspace_size, aclOpExecutor** executor,
+                      const std::function<void(Call&)>& body) noexcept;
+
+// Phase 2: binds the executor's plan to the workspace and submits it to the stream.
+aclnnStatus run_call(std::string_view operator_name, void* workspace, uint64_t workspace_size,
+                     aclOpExecutor* executor, aclrtStream stream) noexcept;
+
+}  // namespace aclgrad

@@ -1,0 +1,46 @@
+#include "executor/check_call.h"
+
+#include <fmt/format.h>
+
+#include "base/handle_registry.h"
+#include "check/call.h"
+#include "check/check.h"
+#include "check/handles.h"
+
+namespace aclgrad {
+
+void check_executor(std::string_view operator_name, const aclOpExecutor& executor) {
+  const Plan& plan = *executor.plan;
+  if (plan.operator_name != operator_name) {
+    check::report("executor-mismatch",
+                  fmt::format("{} got an aclOpExecutor of {}GetWorkspaceSize. Called at {}", operator_name,
+                              plan.operator_name, check::Place::here().text()));
+  }
+  const bool is_first_use = check::executor_used(&executor);
+  if (!is_first_use) return;  // a repeatable executor may outlive its tensors
+  for (const Argument& argument : plan.arguments) {
+    if (!argument.given || is_live_handle(argument.handle, HandleKind::tensor)) continue;
+    check::report("tensor-destroyed",
+                  fmt::format("{}.{}: aclTensor {} was destroyed between the phases. Called at {}",
+                              operator_name, argument.name, argument.handle, check::Place::here().text()));
+  }
+}
+
+void check_call(std::string_view operator_name, const Plan& plan, const Addresses& addresses, void* workspace,
+                const Queue& queue) {
+  check::Call call{operator_name, {}, &queue, true};
+  for (const Argument& argument : plan.arguments) {
+    if (!argument.given) continue;
+    TensorView view = argument.view;
+    view.base = addresses[static_cast<size_t>(argument.index)];
+    call.uses.push_back({argument.name,
+                         check::Region::strided(view.first(), size_of(view.type), view.rank,
+                                                view.shape.data(), view.strides.data()),
+                         argument.is_output, check::Side::device});
+  }
+  call.uses.push_back(
+      {"workspace", check::Region::contiguous(workspace, plan.workspace_size), true, check::Side::device});
+  check::begin(call);
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,18 @@
+// What phase 2 tells the checker of the calling program.
+#pragma once
+
+#include <string_view>
+
+#include "executor/executor.h"
+#include "executor/plan.h"
+
+namespace aclgrad {
+
+// Whether the executor and the tensors of phase 1 are still what this phase 2 expects.
+void check_executor(std::string_view operator_name, const aclOpExecutor& executor);
+
+// The memory that the operator will use. Throws Error where it cannot run on it.
+void check_call(std::string_view operator_name, const Plan& plan, const Addresses& addresses, void* workspace,
+                const Queue& queue);
+
+}  // namespace aclgrad

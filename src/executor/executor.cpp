@@ -1,0 +1,247 @@
+// Phase 2, and the executor functions of acl_meta.h.
+#include "executor/executor.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "aclnn/acl_meta.h"
+#include "base/error.h"
+#include "base/handle_registry.h"
+#include "check/check.h"
+#include "check/handles.h"
+#include "executor/call.h"
+#include "executor/check_call.h"
+#include "runtime/stream.h"
+
+namespace aclgrad {
+namespace {
+
+[[noreturn]] void refuse_null(std::string_view function, std::string_view expected) {
+  throw Error(ACLNN_ERR_INNER_NULLPTR, fmt::format("{}: expected {}, got null.", function, expected));
+}
+
+// Sole use of an executor: until it is given back no other thread finds it, so that none can run, change or
+// free it at the same time.
+class ExecutorClaim {
+ public:
+  ExecutorClaim(std::string_view function, aclOpExecutor* executor) {
+    if (executor != nullptr && unregister_handle(executor, HandleKind::executor)) {
+      executor_.reset(executor);
+      return;
+    }
+    if (check::enabled) check::dead_executor(function, executor);
+    if (executor == nullptr) refuse_null(function, "an executor");
+    throw Error(
+        ACLNN_ERR_INNER,
+        fmt::format("{}: expected a live executor, got one that is gone, in use or was never made.",
+                    function),
+        "Phase 2 frees an executor that is not repeatable, so it runs once only; or another thread uses it.",
+        "Call phase 1 again, or call aclSetAclOpExecutorRepeatable between the phases.");
+  }
+
+  ~ExecutorClaim() {
+    if (executor_ == nullptr) return;
+    try {
+      register_handle(executor_.get(), HandleKind::executor);
+      std::ignore = executor_.release();
+    } catch (const std::exception&) {  // without memory to give it back it is freed
+    }
+  }
+
+  ExecutorClaim(const ExecutorClaim&) = delete;
+  ExecutorClaim& operator=(const ExecutorClaim&) = delete;
+
+  aclOpExecutor* operator->() const { return executor_.get(); }
+  aclOpExecutor& operator*() const { return *executor_; }
+
+  // The executor is no longer given back; the caller frees it.
+  std::shared_ptr<const aclOpExecutor> take() {
+    std::shared_ptr<const aclOpExecutor> taken = std::move(executor_);
+    if (check::enabled) check::handle_gone(taken.get(), taken);
+    return taken;
+  }
+
+ private:
+  std::unique_ptr<aclOpExecutor> executor_;
+};
+
+void check_workspace(std::string_view function, const Plan& plan, const void* workspace, uint64_t size) {
+  if (plan.workspace_size == 0) return;
+  if (workspace == nullptr) {
+    throw Error(ACLNN_ERR_PARAM_NULLPTR,
+                fmt::format("{}.workspace: expected {} bytes of device memory, got null.", function,
+                            plan.workspace_size),
+                "Phase 1 returned a workspaceSize above 0, but no memory was allocated for it.",
+                "Allocate workspaceSize bytes with aclrtMalloc and pass them to phase 2.");
+  }
+  if (size < plan.workspace_size) {
+    throw Error(ACLNN_ERR_PARAM_INVALID, fmt::format("{}.workspaceSize: expected at least {} bytes, got {}.",
+                                                     function, plan.workspace_size, size));
+  }
+}
+
+void check_addresses(std::string_view function, const aclOpExecutor& executor) {
+  for (const Argument& argument : executor.plan->arguments) {
+    if (!argument.given || argument.empty()) continue;
+    if (executor.addresses[static_cast<size_t>(argument.index)] != nullptr) continue;
+    throw Error(
+        ACLNN_ERR_PARAM_NULLPTR,
+        fmt::format("{}.{}: expected a tensor with data, got a null address.", function, argument.name),
+        "The tensor was created without data, and no address was set later.",
+        "Pass the data to aclCreateTensor, or call aclSetTensorAddr before phase 2.");
+  }
+}
+
+// Gives the failures of the runtime the status that phase 2 reports them with.
+void submit(std::string_view function, const aclOpExecutor& executor, void* workspace, aclrtStream stream) {
+  try {
+    Queue& queue = queue_of_stream(stream);
+    if (check::enabled) check_call(function, *executor.plan, executor.addresses, workspace, queue);
+    queue.submit(executor.plan->serial_nanoseconds,
+                 [plan = executor.plan, addresses = executor.addresses, workspace](Queue& on) {
+                   Launch(*plan, addresses, workspace, on).run();
+                 });
+  } catch (const Error& error) {
+    record_error(error);
+    throw Error(ACLNN_ERR_RUNTIME_ERROR,
+                fmt::format("{}.stream: expected a stream that takes work, got runtime error {}.", function,
+                            error.status()));
+  }
+}
+
+// Phase 2 of an executor that nobody else uses now.
+void run(std::string_view operator_name, const aclOpExecutor& executor, void* workspace,
+         uint64_t workspace_size, aclrtStream stream) {
+  if (executor.plan->kernel == nullptr) return;
+  check_workspace(operator_name, *executor.plan, workspace, workspace_size);
+  check_addresses(operator_name, executor);
+  submit(operator_name, executor, workspace, stream);
+}
+
+enum class Counted { all, inputs, outputs };
+
+aclnnStatus set_address(std::string_view function, aclOpExecutor* executor, Counted counted, size_t index,
+                        const aclTensor* tensor, void* address) {
+  return guarded(ACLNN_ERR_INNER, [&] {
+    const ExecutorClaim claim(function, executor);
+    if (tensor == nullptr) refuse_null(function, "a tensor");
+    const Plan& plan = *claim->plan;
+    const int first = counted == Counted::outputs ? plan.inputs : 0;
+    const int last = counted == Counted::inputs ? plan.inputs : plan.inputs + plan.outputs;
+    if (index >= static_cast<size_t>(last - first)) {
+      throw Error(ACLNN_ERR_PARAM_INVALID,
+                  fmt::format("{}.index: expected less than {}, got {}.", function, last - first, index));
+    }
+    const size_t argument = static_cast<size_t>(first) + index;
+    if (!plan.arguments[argument].given) {
+      throw Error(
+          ACLNN_ERR_PARAM_INVALID,
+          fmt::format("{}.index: expected a tensor that was given in phase 1, got {}, which was null.",
+                      function, index));
+    }
+    claim->addresses[argument] = address;
+  });
+}
+
+// None of the operators takes a list of tensors, so there is no dynamic argument to refresh.
+aclnnStatus refuse_dynamic(std::string_view function, aclOpExecutor* executor, size_t ir_index,
+                           const aclTensorList* tensors) {
+  return guarded(ACLNN_ERR_INNER, [&] {
+    const ExecutorClaim claim(function, executor);
+    if (tensors == nullptr) refuse_null(function, "a tensor list");
+    throw Error(
+        ACLNN_ERR_PARAM_INVALID,
+        fmt::format("{}.irIndex: expected an argument that is a tensor list, got {} of {}, which has none.",
+                    function, ir_index, claim->plan->operator_name));
+  });
+}
+
+}  // namespace
+
+aclnnStatus run_call(std::string_view operator_name, void* workspace, uint64_t workspace_size,
+                     aclOpExecutor* executor, aclrtStream stream) noexcept {
+  return guarded(ACLNN_ERR_RUNTIME_ERROR, [&] {
+    ExecutorClaim claim(operator_name, executor);
+    if (check::enabled) check_executor(operator_name, *claim);
+    if (claim->repeatable) {
+      run(operator_name, *claim, workspace, workspace_size, stream);
+    } else {
+      run(operator_name, *claim.take(), workspace, workspace_size, stream);
+    }
+  });
+}
+
+}  // namespace aclgrad
+
+using namespace aclgrad;
+
+aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
+  return guarded(ACLNN_ERR_INNER,
+                 [&] { ExecutorClaim("aclSetAclOpExecutorRepeatable", executor)->repeatable = true; });
+}
+
+aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  return guarded(ACLNN_ERR_INNER, [&] { ExecutorClaim("aclDestroyAclOpExecutor", executor).take(); });
+}
+
+aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr) {
+  return set_address("aclSetTensorAddr", executor, Counted::all, index, tensor, addr);
+}
+
+aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
+                                  void* addr) {
+  return set_address("aclSetInputTensorAddr", executor, Counted::inputs, index, tensor, addr);
+}
+
+aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
+                                   void* addr) {
+  return set_address("aclSetOutputTensorAddr", executor, Counted::outputs, index, tensor, addr);
+}
+
+aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t,
+                                    aclTensorList* tensors, void*) {
+  return refuse_dynamic("aclSetDynamicTensorAddr", executor, irIndex, tensors);
+}
+
+aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t,
+                                         aclTensorList* tensors, void*) {
+  return refuse_dynamic("aclSetDynamicInputTensorAddr", executor, irIndex, tensors);
+}
+
+aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t,
+                                          aclTensorList* tensors, void*) {
+  return refuse_dynamic("aclSetDynamicOutputTensorAddr", executor, irIndex, tensors);
+}
+
+aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr) {
+  return aclSetTensorAddr(executor, index, tensor, addr);
+}
+
+aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
+                                  void* addr) {
+  return aclSetInputTensorAddr(executor, index, tensor, addr);
+}
+
+aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
+                                   void* addr) {
+  return aclSetOutputTensorAddr(executor, index, tensor, addr);
+}
+
+aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
+                                    aclTensorList* tensors, void* addr) {
+  return aclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
+}
+
+aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
+                                         aclTensorList* tensors, void* addr) {
+  return aclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
+}
+
+aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
+                                          aclTensorList* tensors, void* addr) {
+  return aclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
+}

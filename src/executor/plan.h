@@ -1,0 +1,82 @@
+// What phase 1 of a call yields and phase 2 runs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "acl/acl_base.h"
+#include "runtime/device.h"
+#include "tensor/view.h"
+
+namespace aclgrad {
+
+// A tensor of a call, as it was in phase 1: the caller may destroy the handle as soon as phase 2 has
+// returned.
+struct Argument {
+  static constexpr int64_t kNotPacked = -1;
+
+  // Of its memory: what a mask rules out is not used, and the contents of other arguments may choose parts.
+  enum class Used { all, parts, nothing };
+
+  const char* name = nullptr;
+  int index = 0;
+  bool given = false;  // false for an optional tensor that was null
+  bool is_output = false;
+  Used used = Used::all;  // as the checker takes it
+  aclFormat format = ACL_FORMAT_ND;
+  const void* handle = nullptr;  // the checker's: the caller's tensor, which may be gone already
+  TensorView view;
+  int64_t packed_at = kNotPacked;  // where in the workspace its contiguous copy lies
+
+  DataType type() const { return view.type; }
+  int64_t size(int axis) const { return view.shape[static_cast<size_t>(axis)]; }
+  bool empty() const { return view.empty(); }
+};
+
+inline constexpr size_t kMaxArguments = 10;
+using Addresses =
+    std::array<void*, kMaxArguments>;  // storage of each argument, as refreshed by aclSet…TensorAddr
+
+class Launch;
+
+struct Plan {
+  std::string_view operator_name;
+  std::array<Argument, kMaxArguments> arguments;  // inputs, then outputs, in the order of the call
+  int inputs = 0;
+  int outputs = 0;
+  uint64_t workspace_size = 0;                // bytes
+  int64_t scratch_at = 0;                     // where in the workspace the kernel's own scratch lies
+  double serial_nanoseconds = 0;              // estimate of the work on one thread
+  bool deterministic = false;                 // ACL_OPT_DETERMINISTIC was on
+  std::function<void(const Launch&)> kernel;  // empty where there is nothing to do
+};
+
+// One run of a plan: its arguments' memory at that time.
+class Launch {
+ public:
+  Launch(const Plan& plan, const Addresses& addresses, void* workspace, Queue& queue);
+
+  // The elements of an argument: the packed copy where the plan makes one, else the tensor's own first
+  // element.
+  void* data(const Argument& argument) const;
+
+  // The argument with its strides, at the memory of this run.
+  TensorView view(const Argument& argument) const;
+
+  void* scratch() const { return workspace_ + plan_.scratch_at; }
+  bool deterministic() const { return plan_.deterministic; }
+  Queue& queue() const { return queue_; }
+
+  // Packs inputs, runs the kernel, unpacks outputs.
+  void run() const;
+
+ private:
+  const Plan& plan_;
+  const Addresses& addresses_;
+  std::byte* workspace_;
+  Queue& queue_;
+};
+
+}  // namespace aclgrad

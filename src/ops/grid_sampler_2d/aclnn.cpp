@@ -1,0 +1,166 @@
+// The C entry points of two-dimensional grid sampling and its gradient.
+#include "aclnnop/aclnn_grid_sampler2d.h"
+#include "aclnnop/aclnn_grid_sampler2d_backward.h"
+#include "executor/call.h"
+#include "ops/grid_sampler_2d/problem.h"
+
+namespace aclgrad {
+namespace {
+
+GridSampling::Strides strides_of(const Argument& argument) {
+  const auto& strides = argument.view.strides;
+  return {strides[0], strides[1], strides[2], strides[3]};
+}
+
+void check_modes(const Call& call, int64_t interpolationMode, int64_t paddingMode) {
+  const bool bicubic_allowed = !Call::strict();
+  call.check(interpolationMode >= 0 && interpolationMode <= (bicubic_allowed ? 2 : 1), "interpolationMode",
+             bicubic_allowed ? "0 (bilinear), 1 (nearest) or 2 (bicubic)" : "0 (bilinear) or 1 (nearest)",
+             interpolationMode);
+  call.check(paddingMode >= 0 && paddingMode <= 2, "paddingMode", "0 (zeros), 1 (border) or 2 (reflection)",
+             paddingMode);
+}
+
+void check_input_and_grid(const Call& call, const Argument& input, const Argument& grid) {
+  call.check(grid.size(0) == input.size(0), "grid", "the same first axis as input", grid.size(0));
+  call.check(input.size(2) != 0, "input", "a height other than 0", input.size(2));
+  call.check(input.size(3) != 0, "input", "a width other than 0", input.size(3));
+  call.check(grid.size(3) == 2, "grid", "a last axis of 2", grid.size(3));
+}
+
+// What the forward operator and the gradient have in common of their problems.
+void describe(GridSampling& sampling, const Argument& input, const Argument& grid, int64_t interpolationMode,
+              int64_t paddingMode, bool alignCorners) {
+  sampling.type = input.type();
+  sampling.interpolation = static_cast<Interpolation>(interpolationMode);
+  sampling.padding = static_cast<Padding>(paddingMode);
+  sampling.align_corners = alignCorners;
+  sampling.batch = input.size(0);
+  sampling.channels = input.size(1);
+  sampling.height = input.size(2);
+  sampling.width = input.size(3);
+  sampling.output_height = grid.size(1);
+  sampling.output_width = grid.size(2);
+  sampling.input_strides = strides_of(input);
+  sampling.grid_strides = strides_of(grid);
+}
+
+void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* input_tensor,
+                   const aclTensor* grid_tensor, int64_t interpolationMode, int64_t paddingMode,
+                   bool alignCorners, const aclBoolArray* outputMask, const aclTensor* inputGrad,
+                   const aclTensor* gridGrad) {
+  if (outputMask == nullptr) return call.plan_nothing();
+  const Argument& grad_output = call.input("gradOutput", gradOutput);
+  const Argument& input = call.input("input", input_tensor);
+  const Argument& grid = call.input("grid", grid_tensor);
+  const Argument& input_grad = call.output("inputGrad", inputGrad);
+  const Argument& grid_grad = call.output("gridGrad", gridGrad);
+  call.check_live(outputMask, HandleKind::bool_array, "outputMask");
+
+  if (Call::strict()) {
+    call.check_type(input, {DataType::float32, DataType::float16, DataType::bfloat16});
+  } else {
+    call.check_type(input, {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
+  }
+  call.check_same_type(input, {&grad_output, &grid, &input_grad, &grid_grad});
+  check_modes(call, interpolationMode, paddingMode);
+  for (const Argument* argument : {&grad_output, &input, &grid, &input_grad, &grid_grad}) {
+    call.check_rank(*argument, {4});
+  }
+  check_input_and_grid(call, input, grid);
+  call.check_shape(grad_output, {input.size(0), input.size(1), grid.size(1), grid.size(2)});
+  call.check_shape(input_grad, {input.size(0), input.size(1), input.size(2), input.size(3)});
+  call.check_shape(grid_grad, {grid.size(0), grid.size(1), grid.size(2), 2});
+  call.check(outputMask->size == 2, "outputMask", "2 entries", static_cast<int64_t>(outputMask->size));
+
+  GridSampler2DBackward problem;
+  describe(problem, input, grid, interpolationMode, paddingMode, alignCorners);
+  problem.grad_output_strides = strides_of(grad_output);
+  problem.input_grad_strides = strides_of(input_grad);
+  problem.grid_grad_strides = strides_of(grid_grad);
+  problem.wants_input_grad = outputMask->values[0];
+  problem.wants_grid_grad = outputMask->values[1];
+  if (!problem.wants_input_grad && !problem.wants_grid_grad) return call.plan_nothing();
+  if (grad_output.empty() || input.empty() || grid.empty()) {
+    if (!problem.wants_grid_grad) return call.plan_zeros({&input_grad});
+    if (!problem.wants_input_grad) return call.plan_zeros({&grid_grad});
+    return call.plan_zeros({&input_grad, &grid_grad});
+  }
+
+  call.plan(serial_nanoseconds(problem), workspace_size(problem),
+            [=, &grad_output, &input, &grid, &input_grad, &grid_grad](const Launch& launch) {
+              GridSampler2DBackward bound = problem;
+              bound.grad_output = launch.data(grad_output);
+              bound.input = launch.data(input);
+              bound.grid = launch.data(grid);
+              bound.input_grad = launch.data(input_grad);
+              bound.grid_grad = launch.data(grid_grad);
+              grid_sampler_2d_backward(bound, launch.scratch());
+            });
+}
+
+void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* grid_tensor,
+                  int64_t interpolationMode, int64_t paddingMode, bool alignCorners,
+                  const aclTensor* out_tensor) {
+  const Argument& input = call.input("input", input_tensor);
+  const Argument& grid = call.input("grid", grid_tensor);
+  const Argument& out = call.output("out", out_tensor);
+
+  call.check_type(input, {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
+  call.check_same_type(input, {&grid, &out});
+  check_modes(call, interpolationMode, paddingMode);
+  call.check(input.type() != DataType::float64 || interpolationMode != 2, "interpolationMode",
+             "0 (bilinear) or 1 (nearest) with float64", interpolationMode);
+  for (const Argument* argument : {&input, &grid, &out}) call.check_rank(*argument, {4});
+  check_input_and_grid(call, input, grid);
+  call.check_shape(out, {input.size(0), input.size(1), grid.size(1), grid.size(2)});
+  if (out.empty()) return call.plan_nothing();
+
+  GridSampler2D problem;
+  describe(problem, input, grid, interpolationMode, paddingMode, alignCorners);
+  problem.output_strides = strides_of(out);
+  call.plan(serial_nanoseconds(problem), workspace_size(problem),
+            [=, &input, &grid, &out](const Launch& launch) {
+              GridSampler2D bound = problem;
+              bound.input = launch.data(input);
+              bound.grid = launch.data(grid);
+              bound.output = launch.data(out);
+              grid_sampler_2d(bound, launch.scratch());
+            });
+}
+
+}  // namespace
+}  // namespace aclgrad
+
+using namespace aclgrad;
+
+aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* input,
+                                                       const aclTensor* grid, int64_t interpolationMode,
+                                                       int64_t paddingMode, bool alignCorners,
+                                                       const aclBoolArray* outputMask, aclTensor* inputGrad,
+                                                       aclTensor* gridGrad, uint64_t* workspaceSize,
+                                                       aclOpExecutor** executor) {
+  return plan_call("aclnnGridSampler2DBackward", workspaceSize, executor, [&](Call& call) {
+    plan_backward(call, gradOutput, input, grid, interpolationMode, paddingMode, alignCorners, outputMask,
+                  inputGrad, gridGrad);
+  });
+}
+
+aclnnStatus aclnnGridSampler2DBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                       aclrtStream stream) {
+  return run_call("aclnnGridSampler2DBackward", workspace, workspaceSize, executor, stream);
+}
+
+aclnnStatus aclnnGridSampler2DGetWorkspaceSize(const aclTensor* input, const aclTensor* grid,
+                                               int64_t interpolationMode, int64_t paddingMode,
+                                               bool alignCorners, aclTensor* out, uint64_t* workspaceSize,
+                                               aclOpExecutor** executor) {
+  return plan_call("aclnnGridSampler2D", workspaceSize, executor, [&](Call& call) {
+    plan_forward(call, input, grid, interpolationMode, paddingMode, alignCorners, out);
+  });
+}
+
+aclnnStatus aclnnGridSampler2D(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                               aclrtStream stream) {
+  return run_call("aclnnGridSampler2D", workspace, workspaceSize, executor, stream);
+}

@@ -1,0 +1,244 @@
+// Grid sampling, forward, on the CPU: with channels in lanes or with points in lanes, see layout.h.
+#include "ops/grid_sampler_2d/layout.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/grid_sampler_2d/forward_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ops/grid_sampler_2d/channels-inl.h"
+#include "ops/grid_sampler_2d/pixel_major-inl.h"
+#include "ops/grid_sampler_2d/points-inl.h"
+
+#ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_FORWARD_CPU_
+#define ACLGRAD_OPS_GRID_SAMPLER_2D_FORWARD_CPU_
+namespace aclgrad {
+
+inline bool packs_input(const GridSampler2D& problem) {
+  return has_channels_in_lanes(problem) && !is_pixel_major(problem, problem.input_strides);
+}
+
+// Images whose pixel-major copies fit the cache together.
+inline int64_t images_of_round(const GridSampler2D& problem) {
+  constexpr int64_t kCacheBytes = 8 << 20;
+  if (!packs_input(problem)) return problem.batch;
+  return std::clamp<int64_t>(kCacheBytes / (pixels_of(problem) * padded_channels(problem) * 4), 1,
+                             problem.batch);
+}
+
+}  // namespace aclgrad
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+namespace {
+
+template <class T, int kTaps>
+class Forward {
+ public:
+  using Real = RealOf<T>;
+  using Group = PointGroup<Real, kTaps>;
+
+  Forward(const GridSampler2D& problem, float* packed_input)
+      : problem_(problem),
+        packed_input_(packed_input),
+        x_axis_(x_axis_of(problem, true)),
+        y_axis_(y_axis_of(problem, true)),
+        points_(points_of(problem)),
+        chunks_(divide_up(points_, kChunk)) {}
+
+  void run() {
+    const int64_t round = images_of_round(problem_);
+    for (first_image_ = 0; first_image_ < problem_.batch; first_image_ += round) {
+      const int64_t images = std::min(round, problem_.batch - first_image_);
+      const double nanoseconds =
+          serial_nanoseconds(problem_) * static_cast<double>(images) / static_cast<double>(problem_.batch);
+      if (packs_input(problem_)) pack(images, 0.5 * nanoseconds);
+      parallel_for(images * chunks_, nanoseconds,
+                   [&](int64_t task) HWY_ATTR { sample_chunk(task / chunks_, task % chunks_); });
+    }
+  }
+
+ private:
+  // Everything below counts images within the current round.
+
+  Image<const T> input_image(int64_t image) const {
+    return image_of(static_cast<const T*>(problem_.input), problem_.input_strides, first_image_ + image,
+                    problem_.channels, problem_.height, problem_.width);
+  }
+
+  Image<T> output_image(int64_t image) const {
+    return image_of(static_cast<T*>(problem_.output), problem_.output_strides, first_image_ + image,
+                    problem_.channels, problem_.output_height, problem_.output_width);
+  }
+
+  float* packed_image(int64_t image) const {
+    return packed_input_ + image * pixels_of(problem_) * padded_channels(problem_);
+  }
+
+  void pack(int64_t images, double nanoseconds) const {
+    if constexpr (!std::is_same_v<T, double>) {
+      const int64_t pixels = pixels_of(problem_);
+      const int64_t channels = padded_channels(problem_);
+      const int64_t chunks = divide_up(pixels, kRunPixels);
+      parallel_for(images * chunks, nanoseconds, [&](int64_t task) HWY_ATTR {
+        const int64_t image = task / chunks;
+        const int64_t first = task % chunks * kRunPixels;
+        visit_channel_tag(channel_block(problem_), [&](auto d) HWY_ATTR {
+          pack_pixels(d, input_image(image), first, std::min(kRunPixels, pixels - first),
+                      packed_image(image) + first * channels, channels);
+        });
+      });
+    }
+  }
+
+  Rows<const float> pixel_major(int64_t image) const {
+    if constexpr (std::is_same_v<T, float>) {
+      const Image<const T> input = input_image(image);
+      if (!packs_input(problem_)) return {input.data, 0, input.row_stride, input.column_stride};
+    }
+    const int64_t channels = padded_channels(problem_);
+    return {packed_image(image), 0, problem_.width * channels, channels};
+  }
+
+  void sample_chunk(int64_t image, int64_t chunk) const {
+    const auto grid = grid_of(static_cast<const T*>(problem_.grid), problem_.grid_strides,
+                              first_image_ + image, problem_.output_height, problem_.output_width);
+    const int64_t end = std::min(points_, (chunk + 1) * kChunk);
+    for (int64_t first = chunk * kChunk; first < end; first += kGroup) {
+      const int64_t count = std::min<int64_t>(kGroup, end - first);
+      Group group;
+      plan_group(grid, x_axis_, y_axis_, first, count, group);
+      if constexpr (!std::is_same_v<T, double>) {
+        if (has_channels_in_lanes(problem_)) {
+          sample_by_channels(image, group, first, count);
+          continue;
+        }
+      }
+      sample_by_points(image, group, first, count);
+    }
+  }
+
+  void sample_by_channels(int64_t image, const Group& group, int64_t first, int64_t count) const {
+    visit_channel_tag(channel_block(problem_), [&](auto d) HWY_ATTR {
+      constexpr int64_t kPassChannels = 64;
+      alignas(64) float tile[kGroup * kPassChannels];
+      const Rows<const float> input = pixel_major(image);
+      Image<T> output = output_image(image);
+      for (int64_t channel = 0; channel < problem_.channels; channel += kPassChannels) {
+        output.channels = std::min(kPassChannels, problem_.channels - channel);
+        for (int64_t k = 0; k < count; ++k) {
+          sample_channels(d, input, x_axis_, y_axis_, group, static_cast<size_t>(k), channel, output.channels,
+                          tile + k * kPassChannels);
+        }
+        unpack_pixels(d, tile, kPassChannels, output, first, count);
+        output.data += output.channels * output.channel_stride;
+      }
+    });
+  }
+
+  void sample_by_points(int64_t image, const Group& group, int64_t first, int64_t count) const {
+    const Image<const T> input = input_image(image);
+    const Image<T> output = output_image(image);
+    const bool interior = group.interior == kAllPoints && has_small_channels<Real>(input);
+    OffsetOf<Real> at[kGroup];
+    PointTaps<kTaps> taps[kGroup];
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      if (interior) {
+        at[i] = static_cast<OffsetOf<Real>>(input.offset(group.y.first[i], group.x.first[i]));
+      } else {
+        taps[i] = point_taps<kTaps>(group, i, x_axis_, y_axis_);
+      }
+    }
+    alignas(64) Real values[kGroup];
+    for (int64_t channel = 0; channel < problem_.channels; ++channel) {
+      const T* from = input.data + channel * input.channel_stride;
+      if (interior) {
+        sample_interior(input, from, group, at, values);
+      } else {
+        for (size_t i = 0; i < static_cast<size_t>(count); ++i)
+          values[i] = sample_edge(input, from, group, i, taps[i]);
+      }
+      store_pixels(output, output.data + channel * output.channel_stride, first, count, values);
+    }
+  }
+
+  HWY_INLINE void sample_interior(const Image<const T>& input, const T* channel, const Group& group,
+                                  const OffsetOf<Real>* at, Real* values) const {
+    const GroupTag<Real> d;
+    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
+      const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
+        return gather(d, channel + row * input.row_stride + column * input.column_stride, at + lane);
+      });
+      hn::Store(value, d, values + lane);
+    }
+  }
+
+  HWY_INLINE Real sample_edge(const Image<const T>& input, const T* channel, const Group& group, size_t i,
+                              const PointTaps<kTaps>& taps) const {
+    const hn::CappedTag<Real, 1> d;
+    const auto weights = load_weights<hn::CappedTag<Real, 1>, kTaps>(d, group, i);
+    return hn::GetLane(image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
+      if (taps.row[row] < 0 || taps.column[column] < 0) return hn::Zero(d);
+      return hn::Set(d, to_real(channel[input.offset(taps.row[row], taps.column[column])]));
+    }));
+  }
+
+  const GridSampler2D& problem_;
+  float* packed_input_;  // of the images of a round
+  const Axis x_axis_;
+  const Axis y_axis_;
+  const int64_t points_;
+  const int64_t chunks_;
+  int64_t first_image_ = 0;  // of the current round
+};
+
+void run_forward(const GridSampler2D& problem, void* workspace) {
+  auto* packed_input = static_cast<float*>(workspace);
+  visit_element_type(problem.type, [&]<class T>(T) {
+    if (problem.interpolation == Interpolation::nearest) {
+      Forward<T, 1>(problem, packed_input).run();
+    } else if (problem.interpolation == Interpolation::bilinear) {
+      Forward<T, 2>(problem, packed_input).run();
+    } else {
+      Forward<T, 4>(problem, packed_input).run();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace aclgrad {
+namespace {
+
+HWY_EXPORT(run_forward);
+
+}  // namespace
+
+size_t workspace_size(const GridSampler2D& problem) {
+  if (!packs_input(problem)) return 0;
+  return static_cast<size_t>(images_of_round(problem) * pixels_of(problem) * padded_channels(problem)) *
+         sizeof(float);
+}
+
+double serial_nanoseconds(const GridSampler2D& problem) {
+  const auto points = static_cast<double>(problem.batch * points_of(problem));
+  const auto channels = static_cast<double>(problem.channels);
+  const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
+  if (!has_channels_in_lanes(problem)) return points * (3 + 0.5 * taps * channels);
+  const auto pixels = static_cast<double>(problem.batch * pixels_of(problem));
+  return points * (3 + (0.3 + 0.05 * taps) * channels) + 0.3 * pixels * channels;
+}
+
+void grid_sampler_2d(const GridSampler2D& problem, void* workspace) {
+  HWY_DYNAMIC_DISPATCH(run_forward)(problem, workspace);
+}
+
+}  // namespace aclgrad
+
+#endif

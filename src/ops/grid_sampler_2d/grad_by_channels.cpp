@@ -1,0 +1,463 @@
+// The gradient of grid sampling with channels in lanes.
+//
+// Each task takes a band of rows of an image: it brings the rows that its points read into pixel-major order, adds what
+// the points give to a pixel-major buffer, and writes the band out. The band that has a point's first row also computes
+// its grid_grad. All this stays in the second-level cache of the task. Which points a band has is found out before: of
+// each chunk of neighbours, from which row to which they lie. Where most chunks have to do with many bands, that is too
+// coarse; then the points of each band are listed.
+#include "ops/grid_sampler_2d/grad.h"
+#include "ops/grid_sampler_2d/layout.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/grid_sampler_2d/grad_by_channels.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ops/grid_sampler_2d/channels-inl.h"
+#include "ops/grid_sampler_2d/pixel_major-inl.h"
+
+#ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
+#define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
+namespace aclgrad {
+
+// Sizes that follow from types, shapes and strides.
+struct ChannelsLayout {
+  int64_t channels;     // of a pixel in pixel-major order
+  bool packs_input;     // or else it is read where it lies
+  bool packs_gradient;  // grad_output
+  int64_t chunks;       // of points, in an image
+  int64_t run_chunks;   // whose gradients are packed together
+  int64_t images;       // worked on together
+  int64_t band_shift;   // a band has 1 << band_shift rows
+  int64_t bands;        // of an image
+  int64_t slots;        // bands that are worked on at the same time, at most
+  // Floats of the buffers of one band.
+  int64_t input_floats = 0;
+  int64_t sums_floats = 0;
+  int64_t run_floats = 0;
+  // Points of an image are listed in segments, each with one list for each band.
+  int64_t segments;
+  int64_t segment_points;
+
+  ChannelsLayout(const GridSampler2DBackward& problem, int64_t taps)
+      : channels(padded_channels(problem)), chunks(divide_up(points_of(problem), kChunk)) {
+    constexpr int64_t kRoundBytes = 8 << 20;
+    constexpr int64_t kBandBytes = 256 << 10;
+    constexpr int64_t kRunBytes = 128 << 10;
+    constexpr int64_t kMostSlots = 64;
+    constexpr int64_t kLeastTasks = 16;
+    constexpr int64_t kLeastListed = 64;  // points of a list, on average
+
+    const auto& strides = problem.grad_output_strides;
+    const bool is_flat = strides[2] == problem.output_width * strides[3];
+    packs_input = problem.wants_grid_grad && !is_pixel_major(problem, problem.input_strides);
+    packs_gradient = !is_pixel_major(problem, strides) || !is_flat;
+    run_chunks = std::clamp<int64_t>(kRunBytes / (kChunk * channels * 4), 1, 16);
+    const int64_t point_bytes = kLists * 4 + (packs_gradient ? channels * 4 : 0);
+    images = std::clamp<int64_t>(kRoundBytes / (points_of(problem) * point_bytes), 1, problem.batch);
+
+    const int64_t row_floats = problem.width * channels;
+    const int64_t least_bands = divide_up(kLeastTasks, images);
+    band_shift = kLeastShift;
+    while ((row_floats * 4 << band_shift) < kBandBytes && (least_bands << band_shift) < problem.height)
+      ++band_shift;
+    bands = divide_up(problem.height, int64_t{1} << band_shift);
+    slots = std::min(kMostSlots, images * bands);
+    const int64_t rows = int64_t{1} << band_shift;
+    if (packs_input) input_floats = (rows + taps - 1) * row_floats;
+    if (problem.wants_input_grad) sums_floats = (rows + 2 * (taps - 1)) * row_floats;
+    if (packs_gradient) run_floats = run_chunks * kChunk * channels;
+    segments = std::clamp<int64_t>(points_of(problem) / (bands * kLeastListed), 1, 64);
+    segment_points = divide_up(divide_up(points_of(problem), segments), kChunk) * kChunk;
+  }
+
+  // A band has at least as many rows as a point has taps, so that a point is in two lists at most.
+  static constexpr int64_t kLeastShift = 2;
+  static constexpr int64_t kLists = 2;
+};
+
+}  // namespace aclgrad
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+namespace {
+
+template <class T, int kTaps>
+class GradByChannels {
+ public:
+  using Group = PointGroup<float, kTaps>;
+
+  GradByChannels(const GridSampler2DBackward& problem, void* workspace)
+      : problem_(problem),
+        layout_(problem, kTaps),
+        block_(channel_block(problem)),
+        x_axis_(x_axis_of(problem, false)),
+        y_axis_(y_axis_of(problem, false)),
+        points_(points_of(problem)),
+        carver_(workspace) {
+    const int64_t segments = layout_.images * layout_.segments;
+    const int64_t all_floats = layout_.packs_gradient ? layout_.images * points_ * layout_.channels : 0;
+    no_pixel_ = carver_.take<float>(layout_.channels);
+    ranges_ = carver_.take<RowRange>(layout_.images * layout_.chunks);
+    input_buffers_ = carver_.take<float>(layout_.slots * layout_.input_floats);
+    sums_buffers_ = carver_.take<float>(layout_.slots * (layout_.sums_floats + layout_.channels));
+    run_gradients_ = carver_.take<float>(layout_.slots * layout_.run_floats);
+    all_gradients_ = carver_.take<float>(all_floats);
+    lists_ = carver_.take<uint32_t>(segments * layout_.segment_points * ChannelsLayout::kLists);
+    list_ends_ = carver_.take<int64_t>(segments * layout_.bands);
+  }
+
+  size_t workspace_size() const { return carver_.size(); }
+
+  void run() {
+    const bool wants_input_grad = problem_.wants_input_grad;
+    const bool wants_grid_grad = problem_.wants_grid_grad;
+    differentiate_group_ = block_ == 4
+                               ? choose_differentiate_group<kTaps, 4>(wants_input_grad, wants_grid_grad)
+                               : choose_differentiate_group<kTaps, 16>(wants_input_grad, wants_grid_grad);
+    std::fill_n(no_pixel_, layout_.channels, 0.0f);
+    for (first_image_ = 0; first_image_ < problem_.batch; first_image_ += layout_.images) {
+      images_ = std::min(layout_.images, problem_.batch - first_image_);
+      find_ranges();
+      scattered_ = are_points_scattered();
+      if (scattered_) {
+        pack_all_gradients();
+        list_points();
+      }
+      differentiate();
+    }
+  }
+
+ private:
+  // Everything below counts images within the current round.
+
+  double round_nanoseconds() const {
+    return serial_nanoseconds(problem_) * static_cast<double>(images_) / static_cast<double>(problem_.batch);
+  }
+
+  int64_t points_of_chunk(int64_t chunk) const { return std::min(kChunk, points_ - chunk * kChunk); }
+
+  Image<const T> input_image(int64_t image) const {
+    return image_of(static_cast<const T*>(problem_.input), problem_.input_strides, first_image_ + image,
+                    problem_.channels, problem_.height, problem_.width);
+  }
+
+  Image<const T> gradient_image(int64_t image) const {
+    return image_of(static_cast<const T*>(problem_.grad_output), problem_.grad_output_strides,
+                    first_image_ + image, problem_.channels, problem_.output_height, problem_.output_width);
+  }
+
+  Image<T> input_grad_image(int64_t image) const {
+    return image_of(static_cast<T*>(problem_.input_grad), problem_.input_grad_strides, first_image_ + image,
+                    problem_.channels, problem_.height, problem_.width);
+  }
+
+  Image<const T> grid_image(int64_t image) const {
+    return grid_of(static_cast<const T*>(problem_.grid), problem_.grid_strides, first_image_ + image,
+                   problem_.output_height, problem_.output_width);
+  }
+
+  Image<T> grid_grad_image(int64_t image) const {
+    return grid_of(static_cast<T*>(problem_.grid_grad), problem_.grid_grad_strides, first_image_ + image,
+                   problem_.output_height, problem_.output_width);
+  }
+
+  // ---- Which points a band has
+
+  void find_ranges() {
+    parallel_for(images_ * layout_.chunks, 0.1 * round_nanoseconds(), [&](int64_t task) HWY_ATTR {
+      const int64_t chunk = task % layout_.chunks;
+      ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, chunk * kChunk,
+                                            points_of_chunk(chunk));
+    });
+  }
+
+  bool are_points_scattered() const {
+    constexpr int64_t kFewVisits = 3;  // of a chunk
+    int64_t visits = 0;
+    for (int64_t chunk = 0; chunk < images_ * layout_.chunks; ++chunk) {
+      visits += band_of(ranges_[chunk].last) - band_of(ranges_[chunk].first) + 1;
+    }
+    return visits > kFewVisits * images_ * layout_.chunks;
+  }
+
+  int64_t band_of(int32_t row) const { return row >> layout_.band_shift; }
+
+  void list_points() {
+    parallel_for(images_ * layout_.segments, 0.2 * round_nanoseconds(), [&](int64_t task) HWY_ATTR {
+      list_segment(grid_image(task / layout_.segments), task % layout_.segments * layout_.segment_points,
+                   lists_ + task * layout_.segment_points * ChannelsLayout::kLists,
+                   list_ends_ + task * layout_.bands);
+    });
+  }
+
+  // Lists the points of a segment, counted from its first, band after band. ends[b] is where list b ends.
+  void list_segment(const Image<const T>& grid, int64_t first, uint32_t* lists, int64_t* ends) const {
+    std::fill_n(ends, layout_.bands, 0);
+    for_each_band_of_points(grid, first, [&](int64_t band, int64_t) { ++ends[band]; });
+    int64_t start = 0;
+    for (int64_t band = 0; band < layout_.bands; ++band) {
+      const int64_t count = ends[band];
+      ends[band] = start;  // moves to the end as the list is filled
+      start += count;
+    }
+    for_each_band_of_points(grid, first, [&](int64_t band, int64_t point) {
+      lists[ends[band]++] = static_cast<uint32_t>(point);
+    });
+  }
+
+  // Calls body(band, number in the segment) for the points of a segment, for each band that they have to do with.
+  template <class Body>
+  void for_each_band_of_points(const Image<const T>& grid, int64_t first, Body&& body) const {
+    const int64_t end = std::min(first + layout_.segment_points, points_);
+    for (int64_t point = first; point < end; point += kGroup) {
+      const int64_t count = std::min<int64_t>(kGroup, end - point);
+      Group group;
+      plan_rows(grid, y_axis_, point, count, group);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t first_band = band_of(group.first_row[i]);
+        const int64_t last_band = band_of(group.last_row[i]);
+        body(first_band, point - first + i);
+        if (last_band != first_band) body(last_band, point - first + i);
+      }
+    }
+  }
+
+  // ---- grad_output in pixel-major order
+
+  struct Gradients {
+    const float* first;
+    int64_t stride;  // from one point to the next
+  };
+
+  // Those of points [first, first + count): where they lie, or packed.
+  Gradients pack_gradients(int64_t image, int64_t first, int64_t count, float* to) const {
+    const Image<const T> gradients = gradient_image(image);
+    if constexpr (std::is_same_v<T, float>) {
+      if (!layout_.packs_gradient) return {gradients.data + gradients.offset(first), gradients.flat_stride()};
+    }
+    visit_channel_tag(
+        block_, [&](auto d) HWY_ATTR { pack_pixels(d, gradients, first, count, to, layout_.channels); });
+    return {to, layout_.channels};
+  }
+
+  void pack_all_gradients() {
+    if (!layout_.packs_gradient) return;
+    const int64_t runs = divide_up(points_, kRunPixels);
+    parallel_for(images_ * runs, 0.2 * round_nanoseconds(), [&](int64_t task) HWY_ATTR {
+      const int64_t image = task / runs;
+      const int64_t first = task % runs * kRunPixels;
+      pack_gradients(image, first, std::min(kRunPixels, points_ - first),
+                     all_gradients_ + (image * points_ + first) * layout_.channels);
+    });
+  }
+
+  Gradients all_gradients(int64_t image) const {
+    if (layout_.packs_gradient)
+      return {all_gradients_ + image * points_ * layout_.channels, layout_.channels};
+    return pack_gradients(image, 0, points_, nullptr);
+  }
+
+  // ---- Bands
+
+  void differentiate() {
+    parallel_for_with_slots(images_ * layout_.bands, layout_.slots, round_nanoseconds(),
+                            [&](int64_t task, int64_t slot) HWY_ATTR {
+                              differentiate_band(task / layout_.bands, task % layout_.bands, slot);
+                            });
+  }
+
+  void differentiate_band(int64_t image, int64_t band_index, int64_t slot) const {
+    const RowBand band{band_index << layout_.band_shift,
+                       std::min((band_index + 1) << layout_.band_shift, problem_.height)};
+    BandTask task{band, x_axis_, y_axis_, layout_.channels, {}, {}, no_pixel_, nullptr};
+    if (problem_.wants_grid_grad)
+      task.input = input_rows(image, band, input_buffers_ + slot * layout_.input_floats);
+    if (problem_.wants_input_grad) {
+      const int64_t floats = layout_.sums_floats + layout_.channels;
+      float* buffer = sums_buffers_ + slot * floats;
+      std::memset(buffer, 0, static_cast<size_t>(floats) * sizeof(float));
+      task.sums = {buffer, band.begin - (kTaps - 1), problem_.width * layout_.channels, layout_.channels};
+      task.no_sum = buffer + layout_.sums_floats;
+    }
+    if (scattered_) {
+      differentiate_lists(task, image, band_index);
+    } else {
+      differentiate_chunks(task, image, run_gradients_ + slot * layout_.run_floats);
+    }
+    if (problem_.wants_input_grad) {
+      visit_channel_tag(block_, [&](auto d) HWY_ATTR {
+        unpack_pixels(d, task.sums.at(band.begin, 0), layout_.channels, input_grad_image(image),
+                      band.begin * problem_.width, (band.end - band.begin) * problem_.width);
+      });
+    }
+  }
+
+  // The rows that the points of a band read: packed, or where they lie.
+  Rows<const float> input_rows(int64_t image, RowBand band, float* buffer) const {
+    const Image<const T> input = input_image(image);
+    if constexpr (std::is_same_v<T, float>) {
+      if (!layout_.packs_input) return {input.data, 0, input.row_stride, input.column_stride};
+    }
+    const int64_t rows = std::min(band.end + kTaps - 1, problem_.height) - band.begin;
+    visit_channel_tag(block_, [&](auto d) HWY_ATTR {
+      pack_pixels(d, input, band.begin * input.width, rows * input.width, buffer, layout_.channels);
+    });
+    return {buffer, band.begin, input.width * layout_.channels, layout_.channels};
+  }
+
+  // Goes through the chunks that have to do with the band, in runs of neighbours.
+  void differentiate_chunks(const BandTask& task, int64_t image, float* buffer) const {
+    const RowRange* ranges = ranges_ + image * layout_.chunks;
+    for (int64_t chunk = 0; chunk < layout_.chunks;) {
+      if (!ranges[chunk].meets(task.band)) {
+        ++chunk;
+        continue;
+      }
+      const int64_t begin = chunk;
+      const int64_t last_end = std::min(layout_.chunks, begin + layout_.run_chunks);
+      while (chunk < last_end && ranges[chunk].meets(task.band)) ++chunk;
+      differentiate_run(task, image, begin * kChunk, std::min(chunk * kChunk, points_), buffer);
+    }
+  }
+
+  void differentiate_run(const BandTask& task, int64_t image, int64_t begin, int64_t end,
+                         float* buffer) const {
+    const Gradients gradients = pack_gradients(image, begin, end - begin, buffer);
+    const Axis x_axis = x_axis_;
+    const Axis y_axis = y_axis_;
+    for (int64_t first = begin; first < end; first += kGroup) {
+      const int64_t count = std::min<int64_t>(kGroup, end - first);
+      Group group;
+      plan_group(grid_image(image), x_axis, y_axis, first, count, group);
+      const uint32_t bits = points_of_band(group, count, task.band);
+      if (bits == 0) continue;
+      const float* of_points[kGroup];
+      for (int64_t i = 0; i < kGroup; ++i)
+        of_points[i] = gradients.first + (first - begin + i) * gradients.stride;
+      alignas(64) float x[kGroup];
+      alignas(64) float y[kGroup];
+      const uint32_t owned = differentiate_points(task, group, bits, of_points, x, y);
+      if (owned != 0) store_grid_grad(grid_grad_image(image), first, owned, x, y);
+    }
+  }
+
+  // Goes through the lists of the band.
+  void differentiate_lists(const BandTask& task, int64_t image, int64_t band_index) const {
+    const Image<T> grid_grad = grid_grad_image(image);
+    const Gradients gradients = all_gradients(image);
+    for (int64_t segment = 0; segment < layout_.segments; ++segment) {
+      const int64_t number = image * layout_.segments + segment;
+      const int64_t* ends = list_ends_ + number * layout_.bands;
+      const uint32_t* list = lists_ + number * layout_.segment_points * ChannelsLayout::kLists;
+      const int64_t first = segment * layout_.segment_points;
+      const int64_t end = ends[band_index];
+      for (int64_t k = band_index == 0 ? 0 : ends[band_index - 1]; k < end; k += kGroup) {
+        differentiate_listed(task, image, first, list + k, std::min<int64_t>(kGroup, end - k), gradients,
+                             grid_grad);
+      }
+    }
+  }
+
+  // Points first + list[0], first + list[1], ...
+  void differentiate_listed(const BandTask& task, int64_t image, int64_t first, const uint32_t* list,
+                            int64_t count, const Gradients& gradients, const Image<T>& grid_grad) const {
+    const Image<const T> grid = grid_image(image);
+    alignas(64) float x[kGroup];
+    alignas(64) float y[kGroup];
+    const float* of_points[kGroup];
+    for (int64_t i = 0; i < kGroup; ++i) {
+      const int64_t point = first + list[std::min(i, count - 1)];
+      const int64_t offset = grid.offset(point);
+      x[i] = to_float(grid.data[offset]);
+      y[i] = to_float(grid.data[offset + grid.channel_stride]);
+      of_points[i] = gradients.first + point * gradients.stride;
+    }
+    Group group;
+    plan_coordinates(x, y, x_axis_, y_axis_, group);
+    uint32_t owned = differentiate_points(task, group, (1u << count) - 1, of_points, x, y);
+    for (; owned != 0; owned &= owned - 1) {
+      const auto i = static_cast<size_t>(__builtin_ctz(owned));
+      store_grid_grad(grid_grad, first + list[i], 1, x + i, y + i);
+    }
+  }
+
+  // Returns which of the points x and y are for.
+  uint32_t differentiate_points(const BandTask& task, const Group& group, uint32_t bits,
+                                const float* const* gradients, float* x, float* y) const {
+    const uint32_t owned = problem_.wants_grid_grad ? bits & points_owned(group, task.band) : 0;
+    differentiate_group_(task, group, problem_.wants_input_grad ? bits : owned, owned, gradients, x, y);
+    return owned;
+  }
+
+  const GridSampler2DBackward& problem_;
+  const ChannelsLayout layout_;
+  const int64_t block_;
+  const Axis x_axis_;
+  const Axis y_axis_;
+  const int64_t points_;
+  DifferentiateGroup<kTaps> differentiate_group_ = nullptr;
+  Carver carver_;
+  float* no_pixel_;       // [channels]
+  RowRange* ranges_;      // [images, chunks]
+  float* input_buffers_;  // [slots, input_floats]
+  float* sums_buffers_;   // [slots, sums_floats + channels]
+  float* run_gradients_;  // [slots, run_floats]
+  // Where points are scattered:
+  float* all_gradients_;     // [images, points, channels]
+  uint32_t* lists_;          // [images, segments, segment_points * kLists]
+  int64_t* list_ends_;       // [images, segments, bands]
+  int64_t first_image_ = 0;  // of the current round
+  int64_t images_ = 0;       // in the current round
+  bool scattered_ = false;
+};
+
+template <class Function>
+void visit_problem(const GridSampler2DBackward& problem, void* workspace, Function&& function) {
+  visit_float_type(problem.type, [&]<class T>(T) {
+    if (problem.interpolation == Interpolation::nearest) {
+      function(GradByChannels<T, 1>(problem, workspace));
+    } else if (problem.interpolation == Interpolation::bilinear) {
+      function(GradByChannels<T, 2>(problem, workspace));
+    } else {
+      function(GradByChannels<T, 4>(problem, workspace));
+    }
+  });
+}
+
+void run_by_channels(const GridSampler2DBackward& problem, void* workspace) {
+  visit_problem(problem, workspace, [](auto&& grad) { grad.run(); });
+}
+
+size_t size_by_channels(const GridSampler2DBackward& problem) {
+  size_t size = 0;
+  visit_problem(problem, nullptr, [&](auto&& grad) { size = grad.workspace_size(); });
+  return size;
+}
+
+}  // namespace
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace aclgrad {
+namespace {
+
+HWY_EXPORT(run_by_channels);
+HWY_EXPORT(size_by_channels);
+
+}  // namespace
+
+void grad_by_channels(const GridSampler2DBackward& problem, void* workspace) {
+  HWY_DYNAMIC_DISPATCH(run_by_channels)(problem, workspace);
+}
+
+size_t grad_by_channels_workspace_size(const GridSampler2DBackward& problem) {
+  return HWY_DYNAMIC_DISPATCH(size_by_channels)(problem);
+}
+
+}  // namespace aclgrad
+
+#endif

@@ -1,0 +1,424 @@
+// The gradient of grid sampling with points in lanes.
+//
+// Each task takes a band of rows of an image and goes through the points that have to do with it, 16 at a time. float
+// and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is rounded in the end.
+#include "ops/grid_sampler_2d/grad.h"
+#include "ops/grid_sampler_2d/layout.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/grid_sampler_2d/grad_by_points.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ops/grid_sampler_2d/points-inl.h"
+#include "ops/grid_sampler_2d/sampling-inl.h"
+
+#ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_POINTS_
+#define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_POINTS_
+namespace aclgrad {
+
+// Sizes that follow from the shape.
+struct PointsLayout {
+  int64_t chunks;       // of points, in an image
+  int64_t bands;        // of an image
+  int64_t band_floats;  // of the buffer of one band, for 16-bit types
+  int64_t slots;        // bands that are worked on at the same time, at most
+
+  explicit PointsLayout(const GridSampler2DBackward& problem) {
+    constexpr int64_t kEnoughTasks = 32;
+    constexpr int64_t kLeastRows = 8;         // of a band: a point next to its end is planned twice
+    constexpr int64_t kLeastElements = 8192;  // of a band
+    constexpr int64_t kMostSlots = 16;        // of 16-bit types
+
+    const int64_t elements = problem.channels * std::max(points_of(problem), pixels_of(problem));
+    chunks = divide_up(points_of(problem), kChunk);
+    bands = std::min(
+        {divide_up(kEnoughTasks, problem.batch), problem.height / kLeastRows, elements / kLeastElements});
+    bands = std::max<int64_t>(bands, 1);
+    const bool adds_in_buffer = size_of(problem.type) == 2;
+    slots = problem.batch * bands;
+    if (adds_in_buffer) slots = std::min(slots, kMostSlots);
+    band_floats = adds_in_buffer ? divide_up(problem.height, bands) * problem.width * problem.channels : 0;
+  }
+};
+
+}  // namespace aclgrad
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+namespace {
+
+template <class T, int kTaps>
+class GradByPoints {
+ public:
+  using Real = RealOf<T>;
+  using Group = PointGroup<Real, kTaps>;
+  static constexpr bool kInPlace = std::is_same_v<T, Real>;
+
+  GradByPoints(const GridSampler2DBackward& problem, void* workspace)
+      : problem_(problem),
+        layout_(problem),
+        x_axis_(x_axis_of(problem, false)),
+        y_axis_(y_axis_of(problem, false)),
+        points_(points_of(problem)),
+        gathers_(has_small_channels<Real>(input_image(0))),
+        carver_(workspace) {
+    if (!problem.wants_input_grad) return;
+    ranges_ = carver_.take<RowRange>(problem.batch * layout_.chunks);
+    buffers_ = carver_.take<Real>(layout_.slots * layout_.band_floats);
+  }
+
+  size_t workspace_size() const { return carver_.size(); }
+
+  void run() const {
+    if (!problem_.wants_grid_grad) {
+      differentiate<false>();
+    } else if constexpr (kTaps > 1) {
+      problem_.wants_input_grad ? differentiate<true>() : differentiate_grid();
+    }
+  }
+
+ private:
+  // An image of sums whose rows start at `first_row` of the image.
+  struct Sums {
+    Image<Real> rows;
+    int64_t first_row;
+
+    int64_t offset(int64_t row, int64_t column) const { return rows.offset(row - first_row, column); }
+  };
+
+  Image<const T> input_image(int64_t image) const {
+    return image_of(static_cast<const T*>(problem_.input), problem_.input_strides, image, problem_.channels,
+                    problem_.height, problem_.width);
+  }
+
+  Image<const T> grad_output_image(int64_t image) const {
+    return image_of(static_cast<const T*>(problem_.grad_output), problem_.grad_output_strides, image,
+                    problem_.channels, problem_.output_height, problem_.output_width);
+  }
+
+  Image<T> input_grad_image(int64_t image) const {
+    return image_of(static_cast<T*>(problem_.input_grad), problem_.input_grad_strides, image,
+                    problem_.channels, problem_.height, problem_.width);
+  }
+
+  Image<const T> grid_image(int64_t image) const {
+    return grid_of(static_cast<const T*>(problem_.grid), problem_.grid_strides, image, problem_.output_height,
+                   problem_.output_width);
+  }
+
+  Image<T> grid_grad_image(int64_t image) const {
+    return grid_of(static_cast<T*>(problem_.grid_grad), problem_.grid_grad_strides, image,
+                   problem_.output_height, problem_.output_width);
+  }
+
+  template <bool kGrid>
+  void differentiate() const {
+    // One thread has nothing to gain from bands.
+    const int64_t bands = kInPlace && thread_count() == 1 ? 1 : layout_.bands;
+    if (bands > 1) find_ranges();
+    parallel_for_with_slots(problem_.batch * bands, layout_.slots, serial_nanoseconds(problem_),
+                            [&](int64_t task, int64_t slot) HWY_ATTR {
+                              const int64_t image = task / bands;
+                              const RowBand band = row_band(problem_.height, bands, task % bands);
+                              differentiate_band<kGrid>(image, band, bands > 1,
+                                                        buffers_ + slot * layout_.band_floats);
+                            });
+  }
+
+  template <bool kGrid>
+  void differentiate_band(int64_t image, RowBand band, bool has_ranges, Real* buffer) const {
+    const Image<T> input_grad = input_grad_image(image);
+    const int64_t rows = band.end - band.begin;
+    const int64_t width = problem_.width;
+    Sums sums;
+    if constexpr (kInPlace) {
+      sums = {input_grad, 0};
+      zero_rows(input_grad, band);
+    } else {
+      sums = {Image<Real>{buffer, problem_.channels, rows, width, rows * width, width, 1}, band.begin};
+      zero_rows(sums.rows, RowBand{0, rows});
+    }
+    for (int64_t chunk = 0; chunk < layout_.chunks; ++chunk) {
+      if (has_ranges && !ranges_[image * layout_.chunks + chunk].meets(band)) continue;
+      go_through<true, kGrid>(image, chunk, band, sums);
+    }
+    if constexpr (!kInPlace) {
+      for (int64_t channel = 0; channel < problem_.channels; ++channel) {
+        T* to = input_grad.data + channel * input_grad.channel_stride;
+        store_pixels(input_grad, to, band.begin * width, rows * width, buffer + channel * rows * width);
+      }
+    }
+  }
+
+  void differentiate_grid() const {
+    parallel_for(problem_.batch * layout_.chunks, serial_nanoseconds(problem_), [&](int64_t task) HWY_ATTR {
+      go_through<false, true>(task / layout_.chunks, task % layout_.chunks, RowBand{0, problem_.height},
+                              Sums{});
+    });
+  }
+
+  void find_ranges() const {
+    parallel_for(problem_.batch * layout_.chunks, 0.2 * serial_nanoseconds(problem_),
+                 [&](int64_t task) HWY_ATTR {
+                   const int64_t first = task % layout_.chunks * kChunk;
+                   ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, first,
+                                                         std::min(kChunk, points_ - first));
+                 });
+  }
+
+  // Differentiates at the points of a chunk, as far as they have to do with the band.
+  template <bool kInput, bool kGrid>
+  void go_through(int64_t image, int64_t chunk, RowBand band, const Sums& sums) const {
+    const Image<const T> grid = grid_image(image);
+    const int64_t end = std::min(points_, (chunk + 1) * kChunk);
+    for (int64_t first = chunk * kChunk; first < end; first += kGroup) {
+      const int64_t count = std::min<int64_t>(kGroup, end - first);
+      Group group;
+      plan_group(grid, x_axis_, y_axis_, first, count, group);
+      uint32_t bits = points_of_band(group, count, band);
+      const uint32_t owned = kGrid ? bits & points_owned(group, band) : 0;
+      if (!kInput) bits = owned;
+      if (bits == 0) continue;
+      alignas(64) Real products[kTaps * kTaps][kGroup] = {};
+      if (is_interior_group(group, band)) {
+        differentiate_group<kInput, kGrid>(image, group, first, sums, products);
+      } else {
+        for (; bits != 0; bits &= bits - 1) {
+          const auto i = static_cast<size_t>(__builtin_ctz(bits));
+          differentiate_point<kInput, kGrid>(image, group, first, i, band, sums, products);
+        }
+      }
+      if constexpr (kGrid) store_gradients(image, group, first, owned, products);
+    }
+  }
+
+  // ---- Here the arithmetic is. products[tap][point] are sums of grad_output times the pixel of the tap, or, bilinear,
+  // times the differences of neighbouring pixels: those are exact where the products would cancel.
+
+  // Channels whose sums are updated side by side, each waiting for its own.
+  static constexpr int64_t kBlock = 4;
+
+  static constexpr bool kDifferences = kTaps == 2;
+
+  // Adds gradient * differences of the 2 x 2 pixels value(row, column), in the order of bilinear_gradients().
+  template <class V, class Value>
+  static HWY_INLINE void add_differences(V gradient, V (&sums)[4], Value&& value) {
+    const auto above_left = value(0, 0), above_right = value(0, 1);
+    const auto below_left = value(1, 0), below_right = value(1, 1);
+    sums[0] = hn::MulAdd(gradient, hn::Sub(above_right, above_left), sums[0]);
+    sums[1] = hn::MulAdd(gradient, hn::Sub(below_right, below_left), sums[1]);
+    sums[2] = hn::MulAdd(gradient, hn::Sub(below_left, above_left), sums[2]);
+    sums[3] = hn::MulAdd(gradient, hn::Sub(below_right, above_right), sums[3]);
+  }
+
+  // Whether all taps of the 16 points are pixels of the band, at offsets that a vector can gather by.
+  bool is_interior_group(const Group& group, RowBand band) const {
+    if (group.interior != kAllPoints || !gathers_) return false;
+    const auto [first_row, last_row] = std::minmax_element(group.y.first, group.y.first + kGroup);
+    return *first_row >= band.begin && *last_row + kTaps <= band.end;
+  }
+
+  // All taps of the 16 points are pixels of the band.
+  template <bool kInput, bool kGrid>
+  void differentiate_group(int64_t image, const Group& group, int64_t first, const Sums& sums,
+                           Real (*products)[kGroup]) const {
+    const GroupTag<Real> d;
+    const Image<const T> input = input_image(image);
+    const Image<const T> grad_output = grad_output_image(image);
+    OffsetOf<Real> input_at[kGroup];
+    int64_t sums_at[kGroup];
+    for (size_t i = 0; i < kGroup; ++i) {
+      if constexpr (kGrid) {
+        input_at[i] = static_cast<OffsetOf<Real>>(input.offset(group.y.first[i], group.x.first[i]));
+      }
+      if constexpr (kInput) sums_at[i] = sums.offset(group.y.first[i], group.x.first[i]);
+    }
+    alignas(64) Real terms[kBlock][kTaps][kTaps][kGroup];
+    for (int64_t block = 0; block < problem_.channels; block += kBlock) {
+      const int64_t channels = std::min(kBlock, problem_.channels - block);
+      alignas(64) Real gradients[kBlock][kGroup];
+      for (int64_t c = 0; c < channels; ++c) {
+        load_pixels(grad_output, grad_output.data + (block + c) * grad_output.channel_stride, first, kGroup,
+                    gradients[c]);
+      }
+      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+        const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
+        if constexpr (kGrid && kDifferences) {
+          hn::Vec<GroupTag<Real>> differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+          const T* from = input.data + block * input.channel_stride;
+          for (int64_t c = 0; c < channels; ++c, from += input.channel_stride) {
+            add_differences(hn::Load(d, gradients[c] + lane), differences, [&](int row, int column) HWY_ATTR {
+              return gather(d, from + row * input.row_stride + column * input.column_stride, input_at + lane);
+            });
+          }
+          for (int k = 0; k < 4; ++k) {
+            hn::Store(hn::Add(hn::Load(d, products[k] + lane), differences[k]), d, products[k] + lane);
+          }
+        }
+        for (int row = 0; row < kTaps; ++row) {
+          for (int column = 0; column < kTaps; ++column) {
+            const T* from = input.data + block * input.channel_stride + row * input.row_stride +
+                            column * input.column_stride;
+            auto product = hn::Zero(d);
+            for (int64_t c = 0; c < channels; ++c, from += input.channel_stride) {
+              const auto gradient = hn::Load(d, gradients[c] + lane);
+              if constexpr (kGrid && !kDifferences) {
+                product = hn::MulAdd(gradient, gather(d, from, input_at + lane), product);
+              }
+              if constexpr (kInput) {
+                hn::Store(hn::Mul(weights.of(row, column), gradient), d, terms[c][row][column] + lane);
+              }
+            }
+            if constexpr (kGrid && !kDifferences) {
+              Real* total = products[row * kTaps + column] + lane;
+              hn::Store(hn::Add(hn::Load(d, total), product), d, total);
+            }
+          }
+        }
+      }
+      if constexpr (!kInput) continue;
+      for (size_t i = 0; i < kGroup; ++i) {
+        Real* to = sums.rows.data + block * sums.rows.channel_stride + sums_at[i];
+        for (int64_t c = 0; c < channels; ++c, to += sums.rows.channel_stride) {
+          for (int row = 0; row < kTaps; ++row) {
+            for (int column = 0; column < kTaps; ++column) {
+              to[row * sums.rows.row_stride + column * sums.rows.column_stride] += terms[c][row][column][i];
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // One point with any taps: the same arithmetic in one lane.
+  template <bool kInput, bool kGrid>
+  HWY_NOINLINE void differentiate_point(int64_t image, const Group& group, int64_t first, size_t i,
+                                        RowBand band, const Sums& sums, Real (*products)[kGroup]) const {
+    using Lane = hn::CappedTag<Real, 1>;
+    const Lane d;
+    const Image<const T> input = input_image(image);
+    const Image<const T> grad_output = grad_output_image(image);
+    const PointTaps<kTaps> taps = point_taps<kTaps>(group, i, x_axis_, y_axis_);
+    const auto weights = load_weights<Lane, kTaps>(d, group, i);
+    const T* gradients = grad_output.data + grad_output.offset(first + static_cast<int64_t>(i));
+    const bool is_owner = kGrid && band.contains(group.first_row[i]);
+    for (int tap = 0; tap < kTaps * kTaps; ++tap) {
+      const int64_t row = taps.row[tap / kTaps];
+      const int64_t column = taps.column[tap % kTaps];
+      if (row < 0 || column < 0) continue;
+      const T* from = input.data + input.offset(row, column);
+      Real* to = kInput && band.contains(row) ? sums.rows.data + sums.offset(row, column) : nullptr;
+      const auto weight = weights.of(tap / kTaps, tap % kTaps);
+      for (int64_t block = 0; block < problem_.channels; block += kBlock) {
+        auto product = hn::Zero(d);
+        for (int64_t channel = block; channel < std::min(block + kBlock, problem_.channels); ++channel) {
+          const auto gradient = hn::Set(d, to_real(gradients[channel * grad_output.channel_stride]));
+          if (is_owner && !kDifferences) {
+            product =
+                hn::MulAdd(gradient, hn::Set(d, to_real(from[channel * input.channel_stride])), product);
+          }
+          if (to != nullptr) to[channel * sums.rows.channel_stride] += hn::GetLane(hn::Mul(weight, gradient));
+        }
+        if (!kDifferences) products[tap][i] += hn::GetLane(product);
+      }
+    }
+    if constexpr (kDifferences) {
+      if (!is_owner) return;
+      for (int64_t block = 0; block < problem_.channels; block += kBlock) {
+        hn::Vec<Lane> differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+        for (int64_t channel = block; channel < std::min(block + kBlock, problem_.channels); ++channel) {
+          const auto gradient = hn::Set(d, to_real(gradients[channel * grad_output.channel_stride]));
+          add_differences(gradient, differences, [&](int row, int column) HWY_ATTR {
+            if (taps.row[row] < 0 || taps.column[column] < 0) return hn::Zero(d);
+            const int64_t offset = input.offset(taps.row[row], taps.column[column]);
+            return hn::Set(d, to_real(input.data[offset + channel * input.channel_stride]));
+          });
+        }
+        for (int k = 0; k < 4; ++k) products[k][i] += hn::GetLane(differences[k]);
+      }
+    }
+  }
+
+  void store_gradients(int64_t image, const Group& group, int64_t first, uint32_t owned,
+                       const Real (*products)[kGroup]) const {
+    const GroupTag<Real> d;
+    alignas(64) Real x[kGroup];
+    alignas(64) Real y[kGroup];
+    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      const auto gradients = [&]() HWY_ATTR {
+        if constexpr (kDifferences) {
+          return bilinear_gradients(d, group, lane,
+                                    [&](int k) HWY_ATTR { return hn::Load(d, products[k] + lane); });
+        } else {
+          return grid_gradients<kTaps>(d, group, lane, [&](int row, int column) HWY_ATTR {
+            return hn::Load(d, products[row * kTaps + column] + lane);
+          });
+        }
+      }();
+      hn::Store(gradients.x, d, x + lane);
+      hn::Store(gradients.y, d, y + lane);
+    }
+    store_grid_grad(grid_grad_image(image), first, owned, x, y);
+  }
+
+  const GridSampler2DBackward& problem_;
+  const PointsLayout layout_;
+  const Axis x_axis_;
+  const Axis y_axis_;
+  const int64_t points_;
+  const bool gathers_;
+  Carver carver_;
+  RowRange* ranges_ = nullptr;  // [batch, chunks]
+  Real* buffers_ = nullptr;     // [slots, band_floats]
+};
+
+template <class Function>
+void visit_problem(const GridSampler2DBackward& problem, void* workspace, Function&& function) {
+  visit_element_type(problem.type, [&]<class T>(T) {
+    if (problem.interpolation == Interpolation::nearest) {
+      function(GradByPoints<T, 1>(problem, workspace));
+    } else if (problem.interpolation == Interpolation::bilinear) {
+      function(GradByPoints<T, 2>(problem, workspace));
+    } else {
+      function(GradByPoints<T, 4>(problem, workspace));
+    }
+  });
+}
+
+void run_by_points(const GridSampler2DBackward& problem, void* workspace) {
+  visit_problem(problem, workspace, [](auto&& grad) { grad.run(); });
+}
+
+size_t size_by_points(const GridSampler2DBackward& problem) {
+  size_t size = 0;
+  visit_problem(problem, nullptr, [&](auto&& grad) { size = grad.workspace_size(); });
+  return size;
+}
+
+}  // namespace
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace aclgrad {
+namespace {
+
+HWY_EXPORT(run_by_points);
+HWY_EXPORT(size_by_points);
+
+}  // namespace
+
+void grad_by_points(const GridSampler2DBackward& problem, void* workspace) {
+  HWY_DYNAMIC_DISPATCH(run_by_points)(problem, workspace);
+}
+
+size_t grad_by_points_workspace_size(const GridSampler2DBackward& problem) {
+  return HWY_DYNAMIC_DISPATCH(size_by_points)(problem);
+}
+
+}  // namespace aclgrad
+
+#endif

@@ -1,0 +1,74 @@
+// The gradient of grid sampling on the CPU: which way to go, and what needs no way.
+#include "ops/grid_sampler_2d/grad.h"
+#include "ops/grid_sampler_2d/layout.h"
+
+namespace aclgrad {
+namespace {
+
+// What is left of the problem for the kernels: nearest interpolation has no grid_grad.
+GridSampler2DBackward differentiable_part(const GridSampler2DBackward& problem) {
+  GridSampler2DBackward part = problem;
+  if (problem.interpolation == Interpolation::nearest) part.wants_grid_grad = false;
+  return part;
+}
+
+bool is_empty(const GridSampler2DBackward& problem) {
+  return problem.batch == 0 || problem.channels == 0 || points_of(problem) == 0 || pixels_of(problem) == 0;
+}
+
+void zero_input_grad(const GridSampler2DBackward& problem) {
+  visit_element_type(problem.type, [&]<class T>(T) {
+    parallel_for(
+        problem.batch, 0.1 * static_cast<double>(problem.batch * pixels_of(problem) * problem.channels),
+        [&](int64_t n) {
+          const auto image = image_of(static_cast<T*>(problem.input_grad), problem.input_grad_strides, n,
+                                      problem.channels, problem.height, problem.width);
+          zero_rows(image, RowBand{0, problem.height});
+        });
+  });
+}
+
+void zero_grid_grad(const GridSampler2DBackward& problem) {
+  visit_element_type(problem.type, [&]<class T>(T) {
+    parallel_for(problem.batch, 0.1 * static_cast<double>(problem.batch * points_of(problem)),
+                 [&](int64_t n) {
+                   const auto image = grid_of(static_cast<T*>(problem.grid_grad), problem.grid_grad_strides,
+                                              n, problem.output_height, problem.output_width);
+                   zero_rows(image, RowBand{0, problem.output_height});
+                 });
+  });
+}
+
+}  // namespace
+
+size_t workspace_size(const GridSampler2DBackward& problem) {
+  const GridSampler2DBackward part = differentiable_part(problem);
+  if (is_empty(part) || (!part.wants_input_grad && !part.wants_grid_grad)) return 0;
+  return has_channels_in_lanes(part) ? grad_by_channels_workspace_size(part)
+                                     : grad_by_points_workspace_size(part);
+}
+
+double serial_nanoseconds(const GridSampler2DBackward& problem) {
+  const auto points = static_cast<double>(problem.batch * points_of(problem));
+  const auto pixels = static_cast<double>(problem.batch * pixels_of(problem));
+  const auto channels = static_cast<double>(problem.channels);
+  const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
+  const bool by_channels = has_channels_in_lanes(problem);
+  const double of_pixel = problem.wants_input_grad ? (by_channels ? 0.8 : 0.1) : 0;
+  return points * (5 + (by_channels ? 0.3 + 0.12 * taps : 0.8 * taps) * channels) +
+         pixels * of_pixel * channels;
+}
+
+void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace) {
+  const GridSampler2DBackward part = differentiable_part(problem);
+  if (is_empty(part)) {
+    if (problem.wants_input_grad) zero_input_grad(problem);
+    if (problem.wants_grid_grad) zero_grid_grad(problem);
+    return;
+  }
+  if (problem.wants_grid_grad && !part.wants_grid_grad) zero_grid_grad(problem);
+  if (!part.wants_input_grad && !part.wants_grid_grad) return;
+  has_channels_in_lanes(part) ? grad_by_channels(part, workspace) : grad_by_points(part, workspace);
+}
+
+}  // namespace aclgrad

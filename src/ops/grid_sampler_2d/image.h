@@ -1,0 +1,176 @@
+// Images where they lie, and where the taps of a point fall in one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+
+#include "base/data_type.h"
+#include "ops/grid_sampler_2d/problem.h"
+
+namespace aclgrad {
+
+// The type that arithmetic on T is done in.
+template <class T>
+using RealOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+inline double to_real(double value) {
+  return value;
+}
+inline float to_real(float value) {
+  return value;
+}
+inline float to_real(Half value) {
+  return to_float(value);
+}
+inline float to_real(BFloat16 value) {
+  return to_float(value);
+}
+
+template <class T>
+T from_real(RealOf<T> value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value;
+  } else {
+    return from_float<T>(value);
+  }
+}
+
+// Calls function(T{}) with the element type that `type` names.
+template <class Function>
+void visit_element_type(DataType type, Function&& function) {
+  if (type == DataType::float64) {
+    function(double{});
+  } else {
+    visit_float_type(type, function);
+  }
+}
+
+// One image of a batch. A grid is an image too, of two channels: x and y.
+template <class T>
+struct Image {
+  T* data;
+  int64_t channels;
+  int64_t height;
+  int64_t width;
+  int64_t channel_stride;
+  int64_t row_stride;
+  int64_t column_stride;
+
+  int64_t pixels() const { return height * width; }
+
+  // Whether one stride leads from each pixel to the next, across the ends of rows.
+  bool is_flat() const { return height == 1 || width == 1 || row_stride == width * column_stride; }
+  int64_t flat_stride() const { return width == 1 ? row_stride : column_stride; }
+
+  int64_t offset(int64_t row, int64_t column) const { return row * row_stride + column * column_stride; }
+  int64_t offset(int64_t pixel) const {
+    return is_flat() ? pixel * flat_stride() : offset(pixel / width, pixel % width);
+  }
+
+  // Whether the pixels of a channel lie side by side.
+  bool is_planar() const { return is_flat() && flat_stride() == 1; }
+};
+
+template <class T>
+Image<T> image_of(T* batch_data, const GridSampling::Strides& strides, int64_t index, int64_t channels,
+                  int64_t height, int64_t width) {
+  T* data = batch_data == nullptr ? nullptr : batch_data + index * strides[0];
+  return {data, channels, height, width, strides[1], strides[2], strides[3]};
+}
+
+template <class T>
+Image<T> grid_of(T* batch_data, const GridSampling::Strides& strides, int64_t index, int64_t height,
+                 int64_t width) {
+  T* data = batch_data == nullptr ? nullptr : batch_data + index * strides[0];
+  return {data, 2, height, width, strides[3], strides[1], strides[2]};
+}
+
+// Calls body(k, offset of pixel first + k) for k in [0, count).
+template <class T, class Body>
+void for_each_pixel(const Image<T>& image, int64_t first, int64_t count, Body&& body) {
+  int64_t row = first / image.width;
+  int64_t column = first % image.width;
+  for (int64_t k = 0; k < count; ++k) {
+    body(k, image.offset(row, column));
+    if (++column == image.width) {
+      column = 0;
+      ++row;
+    }
+  }
+}
+
+struct RowBand {
+  int64_t begin;
+  int64_t end;
+
+  bool contains(int64_t row) const { return row >= begin && row < end; }
+};
+
+// Band `index` of `count` that share `rows` evenly.
+inline RowBand row_band(int64_t rows, int64_t count, int64_t index) {
+  return {rows * index / count, rows * (index + 1) / count};
+}
+
+// Rows of the image that have to do with some points.
+struct RowRange {
+  int32_t first;
+  int32_t last;
+
+  bool meets(RowBand band) const { return last >= band.begin && first < band.end; }
+};
+
+inline constexpr RowRange kNoRows = {INT32_MAX, -1};
+
+template <class T>
+void zero_rows(const Image<T>& image, RowBand band) {
+  const bool planar = image.column_stride == 1;
+  const bool interleaved = image.channel_stride == 1 && image.column_stride == image.channels;
+  for (int64_t row = band.begin; row < band.end; ++row) {
+    T* first = image.data + row * image.row_stride;
+    if (interleaved) {
+      std::memset(first, 0, static_cast<size_t>(image.width * image.channels) * sizeof(T));
+      continue;
+    }
+    for (int64_t channel = 0; channel < image.channels; ++channel, first += image.channel_stride) {
+      if (planar) {
+        std::memset(first, 0, static_cast<size_t>(image.width) * sizeof(T));
+      } else {
+        for (int64_t column = 0; column < image.width; ++column) first[column * image.column_stride] = T{};
+      }
+    }
+  }
+}
+
+// One axis of the image as the grid sees it.
+struct Axis {
+  int64_t size;  // pixels
+  Padding padding;
+  bool align_corners;
+  bool forward;  // whether a point that is no number reads pixel 0, where padding gives it a pixel
+};
+
+// `first` of a point that has no place.
+inline constexpr int32_t kNowhere = -(1 << 30);
+
+// The pixel that tap `index` of a point reads, or -1 for none. Only bicubic interpolation pads its taps; the points of
+// the others are padded already.
+template <int kTaps>
+inline int64_t tap_pixel(int64_t index, const Axis& axis) {
+  if (index >= 0 && index < axis.size) return index;
+  if (kTaps != 4 || axis.padding == Padding::zeros || index <= kNowhere + kTaps) return -1;
+  if (axis.padding == Padding::border) return index < 0 ? 0 : axis.size - 1;
+  if (axis.align_corners) {
+    if (axis.size == 1) return 0;
+    const int64_t period = 2 * (axis.size - 1);
+    const int64_t place = std::abs(index) % period;
+    return std::min(place, period - place);
+  }
+  const int64_t period = 2 * axis.size;
+  const int64_t place = (index < 0 ? -1 - index : index) % period;
+  return std::min(place, period - 1 - place);
+}
+
+}  // namespace aclgrad

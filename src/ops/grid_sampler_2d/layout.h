@@ -1,0 +1,90 @@
+// How the work is cut, and what the workspace holds. There are two ways to go about a problem:
+//
+// Channels in lanes: a vector holds channels of one pixel, so images are first brought into pixel-major order, in
+// pieces that stay in the cache.
+// Points in lanes: for float64, and for few points in a large image. A vector holds one channel of several points, and
+// images are read where they lie.
+//
+// For the gradient the rows of an image are cut into bands. The task of a band goes through the points in order and
+// adds what falls into the band, so a pixel's sum does not depend on how many bands or threads there are.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "base/parallel.h"
+#include "ops/grid_sampler_2d/image.h"
+
+namespace aclgrad {
+
+inline int64_t divide_up(int64_t value, int64_t divisor) {
+  return (value + divisor - 1) / divisor;
+}
+
+inline constexpr int64_t kChunk = 64;  // points of a chunk, of which the first and last row are known
+
+inline int64_t points_of(const GridSampling& problem) {
+  return problem.output_height * problem.output_width;
+}
+inline int64_t pixels_of(const GridSampling& problem) {
+  return problem.height * problem.width;
+}
+
+// Channels that are worked on together where channels are in lanes.
+inline int64_t channel_block(const GridSampling& problem) {
+  return problem.channels <= 8 ? 4 : 16;
+}
+
+inline int64_t padded_channels(const GridSampling& problem) {
+  return divide_up(problem.channels, channel_block(problem)) * channel_block(problem);
+}
+
+inline bool has_channels_in_lanes(const GridSampling& problem) {
+  return problem.type != DataType::float64 && points_of(problem) >= pixels_of(problem) / 8;
+}
+
+inline Axis x_axis_of(const GridSampling& problem, bool forward) {
+  return {problem.width, problem.padding, problem.align_corners, forward};
+}
+
+inline Axis y_axis_of(const GridSampling& problem, bool forward) {
+  return {problem.height, problem.padding, problem.align_corners, forward};
+}
+
+// Whether a tensor of images lies in memory just as the kernels with channels in lanes want it.
+inline bool is_pixel_major(const GridSampling& problem, const GridSampling::Strides& strides) {
+  return problem.type == DataType::float32 && strides[1] == 1 &&
+         problem.channels % channel_block(problem) == 0;
+}
+
+// Hands out parts of the workspace, each on a 64-byte boundary.
+class Carver {
+ public:
+  explicit Carver(void* workspace) : start_(static_cast<std::byte*>(workspace)) {}
+
+  template <class T>
+  T* take(int64_t count) {
+    std::byte* part = start_ == nullptr ? nullptr : start_ + size_;
+    size_ += divide_up(count * static_cast<int64_t>(sizeof(T)), 64) * 64;
+    return reinterpret_cast<T*>(part);
+  }
+
+  size_t size() const { return static_cast<size_t>(size_); }
+
+ private:
+  std::byte* start_;
+  int64_t size_ = 0;
+};
+
+// parallel_for where each body also gets a slot, below `slots`, that it has for itself: body(index, slot).
+template <class Body>
+void parallel_for_with_slots(int64_t count, int64_t slots, double serial_nanoseconds, Body&& body) {
+  std::atomic<int64_t> next{0};
+  const int64_t workers = std::min({count, slots, static_cast<int64_t>(thread_count())});
+  parallel_for(workers, serial_nanoseconds, [&](int64_t slot) {
+    for (int64_t index = next++; index < count; index = next++) body(index, slot);
+  });
+}
+
+}  // namespace aclgrad

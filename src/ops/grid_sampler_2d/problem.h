@@ -1,0 +1,96 @@
+// Two-dimensional grid sampling and its gradient: the C++ interface.
+//
+// Every point of the grid reads one place of the image, between pixels. A grid coordinate x from -1 to 1 lies at pixel
+//
+//   (x + 1) / 2 * (W - 1)      with align_corners,
+//   ((x + 1) * W - 1) / 2      without,
+//
+// and y alike with H, each operation rounded to the arithmetic type. With taps t and their weights w, a product of one
+// weight for each axis,
+//
+//   output[n, c, i, j]     = sum over t of w(t) * input[n, c, t]
+//   input_grad[n, c, t]    = sum over the points (i, j) that read t of w(t) * grad_output[n, c, i, j]
+//   grid_grad[n, i, j, :]  = sum over c and t of dw(t)/d(x, y) * input[n, c, t] * grad_output[n, c, i, j]
+//
+// bilinear  2 x 2 taps around the point.
+// nearest   the nearest pixel, halves to the even one. grid_grad is zero.
+// bicubic   4 x 4 taps, convolution with A = -0.75.
+//
+// Padding says what a place outside of the image reads. Bilinear and nearest pad the point, bicubic each tap.
+// zeros       nothing.
+// border      the nearest pixel of the border. From the border on, grid_grad is zero (not for bicubic).
+// reflection  the image mirrored at the centres of its outermost pixels with align_corners, else at their outer edges.
+//
+// A point that is NaN, infinite or beyond +-2^30 pixels, once it is padded, contributes nothing to the gradients and
+// gets none; border padding brings all but NaN to the border first. Forward, such a point gives zero with zeros
+// padding, else NaN reads pixel 0. No grid makes the kernel leave its tensors.
+//
+// Types: all tensors float32, float16, bfloat16 or float64. Arithmetic is in float, for float64 in double; results are
+// rounded once, to nearest even. input_grad adds up in the order of the points; grid_grad adds up over 16 channels or
+// fewer at a time.
+// Deterministic: the same bits for any number of threads, any strides and any instruction set with fused multiply-add.
+// Source: the document of aclnnGridSampler2DBackward.
+#pragma once
+
+#include <array>
+
+#include "aclgrad/types.h"
+
+namespace aclgrad {
+
+enum class Interpolation : int32_t { bilinear = 0, nearest = 1, bicubic = 2 };
+enum class Padding : int32_t { zeros = 0, border = 1, reflection = 2 };
+
+// What forward operator and gradient have in common. Strides are in elements, one for each axis, at least 0.
+struct GridSampling {
+  using Strides = std::array<int64_t, 4>;
+
+  DataType type = DataType::float32;
+  Interpolation interpolation = Interpolation::bilinear;
+  Padding padding = Padding::zeros;
+  bool align_corners = false;
+
+  int64_t batch = 0;          // N
+  int64_t channels = 0;       // C
+  int64_t height = 0;         // H, below 2^30
+  int64_t width = 0;          // W, below 2^30
+  int64_t output_height = 0;  // Ho
+  int64_t output_width = 0;   // Wo
+
+  const void* input = nullptr;  // [N, C, H, W]
+  Strides input_strides{};
+  const void* grid = nullptr;  // [N, Ho, Wo, 2] as (x, y)
+  Strides grid_strides{};
+};
+
+struct GridSampler2D : GridSampling {
+  void* output = nullptr;  // [N, C, Ho, Wo]
+  Strides output_strides{};
+};
+
+struct GridSampler2DBackward : GridSampling {
+  const void* grad_output = nullptr;  // [N, C, Ho, Wo]
+  Strides grad_output_strides{};
+
+  // What is not wanted is neither computed nor written, and its pointer may be null.
+  bool wants_input_grad = true;
+  bool wants_grid_grad = true;
+  void* input_grad = nullptr;  // as input
+  Strides input_grad_strides{};
+  void* grid_grad = nullptr;  // as grid
+  Strides grid_grad_strides{};
+};
+
+// Bytes of scratch memory that the operator needs, on any 64-byte boundary. They follow from types, sizes, strides
+// and what is wanted; pointers may still be null.
+ACLGRAD_API size_t workspace_size(const GridSampler2D& problem);
+ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem);
+
+// Estimate of the time on one thread.
+ACLGRAD_API double serial_nanoseconds(const GridSampler2D& problem);
+ACLGRAD_API double serial_nanoseconds(const GridSampler2DBackward& problem);
+
+ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, void* workspace);
+ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace);
+
+}  // namespace aclgrad

@@ -1,0 +1,783 @@
+// Grid sampling and its gradient against their definition, and the status codes of their calls.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "aclnnop/aclnn_grid_sampler2d.h"
+#include "aclnnop/aclnn_grid_sampler2d_backward.h"
+#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler_2d/reference.h"
+#include "support/test_tensor.h"
+
+namespace aclgrad::test {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr DataType kTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64};
+
+using Sampling = reference::GridSampling;
+
+Shape input_shape(const Sampling& s) {
+  return {s.batch, s.channels, s.height, s.width};
+}
+Shape output_shape(const Sampling& s) {
+  return {s.batch, s.channels, s.output_height, s.output_width};
+}
+Shape grid_shape(const Sampling& s) {
+  return {s.batch, s.output_height, s.output_width, 2};
+}
+
+// The three inputs of the gradient, rounded to a type.
+struct Inputs {
+  std::vector<double> grad_output;
+  std::vector<double> input;
+  std::vector<double> grid;
+
+  Inputs(const Sampling& s, DataType type, double reach)
+      : grad_output(rounded(uniform(element_count(output_shape(s)), -5, 5, 1), type)),
+        input(rounded(uniform(element_count(input_shape(s)), -5, 5, 2), type)),
+        grid(rounded(uniform(element_count(grid_shape(s)), -reach, reach, 3), type)) {}
+};
+
+// A mask of two entries, as the C interface takes it.
+class Mask {
+ public:
+  Mask(bool input_grad, bool grid_grad) {
+    const bool values[] = {input_grad, grid_grad};
+    handle_ = aclCreateBoolArray(values, 2);
+  }
+  ~Mask() { aclDestroyBoolArray(handle_); }
+  Mask(const Mask&) = delete;
+  Mask& operator=(const Mask&) = delete;
+  operator aclBoolArray*() const { return handle_; }
+
+ private:
+  aclBoolArray* handle_;
+};
+
+aclnnStatus run_backward(aclTensor* grad_output, aclTensor* input, aclTensor* grid, int64_t mode,
+                         int64_t padding, bool align_corners, aclBoolArray* mask, aclTensor* input_grad,
+                         aclTensor* grid_grad) {
+  return run(
+      [&](auto* size, auto* executor) {
+        return aclnnGridSampler2DBackwardGetWorkspaceSize(grad_output, input, grid, mode, padding,
+                                                          align_corners, mask, input_grad, grid_grad, size,
+                                                          executor);
+      },
+      aclnnGridSampler2DBackward);
+}
+
+aclnnStatus run_forward(aclTensor* input, aclTensor* grid, int64_t mode, int64_t padding, bool align_corners,
+                        aclTensor* out) {
+  return run(
+      [&](auto* size, auto* executor) {
+        return aclnnGridSampler2DGetWorkspaceSize(input, grid, mode, padding, align_corners, out, size,
+                                                  executor);
+      },
+      aclnnGridSampler2D);
+}
+
+// All tensors of one gradient call.
+struct Call {
+  TestTensor grad_output;
+  TestTensor input;
+  TestTensor grid;
+  TestTensor input_grad;
+  TestTensor grid_grad;
+
+  Call(const Sampling& s, DataType type, const Inputs& inputs, Layout layout = Layout::contiguous)
+      : grad_output(output_shape(s), type, layout, inputs.grad_output),
+        input(input_shape(s), type, layout, inputs.input),
+        grid(grid_shape(s), type, layout, inputs.grid),
+        input_grad(input_shape(s), type, layout),
+        grid_grad(grid_shape(s), type, layout) {}
+
+  aclnnStatus run(const Sampling& s, bool wants_input_grad = true, bool wants_grid_grad = true) {
+    const Mask mask(wants_input_grad, wants_grid_grad);
+    return run_backward(grad_output, input, grid, s.mode, s.padding, s.align_corners, mask, input_grad,
+                        grid_grad);
+  }
+};
+
+std::string describe(const Sampling& s, DataType type) {
+  return testing::PrintToString(input_shape(s)) + " to " + std::to_string(s.output_height) + "x" +
+         std::to_string(s.output_width) + " mode " + std::to_string(s.mode) + " padding " +
+         std::to_string(s.padding) + (s.align_corners ? " aligned" : "") + " type " +
+         std::to_string(static_cast<int>(type));
+}
+
+// Calls body with all modes, paddings and alignments of the sizes.
+template <class Body>
+void for_each_mode(Sampling s, DataType type, Body&& body) {
+  s.positions_in_double = type == DataType::float64;
+  for (s.mode = 0; s.mode < 3; ++s.mode) {
+    for (s.padding = 0; s.padding < 3; ++s.padding) {
+      for (bool align_corners : {false, true}) {
+        s.align_corners = align_corners;
+        SCOPED_TRACE(describe(s, type));
+        body(s);
+      }
+    }
+  }
+}
+
+Sampling sizes(int64_t batch, int64_t channels, int64_t height, int64_t width, int64_t output_height,
+               int64_t output_width) {
+  return {batch, channels, height, width, output_height, output_width, 0, 0, false, false};
+}
+
+const Sampling kSizes[] = {
+    sizes(1, 1, 1, 1, 1, 1),    sizes(2, 3, 5, 7, 4, 6),      sizes(1, 5, 1, 9, 3, 3),
+    sizes(1, 9, 8, 1, 3, 17),   sizes(1, 16, 16, 16, 15, 17), sizes(3, 20, 7, 3, 9, 5),
+    sizes(1, 1, 31, 33, 1, 65), sizes(2, 18, 64, 64, 2, 3),   sizes(1, 48, 32, 31, 33, 32),
+    sizes(40, 1, 4, 4, 3, 3),   sizes(1, 17, 64, 60, 37, 66), sizes(1, 3, 127, 128, 64, 129),
+};
+
+// tolerance() is about means: of a few elements, all may be rounded by half a unit.
+double allowed_error(DataType type, const std::vector<double>& expected) {
+  if (expected.size() >= 100) return tolerance(type, true);
+  return type == DataType::float16 ? 0x1p-11 : type == DataType::bfloat16 ? 0x1p-8 : tolerance(type, true);
+}
+
+// Relative to the size of the gradient's terms where these cancel: the image of one pixel has no slope.
+double gradient_error(const std::vector<double>& actual, const std::vector<double>& expected) {
+  double norm = 0;
+  for (double value : expected) norm += value * value;
+  if (norm > 1e-12 * static_cast<double>(expected.size())) return relative_error(actual, expected);
+  double difference = 0;
+  for (size_t i = 0; i < actual.size(); ++i) difference += std::fabs(actual[i] - expected[i]);
+  return 0.01 * difference / static_cast<double>(expected.size());
+}
+
+TEST(GridSampler2DBackward, MatchesReferenceInAllTypesModesAndLayouts) {
+  for (const Sampling& size : kSizes) {
+    for (DataType type : kTypes) {
+      const Inputs inputs(size, type, 1.3);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        const auto expected =
+            reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        Call call(s, type, inputs);
+        ASSERT_EQ(call.run(s), OK);
+        EXPECT_LE(relative_error(call.input_grad.values(), expected.input),
+                  allowed_error(type, expected.input));
+        EXPECT_LE(gradient_error(call.grid_grad.values(), expected.grid), allowed_error(type, expected.grid));
+        for (Layout layout : {Layout::transposed, Layout::gapped}) {
+          Call strided(s, type, inputs, layout);
+          ASSERT_EQ(strided.run(s), OK);
+          EXPECT_EQ(strided.input_grad.bytes(), call.input_grad.bytes()) << name_of(layout);
+          EXPECT_EQ(strided.grid_grad.bytes(), call.grid_grad.bytes()) << name_of(layout);
+          EXPECT_TRUE(strided.input_grad.holes_untouched());
+          EXPECT_TRUE(strided.grid_grad.holes_untouched());
+        }
+      });
+    }
+  }
+}
+
+TEST(GridSampler2D, MatchesReferenceInAllTypesModesAndLayouts) {
+  for (const Sampling& size : kSizes) {
+    for (DataType type : kTypes) {
+      const Inputs inputs(size, type, 1.3);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        if (s.mode == 2 && type == DataType::float64) return;
+        const auto expected = reference::grid_sampler_2d(s, inputs.input, inputs.grid);
+        std::vector<std::byte> first;
+        for (Layout layout : kLayouts) {
+          TestTensor input(input_shape(s), type, layout, inputs.input);
+          TestTensor grid(grid_shape(s), type, layout, inputs.grid);
+          TestTensor out(output_shape(s), type, layout);
+          ASSERT_EQ(run_forward(input, grid, s.mode, s.padding, s.align_corners, out), OK);
+          EXPECT_LE(relative_error(out.values(), expected), allowed_error(type, expected)) << name_of(layout);
+          EXPECT_TRUE(out.holes_untouched());
+          if (first.empty()) first = out.bytes();
+          EXPECT_EQ(out.bytes(), first) << name_of(layout);
+        }
+      });
+    }
+  }
+}
+
+// Points far outside, on the centres and edges of pixels, and numbers that are no place at all.
+std::vector<double> hostile_grid(const Sampling& s, DataType type) {
+  const double values[] = {-1e30, 1e30,  -3e9,   3e9,   kInfinity, -kInfinity, std::nan(""), 0,
+                           -1,    1,     -1.5,   1.5,   -1e6,      1e6,        12345.678,    -98765.43,
+                           -3,    3,     0.5,    -0.5,  1e-30,     7.999,      -7.99,        1e38,
+                           1e-3,  65504, -65504, 1.125, -1.0001,   0.999};
+  std::vector<double> grid = uniform(element_count(grid_shape(s)), 0, std::size(values) - 0.001, 5);
+  for (double& value : grid) value = values[static_cast<size_t>(value)];
+  return rounded(grid, type);
+}
+
+TEST(GridSampler2DBackward, TakesAnyGrid) {
+  for (const Sampling& size : {sizes(1, 3, 8, 8, 20, 20), sizes(2, 16, 9, 4, 20, 20),
+                               sizes(1, 1, 300, 1, 1, 1), sizes(1, 20, 1, 5, 16, 16)}) {
+    for (DataType type : kTypes) {
+      Inputs inputs(size, type, 1);
+      inputs.grid = hostile_grid(size, type);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        const auto expected =
+            reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        Call call(s, type, inputs);
+        ASSERT_EQ(call.run(s), OK);
+        EXPECT_LE(relative_error(call.input_grad.values(), expected.input),
+                  allowed_error(type, expected.input));
+        EXPECT_LE(gradient_error(call.grid_grad.values(), expected.grid), allowed_error(type, expected.grid));
+      });
+    }
+  }
+}
+
+TEST(GridSampler2D, TakesAnyGrid) {
+  for (const Sampling& size :
+       {sizes(1, 3, 8, 8, 20, 20), sizes(2, 16, 9, 4, 20, 20), sizes(1, 20, 1, 5, 16, 16)}) {
+    for (DataType type : kTypes) {
+      const Inputs inputs(size, type, 1);
+      const std::vector<double> values = hostile_grid(size, type);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        if (s.mode == 2 && type == DataType::float64) return;
+        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, values);
+        TestTensor out(output_shape(s), type);
+        ASSERT_EQ(run_forward(input, grid, s.mode, s.padding, s.align_corners, out), OK);
+        EXPECT_LE(relative_error(out.values(), reference::grid_sampler_2d(s, inputs.input, values)),
+                  tolerance(type, true));
+      });
+    }
+  }
+}
+
+TEST(GridSampler2D, WhatIsNoNumberReadsZeroOrPixelZero) {
+  for (int64_t channels : {1, 16}) {
+    const Sampling s = sizes(1, channels, 3, 3, 2, 2);
+    TestTensor input(input_shape(s), DataType::float32, Layout::contiguous, uniform(9 * channels, 1, 2, 1));
+    TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous,
+                    std::vector<double>(8, std::nan("")));
+    TestTensor out(output_shape(s), DataType::float32);
+    for (int64_t mode : {0, 1, 2}) {
+      for (int64_t padding : {0, 1, 2}) {
+        ASSERT_EQ(run_forward(input, grid, mode, padding, true, out), OK);
+        for (int64_t i = 0; i < 4 * channels; ++i) {
+          const double pixel = input.values()[static_cast<size_t>(i / 4 * 9)];
+          EXPECT_EQ(out.values()[static_cast<size_t>(i)], padding == 0 ? 0 : pixel) << mode << " " << padding;
+        }
+      }
+    }
+  }
+}
+
+TEST(GridSampler2DBackward, BorderTakesInfinityAndNothingTakesNan) {
+  const Sampling s = sizes(1, 1, 2, 3, 1, 4);
+  TestTensor grad_output(output_shape(s), DataType::float32, Layout::contiguous, {1, 10, 100, 1000});
+  TestTensor input(input_shape(s), DataType::float32, Layout::contiguous, {1, 2, 3, 4, 5, 6});
+  TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous,
+                  {kInfinity, -1, -kInfinity, kInfinity, std::nan(""), 0, 0, std::nan("")});
+  TestTensor input_grad(input_shape(s), DataType::float32);
+  TestTensor grid_grad(grid_shape(s), DataType::float32);
+  ASSERT_EQ(run_backward(grad_output, input, grid, 0, 1, true, Mask(true, true), input_grad, grid_grad), OK);
+  EXPECT_EQ(input_grad.values(), (std::vector<double>{0, 0, 1, 10, 0, 0}));
+  EXPECT_EQ(grid_grad.values(), std::vector<double>(8, 0.0));
+}
+
+TEST(GridSampler2DBackward, CarriesNanAndInfinityOfItsInputs) {
+  for (const Sampling& size : {sizes(1, 2, 6, 6, 5, 7), sizes(1, 16, 6, 6, 5, 7)}) {
+    for (DataType type : kTypes) {
+      Inputs inputs(size, type, 1.2);
+      inputs.input[3] = std::nan("");
+      inputs.input[20] = kInfinity;
+      inputs.grad_output[4] = -kInfinity;
+      inputs.grad_output[30] = std::nan("");
+      for_each_mode(size, type, [&](const Sampling& s) {
+        const auto expected =
+            reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        Call call(s, type, inputs);
+        ASSERT_EQ(call.run(s), OK);
+        EXPECT_LE(relative_error(call.input_grad.values(), expected.input),
+                  allowed_error(type, expected.input));
+        // Terms of which one is infinite may be added in another order: what is not finite agrees, which of infinity
+        // and NaN it is need not.
+        const std::vector<double> grid_grad = call.grid_grad.values();
+        for (size_t i = 0; i < grid_grad.size(); ++i) {
+          EXPECT_EQ(std::isfinite(grid_grad[i]), std::isfinite(expected.grid[i])) << i;
+        }
+      });
+    }
+  }
+}
+
+TEST(GridSampler2DBackward, ComputesOnlyWhatTheMaskAsksFor) {
+  for (const Sampling& size :
+       {sizes(2, 3, 20, 30, 17, 19), sizes(2, 24, 20, 30, 17, 19), sizes(1, 16, 90, 90, 3, 3)}) {
+    for (DataType type : kTypes) {
+      const Inputs inputs(size, type, 1.3);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        Call both(s, type, inputs);
+        Call input_only(s, type, inputs);
+        Call grid_only(s, type, inputs);
+        Call untouched(s, type, inputs);
+        ASSERT_EQ(both.run(s), OK);
+        ASSERT_EQ(input_only.run(s, true, false), OK);
+        ASSERT_EQ(grid_only.run(s, false, true), OK);
+        EXPECT_EQ(input_only.input_grad.bytes(), both.input_grad.bytes());
+        EXPECT_EQ(grid_only.grid_grad.bytes(), both.grid_grad.bytes());
+        EXPECT_EQ(input_only.grid_grad.bytes(), untouched.grid_grad.bytes());
+        EXPECT_EQ(grid_only.input_grad.bytes(), untouched.input_grad.bytes());
+      });
+    }
+  }
+}
+
+TEST(GridSampler2DBackward, GivesTheSameBitsForAnyThreadCount) {
+  for (const Sampling& size : {sizes(1, 3, 160, 150, 170, 140), sizes(1, 32, 96, 64, 80, 90),
+                               sizes(64, 2, 40, 40, 40, 40), sizes(3, 16, 200, 200, 30, 30)}) {
+    for (DataType type : kTypes) {
+      const Inputs inputs(size, type, 1.1);
+      for_each_mode(size, type, [&](Sampling s) {
+        if (s.align_corners || s.padding != (s.mode == 0 ? 2 : 0)) return;
+        std::vector<std::byte> input_grad, grid_grad;
+        for (int threads : {1, 2, 3, 4, 7, 1}) {
+          set_thread_count(threads);
+          Call call(s, type, inputs);
+          ASSERT_EQ(call.run(s), OK);
+          if (input_grad.empty()) input_grad = call.input_grad.bytes();
+          if (grid_grad.empty()) grid_grad = call.grid_grad.bytes();
+          EXPECT_EQ(call.input_grad.bytes(), input_grad) << threads << " threads";
+          EXPECT_EQ(call.grid_grad.bytes(), grid_grad) << threads << " threads";
+        }
+        set_thread_count(0);
+      });
+    }
+  }
+}
+
+TEST(GridSampler2D, GivesTheSameBitsForAnyThreadCount) {
+  for (const Sampling& s : {sizes(1, 3, 160, 150, 170, 140), sizes(5, 32, 96, 64, 80, 90)}) {
+    const Inputs inputs(s, DataType::bfloat16, 1.1);
+    TestTensor input(input_shape(s), DataType::bfloat16, Layout::contiguous, inputs.input);
+    TestTensor grid(grid_shape(s), DataType::bfloat16, Layout::contiguous, inputs.grid);
+    std::vector<std::byte> first;
+    for (int threads : {1, 2, 3, 4, 7, 1}) {
+      set_thread_count(threads);
+      TestTensor out(output_shape(s), DataType::bfloat16);
+      ASSERT_EQ(run_forward(input, grid, 0, 2, false, out), OK);
+      if (first.empty()) first = out.bytes();
+      EXPECT_EQ(out.bytes(), first) << threads << " threads";
+    }
+    set_thread_count(0);
+  }
+}
+
+TEST(GridSampler2DBackward, ReferenceIsTheDerivativeOfTheForwardReference) {
+  Sampling size = sizes(1, 2, 5, 6, 4, 5);
+  Inputs inputs(size, DataType::float64, 1.4);
+  for_each_mode(size, DataType::float64, [&](const Sampling& s) {
+    const auto gradients =
+        reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+    const auto loss = [&] {
+      const auto output = reference::grid_sampler_2d(s, inputs.input, inputs.grid);
+      double sum = 0;
+      for (size_t i = 0; i < output.size(); ++i) sum += output[i] * inputs.grad_output[i];
+      return sum;
+    };
+    const auto expect_derivatives = [&](std::vector<double>& variables, const std::vector<double>& expected) {
+      constexpr double kStep = 1e-6;
+      for (size_t i = 0; i < variables.size(); ++i) {
+        const double value = variables[i];
+        variables[i] = value + kStep;
+        const double above = loss();
+        variables[i] = value - kStep;
+        const double below = loss();
+        variables[i] = value;
+        EXPECT_NEAR((above - below) / (2 * kStep), expected[i], 1e-5) << i;
+      }
+    };
+    expect_derivatives(inputs.input, gradients.input);
+    expect_derivatives(inputs.grid, gradients.grid);
+  });
+}
+
+TEST(GridSampler2DBackward, PrintsItsErrors) {
+  for (const Sampling& s : {sizes(1, 3, 64, 64, 64, 64), sizes(1, 64, 64, 64, 64, 64)}) {
+    for (DataType type : kTypes) {
+      Sampling sampling = s;
+      sampling.positions_in_double = type == DataType::float64;
+      const Inputs inputs(s, type, 1);
+      const auto expected =
+          reference::grid_sampler_2d_backward(sampling, inputs.grad_output, inputs.input, inputs.grid);
+      Call call(sampling, type, inputs);
+      ASSERT_EQ(call.run(sampling), OK);
+      print_ulp_histogram(describe(sampling, type) + ", inputGrad", call.input_grad.values(), expected.input,
+                          type);
+      print_ulp_histogram(describe(sampling, type) + ", gridGrad", call.grid_grad.values(), expected.grid,
+                          type);
+      EXPECT_LE(relative_error(call.input_grad.values(), expected.input),
+                allowed_error(type, expected.input));
+      EXPECT_LE(relative_error(call.grid_grad.values(), expected.grid), tolerance(type, true));
+    }
+  }
+}
+
+TEST(GridSampler2DBackward, EmptyTensors) {
+  const auto zeros = [](const TestTensor& tensor) {
+    return tensor.values() == std::vector<double>(static_cast<size_t>(element_count(tensor.shape())), 0.0);
+  };
+  const Sampling no_points = sizes(2, 3, 4, 5, 0, 6);
+  Call call(no_points, DataType::float32, Inputs(no_points, DataType::float32, 1), Layout::gapped);
+  EXPECT_EQ(call.run(no_points), OK);
+  EXPECT_TRUE(zeros(call.input_grad));
+  EXPECT_TRUE(call.input_grad.holes_untouched());
+  const Sampling no_channels = sizes(2, 0, 4, 5, 3, 6);
+  Call grids(no_channels, DataType::float16, Inputs(no_channels, DataType::float16, 1), Layout::gapped);
+  EXPECT_EQ(grids.run(no_channels), OK);
+  EXPECT_TRUE(zeros(grids.grid_grad));
+  EXPECT_TRUE(grids.grid_grad.holes_untouched());
+  Call masked(no_channels, DataType::float16, Inputs(no_channels, DataType::float16, 1));
+  EXPECT_EQ(masked.run(no_channels, true, false), OK);
+  EXPECT_FALSE(zeros(masked.grid_grad));
+  const Sampling no_images = sizes(0, 3, 4, 5, 3, 6);
+  Call nothing(no_images, DataType::bfloat16, Inputs(no_images, DataType::bfloat16, 1));
+  EXPECT_EQ(nothing.run(no_images), OK);
+}
+
+TEST(GridSampler2D, EmptyTensors) {
+  for (const Sampling& s : {sizes(0, 3, 4, 5, 3, 6), sizes(1, 0, 4, 5, 3, 6), sizes(1, 3, 4, 5, 0, 6)}) {
+    TestTensor input(input_shape(s), DataType::float32);
+    TestTensor grid(grid_shape(s), DataType::float32);
+    TestTensor out(output_shape(s), DataType::float32);
+    EXPECT_EQ(run_forward(input, grid, 0, 0, true, out), OK);
+  }
+}
+
+// A call whose arguments can be changed one at a time.
+struct BackwardArguments {
+  const Sampling s = sizes(2, 3, 4, 5, 6, 7);
+  TestTensor grad_output_tensor{output_shape(s), DataType::float32, Layout::contiguous,
+                                std::vector<double>(252, 1.0)};
+  TestTensor input_tensor{input_shape(s), DataType::float32, Layout::contiguous,
+                          std::vector<double>(120, 1.0)};
+  TestTensor grid_tensor{grid_shape(s), DataType::float32, Layout::contiguous, std::vector<double>(168, 0.1)};
+  TestTensor input_grad_tensor{input_shape(s), DataType::float32};
+  TestTensor grid_grad_tensor{grid_shape(s), DataType::float32};
+  Mask both{true, true};
+
+  aclTensor* grad_output = grad_output_tensor;
+  aclTensor* input = input_tensor;
+  aclTensor* grid = grid_tensor;
+  int64_t mode = 0;
+  int64_t padding = 0;
+  aclBoolArray* mask = both;
+  aclTensor* input_grad = input_grad_tensor;
+  aclTensor* grid_grad = grid_grad_tensor;
+
+  aclnnStatus run() const {
+    return run_backward(grad_output, input, grid, mode, padding, false, mask, input_grad, grid_grad);
+  }
+};
+
+template <class Change>
+aclnnStatus status_with(Change&& change) {
+  BackwardArguments arguments;
+  change(arguments);
+  return arguments.run();
+}
+
+TEST(GridSampler2DBackward, StatusCodes) {
+  using Arguments = BackwardArguments;
+  EXPECT_EQ(status_with([](Arguments&) {}), OK);
+
+  BackwardArguments arguments;
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(aclnnGridSampler2DBackwardGetWorkspaceSize(nullptr, nullptr, nullptr, 9, 9, false, nullptr,
+                                                       nullptr, nullptr, nullptr, &executor),
+            161001);
+  EXPECT_EQ(aclnnGridSampler2DBackwardGetWorkspaceSize(nullptr, nullptr, nullptr, 9, 9, false, nullptr,
+                                                       nullptr, nullptr, &size, nullptr),
+            161001);
+
+  // 1. Without a mask nothing else is looked at, and nothing computed.
+  size = 1;
+  EXPECT_EQ(aclnnGridSampler2DBackwardGetWorkspaceSize(nullptr, nullptr, nullptr, 9, 9, false, nullptr,
+                                                       nullptr, nullptr, &size, &executor),
+            OK);
+  EXPECT_EQ(size, 0u);
+  EXPECT_EQ(aclnnGridSampler2DBackward(nullptr, 0, executor, nullptr), OK);
+  const std::vector<std::byte> before = arguments.input_grad_tensor.bytes();
+  arguments.mask = nullptr;
+  EXPECT_EQ(arguments.run(), OK);
+  EXPECT_EQ(arguments.input_grad_tensor.bytes(), before);
+
+  // 2.
+  EXPECT_EQ(status_with([](Arguments& a) { a.grad_output = nullptr; }), 161001);
+  EXPECT_EQ(status_with([](Arguments& a) { a.input = nullptr; }), 161001);
+  EXPECT_EQ(status_with([](Arguments& a) { a.grid = nullptr; }), 161001);
+  const Mask none(false, false);
+  EXPECT_EQ(status_with([&](Arguments& a) { a.input_grad = nullptr; }), 161001);
+  EXPECT_EQ(status_with([&](Arguments& a) { a.mask = none, a.grid_grad = nullptr; }), 161001);
+  EXPECT_EQ(status_with([&](Arguments& a) { a.mode = 9, a.input_grad = nullptr; }), 161001);
+
+  // 3.
+  for (DataType type : {DataType::float16, DataType::float64, DataType::int32}) {
+    TestTensor grad_output({2, 3, 6, 7}, type), input({2, 3, 4, 5}, type), grid({2, 6, 7, 2}, type);
+    TestTensor input_grad({2, 3, 4, 5}, type), grid_grad({2, 6, 7, 2}, type);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.grad_output = grad_output; }), 161002);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.input = input; }), 161002);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.grid = grid; }), 161002);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.input_grad = input_grad; }), 161002);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.grid_grad = grid_grad; }), 161002);
+  }
+  TestTensor whole({2, 3, 4, 5}, DataType::int32), whole_output({2, 3, 6, 7}, DataType::int32);
+  TestTensor whole_grid({2, 6, 7, 2}, DataType::int32);
+  EXPECT_EQ(run_backward(whole_output, whole, whole_grid, 0, 0, false, Mask(true, true), whole, whole_grid),
+            161002);
+
+  // 4.
+  EXPECT_EQ(status_with([](Arguments& a) { a.mode = -1; }), 161002);
+  EXPECT_EQ(status_with([](Arguments& a) { a.mode = 3; }), 161002);
+  EXPECT_EQ(status_with([](Arguments& a) { a.mode = 2; }), OK);
+  EXPECT_EQ(status_with([](Arguments& a) { a.padding = -1; }), 161002);
+  EXPECT_EQ(status_with([](Arguments& a) { a.padding = 3; }), 161002);
+
+  // 5.
+  const Shape bad_outputs[] = {{2, 3, 42},   {3, 3, 6, 7}, {2, 4, 6, 7},
+                               {2, 3, 7, 7}, {2, 3, 6, 6}, {2, 3, 6, 7, 1}};
+  for (const Shape& shape : bad_outputs) {
+    TestTensor tensor(shape, DataType::float32);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.grad_output = tensor; }), 161002)
+        << testing::PrintToString(shape);
+  }
+  const Shape bad_inputs[] = {{2, 3, 20},   {3, 3, 4, 5}, {2, 4, 4, 5},
+                              {2, 3, 0, 5}, {2, 3, 4, 0}, {2, 3, 4, 6}};
+  for (const Shape& shape : bad_inputs) {
+    TestTensor tensor(shape, DataType::float32);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.input = tensor; }), 161002) << testing::PrintToString(shape);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.input_grad = tensor; }), 161002)
+        << testing::PrintToString(shape);
+  }
+  for (const Shape& shape : {Shape{2, 3, 0, 5}, Shape{2, 3, 4, 0}}) {
+    TestTensor input(shape, DataType::float32), input_grad(shape, DataType::float32);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.input = input, a.input_grad = input_grad; }), 161002);
+  }
+  const Shape bad_grids[] = {{2, 6, 14},   {1, 6, 7, 2}, {2, 5, 7, 2},
+                             {2, 6, 8, 2}, {2, 6, 7, 3}, {2, 6, 7, 1}};
+  for (const Shape& shape : bad_grids) {
+    TestTensor tensor(shape, DataType::float32), other(shape, DataType::float32);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.grid = tensor; }), 161002) << testing::PrintToString(shape);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.grid_grad = tensor; }), 161002)
+        << testing::PrintToString(shape);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.grid = tensor, a.grid_grad = other; }), 161002);
+  }
+  const bool three_entries[] = {true, true, true};
+  for (uint64_t entries : {1, 3}) {
+    aclBoolArray* mask = aclCreateBoolArray(three_entries, entries);
+    EXPECT_EQ(status_with([&](Arguments& a) { a.mask = mask; }), 161002);
+    aclDestroyBoolArray(mask);
+  }
+
+  // 6. The checks come first even where nothing is asked for.
+  EXPECT_EQ(status_with([&](Arguments& a) { a.mask = none; }), OK);
+  EXPECT_EQ(status_with([&](Arguments& a) { a.mask = none, a.mode = 3; }), 161002);
+  arguments.mask = none;
+  EXPECT_EQ(arguments.run(), OK);
+  EXPECT_EQ(arguments.input_grad_tensor.bytes(), before);
+}
+
+TEST(GridSampler2D, StatusCodes) {
+  TestTensor input({2, 3, 4, 5}, DataType::float32, Layout::contiguous, std::vector<double>(120, 1.0));
+  TestTensor grid({2, 6, 7, 2}, DataType::float32, Layout::contiguous, std::vector<double>(168, 0.1));
+  TestTensor out({2, 3, 6, 7}, DataType::float32);
+  EXPECT_EQ(run_forward(input, grid, 0, 0, false, out), OK);
+  EXPECT_EQ(run_forward(input, grid, 2, 2, true, out), OK);
+
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(aclnnGridSampler2DGetWorkspaceSize(input, grid, 0, 0, false, out, nullptr, &executor), 161001);
+  EXPECT_EQ(aclnnGridSampler2DGetWorkspaceSize(input, grid, 0, 0, false, out, &size, nullptr), 161001);
+  EXPECT_EQ(run_forward(nullptr, grid, 0, 0, false, out), 161001);
+  EXPECT_EQ(run_forward(input, nullptr, 0, 0, false, out), 161001);
+  EXPECT_EQ(run_forward(input, grid, 9, 0, false, nullptr), 161001);
+
+  TestTensor half({2, 3, 4, 5}, DataType::float16), half_grid({2, 6, 7, 2}, DataType::float16);
+  TestTensor half_out({2, 3, 6, 7}, DataType::float16);
+  EXPECT_EQ(run_forward(half, grid, 0, 0, false, out), 161002);
+  EXPECT_EQ(run_forward(input, half_grid, 0, 0, false, out), 161002);
+  EXPECT_EQ(run_forward(input, grid, 0, 0, false, half_out), 161002);
+  TestTensor whole({2, 3, 4, 5}, DataType::int64), whole_grid({2, 6, 7, 2}, DataType::int64);
+  TestTensor whole_out({2, 3, 6, 7}, DataType::int64);
+  EXPECT_EQ(run_forward(whole, whole_grid, 0, 0, false, whole_out), 161002);
+
+  for (int64_t bad : {-1, 3}) {
+    EXPECT_EQ(run_forward(input, grid, bad, 0, false, out), 161002);
+    EXPECT_EQ(run_forward(input, grid, 0, bad, false, out), 161002);
+  }
+  TestTensor wide({2, 3, 4, 5}, DataType::float64, Layout::contiguous, std::vector<double>(120, 1.0));
+  TestTensor wide_grid({2, 6, 7, 2}, DataType::float64, Layout::contiguous, std::vector<double>(168, 0.1));
+  TestTensor wide_out({2, 3, 6, 7}, DataType::float64);
+  EXPECT_EQ(run_forward(wide, wide_grid, 1, 0, false, wide_out), OK);
+  EXPECT_EQ(run_forward(wide, wide_grid, 2, 0, false, wide_out), 161002);
+
+  for (const Shape& shape :
+       {Shape{2, 3, 20}, Shape{1, 3, 4, 5}, Shape{2, 4, 4, 5}, Shape{2, 3, 0, 5}, Shape{2, 3, 4, 0}}) {
+    EXPECT_EQ(run_forward(TestTensor(shape, DataType::float32), grid, 0, 0, false, out), 161002);
+  }
+  for (const Shape& shape : {Shape{2, 6, 14}, Shape{1, 6, 7, 2}, Shape{2, 6, 7, 3}, Shape{2, 5, 7, 2}}) {
+    EXPECT_EQ(run_forward(input, TestTensor(shape, DataType::float32), 0, 0, false, out), 161002);
+  }
+  for (const Shape& shape :
+       {Shape{2, 3, 42}, Shape{1, 3, 6, 7}, Shape{2, 2, 6, 7}, Shape{2, 3, 7, 7}, Shape{2, 3, 6, 8}}) {
+    EXPECT_EQ(run_forward(input, grid, 0, 0, false, TestTensor(shape, DataType::float32)), 161002);
+  }
+}
+
+// The environment is read once, so this runs in a process of its own.
+TEST(GridSampler2DStrictDeathTest, RefusesWhatTheDocumentDoesNotList) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  setenv("ACLGRAD_STRICT", "1", 1);
+  EXPECT_EXIT(
+      {
+        const Sampling s = sizes(1, 1, 2, 2, 1, 1);
+        Call of_double(s, DataType::float64, Inputs(s, DataType::float64, 1));
+        Call of_float(s, DataType::float32, Inputs(s, DataType::float32, 1));
+        Sampling bicubic = s;
+        bicubic.mode = 2;
+        const bool right =
+            of_double.run(s) == 161002 && of_float.run(s) == OK && of_float.run(bicubic) == 161002;
+        std::exit(right ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  unsetenv("ACLGRAD_STRICT");
+}
+
+// ---- The C++ interface
+
+template <class Problem, class Operator>
+void run_problem(const Problem& problem, Operator&& run_operator) {
+  const size_t size = workspace_size(problem);
+  std::byte* workspace = size == 0 ? nullptr : new (std::align_val_t{64}) std::byte[size];
+  run_operator(problem, workspace);
+  operator delete[](workspace, std::align_val_t{64});
+}
+
+GridSampling::Strides channels_last(int64_t channels, int64_t height, int64_t width) {
+  return {channels * height * width, 1, channels * width, channels};
+}
+
+GridSampling::Strides channels_first(int64_t channels, int64_t height, int64_t width) {
+  return {channels * height * width, height * width, width, 1};
+}
+
+// The values of [N, C, P] as [N, P, C], or back.
+std::vector<float> swapped(const std::vector<float>& values, int64_t batch, int64_t first, int64_t second) {
+  std::vector<float> result(values.size());
+  for (int64_t n = 0; n < batch; ++n) {
+    for (int64_t i = 0; i < first; ++i) {
+      for (int64_t j = 0; j < second; ++j) {
+        result[static_cast<size_t>((n * second + j) * first + i)] =
+            values[static_cast<size_t>((n * first + i) * second + j)];
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<float> as_floats(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
+}
+
+template <class Problem>
+void describe_sizes(Problem& problem, const Sampling& s) {
+  problem.interpolation = static_cast<Interpolation>(s.mode);
+  problem.padding = static_cast<Padding>(s.padding);
+  problem.align_corners = s.align_corners;
+  problem.batch = s.batch;
+  problem.channels = s.channels;
+  problem.height = s.height;
+  problem.width = s.width;
+  problem.output_height = s.output_height;
+  problem.output_width = s.output_width;
+  problem.grid_strides = {s.output_height * s.output_width * 2, s.output_width * 2, 2, 1};
+}
+
+TEST(GridSampler2DBackward, ChannelsLastGivesTheSameBits) {
+  for (const Sampling& size : {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26),
+                               sizes(1, 3, 40, 40, 30, 50), sizes(1, 32, 80, 80, 10, 10)}) {
+    const Inputs inputs(size, DataType::float32, 1.2);
+    for_each_mode(size, DataType::float32, [&](const Sampling& s) {
+      const int64_t pixels = s.height * s.width;
+      const int64_t points = s.output_height * s.output_width;
+      Call first(s, DataType::float32, inputs);
+      ASSERT_EQ(first.run(s), OK);
+      const auto grad_output = swapped(as_floats(inputs.grad_output), s.batch, s.channels, points);
+      const auto input = swapped(as_floats(inputs.input), s.batch, s.channels, pixels);
+      const auto grid = as_floats(inputs.grid);
+      std::vector<float> input_grad(input.size()), grid_grad(grid.size());
+      GridSampler2DBackward problem;
+      describe_sizes(problem, s);
+      problem.input_strides = problem.input_grad_strides = channels_last(s.channels, s.height, s.width);
+      problem.grad_output_strides = channels_last(s.channels, s.output_height, s.output_width);
+      problem.grid_grad_strides = problem.grid_strides;
+      problem.grad_output = grad_output.data();
+      problem.input = input.data();
+      problem.grid = grid.data();
+      problem.input_grad = input_grad.data();
+      problem.grid_grad = grid_grad.data();
+      run_problem(problem, grid_sampler_2d_backward);
+      EXPECT_EQ(swapped(input_grad, s.batch, pixels, s.channels), as_floats(first.input_grad.values()));
+      EXPECT_EQ(grid_grad, as_floats(first.grid_grad.values()));
+
+      TestTensor planar(input_shape(s), DataType::float32, Layout::contiguous, inputs.input);
+      TestTensor points_tensor(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
+      TestTensor out(output_shape(s), DataType::float32);
+      ASSERT_EQ(run_forward(planar, points_tensor, s.mode, s.padding, s.align_corners, out), OK);
+      GridSampler2D forward;
+      describe_sizes(forward, s);
+      std::vector<float> output(grad_output.size());
+      forward.input_strides = problem.input_strides;
+      forward.output_strides = problem.grad_output_strides;
+      forward.input = input.data();
+      forward.grid = grid.data();
+      forward.output = output.data();
+      run_problem(forward, grid_sampler_2d);
+      EXPECT_EQ(swapped(output, s.batch, points, s.channels), as_floats(out.values()));
+    });
+  }
+}
+
+TEST(GridSampler2D, CppInterfaceTakesBicubicDouble) {
+  Sampling s = sizes(2, 17, 9, 10, 11, 12);
+  const Inputs inputs(s, DataType::float64, 1.3);
+  for_each_mode(s, DataType::float64, [&](const Sampling& sampling) {
+    GridSampler2D problem;
+    describe_sizes(problem, sampling);
+    problem.type = DataType::float64;
+    problem.input_strides = channels_first(s.channels, s.height, s.width);
+    problem.output_strides = channels_first(s.channels, s.output_height, s.output_width);
+    std::vector<double> output(inputs.grad_output.size());
+    problem.input = inputs.input.data();
+    problem.grid = inputs.grid.data();
+    problem.output = output.data();
+    run_problem(problem, grid_sampler_2d);
+    EXPECT_LE(relative_error(output, reference::grid_sampler_2d(sampling, inputs.input, inputs.grid)), 1e-12);
+  });
+}
+
+TEST(GridSampler2DBackward, CppInterfaceTakesImagesWithoutPixels) {
+  GridSampler2DBackward problem;
+  describe_sizes(problem, sizes(1, 16, 0, 5, 2, 2));
+  const std::vector<float> grid(8, 0.5f);
+  const std::vector<float> grad_output(64, 1.0f);
+  std::vector<float> grid_grad(8, 1.0f);
+  problem.grid_grad_strides = problem.grid_strides;
+  problem.grad_output_strides = channels_first(16, 2, 2);
+  problem.grid = grid.data();
+  problem.grad_output = grad_output.data();
+  problem.grid_grad = grid_grad.data();
+  EXPECT_EQ(workspace_size(problem), 0u);
+  grid_sampler_2d_backward(problem, nullptr);
+  EXPECT_EQ(grid_grad, std::vector<float>(8, 0.0f));
+}
+
+}  // namespace
+}  // namespace aclgrad::test

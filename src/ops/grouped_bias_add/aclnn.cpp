@@ -1,0 +1,88 @@
+// The C entry points of the grouped bias-add gradient.
+#include "aclnnop/aclnn_grouped_bias_add_grad.h"
+
+#include "executor/call.h"
+#include "ops/grouped_bias_add/problem.h"
+
+namespace aclgrad {
+namespace {
+
+constexpr int64_t kMaxGroups = 2048;  // of a groupIdx
+
+void plan(Call& call, const aclTensor* gradY, const aclTensor* groupIdxOptional, int64_t groupIdxType,
+          const aclTensor* out_tensor) {
+  const Argument& grad_y = call.input("gradY", gradY);
+  const Argument& group_idx = call.optional_input("groupIdxOptional", groupIdxOptional);
+  const Argument& out = call.output("out", out_tensor);
+  const bool grouped = group_idx.given;
+
+  call.check_type(grad_y, {DataType::float32, DataType::float16, DataType::bfloat16});
+  call.check_same_type(grad_y, {&out});
+  if (grouped) call.check_type(group_idx, {DataType::int32, DataType::int64});
+  call.check_rank(grad_y, {grouped ? 2 : 3});
+  if (grouped) {
+    call.check_rank(group_idx, {1});
+    call.check(group_idx.size(0) <= kMaxGroups, "groupIdxOptional", "at most 2048 entries",
+               group_idx.size(0));
+  }
+
+  GroupedBiasAddGrad problem;
+  problem.type = grad_y.type();
+  problem.groups = grouped ? group_idx.size(0) : grad_y.size(0);
+  problem.rows = grad_y.size(grouped ? 0 : 1);
+  problem.columns = grad_y.size(grouped ? 1 : 2);
+  call.check_shape(out, {problem.groups, problem.columns});
+  call.check(groupIdxType == 0 || groupIdxType == 1, "groupIdxType", "0 (end offsets) or 1 (counts)",
+             groupIdxType);
+  if (grouped)
+    problem.kind = groupIdxType == 0 ? GroupedBiasAddGrad::Groups::ends : GroupedBiasAddGrad::Groups::counts;
+
+  if (out.empty()) return call.plan_nothing();
+  if (grad_y.empty()) return call.plan_zeros({&out});
+
+  // Rows are read where they lie as long as each is contiguous.
+  const bool contiguous_rows = problem.columns == 1 || grad_y.view.strides[grouped ? 1 : 2] == 1;
+  problem.row_stride = contiguous_rows ? grad_y.view.strides[grouped ? 0 : 1] : problem.columns;
+  if (!grouped)
+    problem.group_stride = contiguous_rows ? grad_y.view.strides[0] : problem.rows * problem.columns;
+  if (!contiguous_rows) call.pack({&grad_y});
+  call.pack({&group_idx, &out});
+  call.plan(serial_nanoseconds(problem), workspace_size(problem),
+            [=, &grad_y, &group_idx, &out](const Launch& launch) {
+              GroupedBiasAddGrad bound = problem;
+              bound.grad_y = launch.data(grad_y);
+              bound.group_idx = {launch.data(group_idx), group_idx.type()};
+              bound.out = launch.data(out);
+              grouped_bias_add_grad(bound, launch.scratch());
+            });
+}
+
+}  // namespace
+}  // namespace aclgrad
+
+using namespace aclgrad;
+
+aclnnStatus aclnnGroupedBiasAddGradGetWorkspaceSize(const aclTensor* gradY, const aclTensor* groupIdxOptional,
+                                                    aclTensor* out, uint64_t* workspaceSize,
+                                                    aclOpExecutor** executor) {
+  return plan_call("aclnnGroupedBiasAddGrad", workspaceSize, executor,
+                   [&](Call& call) { plan(call, gradY, groupIdxOptional, 0, out); });
+}
+
+aclnnStatus aclnnGroupedBiasAddGrad(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                    aclrtStream stream) {
+  return run_call("aclnnGroupedBiasAddGrad", workspace, workspaceSize, executor, stream);
+}
+
+aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(const aclTensor* gradY,
+                                                      const aclTensor* groupIdxOptional, int64_t groupIdxType,
+                                                      aclTensor* out, uint64_t* workspaceSize,
+                                                      aclOpExecutor** executor) {
+  return plan_call("aclnnGroupedBiasAddGradV2", workspaceSize, executor,
+                   [&](Call& call) { plan(call, gradY, groupIdxOptional, groupIdxType, out); });
+}
+
+aclnnStatus aclnnGroupedBiasAddGradV2(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                      aclrtStream stream) {
+  return run_call("aclnnGroupedBiasAddGradV2", workspace, workspaceSize, executor, stream);
+}

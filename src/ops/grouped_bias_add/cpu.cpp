@@ -1,0 +1,264 @@
+// The grouped bias-add gradient on the CPU.
+//
+// The rows of each group are cut into tiles of 512, the columns into strips of at most 4096. A task sums one
+// tile of one strip in a buffer that stays in the first-level cache. A group of one tile is then done; the
+// tiles of a larger group leave partial sums in the workspace, which a second pass adds in order. So one huge
+// group is shared by all threads, and no result depends on their number.
+#include "ops/grouped_bias_add/problem.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/grouped_bias_add/cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+
+HWY_INLINE Float16Lanes sum_of_8(const Float16Lanes (&row)[8]) {
+  return add(add(add(row[0], row[1]), add(row[2], row[3])), add(add(row[4], row[5]), add(row[6], row[7])));
+}
+
+// sums[c] = the sum of `rows` rows at column c. Eight rows are read side by side: as many streams as the
+// hardware prefetches, and a pairwise sum that touches the buffer once.
+template <class T>
+void sum_typed_rows(const T* block, int64_t row_stride, int64_t rows, int64_t columns, float* sums) {
+  for (int64_t c = 0; c < columns; ++c) sums[c] = 0.0f;
+  for (; rows >= 8; rows -= 8, block += 8 * row_stride) {
+    int64_t c = 0;
+    for (; c + 16 <= columns; c += 16) {
+      Float16Lanes row[8];
+      for (int r = 0; r < 8; ++r) row[r] = load16(block + r * row_stride + c);
+      store16(add(load16(sums + c), sum_of_8(row)), sums + c);
+    }
+    if (const auto tail = static_cast<size_t>(columns - c); tail > 0) {
+      Float16Lanes row[8];
+      for (int r = 0; r < 8; ++r) row[r] = load16(block + r * row_stride + c, tail);
+      store16(add(load16(sums + c, tail), sum_of_8(row)), sums + c, tail);
+    }
+  }
+  for (; rows > 0; --rows, block += row_stride) {
+    int64_t c = 0;
+    for (; c + 16 <= columns; c += 16) store16(add(load16(sums + c), load16(block + c)), sums + c);
+    for (; c < columns; ++c) sums[c] += to_float(block[c]);
+  }
+}
+
+void sum_rows(DataType type, const void* first_row, int64_t row_stride, int64_t rows, int64_t columns,
+              float* sums) {
+  visit_float_type(type, [&]<class T>(T) {
+    sum_typed_rows(static_cast<const T*>(first_row), row_stride, rows, columns, sums);
+  });
+}
+
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include <algorithm>
+#include <limits>
+
+#include "base/parallel.h"
+
+namespace aclgrad {
+namespace {
+
+HWY_EXPORT(sum_rows);
+
+constexpr int64_t kRowsPerTile = 512;
+constexpr int64_t kMaxColumnsPerStrip = 4096;
+constexpr int64_t kMinColumnsPerStrip = 256;
+constexpr int64_t kEnoughTasks = 16;
+constexpr int64_t kTilesPerBlock = 16;  // of the second pass
+
+struct Rows {
+  int64_t begin;
+  int64_t end;
+
+  int64_t size() const { return end - begin; }
+  int64_t tiles() const { return std::max<int64_t>(1, (size() + kRowsPerTile - 1) / kRowsPerTile); }
+};
+
+// Reads the groups one after the other, whatever the index array holds.
+class GroupReader {
+ public:
+  explicit GroupReader(const GroupedBiasAddGrad& problem) : problem_(problem) {}
+
+  Rows next() {
+    const int64_t group = group_++;
+    if (problem_.kind == GroupedBiasAddGrad::Groups::equal) return {0, problem_.rows};
+    const int64_t start = end_;
+    end_ = problem_.group_idx[group];
+    if (problem_.kind == GroupedBiasAddGrad::Groups::counts && __builtin_add_overflow(start, end_, &end_)) {
+      end_ = start < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    }
+    const int64_t begin = std::clamp<int64_t>(start, 0, problem_.rows);
+    return {begin, std::max(begin, std::clamp<int64_t>(end_, 0, problem_.rows))};
+  }
+
+ private:
+  const GroupedBiasAddGrad& problem_;
+  int64_t group_ = 0;
+  int64_t end_ = 0;  // as given, not clamped
+};
+
+// One group of a batch.
+struct Group {
+  int64_t index;
+  Rows rows;
+  int64_t first_tile;  // number within the batch
+};
+
+struct Workspace {
+  Group* groups;    // [problem.groups]
+  float* partials;  // [tile_capacity, columns]
+};
+
+// Tiles that have room in the workspace. Groups that do not overlap never need more; those that do are taken
+// in several batches.
+int64_t tile_capacity(const GroupedBiasAddGrad& problem) {
+  const int64_t tiles = (problem.rows + kRowsPerTile - 1) / kRowsPerTile;
+  if (problem.kind == GroupedBiasAddGrad::Groups::equal) return problem.groups * std::max<int64_t>(1, tiles);
+  return problem.groups + tiles;
+}
+
+// Memory is fastest where long pieces of each row are read, so strips are wide unless they are too few to
+// share. The sum of a column does not depend on its strip.
+int64_t columns_per_strip(const GroupedBiasAddGrad& problem) {
+  const int64_t groups = problem.kind == GroupedBiasAddGrad::Groups::equal ? problem.groups : 1;
+  const int64_t tiles = groups * ((problem.rows + kRowsPerTile - 1) / kRowsPerTile);
+  int64_t columns = kMaxColumnsPerStrip;
+  while (columns > kMinColumnsPerStrip &&
+         tiles * ((problem.columns + columns - 1) / columns) < kEnoughTasks) {
+    columns /= 2;
+  }
+  return columns;
+}
+
+class Sum {
+ public:
+  Sum(const GroupedBiasAddGrad& problem, const Workspace& workspace)
+      : problem_(problem),
+        workspace_(workspace),
+        element_(static_cast<int64_t>(size_of(problem.type))),
+        columns_per_strip_(columns_per_strip(problem)),
+        strips_((problem.columns + columns_per_strip_ - 1) / columns_per_strip_),
+        capacity_(tile_capacity(problem)) {}
+
+  void run() {
+    GroupReader reader(problem_);
+    int64_t tiles = 0;
+    for (int64_t index = 0; index < problem_.groups; ++index) {
+      const Rows rows = reader.next();
+      if (tiles + rows.tiles() > capacity_) {
+        run_batch(tiles);
+        tiles = 0;
+        groups_ = 0;
+      }
+      workspace_.groups[groups_++] = {index, rows, tiles};
+      tiles += rows.tiles();
+    }
+    run_batch(tiles);
+  }
+
+ private:
+  void run_batch(int64_t tiles) {
+    const double nanoseconds = serial_nanoseconds(problem_);
+    parallel_for(tiles * strips_, nanoseconds,
+                 [&](int64_t task) { sum_tile(task / strips_, task % strips_); });
+    if (tiles == groups_) return;
+    parallel_for(groups_ * strips_, nanoseconds / static_cast<double>(kRowsPerTile),
+                 [&](int64_t task) { add_tiles(workspace_.groups[task / strips_], task % strips_); });
+  }
+
+  int64_t strip_columns(int64_t strip) const {
+    return std::min(columns_per_strip_, problem_.columns - strip * columns_per_strip_);
+  }
+
+  void sum(const void* first_row, int64_t rows, int64_t columns, float* sums) const {
+    HWY_DYNAMIC_DISPATCH(sum_rows)(problem_.type, first_row, problem_.row_stride, rows, columns, sums);
+  }
+
+  void sum_tile(int64_t tile, int64_t strip) const {
+    const Group& group =
+        *std::prev(std::upper_bound(workspace_.groups, workspace_.groups + groups_, tile,
+                                    [](int64_t t, const Group& g) { return t < g.first_tile; }));
+    const int64_t begin = group.rows.begin + (tile - group.first_tile) * kRowsPerTile;
+    const int64_t count = std::min(kRowsPerTile, group.rows.end - begin);
+    const int64_t column = strip * columns_per_strip_;
+    const int64_t columns = strip_columns(strip);
+    const bool equal = problem_.kind == GroupedBiasAddGrad::Groups::equal;
+    const int64_t element =
+        (equal ? group.index * problem_.group_stride : 0) + begin * problem_.row_stride + column;
+    const auto* first = static_cast<const std::byte*>(problem_.grad_y) + element * element_;
+    if (group.rows.tiles() > 1) {
+      sum(first, count, columns, partial(tile, column));
+      return;
+    }
+    alignas(64) float sums[kMaxColumnsPerStrip];
+    sum(first, count, columns, sums);
+    store(group.index, column, columns, sums);
+  }
+
+  void add_tiles(const Group& group, int64_t strip) const {
+    if (group.rows.tiles() == 1) return;
+    const int64_t column = strip * columns_per_strip_;
+    const int64_t columns = strip_columns(strip);
+    alignas(64) float sums[kMaxColumnsPerStrip] = {};
+    alignas(64) float block[kMaxColumnsPerStrip];
+    for (int64_t tile = 0; tile < group.rows.tiles(); tile += kTilesPerBlock) {
+      const int64_t count = std::min(kTilesPerBlock, group.rows.tiles() - tile);
+      const float* first = partial(group.first_tile + tile, column);
+      HWY_DYNAMIC_DISPATCH(sum_rows)(DataType::float32, first, problem_.columns, count, columns, block);
+      for (int64_t c = 0; c < columns; ++c) sums[c] += block[c];
+    }
+    store(group.index, column, columns, sums);
+  }
+
+  float* partial(int64_t tile, int64_t column) const {
+    return workspace_.partials + tile * problem_.columns + column;
+  }
+
+  void store(int64_t group, int64_t column, int64_t columns, const float* sums) const {
+    visit_float_type(problem_.type, [&]<class T>(T) {
+      T* out = static_cast<T*>(problem_.out) + group * problem_.columns + column;
+      for (int64_t c = 0; c < columns; ++c) out[c] = from_float<T>(sums[c]);
+    });
+  }
+
+  const GroupedBiasAddGrad& problem_;
+  Workspace workspace_;
+  int64_t element_;
+  int64_t columns_per_strip_;
+  int64_t strips_;
+  int64_t capacity_;
+  int64_t groups_ = 0;  // of the batch
+};
+
+}  // namespace
+
+size_t workspace_size(const GroupedBiasAddGrad& problem) {
+  const bool has_partials = problem.rows > kRowsPerTile;
+  const int64_t partials = has_partials ? tile_capacity(problem) * problem.columns : 0;
+  return static_cast<size_t>(problem.groups) * sizeof(Group) + static_cast<size_t>(partials) * sizeof(float);
+}
+
+double serial_nanoseconds(const GroupedBiasAddGrad& problem) {
+  const int64_t rows =
+      problem.kind == GroupedBiasAddGrad::Groups::equal ? problem.groups * problem.rows : problem.rows;
+  const auto elements = static_cast<double>(rows) * static_cast<double>(problem.columns);
+  return 0.1 * elements * static_cast<double>(size_of(problem.type)) +
+         20.0 * static_cast<double>(problem.groups);
+}
+
+void grouped_bias_add_grad(const GroupedBiasAddGrad& problem, void* workspace) {
+  if (problem.groups == 0 || problem.columns == 0) return;
+  auto* groups = static_cast<Group*>(workspace);
+  Sum(problem, {groups, reinterpret_cast<float*>(groups + problem.groups)}).run();
+}
+
+}  // namespace aclgrad
+
+#endif  // HWY_ONCE

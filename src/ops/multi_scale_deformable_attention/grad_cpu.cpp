@@ -1,0 +1,391 @@
+// The gradient of multi-scale deformable attention on the CPU.
+//
+// A task owns one head of one batch: no other task adds to its rows of grad_value. It copies the head's rows of value
+// to a plane of the workspace, where they lie side by side, sums grad_value in floats beside them, and rounds that to
+// the output at the end. In the tensors the rows of a head are a power of two of bytes apart, which would leave them an
+// eighth of each cache. A thread uses one plane for all its tasks, so that the plane stays in the cache.
+//
+// With more threads than heads, a task owns one level of a head, as long as no levels overlap; this leaves the order of
+// every sum as it is. With few heads, the queries are cut into pieces, by the problem's shape alone; each piece sums in
+// a plane of its own, and a second pass adds the planes in order.
+#include "ops/multi_scale_deformable_attention/problem.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/multi_scale_deformable_attention/grad_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/simd-inl.h"
+#include "ops/multi_scale_deformable_attention/sampling-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+
+// ---- A query's row of grad_output, in chunks of 16 channels
+
+template <int kChunks>
+struct RegisterRow {
+  Float16Lanes chunks[kChunks];
+
+  template <class T>
+  HWY_INLINE RegisterRow(const T* from, int64_t) {
+    for (int64_t i = 0; i < kChunks; ++i) chunks[i] = load16(from + kChunk * i);
+  }
+  static constexpr int64_t size() { return kChunks; }
+  HWY_INLINE const Float16Lanes& operator[](int64_t i) const { return chunks[i]; }
+};
+
+template <class T>
+struct MemoryRow {
+  const T* from;
+  int64_t chunks;
+  Float16Lanes last;
+
+  HWY_INLINE MemoryRow(const T* row, int64_t channels) : from(row), chunks(chunks_of(channels)) {
+    const T* last_chunk = from + kChunk * (chunks - 1);
+    const auto count = static_cast<size_t>(from + channels - last_chunk);
+    last = count == kChunk ? load16(last_chunk) : load16(last_chunk, count);
+  }
+  int64_t size() const { return chunks; }
+  HWY_INLINE Float16Lanes operator[](int64_t i) const {
+    return i + 1 < chunks ? load16(from + kChunk * i) : last;
+  }
+};
+
+// ---- Points
+
+// The rows of a head, of value and of the sums of its gradient.
+template <class T>
+struct Pixels {
+  const T* value;
+  int64_t value_stride;
+  float* grad_value;
+  int64_t grad_stride;
+};
+
+// One corner of a point: adds weight * row to the gradient of its pixel. Returns row * value as four partial sums.
+template <class Row, class T>
+HWY_INLINE FourVector visit_corner(const Row& row, float weight, const Pixels<T>& pixels, int64_t pixel) {
+  const T* value = pixels.value + pixel * pixels.value_stride;
+  float* grad_value = pixels.grad_value + pixel * pixels.grad_stride;
+  const Float16Lanes weights = broadcast16(weight);
+  Float16Lanes product;
+  for (int64_t i = 0; i < row.size(); ++i) {
+    const Float16Lanes& chunk = row[i];
+    const Float16Lanes v = load16(value + kChunk * i);
+    product = i == 0 ? multiply(chunk, v) : multiply_add(chunk, v, product);
+    store16(multiply_add(weights, chunk, load16(grad_value + kChunk * i)), grad_value + kChunk * i);
+  }
+  return sum16_to_4(product);
+}
+
+// The inner products of a query's row with the four corners of point i.
+template <class Row, class T>
+HWY_INLINE FourVector visit_point(const Row& row, const Samples& samples, int64_t i,
+                                  const Pixels<T>& pixels) {
+  FourVector products[4];
+  if (HWY_LIKELY(samples.is_interior[i] != 0)) {
+    const int64_t above = samples.row[0][i];
+    const int64_t below = samples.row[2][i];
+    products[0] = visit_corner(row, samples.weight[0][i], pixels, above);
+    products[1] = visit_corner(row, samples.weight[1][i], pixels, above + 1);
+    products[2] = visit_corner(row, samples.weight[2][i], pixels, below);
+    products[3] = visit_corner(row, samples.weight[3][i], pixels, below + 1);
+  } else {
+    for (int corner = 0; corner < 4; ++corner) {
+      const int64_t pixel = samples.row[corner][i];
+      products[corner] =
+          pixel < 0 ? hn::Zero(FourTag()) : visit_corner(row, samples.weight[corner][i], pixels, pixel);
+    }
+  }
+  return sum4(products[0], products[1], products[2], products[3]);
+}
+
+// From the inner products of each point with its corners, grad_location in place of location and grad_attention_weight
+// in place of attention.
+HWY_INLINE void finish_points(const float* products, int64_t count, Samples& samples) {
+  const FloatTag d;
+  const auto one = hn::Set(d, 1.0f);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    FloatVector above_left, above_right, below_left, below_right;
+    hn::LoadInterleaved4(d, products + 4 * i, above_left, above_right, below_left, below_right);
+    const auto right = hn::Load(d, samples.x_fraction + i);
+    const auto below = hn::Load(d, samples.y_fraction + i);
+    const auto left = hn::Sub(one, right);
+    const auto above = hn::Sub(one, below);
+    const auto attention = hn::Load(d, samples.attention + i);
+    const auto x_slope =
+        hn::MulAdd(below, hn::Sub(below_right, below_left), hn::Mul(above, hn::Sub(above_right, above_left)));
+    const auto y_slope =
+        hn::MulAdd(right, hn::Sub(below_right, above_right), hn::Mul(left, hn::Sub(below_left, above_left)));
+    const auto x_scale = hn::Mul(attention, hn::Load(d, samples.width + i));
+    const auto y_scale = hn::Mul(attention, hn::Load(d, samples.height + i));
+    hn::StoreInterleaved2(hn::Mul(x_scale, x_slope), hn::Mul(y_scale, y_slope), d, samples.location + 2 * i);
+    const auto value_above = hn::MulAdd(right, above_right, hn::Mul(left, above_left));
+    const auto value_below = hn::MulAdd(right, below_right, hn::Mul(left, below_left));
+    hn::Store(hn::MulAdd(below, value_below, hn::Mul(above, value_above)), d, samples.attention + i);
+  }
+}
+
+template <class T, class Row>
+void accumulate_typed(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task,
+                      float* grad_value, int64_t grad_stride) {
+  const auto grad_output =
+      runs_of<T>(problem.grad_output, problem.grad_output_strides, task, 0, problem.channels);
+  HWY_ALIGN float products[4 * kBlockPoints] = {};
+  for_each_block<T>(problem, task, [&](const Block& block, Samples& samples) HWY_ATTR {
+    // Copies of its own, or the compiler would read them again after each store.
+    const Pixels<T> pixels{static_cast<const T*>(task.value), task.value_stride, grad_value, grad_stride};
+    const auto [first_query, queries, first_point, points] = block;
+    prefetch_runs<T>(grad_output, first_query + queries,
+                     std::min(first_query + 2 * queries, task.last_query));
+    for (int64_t q = 0; q < queries; ++q) {
+      const Row row(grad_output.of(first_query + q), problem.channels);
+      for (int64_t p = 0; p < points; ++p) {
+        const int64_t i = q * points + p;
+        hn::Store(visit_point(row, samples, i, pixels), FourTag(), products + 4 * i);
+      }
+    }
+    finish_points(products, queries * points, samples);
+    write_runs<T>(
+        samples.location,
+        runs_of<T>(problem.grad_location, problem.grad_location_strides, task, 2 * first_point, 2 * points),
+        first_query, queries);
+    write_runs<T>(samples.attention,
+                  runs_of<T>(problem.grad_attention_weight, problem.grad_attention_weight_strides, task,
+                             first_point, points),
+                  first_query, queries);
+  });
+}
+
+void accumulate(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task, float* grad_value,
+                int64_t grad_stride) {
+  visit_float_type(problem.type, [&]<class T>(T) {
+    switch (problem.channels) {
+      case 16:
+        return accumulate_typed<T, RegisterRow<1>>(problem, task, grad_value, grad_stride);
+      case 32:
+        return accumulate_typed<T, RegisterRow<2>>(problem, task, grad_value, grad_stride);
+      case 64:
+        return accumulate_typed<T, RegisterRow<4>>(problem, task, grad_value, grad_stride);
+      default:
+        return accumulate_typed<T, MemoryRow<T>>(problem, task, grad_value, grad_stride);
+    }
+  });
+}
+
+// ---- Output
+
+// Adds the planes of all pieces of one head and rounds the sums to rows of grad_value. Whole lines of 64 bytes go past
+// the caches, which have no use for them.
+template <class T>
+void store_typed(const MultiScaleDeformableAttentionGrad& problem, int64_t batch, int64_t head, RowRange rows,
+                 const GradPlanes& planes) {
+  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
+  const BlockStrides& strides = problem.grad_value_strides;
+  T* first = static_cast<T*>(problem.grad_value) + batch * strides.batch + head * strides.head;
+  const bool whole_lines = reinterpret_cast<uintptr_t>(first) % 64 == 0 && strides.row % kLine == 0 &&
+                           problem.channels % kLine == 0;
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    for (int64_t c = 0; c < problem.channels; c += kChunk) {
+      const float* from = planes.first + row * planes.row_stride + c;
+      T* to = first + row * strides.row + c;
+      Float16Lanes sum = load16(from);
+      for (int64_t piece = 1; piece < planes.count; ++piece)
+        sum = add(sum, load16(from + piece * planes.stride));
+      if (whole_lines) {
+        stream16(sum, to);
+      } else if (problem.channels - c >= kChunk) {
+        store16(sum, to);
+      } else {
+        store16(sum, to, static_cast<size_t>(problem.channels - c));
+      }
+    }
+  }
+  hwy::FlushStream();
+}
+
+void store_rows_of_head(const MultiScaleDeformableAttentionGrad& problem, int64_t batch, int64_t head,
+                        RowRange rows, const GradPlanes& planes) {
+  visit_float_type(problem.type, [&]<class T>(T) { store_typed<T>(problem, batch, head, rows, planes); });
+}
+
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "base/parallel.h"
+
+namespace aclgrad {
+namespace {
+
+HWY_EXPORT(accumulate);
+HWY_EXPORT(store_rows_of_head);
+
+// Heads, over all batches, from which on the queries stay in one piece.
+constexpr int64_t kEnoughHeads = 8;
+
+// Levels that are told apart when they are shared out.
+constexpr size_t kMaxSharedLevels = 64;
+
+// How the workspace is used. Depends on the problem's shape alone.
+struct Layout {
+  int64_t heads;   // over all batches
+  int64_t pieces;  // of the queries
+  // Of value in a row of a plane, 0 if value stays in the tensor. The sums of grad_value come after it.
+  int64_t value_bytes;
+  int64_t row_bytes;
+  int64_t plane_bytes;
+
+  explicit Layout(const MultiScaleDeformableAttentionGrad& problem)
+      : heads(problem.batches * problem.heads), pieces(1) {
+    const int64_t samples = problem.queries * problem.levels * problem.points;
+    if (heads < kEnoughHeads) {
+      // A plane costs about as much as two samples for each of its rows.
+      const int64_t wanted = (kEnoughHeads + heads - 1) / heads;
+      const int64_t worthwhile = samples / (8 * std::max<int64_t>(1, problem.rows));
+      pieces = std::clamp<int64_t>(worthwhile, 1, wanted);
+    }
+    value_bytes = packs_value(problem) ? packed_row_bytes(problem) : 0;
+    row_bytes = value_bytes + chunks_of(problem.channels) * kChunk * static_cast<int64_t>(sizeof(float));
+    plane_bytes = (problem.rows * row_bytes + 63) / 64 * 64;
+  }
+
+  int64_t planes() const { return heads * pieces; }
+};
+
+// Cuts the rows of value into one range for each level, which holds all rows of that level. False where that cannot be,
+// because levels overlap or lie in descending order.
+bool share_rows(const MultiScaleDeformableSampling& problem, std::array<RowRange, kMaxSharedLevels>& ranges) {
+  if (problem.levels > static_cast<int64_t>(kMaxSharedLevels)) return false;
+  int64_t end = 0;
+  for (int64_t l = 0; l < problem.levels; ++l) {
+    RowRange& range = ranges[static_cast<size_t>(l)];
+    range = {end, end};
+    const Level level(problem, l);
+    if (level.empty()) continue;
+    const RowRange inside = level.rows_inside(problem.rows);
+    if (inside.begin < end) return false;
+    end = range.end = inside.end;
+  }
+  ranges[static_cast<size_t>(problem.levels - 1)].end = problem.rows;
+  return true;
+}
+
+class Gradient {
+ public:
+  Gradient(const MultiScaleDeformableAttentionGrad& problem, void* workspace)
+      : problem_(problem), layout_(problem), workspace_(static_cast<std::byte*>(workspace)) {}
+
+  void run() {
+    groups_ = level_groups();
+    const int64_t tasks = layout_.planes() * groups_;
+    // A task that stores its own sums leaves its plane to the next task of the same thread, still in the cache.
+    const bool reuses_planes = layout_.pieces == 1 && thread_count() <= layout_.planes();
+    std::atomic<int64_t> next_task{0};
+    parallel_for(reuses_planes ? layout_.planes() : tasks, serial_nanoseconds(problem_), [&](int64_t worker) {
+      for (int64_t task = next_task++; task < tasks; task = next_task++) {
+        const int64_t share = task / groups_;
+        run_task(share, task % groups_, plane(reuses_planes ? worker : share));
+      }
+    });
+    if (layout_.pieces > 1) add_pieces();
+  }
+
+ private:
+  // Into how many tasks the levels of a head are shared out. More tasks make up for threads that are not equally fast,
+  // fewer read the points of a query together.
+  int64_t level_groups() {
+    constexpr int64_t kTasksPerThread = 4;
+    const int64_t wanted = kTasksPerThread * thread_count() / layout_.planes();
+    if (thread_count() == 1 || wanted <= 1 || !share_rows(problem_, level_rows_)) return 1;
+    return std::min(wanted, problem_.levels);
+  }
+
+  std::byte* plane(int64_t index) const { return workspace_ + index * layout_.plane_bytes; }
+
+  GradPlanes grad_planes(std::byte* first_plane) const {
+    const auto floats = [](int64_t bytes) { return bytes / static_cast<int64_t>(sizeof(float)); };
+    return {reinterpret_cast<float*>(first_plane + layout_.value_bytes), floats(layout_.row_bytes),
+            layout_.pieces, floats(layout_.plane_bytes)};
+  }
+
+  // `share` numbers the pieces of all heads.
+  void run_task(int64_t share, int64_t group, std::byte* plane) const {
+    const int64_t head = share / layout_.pieces;
+    const int64_t piece = share % layout_.pieces;
+    HeadTask task{};
+    task.batch = head / problem_.heads;
+    task.head = head % problem_.heads;
+    task.first_query = problem_.queries * piece / layout_.pieces;
+    task.last_query = problem_.queries * (piece + 1) / layout_.pieces;
+    task.first_level = problem_.levels * group / groups_;
+    task.last_level = problem_.levels * (group + 1) / groups_;
+    RowRange rows{0, problem_.rows};
+    if (groups_ > 1) {
+      rows.begin = level_rows_[static_cast<size_t>(task.first_level)].begin;
+      rows.end = level_rows_[static_cast<size_t>(task.last_level - 1)].end;
+    }
+    if (layout_.value_bytes > 0) {
+      pack_rows(problem_, task.batch, task.head, rows, plane, layout_.row_bytes);
+      task.value = plane;
+      task.value_stride = layout_.row_bytes / static_cast<int64_t>(size_of(problem_.type));
+    } else {
+      std::memset(plane + rows.begin * layout_.row_bytes, 0,
+                  static_cast<size_t>((rows.end - rows.begin) * layout_.row_bytes));
+      task.value = value_of_head(problem_, task.batch, task.head);
+      task.value_stride = problem_.value_strides.row;
+    }
+    const GradPlanes grad = grad_planes(plane);
+    HWY_DYNAMIC_DISPATCH(accumulate)(problem_, task, grad.first, grad.row_stride);
+    if (layout_.pieces > 1) return;
+    HWY_DYNAMIC_DISPATCH(store_rows_of_head)(problem_, task.batch, task.head, rows, grad);
+  }
+
+  void add_pieces() const {
+    constexpr int64_t kRows = 256;
+    const int64_t blocks = (problem_.rows + kRows - 1) / kRows;
+    const double bytes = static_cast<double>(layout_.planes()) * static_cast<double>(layout_.plane_bytes);
+    parallel_for(layout_.heads * blocks, 0.1 * bytes, [&](int64_t task) {
+      const int64_t head = task / blocks;
+      const int64_t begin = task % blocks * kRows;
+      HWY_DYNAMIC_DISPATCH(store_rows_of_head)
+      (problem_, head / problem_.heads, head % problem_.heads,
+       {begin, std::min(begin + kRows, problem_.rows)}, grad_planes(plane(head * layout_.pieces)));
+    });
+  }
+
+  const MultiScaleDeformableAttentionGrad& problem_;
+  Layout layout_;
+  std::byte* workspace_;
+  int64_t groups_ = 1;  // of levels
+  std::array<RowRange, kMaxSharedLevels> level_rows_{};
+};
+
+}  // namespace
+
+size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem) {
+  const Layout layout(problem);
+  return static_cast<size_t>(layout.planes() * layout.plane_bytes);
+}
+
+double serial_nanoseconds(const MultiScaleDeformableAttentionGrad& problem) {
+  const auto heads = static_cast<double>(problem.batches * problem.heads);
+  const auto channels = static_cast<double>(problem.channels);
+  const double points = heads * static_cast<double>(problem.queries * problem.levels * problem.points);
+  return points * (8.0 + 0.5 * channels) + 0.5 * heads * static_cast<double>(problem.rows) * channels;
+}
+
+void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad& problem,
+                                           void* workspace) {
+  Gradient(problem, workspace).run();
+}
+
+}  // namespace aclgrad
+
+#endif  // HWY_ONCE

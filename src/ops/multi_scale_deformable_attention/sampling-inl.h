@@ -1,0 +1,278 @@
+// The sample points of a head, prepared a block at a time: which rows of value each point touches, with which weights.
+//
+// Included by hwy/foreach_target.h, once for each instruction set.
+#if defined(ACLGRAD_MSDA_SAMPLING_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_MSDA_SAMPLING_INL_H_
+#undef ACLGRAD_MSDA_SAMPLING_INL_H_
+#else
+#define ACLGRAD_MSDA_SAMPLING_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "base/simd-inl.h"
+#include "ops/multi_scale_deformable_attention/head.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+
+inline constexpr int64_t kBlockPoints = 64;
+
+using IntTag = hn::RebindToSigned<FloatTag>;
+
+// ---- Runs of elements
+
+// Consecutive elements that lie `stride` apart from query to query.
+template <class T>
+struct Runs {
+  T* first;  // of query 0
+  int64_t stride;
+  int64_t length;
+
+  T* of(int64_t query) const { return first + query * stride; }
+};
+
+// The part [begin, begin + length) of a head's blocks.
+template <class T>
+Runs<T> runs_of(void* data, const BlockStrides& strides, const HeadTask& task, int64_t begin,
+                int64_t length) {
+  return {static_cast<T*>(data) + task.batch * strides.batch + task.head * strides.head + begin, strides.row,
+          length};
+}
+
+template <class T>
+Runs<const T> runs_of(const void* data, const BlockStrides& strides, const HeadTask& task, int64_t begin,
+                      int64_t length) {
+  return {static_cast<const T*>(data) + task.batch * strides.batch + task.head * strides.head + begin,
+          strides.row, length};
+}
+
+// Copies a few elements. Inline, because a call of memcpy costs more than such a copy.
+template <class T>
+HWY_INLINE void copy_short(const T* from, int64_t count, T* to) {
+  const auto* source = reinterpret_cast<const char*>(from);
+  auto* target = reinterpret_cast<char*>(to);
+  auto bytes = static_cast<size_t>(count) * sizeof(T);
+  for (; bytes >= 16; bytes -= 16, source += 16, target += 16) std::memcpy(target, source, 16);
+  for (; bytes >= 4; bytes -= 4, source += 4, target += 4) std::memcpy(target, source, 4);
+  if (bytes == 2) std::memcpy(target, source, 2);
+}
+
+// Widens the runs of some queries to contiguous floats, at most 2 * kBlockPoints of them.
+template <class T>
+HWY_INLINE void read_runs(const Runs<const T>& runs, int64_t first_query, int64_t queries, float* to) {
+  HWY_ALIGN T narrow[2 * kBlockPoints];
+  T* copy = narrow;
+  if constexpr (std::is_same_v<T, float>) copy = to;
+  for (int64_t q = 0; q < queries; ++q)
+    copy_short(runs.of(first_query + q), runs.length, copy + q * runs.length);
+  if constexpr (!std::is_same_v<T, float>) {
+    for (int64_t i = 0; i < queries * runs.length; i += kLanes) store(load(narrow + i), to + i);
+  }
+}
+
+// Rounds contiguous floats to the runs of some queries.
+template <class T>
+HWY_INLINE void write_runs(const float* from, const Runs<T>& runs, int64_t first_query, int64_t queries) {
+  HWY_ALIGN T narrow[2 * kBlockPoints];
+  const T* copy = narrow;
+  if constexpr (std::is_same_v<T, float>) copy = from;
+  if constexpr (!std::is_same_v<T, float>) {
+    for (int64_t i = 0; i < queries * runs.length; i += kLanes) store(load(from + i), narrow + i);
+  }
+  for (int64_t q = 0; q < queries; ++q)
+    copy_short(copy + q * runs.length, runs.length, runs.of(first_query + q));
+}
+
+// Asks for the runs of some queries: they lie too far apart for the processor to foresee.
+template <class T>
+HWY_INLINE void prefetch_runs(const Runs<const T>& runs, int64_t first_query, int64_t last_query) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t q = first_query; q < last_query; ++q) {
+    for (int64_t i = 0; i < runs.length; i += kLine) hwy::Prefetch(runs.of(q) + i);
+  }
+}
+
+// ---- Points
+
+// Up to kBlockPoints points of one head, those of a query together. Corners are numbered 2 * dy + dx.
+struct Samples {
+  // The level of each point.
+  HWY_ALIGN float width[kBlockPoints];
+  HWY_ALIGN float height[kBlockPoints];
+  HWY_ALIGN int32_t start[kBlockPoints];  // first row
+
+  HWY_ALIGN float location[2 * kBlockPoints];   // x, y
+  HWY_ALIGN float attention[kBlockPoints];      // becomes 0 where the point does not count
+  HWY_ALIGN float x_fraction[kBlockPoints];     // distance from the corners at the left
+  HWY_ALIGN float y_fraction[kBlockPoints];     // distance from the corners above
+  HWY_ALIGN float weight[4][kBlockPoints];      // attention * bilinear weight of each corner
+  HWY_ALIGN int64_t row[4][kBlockPoints];       // of each corner, or -1 where it does not count
+  HWY_ALIGN int32_t is_interior[kBlockPoints];  // not 0: all four corners count
+};
+
+HWY_INLINE void store_rows(hn::Vec<IntTag> rows, int64_t* to) {
+  const hn::Half<IntTag> half;
+  const hn::Rebind<int64_t, hn::Half<IntTag>> wide;
+  hn::StoreU(hn::PromoteTo(wide, hn::LowerHalf(half, rows)), wide, to);
+  hn::StoreU(hn::PromoteTo(wide, hn::UpperHalf(half, rows)), wide, to + hn::Lanes(wide));
+}
+
+// From level, location and attention of regular levels, the rest.
+inline void prepare_regular(int64_t count, Samples& samples) {
+  const FloatTag floats;
+  const IntTag integers;
+  const auto half = hn::Set(floats, 0.5f);
+  const auto one = hn::Set(floats, 1.0f);
+  const auto minus_one = hn::Set(floats, -1.0f);
+  const auto next = hn::Set(integers, 1);
+  const auto none = hn::Set(integers, -1);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const auto width = hn::Load(floats, samples.width + i);
+    const auto height = hn::Load(floats, samples.height + i);
+    FloatVector x, y;
+    hn::LoadInterleaved2(floats, samples.location + 2 * i, x, y);
+    x = hn::Sub(hn::Mul(x, width), half);
+    y = hn::Sub(hn::Mul(y, height), half);
+    const auto counts = hn::And(hn::And(hn::Gt(x, minus_one), hn::Gt(y, minus_one)),
+                                hn::And(hn::Lt(x, width), hn::Lt(y, height)));
+    x = hn::IfThenElseZero(counts, x);
+    y = hn::IfThenElseZero(counts, y);
+    const auto left = hn::Floor(x);
+    const auto top = hn::Floor(y);
+    x = hn::Sub(x, left);
+    y = hn::Sub(y, top);
+    hn::Store(x, floats, samples.x_fraction + i);
+    hn::Store(y, floats, samples.y_fraction + i);
+
+    const auto attention = hn::IfThenElseZero(counts, hn::Load(floats, samples.attention + i));
+    const auto above = hn::Mul(hn::Sub(one, y), attention);
+    const auto below = hn::Mul(y, attention);
+    hn::Store(attention, floats, samples.attention + i);
+    hn::Store(hn::Mul(hn::Sub(one, x), above), floats, samples.weight[0] + i);
+    hn::Store(hn::Mul(x, above), floats, samples.weight[1] + i);
+    hn::Store(hn::Mul(hn::Sub(one, x), below), floats, samples.weight[2] + i);
+    hn::Store(hn::Mul(x, below), floats, samples.weight[3] + i);
+
+    const auto column = hn::ConvertTo(integers, left);
+    const auto line = hn::ConvertTo(integers, top);
+    const auto columns = hn::ConvertTo(integers, width);
+    const auto lines = hn::ConvertTo(integers, height);
+    const auto start = hn::Load(integers, samples.start + i);
+    const auto has_any = hn::RebindMask(integers, counts);
+    const auto has_left = hn::And(has_any, hn::Gt(column, none));
+    const auto has_right = hn::And(has_any, hn::Lt(hn::Add(column, next), columns));
+    const auto has_top = hn::Gt(line, none);
+    const auto has_bottom = hn::Lt(hn::Add(line, next), lines);
+    const auto row = hn::Add(hn::Add(hn::Mul(line, columns), column), start);
+    const auto row_below = hn::Add(row, columns);
+    store_rows(hn::IfThenElse(hn::And(has_left, has_top), row, none), samples.row[0] + i);
+    store_rows(hn::IfThenElse(hn::And(has_right, has_top), hn::Add(row, next), none), samples.row[1] + i);
+    store_rows(hn::IfThenElse(hn::And(has_left, has_bottom), row_below, none), samples.row[2] + i);
+    store_rows(hn::IfThenElse(hn::And(has_right, has_bottom), hn::Add(row_below, next), none),
+               samples.row[3] + i);
+    const auto interior = hn::And(hn::And(has_left, has_right), hn::And(has_top, has_bottom));
+    hn::Store(hn::VecFromMask(integers, interior), integers, samples.is_interior + i);
+  }
+}
+
+// The same for one point of any level. No pixel is trusted to lie in [0, rows).
+inline void prepare_irregular(const Level& level, int64_t rows, int64_t i, Samples& samples) {
+  const auto width = static_cast<float>(level.width);
+  const auto height = static_cast<float>(level.height);
+  const float x = samples.location[2 * i] * width - 0.5f;
+  const float y = samples.location[2 * i + 1] * height - 0.5f;
+  samples.is_interior[i] = 0;
+  for (auto& row : samples.row) row[i] = -1;
+  if (level.empty() || !(x > -1 && y > -1 && x < width && y < height)) {
+    samples.attention[i] = 0;
+    samples.x_fraction[i] = samples.y_fraction[i] = 0;
+    return;
+  }
+  const float left = std::floor(x);
+  const float top = std::floor(y);
+  const float x_fraction = samples.x_fraction[i] = x - left;
+  const float y_fraction = samples.y_fraction[i] = y - top;
+  for (int corner = 0; corner < 4; ++corner) {
+    const int dx = corner % 2;
+    const int dy = corner / 2;
+    const float attention = (dy == 1 ? y_fraction : 1 - y_fraction) * samples.attention[i];
+    samples.weight[corner][i] = (dx == 1 ? x_fraction : 1 - x_fraction) * attention;
+    const int64_t column = static_cast<int64_t>(left) + dx;
+    const int64_t line = static_cast<int64_t>(top) + dy;
+    if (column < 0 || column >= level.width || line < 0 || line >= level.height) continue;
+    const __int128 row = static_cast<__int128>(line) * level.width + column + level.start;
+    if (row >= 0 && row < rows) samples.row[corner][i] = static_cast<int64_t>(row);
+  }
+}
+
+// A block: the points [first_point, first_point + points) of each of some queries. The points of a query are numbered
+// through all levels.
+struct Block {
+  int64_t first_query;
+  int64_t queries;
+  int64_t first_point;
+  int64_t points;
+};
+
+// Prepares the points of a task in blocks and calls body(block, samples) for each. Those of a query that do not fit one
+// block come in consecutive blocks.
+template <class T, class Body>
+HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, const HeadTask& task,
+                               Body&& body) {
+  const int64_t first_point = task.first_level * problem.points;
+  const int64_t last_point = task.last_level * problem.points;
+  const int64_t points_per_block = std::min(kBlockPoints, last_point - first_point);
+  const int64_t queries_per_block = kBlockPoints / points_per_block;
+  Samples samples{};
+  bool is_regular = true;
+  const auto set_levels = [&](const Block& block) {
+    is_regular = true;
+    for (int64_t i = 0; i < queries_per_block * block.points; ++i) {
+      const Level level(problem, (block.first_point + i % block.points) / problem.points);
+      samples.width[i] = static_cast<float>(level.width);
+      samples.height[i] = static_cast<float>(level.height);
+      samples.start[i] = static_cast<int32_t>(level.start);
+      is_regular = is_regular && level.is_regular(problem.rows);
+    }
+  };
+  for (int64_t query = task.first_query; query < task.last_query; query += queries_per_block) {
+    for (int64_t point = first_point; point < last_point; point += points_per_block) {
+      const Block block{query, std::min(queries_per_block, task.last_query - query), point,
+                        std::min(points_per_block, last_point - point)};
+      const bool is_first = query == task.first_query && point == first_point;
+      if (is_first || block.points < last_point - first_point) set_levels(block);
+      const auto location =
+          runs_of<T>(problem.location, problem.location_strides, task, 2 * point, 2 * block.points);
+      const auto attention =
+          runs_of<T>(problem.attention_weight, problem.attention_weight_strides, task, point, block.points);
+      const int64_t next_query = query + block.queries;
+      const int64_t last_next_query = std::min(next_query + queries_per_block, task.last_query);
+      prefetch_runs<T>(location, next_query, last_next_query);
+      prefetch_runs<T>(attention, next_query, last_next_query);
+      read_runs<T>(location, query, block.queries, samples.location);
+      read_runs<T>(attention, query, block.queries, samples.attention);
+      const int64_t count = block.queries * block.points;
+      if (is_regular) {
+        prepare_regular(count, samples);
+      } else {
+        for (int64_t i = 0; i < count; ++i) {
+          prepare_irregular(Level(problem, (point + i % block.points) / problem.points), problem.rows, i,
+                            samples);
+        }
+      }
+      body(block, samples);
+    }
+  }
+}
+
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

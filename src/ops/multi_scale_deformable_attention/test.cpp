@@ -1,0 +1,781 @@
+// Multi-scale deformable attention and its gradient against their definition, and the status codes of their calls.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
+#include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
+#include "base/data_type.h"
+#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/multi_scale_deformable_attention/reference.h"
+#include "support/test_tensor.h"
+
+namespace aclgrad::test {
+namespace {
+
+using Reference = reference::MultiScaleDeformableAttention;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Sizes {
+  int64_t batches;
+  int64_t heads;
+  int64_t channels;
+  int64_t queries;
+  int64_t points;
+  std::vector<int64_t> spatial_shape;  // height, width of each level
+};
+
+// A problem with levels one after the other and random values of the type; a fifth of the points lies outside.
+Reference random_problem(const Sizes& s, DataType type, uint32_t seed = 1) {
+  Reference r{};
+  r.batches = s.batches;
+  r.heads = s.heads;
+  r.channels = s.channels;
+  r.queries = s.queries;
+  r.points = s.points;
+  r.levels = static_cast<int64_t>(s.spatial_shape.size()) / 2;
+  r.spatial_shape = s.spatial_shape;
+  for (size_t l = 0; l < static_cast<size_t>(r.levels); ++l) {
+    r.level_start_index.push_back(r.rows);
+    r.rows += s.spatial_shape[2 * l] * s.spatial_shape[2 * l + 1];
+  }
+  const int64_t samples = r.batches * r.queries * r.heads * r.levels * r.points;
+  const int64_t outputs = r.batches * r.queries * r.heads * r.channels;
+  r.value = rounded(uniform(r.batches * r.rows * r.heads * r.channels, -5, 5, seed), type);
+  r.location = rounded(uniform(2 * samples, -0.1, 1.1, seed + 1), type);
+  r.attention_weight = rounded(uniform(samples, 0, 1, seed + 2), type);
+  r.grad_output = rounded(uniform(outputs, -5, 5, seed + 3), type);
+  return r;
+}
+
+Shape value_shape(const Reference& r) {
+  return {r.batches, r.rows, r.heads, r.channels};
+}
+Shape location_shape(const Reference& r) {
+  return {r.batches, r.queries, r.heads, r.levels, r.points, 2};
+}
+Shape attention_shape(const Reference& r) {
+  return {r.batches, r.queries, r.heads, r.levels, r.points};
+}
+Shape query_shape(const Reference& r, bool joined) {
+  if (joined) return {r.batches, r.queries, r.heads * r.channels};
+  return {r.batches, r.queries, r.heads, r.channels};
+}
+
+std::vector<double> doubles(const std::vector<int64_t>& values) {
+  return {values.begin(), values.end()};
+}
+
+// Index tensors hold values beyond 2^53, which doubles cannot.
+class IndexTensor {
+ public:
+  IndexTensor(const Shape& shape, DataType type, const std::vector<int64_t>& values)
+      : tensor_(shape, type, Layout::contiguous,
+                doubles(type == DataType::int32 ? values : std::vector<int64_t>(values.size()))) {
+    if (type == DataType::int64) std::memcpy(tensor_.data(), values.data(), values.size() * sizeof(int64_t));
+  }
+  operator aclTensor*() const { return tensor_; }
+
+ private:
+  TestTensor tensor_;
+};
+
+// The tensors of one problem, through the C interface.
+class Calls {
+ public:
+  Calls(const Reference& r, DataType type, Layout layout = Layout::contiguous,
+        DataType index_type = DataType::int64, bool joined = false)
+      : value(value_shape(r), type, layout, r.value),
+        spatial_shape({r.levels, 2}, index_type, r.spatial_shape),
+        level_start_index({r.levels}, index_type, r.level_start_index),
+        location(location_shape(r), type, layout, r.location),
+        attention_weight(attention_shape(r), type, layout, r.attention_weight),
+        grad_output(query_shape(r, joined), type, layout, r.grad_output),
+        output(query_shape(r, !joined), type, layout),
+        grad_value(value_shape(r), type, layout),
+        grad_location(location_shape(r), type, layout),
+        grad_attention_weight(attention_shape(r), type, layout) {}
+
+  aclnnStatus forward() {
+    return run(
+        [&](auto* size, auto* executor) {
+          return aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(
+              value, spatial_shape, level_start_index, location, attention_weight, output, size, executor);
+        },
+        aclnnMultiScaleDeformableAttnFunction);
+  }
+
+  aclnnStatus grad() {
+    return run(
+        [&](auto* size, auto* executor) {
+          return aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
+              value, spatial_shape, level_start_index, location, attention_weight, grad_output, grad_value,
+              grad_location, grad_attention_weight, size, executor);
+        },
+        aclnnMultiScaleDeformableAttentionGrad);
+  }
+
+  std::vector<TestTensor*> outputs() {
+    return {&output, &grad_value, &grad_location, &grad_attention_weight};
+  }
+
+  // The bits of all results.
+  std::vector<std::byte> bytes() {
+    std::vector<std::byte> all;
+    for (TestTensor* tensor : outputs()) {
+      const std::vector<std::byte> bytes = tensor->bytes();
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+  }
+
+  TestTensor value;
+  IndexTensor spatial_shape;
+  IndexTensor level_start_index;
+  TestTensor location;
+  TestTensor attention_weight;
+  TestTensor grad_output;
+  TestTensor output;
+  TestTensor grad_value;
+  TestTensor grad_location;
+  TestTensor grad_attention_weight;
+};
+
+// `r` has been run.
+void expect_matches(Calls& calls, const Reference& r, DataType type) {
+  ASSERT_EQ(calls.forward(), OK);
+  ASSERT_EQ(calls.grad(), OK);
+  EXPECT_LE(relative_error(calls.output.values(), r.output), tolerance(type, true));
+  EXPECT_LE(relative_error(calls.grad_value.values(), r.grad_value), tolerance(type, true));
+  EXPECT_LE(relative_error(calls.grad_location.values(), r.grad_location), tolerance(type, true));
+  EXPECT_LE(relative_error(calls.grad_attention_weight.values(), r.grad_attention_weight),
+            tolerance(type, true));
+  for (TestTensor* tensor : calls.outputs()) EXPECT_TRUE(tensor->holes_untouched());
+}
+
+const Sizes kCases[] = {
+    {1, 1, 8, 1, 1, {1, 1}},
+    {2, 3, 16, 7, 3, {5, 4, 3, 2}},
+    {1, 2, 32, 33, 4, {8, 16, 4, 8, 2, 4, 1, 2}},
+    {2, 1, 64, 31, 2, {15, 7}},
+    {1, 3, 24, 40, 4, {7, 7, 3, 3}},
+    {1, 1, 256, 9, 5, {4, 3, 2, 2}},
+    {1, 2, 128, 5, 1, {1, 31}},
+    {3, 16, 40, 6, 7, {3, 5, 2, 1, 1, 1}},
+    {1, 1, 32, 300, 16, {9, 9, 5, 5, 3, 3, 2, 2, 1, 1, 4, 4, 2, 3, 3, 2, 1, 7, 7, 1, 2, 2, 1, 3}},
+    {1, 2, 32, 2, 1, {40, 30}},                          // most rows are never sampled
+    {1, 1, 16, 600, 8, {4, 4}},                          // the queries come in pieces
+    {1, 1, 8, 513, 13, {2, 3, 3, 1, 1, 1, 2, 2, 2, 1}},  // more points than a block
+};
+
+TEST(MultiScaleDeformableAttention, MatchesReferenceInAllTypesAndLayouts) {
+  for (const Sizes& sizes : kCases) {
+    for (DataType type : kFloatTypes) {
+      Reference r = random_problem(sizes, type);
+      r.run();
+      for (Layout layout : kLayouts) {
+        for (DataType index_type : {DataType::int32, DataType::int64}) {
+          SCOPED_TRACE(testing::Message() << "channels " << r.channels << " queries " << r.queries << " type "
+                                          << static_cast<int>(type) << " " << name_of(layout));
+          Calls calls(r, type, layout, index_type, index_type == DataType::int32);
+          expect_matches(calls, r, type);
+        }
+      }
+    }
+  }
+}
+
+TEST(MultiScaleDeformableAttention, PrintsErrorDistribution) {
+  Reference r = random_problem({1, 8, 32, 500, 4, {20, 30, 10, 15, 5, 8, 3, 4}}, DataType::float32);
+  r.run();
+  Calls calls(r, DataType::float32);
+  expect_matches(calls, r, DataType::float32);
+  const auto print = [](const char* name, const TestTensor& tensor, const std::vector<double>& expected) {
+    print_ulp_histogram(name, tensor.values(), expected, DataType::float32);
+  };
+  print("MSDA output", calls.output, r.output);
+  print("MSDA gradValue", calls.grad_value, r.grad_value);
+  print("MSDA gradLocation", calls.grad_location, r.grad_location);
+  print("MSDA gradAttnWeight", calls.grad_attention_weight, r.grad_attention_weight);
+}
+
+TEST(MultiScaleDeformableAttention, GivesTheSameBitsForAnyThreadCountAndLayout) {
+  const Sizes cases[] = {
+      {1, 8, 32, 400, 4, {20, 30, 10, 15, 5, 8, 3, 4}},  // heads or levels
+      {1, 1, 16, 2000, 4, {8, 8, 4, 4}},                 // pieces of the queries
+      {2, 2, 24, 300, 4, {8, 9, 4, 5}},                  // pieces, levels, a part of a chunk
+      {1, 3, 64, 50, 2, {30, 40, 20, 20}},               // value in place
+  };
+  for (const Sizes& sizes : cases) {
+    for (DataType type : kFloatTypes) {
+      const Reference r = random_problem(sizes, type);
+      std::vector<std::byte> first;
+      for (int threads : {1, 2, 3, 4, 7, 64, 4}) {
+        set_thread_count(threads);
+        for (Layout layout : kLayouts) {
+          Calls calls(r, type, layout);
+          ASSERT_EQ(calls.forward(), OK);
+          ASSERT_EQ(calls.grad(), OK);
+          if (first.empty()) first = calls.bytes();
+          EXPECT_EQ(calls.bytes(), first) << threads << " threads, " << name_of(layout);
+        }
+      }
+      set_thread_count(0);
+    }
+  }
+}
+
+TEST(MultiScaleDeformableAttention, OverlappingLevelsAddUpInTheSameOrder) {
+  Reference r = random_problem({1, 2, 32, 200, 4, {6, 6, 6, 6, 3, 3}}, DataType::float32);
+  r.level_start_index = {30, 10, 0};
+  r.run();
+  std::vector<std::byte> first;
+  for (int threads : {1, 2, 7, 64}) {
+    set_thread_count(threads);
+    Calls calls(r, DataType::float32);
+    expect_matches(calls, r, DataType::float32);
+    if (first.empty()) first = calls.bytes();
+    EXPECT_EQ(calls.bytes(), first) << threads << " threads";
+  }
+  set_thread_count(0);
+}
+
+TEST(MultiScaleDeformableAttention, RowsOutsideAllLevelsGetZeros) {
+  Reference r = random_problem({1, 2, 16, 20, 4, {3, 3, 2, 2, 20, 1}}, DataType::float32);
+  r.levels = 2;
+  r.spatial_shape = {3, 3, 2, 2};
+  r.level_start_index = {5, 25};
+  r.location.resize(static_cast<size_t>(element_count(location_shape(r))));
+  r.attention_weight.resize(static_cast<size_t>(element_count(attention_shape(r))));
+  r.run();
+  for (int threads : {1, 16}) {
+    set_thread_count(threads);
+    Calls calls(r, DataType::float32);
+    expect_matches(calls, r, DataType::float32);
+  }
+  set_thread_count(0);
+}
+
+// Contents of the index tensors that no program should send: the definition still holds, and nothing outside the
+// tensors is touched (which the sanitizers check).
+TEST(MultiScaleDeformableAttention, AnyLevelsAreSafe) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  struct Levels {
+    std::vector<int64_t> spatial_shape;
+    std::vector<int64_t> level_start_index;
+  };
+  const Levels cases[] = {
+      {{4, 5, 2, 3}, {0, 22}},                                // the second level leaves the tensor
+      {{4, 5, 2, 3}, {-7, 20}},                               // the first one begins before it
+      {{4, 5, 2, 3}, {1000, -1000}},                          // both outside
+      {{0, 5, 2, 0}, {0, 20}},                                // empty
+      {{-4, 5, 2, -3}, {0, 20}},                              // negative
+      {{-4, -5, kMin, kMin}, {0, 20}},                        // negative, with a positive product
+      {{int64_t{1} << 30, int64_t{1} << 30, 2, 3}, {0, 20}},  // absurd
+      {{1, kHuge, kHuge, 1}, {0, 0}},
+      {{kHuge, kHuge, kMax, kMax}, {kMin, kMax}},
+      {{kMax, kMax, 3, kMax}, {kMin, -kMax}},
+      {{1, int64_t{1} << 25, int64_t{1} << 25, 1}, {0, 0}},  // beyond what floats can count
+  };
+  for (const Levels& levels : cases) {
+    for (bool near_zero : {false, true}) {
+      Reference r = random_problem({1, 2, 16, 40, 3, {4, 5, 2, 3}}, DataType::float32);
+      r.spatial_shape = levels.spatial_shape;
+      r.level_start_index = levels.level_start_index;
+      if (near_zero) {
+        // So that huge levels are hit in their first few pixels.
+        for (size_t i = 0; i < r.location.size(); ++i) {
+          const size_t level = i / 6 % 2;
+          const auto size = static_cast<double>(levels.spatial_shape[2 * level + 1 - i % 2]);
+          r.location[i] = rounded(r.location[i] * 6 / std::max(1.0, std::fabs(size)), DataType::float32);
+        }
+      }
+      r.run();
+      SCOPED_TRACE(testing::PrintToString(levels.spatial_shape) +
+                   testing::PrintToString(levels.level_start_index));
+      for (int threads : {1, 16}) {
+        set_thread_count(threads);
+        Calls calls(r, DataType::float32);
+        expect_matches(calls, r, DataType::float32);
+      }
+      set_thread_count(0);
+    }
+  }
+}
+
+TEST(MultiScaleDeformableAttention, PointsThatDoNotCountContributeNothing) {
+  const double locations[] = {kNan, kInfinity, -kInfinity, 3e38, -3e38, 1e10, -1e10, 1.5, -0.5};
+  for (DataType type : kFloatTypes) {
+    for (double bad : locations) {
+      if (type == DataType::float16 && std::fabs(bad) > 6e4 && std::isfinite(bad)) continue;
+      for (size_t axis : {0u, 1u}) {
+        Reference r = random_problem({1, 1, 16, 3, 4, {4, 5}}, type);
+        // An infinite weight shows whether the point is left out or only weighted with zero.
+        for (size_t point : {0u, 5u, 11u}) {
+          r.location[2 * point + axis] = rounded(bad, type);
+          r.attention_weight[point] = kInfinity;
+        }
+        r.run();
+        Calls calls(r, type);
+        expect_matches(calls, r, type);
+        for (size_t point : {0u, 5u, 11u}) {
+          EXPECT_EQ(calls.grad_attention_weight.values()[point], 0);
+          EXPECT_EQ(calls.grad_location.values()[2 * point], 0);
+          EXPECT_EQ(calls.grad_location.values()[2 * point + 1], 0);
+        }
+      }
+    }
+  }
+}
+
+// Equal where the definition is finite; elsewhere not finite either. Which of NaN and infinity comes out depends on how
+// a sum is grouped.
+void expect_same_where_finite(const std::vector<double>& actual, const std::vector<double>& expected,
+                              DataType type) {
+  std::vector<double> finite_actual, finite_expected;
+  size_t disagreements = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (std::isfinite(expected[i]) != std::isfinite(actual[i])) ++disagreements;
+    if (!std::isfinite(expected[i])) continue;
+    finite_actual.push_back(actual[i]);
+    finite_expected.push_back(expected[i]);
+  }
+  EXPECT_EQ(disagreements, 0u);
+  EXPECT_LE(relative_error(finite_actual, finite_expected), tolerance(type, true));
+}
+
+TEST(MultiScaleDeformableAttention, CarriesNanAndInfinity) {
+  for (DataType type : kFloatTypes) {
+    for (double special : {kNan, kInfinity, -kInfinity}) {
+      for (int where = 0; where < 3; ++where) {
+        Reference r = random_problem({2, 2, 24, 9, 3, {4, 5, 2, 3}}, type);
+        std::vector<double>& values = where == 0 ? r.value : where == 1 ? r.attention_weight : r.grad_output;
+        for (size_t i = 3; i < values.size(); i += values.size() / 5) values[i] = special;
+        r.run();
+        SCOPED_TRACE(testing::Message() << special << " in " << where << " type " << static_cast<int>(type));
+        Calls calls(r, type);
+        ASSERT_EQ(calls.forward(), OK);
+        ASSERT_EQ(calls.grad(), OK);
+        expect_same_where_finite(calls.output.values(), r.output, type);
+        expect_same_where_finite(calls.grad_value.values(), r.grad_value, type);
+        expect_same_where_finite(calls.grad_location.values(), r.grad_location, type);
+        expect_same_where_finite(calls.grad_attention_weight.values(), r.grad_attention_weight, type);
+      }
+    }
+  }
+}
+
+// The gradient of the definition against differences of its forward pass. Sizes are powers of two and steps a part of a
+// pixel that floats hold, so that the bilinear surface is differenced exactly.
+TEST(MultiScaleDeformableAttention, ReferenceGradientIsThatOfItsForward) {
+  Reference r = random_problem({1, 2, 8, 4, 2, {8, 4, 4, 2}}, DataType::float32);
+  for (size_t i = 0; i < r.location.size(); ++i) {
+    const auto size = static_cast<double>(r.spatial_shape[2 * (i / 4 % 2) + 1 - i % 2]);
+    r.location[i] = (std::floor(r.location[i] * size) + 0.25) / size;
+  }
+  r.run();
+  const auto loss = [&](const Reference& problem) {
+    Reference forward = problem;
+    forward.grad_output.clear();
+    forward.run();
+    double sum = 0;
+    for (size_t i = 0; i < forward.output.size(); ++i) sum += forward.output[i] * r.grad_output[i];
+    return sum;
+  };
+  const auto check = [&](std::vector<double> Reference::*input, const std::vector<double>& gradient) {
+    constexpr double kStep = 1.0 / 128;
+    std::vector<double> differences;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      Reference up = r, down = r;
+      (up.*input)[i] += kStep;
+      (down.*input)[i] -= kStep;
+      differences.push_back((loss(up) - loss(down)) / (2 * kStep));
+    }
+    EXPECT_LE(relative_error(gradient, differences), 1e-10);
+  };
+  check(&Reference::value, r.grad_value);
+  check(&Reference::location, r.grad_location);
+  check(&Reference::attention_weight, r.grad_attention_weight);
+}
+
+// ---- Calls that are refused, and calls with nothing to do
+
+// The shapes and types of a call, to be spoilt one at a time. An argument without a value is null.
+struct Arguments {
+  struct Spec {
+    Shape shape;
+    DataType type;
+    aclFormat format = ACL_FORMAT_ND;
+  };
+  using Argument = std::optional<Spec>;
+
+  Argument value = Spec{{2, 6, 4, 16}, DataType::float32};
+  Argument spatial_shape = Spec{{1, 2}, DataType::int64};
+  Argument level_start_index = Spec{{1}, DataType::int32};
+  Argument location = Spec{{2, 40, 4, 1, 3, 2}, DataType::float32};
+  Argument attention_weight = Spec{{2, 40, 4, 1, 3}, DataType::float32};
+  Argument grad_output = Spec{{2, 40, 4, 16}, DataType::float32};
+  Argument output = Spec{{2, 40, 64}, DataType::float32};
+  Argument grad_value = Spec{{2, 6, 4, 16}, DataType::float32};
+  Argument grad_location = Spec{{2, 40, 4, 1, 3, 2}, DataType::float32};
+  Argument grad_attention_weight = Spec{{2, 40, 4, 1, 3}, DataType::float32};
+
+  // Consistent shapes of the given sizes.
+  static Arguments of(int64_t batches, int64_t rows, int64_t heads, int64_t channels, int64_t queries,
+                      int64_t levels, int64_t points) {
+    Arguments a;
+    a.value->shape = a.grad_value->shape = {batches, rows, heads, channels};
+    a.spatial_shape->shape = {levels, 2};
+    a.level_start_index->shape = {levels};
+    a.location->shape = a.grad_location->shape = {batches, queries, heads, levels, points, 2};
+    a.attention_weight->shape = a.grad_attention_weight->shape = {batches, queries, heads, levels, points};
+    a.grad_output->shape = {batches, queries, heads, channels};
+    a.output->shape = {batches, queries, heads * channels};
+    return a;
+  }
+
+  void set_float_types(DataType type) {
+    for (Argument* a : {&value, &location, &attention_weight, &grad_output, &output, &grad_value,
+                        &grad_location, &grad_attention_weight}) {
+      (*a)->type = type;
+    }
+  }
+
+  // Both calls stop after phase 1: no memory stands behind the tensors.
+  aclnnStatus grad() const {
+    Tensors t;
+    return phase_1([&](auto* size, auto* executor) {
+      return aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
+          t.make(value), t.make(spatial_shape), t.make(level_start_index), t.make(location),
+          t.make(attention_weight), t.make(grad_output), t.make(grad_value), t.make(grad_location),
+          t.make(grad_attention_weight), size, executor);
+    });
+  }
+  aclnnStatus forward() const {
+    Tensors t;
+    return phase_1([&](auto* size, auto* executor) {
+      return aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(
+          t.make(value), t.make(spatial_shape), t.make(level_start_index), t.make(location),
+          t.make(attention_weight), t.make(output), size, executor);
+    });
+  }
+
+ private:
+  class Tensors {
+   public:
+    ~Tensors() {
+      for (aclTensor* tensor : made_) aclDestroyTensor(tensor);
+    }
+    aclTensor* make(const Argument& a) {
+      if (!a.has_value()) return nullptr;
+      made_.push_back(aclCreateTensor(a->shape.data(), a->shape.size(), static_cast<aclDataType>(a->type),
+                                      nullptr, 0, a->format, a->shape.data(), a->shape.size(), nullptr));
+      return made_.back();
+    }
+
+   private:
+    std::vector<aclTensor*> made_;
+  };
+
+  template <class Phase1>
+  static aclnnStatus phase_1(Phase1&& call) {
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    const aclnnStatus status = call(&size, &executor);
+    if (status == OK) {
+      aclSetAclOpExecutorRepeatable(executor);
+      aclDestroyAclOpExecutor(executor);
+    }
+    return status;
+  }
+};
+
+using Member = Arguments::Argument Arguments::*;
+
+constexpr Member kFloatInputs[] = {&Arguments::value, &Arguments::location, &Arguments::attention_weight};
+constexpr Member kIndexInputs[] = {&Arguments::spatial_shape, &Arguments::level_start_index};
+constexpr Member kGradOnly[] = {&Arguments::grad_output, &Arguments::grad_value, &Arguments::grad_location,
+                                &Arguments::grad_attention_weight};
+
+template <class Spoil>
+Arguments spoilt(Spoil&& spoil) {
+  Arguments a;
+  spoil(a);
+  return a;
+}
+
+TEST(MultiScaleDeformableAttention, RefusesNullPointers) {
+  EXPECT_EQ(Arguments().grad(), OK);
+  EXPECT_EQ(Arguments().forward(), OK);
+  for (Member member : kFloatInputs) {
+    EXPECT_EQ(spoilt([&](Arguments& a) { a.*member = {}; }).grad(), 161001);
+    EXPECT_EQ(spoilt([&](Arguments& a) { a.*member = {}; }).forward(), 161001);
+  }
+  for (Member member : kIndexInputs) {
+    EXPECT_EQ(spoilt([&](Arguments& a) { a.*member = {}; }).grad(), 161001);
+    EXPECT_EQ(spoilt([&](Arguments& a) { a.*member = {}; }).forward(), 161001);
+  }
+  for (Member member : kGradOnly) EXPECT_EQ(spoilt([&](Arguments& a) { a.*member = {}; }).grad(), 161001);
+  EXPECT_EQ(spoilt([](Arguments& a) { a.output = {}; }).forward(), 161001);
+  // A null tensor comes before anything else that is wrong.
+  EXPECT_EQ(spoilt([](Arguments& a) {
+              a.value->type = DataType::float64;
+              a.grad_attention_weight = {};
+            }).grad(),
+            161001);
+
+  const Reference r = random_problem({1, 1, 8, 2, 1, {2, 2}}, DataType::float32);
+  Calls c(r, DataType::float32);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  const auto grad = [&](const aclTensor* value, uint64_t* size_out, aclOpExecutor** executor_out) {
+    return aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
+        value, c.spatial_shape, c.level_start_index, c.location, c.attention_weight, c.grad_output,
+        c.grad_value, c.grad_location, c.grad_attention_weight, size_out, executor_out);
+  };
+  EXPECT_EQ(grad(c.value, nullptr, &executor), 161001);
+  EXPECT_EQ(grad(c.value, &size, nullptr), 161001);
+  const auto forward = [&](uint64_t* size_out, aclOpExecutor** executor_out) {
+    return aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(
+        c.value, c.spatial_shape, c.level_start_index, c.location, c.attention_weight, c.output, size_out,
+        executor_out);
+  };
+  EXPECT_EQ(forward(nullptr, &executor), 161001);
+  EXPECT_EQ(forward(&size, nullptr), 161001);
+
+  EXPECT_EQ(aclnnMultiScaleDeformableAttentionGrad(nullptr, 0, nullptr, nullptr), 561103);
+  EXPECT_EQ(aclnnMultiScaleDeformableAttnFunction(nullptr, 0, nullptr, nullptr), 561103);
+  ASSERT_EQ(grad(c.value, &size, &executor), OK);
+  ASSERT_GT(size, 0u);
+  EXPECT_EQ(aclnnMultiScaleDeformableAttentionGrad(nullptr, size, executor, nullptr), 161001);
+  ASSERT_EQ(grad(c.value, &size, &executor), OK);
+  std::vector<std::byte> workspace(size);
+  EXPECT_EQ(aclnnMultiScaleDeformableAttentionGrad(workspace.data(), size - 1, executor, nullptr), 161002);
+}
+
+TEST(MultiScaleDeformableAttention, RefusesTypesAndFormats) {
+  for (DataType type : kFloatTypes) {
+    Arguments a;
+    a.set_float_types(type);
+    EXPECT_EQ(a.grad(), OK);
+    EXPECT_EQ(a.forward(), OK);
+  }
+  for (DataType type : {DataType::float64, DataType::int32}) {
+    Arguments a;
+    a.set_float_types(type);
+    EXPECT_EQ(a.grad(), 161002);
+    EXPECT_EQ(a.forward(), 161002);
+  }
+  for (DataType type : {DataType::float16, DataType::int64}) {
+    for (Member member : kFloatInputs) {
+      const Arguments a = spoilt([&](Arguments& s) { (s.*member)->type = type; });
+      EXPECT_EQ(a.grad(), 161002);
+      EXPECT_EQ(a.forward(), 161002);
+    }
+    for (Member member : kGradOnly) {
+      EXPECT_EQ(spoilt([&](Arguments& a) { (a.*member)->type = type; }).grad(), 161002);
+    }
+    EXPECT_EQ(spoilt([&](Arguments& a) { a.output->type = type; }).forward(), 161002);
+  }
+  for (Member member : kIndexInputs) {
+    for (DataType type : {DataType::int32, DataType::int64}) {
+      EXPECT_EQ(spoilt([&](Arguments& a) { (a.*member)->type = type; }).grad(), OK);
+      EXPECT_EQ(spoilt([&](Arguments& a) { (a.*member)->type = type; }).forward(), OK);
+    }
+    EXPECT_EQ(spoilt([&](Arguments& a) { (a.*member)->type = DataType::float32; }).grad(), 161002);
+    EXPECT_EQ(spoilt([&](Arguments& a) { (a.*member)->type = DataType::float32; }).forward(), 161002);
+  }
+  for (Member member : {&Arguments::value, &Arguments::spatial_shape, &Arguments::location}) {
+    EXPECT_EQ(spoilt([&](Arguments& a) { (a.*member)->format = ACL_FORMAT_FRACTAL_NZ; }).grad(), 161002);
+    EXPECT_EQ(spoilt([&](Arguments& a) { (a.*member)->format = ACL_FORMAT_FRACTAL_NZ; }).forward(), 161002);
+    EXPECT_EQ(spoilt([&](Arguments& a) { (a.*member)->format = ACL_FORMAT_NHWC; }).grad(), OK);
+  }
+  EXPECT_EQ(spoilt([](Arguments& a) { a.grad_value->format = ACL_FORMAT_FRACTAL_NZ; }).grad(), 161002);
+}
+
+TEST(MultiScaleDeformableAttention, RefusesShapes) {
+  // Any axis of any argument one too long, and an axis too many or too few, but for what is free in the forward call.
+  using CallPhase1 = aclnnStatus (Arguments::*)() const;
+  const auto check = [](Member member, CallPhase1 call, aclnnStatus first_axis, aclnnStatus second_axis) {
+    const size_t rank = (Arguments().*member)->shape.size();
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const Arguments a = spoilt([&](Arguments& s) { (s.*member)->shape[axis] += 1; });
+      EXPECT_EQ((a.*call)(), axis == 0 ? first_axis : axis == 1 ? second_axis : 161002) << "axis " << axis;
+    }
+    EXPECT_EQ((spoilt([&](Arguments& s) { (s.*member)->shape.push_back(1); }).*call)(), 161002);
+    EXPECT_EQ((spoilt([&](Arguments& s) { (s.*member)->shape.pop_back(); }).*call)(), 161002);
+  };
+  for (Member member : kFloatInputs) {
+    check(member, &Arguments::grad, 161002, 161002);
+    check(member, &Arguments::forward, 161002, member == &Arguments::value ? OK : 161002);
+  }
+  for (Member member : kIndexInputs) {
+    check(member, &Arguments::grad, 161002, 161002);
+    check(member, &Arguments::forward, member == &Arguments::level_start_index ? OK : 161002, 161002);
+  }
+  for (Member member : kGradOnly) check(member, &Arguments::grad, 161002, 161002);
+  check(&Arguments::output, &Arguments::forward, 161002, 161002);
+  EXPECT_EQ(spoilt([](Arguments& a) { a.level_start_index->shape = {0}; }).forward(), 161002);
+  EXPECT_EQ(spoilt([](Arguments& a) { a.grad_output->shape = {2, 40, 64}; }).grad(), OK);
+  EXPECT_EQ(spoilt([](Arguments& a) { a.output->shape = {2, 40, 4, 16}; }).forward(), OK);
+}
+
+TEST(MultiScaleDeformableAttention, RefusesSizesBeyondTheDocuments) {
+  struct Limit {
+    Arguments arguments;
+    aclnnStatus grad;
+    aclnnStatus forward;
+  };
+  //                 bs  S  M  C   Q   L  P
+  const Limit limits[] = {
+      {Arguments::of(1, 4, 1, 8, 1, 1, 1), OK, OK},
+      {Arguments::of(1, 4, 16, 256, 1, 16, 16), OK, OK},
+      {Arguments::of(33, 4, 1, 8, 1, 1, 1), OK, OK},
+      {Arguments::of(1, 4, 1, 12, 1, 1, 1), 161002, 161002},
+      {Arguments::of(1, 4, 1, 264, 1, 1, 1), 161002, 161002},
+      {Arguments::of(1, 4, 17, 8, 1, 1, 1), 161002, 161002},
+      {Arguments::of(1, 4, 1, 8, 1, 17, 1), 161002, 161002},
+      {Arguments::of(1, 4, 1, 8, 1, 1, 17), 161002, 161002},
+      {Arguments::of(1, 4, 1, 8, 499999, 1, 1), OK, OK},
+      {Arguments::of(1, 4, 1, 8, 500000, 1, 1), 161002, OK},
+  };
+  for (const Limit& limit : limits) {
+    SCOPED_TRACE(testing::PrintToString(limit.arguments.location->shape));
+    EXPECT_EQ(limit.arguments.grad(), limit.grad);
+    EXPECT_EQ(limit.arguments.forward(), limit.forward);
+  }
+}
+
+// The environment is read once, so this runs in a process of its own.
+TEST(MultiScaleDeformableAttentionStrictDeathTest, RefusesWhatEitherDocumentRefuses) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  setenv("ACLGRAD_STRICT", "1", 1);
+  EXPECT_EXIT(
+      {
+        const bool right = Arguments::of(32, 4, 1, 8, 32, 9, 16).grad() == OK &&
+                           Arguments::of(33, 4, 1, 8, 32, 9, 16).grad() == 161002 &&
+                           Arguments::of(1, 4, 1, 8, 32, 10, 1).grad() == 161002 &&
+                           Arguments::of(33, 4, 1, 8, 32, 10, 1).forward() == OK &&
+                           Arguments::of(1, 4, 1, 8, 31, 1, 1).forward() == 161002;
+        std::exit(right ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  unsetenv("ACLGRAD_STRICT");
+}
+
+TEST(MultiScaleDeformableAttention, EmptyInputsGiveZeros) {
+  const Sizes sizes{2, 2, 8, 5, 3, {2, 3}};
+  const std::pair<const char*, int64_t Reference::*> axes[] = {
+      {"batches", &Reference::batches},  {"rows", &Reference::rows},     {"heads", &Reference::heads},
+      {"queries", &Reference::queries},  {"levels", &Reference::levels}, {"points", &Reference::points},
+      {"channels", &Reference::channels}};
+  for (const auto& [name, axis] : axes) {
+    SCOPED_TRACE(name);
+    Reference r = random_problem(sizes, DataType::bfloat16);
+    r.*axis = 0;
+    if (r.levels == 0) r.spatial_shape = r.level_start_index = {};
+    Calls calls(r, DataType::bfloat16, Layout::gapped);
+    uint64_t size = 1;
+    aclOpExecutor* executor = nullptr;
+    ASSERT_EQ(calls.forward(), OK);
+    ASSERT_EQ(calls.grad(), OK);
+    ASSERT_EQ(aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(
+                  calls.value, calls.spatial_shape, calls.level_start_index, calls.location,
+                  calls.attention_weight, calls.output, &size, &executor),
+              OK);
+    EXPECT_EQ(size, 0u);
+    EXPECT_EQ(aclnnMultiScaleDeformableAttnFunction(nullptr, 0, executor, nullptr), OK);
+    ASSERT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
+    for (TestTensor* tensor : calls.outputs()) {
+      EXPECT_EQ(tensor->values(),
+                std::vector<double>(static_cast<size_t>(element_count(tensor->shape())), 0.0));
+      EXPECT_TRUE(tensor->holes_untouched());
+    }
+  }
+}
+
+// ---- The C++ interface
+
+// Runs both operators on contiguous floats.
+void run_floats(const Reference& r, std::vector<float> (&results)[4]) {
+  const auto floats = [](const std::vector<double>& values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const std::vector<float> value = floats(r.value), location = floats(r.location),
+                           attention = floats(r.attention_weight), grad_output = floats(r.grad_output);
+  results[0].resize(grad_output.size());
+  results[1].resize(value.size());
+  results[2].resize(location.size());
+  results[3].resize(attention.size());
+  MultiScaleDeformableAttentionGrad grad;
+  grad.batches = r.batches;
+  grad.rows = r.rows;
+  grad.heads = r.heads;
+  grad.channels = r.channels;
+  grad.queries = r.queries;
+  grad.levels = r.levels;
+  grad.points = r.points;
+  grad.value = value.data();
+  grad.value_strides = grad.grad_value_strides = BlockStrides::contiguous(r.rows, r.heads, r.channels);
+  grad.spatial_shape = {r.spatial_shape.data(), DataType::int64};
+  grad.level_start_index = {r.level_start_index.data(), DataType::int64};
+  grad.location = location.data();
+  grad.location_strides = grad.grad_location_strides =
+      BlockStrides::contiguous(r.queries, r.heads, 2 * r.levels * r.points);
+  grad.attention_weight = attention.data();
+  grad.attention_weight_strides = grad.grad_attention_weight_strides =
+      BlockStrides::contiguous(r.queries, r.heads, r.levels * r.points);
+  grad.grad_output = grad_output.data();
+  grad.grad_output_strides = BlockStrides::contiguous(r.queries, r.heads, r.channels);
+  grad.grad_value = results[1].data();
+  grad.grad_location = results[2].data();
+  grad.grad_attention_weight = results[3].data();
+
+  MultiScaleDeformableAttention forward;
+  static_cast<MultiScaleDeformableSampling&>(forward) = grad;
+  forward.output = results[0].data();
+  forward.output_strides = grad.grad_output_strides;
+
+  const size_t bytes = std::max(workspace_size(grad), workspace_size(forward));
+  auto* workspace = new (std::align_val_t{64}) std::byte[bytes];
+  multi_scale_deformable_attention_grad(grad, workspace);
+  multi_scale_deformable_attention(forward, workspace);
+  operator delete[](workspace, std::align_val_t{64});
+}
+
+TEST(MultiScaleDeformableAttention, CppInterfaceTakesSizesBeyondTheDocuments) {
+  std::vector<int64_t> many_levels;
+  for (int64_t l = 0; l < 70; ++l) many_levels.insert(many_levels.end(), {1 + l % 4, 1 + l % 3});
+  const Sizes cases[] = {
+      {1, 17, 1, 5, 1, {3, 3}},   {1, 1, 7, 20, 2, {3, 4, 2, 2}}, {1, 2, 300, 3, 2, {3, 4}},
+      {2, 1, 33, 9, 100, {3, 3}}, {1, 2, 16, 11, 3, many_levels}, {1, 1, 1000, 40, 1, {2, 2}},
+  };
+  for (const Sizes& sizes : cases) {
+    Reference r = random_problem(sizes, DataType::float32);
+    r.run();
+    for (int threads : {1, 16}) {
+      set_thread_count(threads);
+      std::vector<float> results[4];
+      run_floats(r, results);
+      const std::vector<double>* expected[] = {&r.output, &r.grad_value, &r.grad_location,
+                                               &r.grad_attention_weight};
+      for (int i = 0; i < 4; ++i) {
+        const std::vector<double> actual(results[i].begin(), results[i].end());
+        EXPECT_LE(relative_error(actual, *expected[i]), tolerance(DataType::float32, true))
+            << "result " << i << " of " << r.channels << " channels";
+      }
+    }
+    set_thread_count(0);
+  }
+}
+
+}  // namespace
+}  // namespace aclgrad::test

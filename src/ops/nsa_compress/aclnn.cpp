@@ -1,0 +1,229 @@
+// The C entry points of NSA compress and its gradient.
+#include <string_view>
+#include <vector>
+
+#include "aclnnop/aclnn_nsa_compress.h"
+#include "aclnnop/aclnn_nsa_compress_grad.h"
+#include "executor/call.h"
+#include "ops/nsa_compress/windows.h"
+
+namespace aclgrad {
+namespace {
+
+constexpr int64_t kMultiple = 16;  // of block, stride and channels
+
+struct Attributes {
+  int64_t block;
+  int64_t stride;
+  int64_t sequence_type;
+  const char* layout;  // null where it was not given
+};
+
+void check_multiple(const Call& call, const char* name, int64_t value) {
+  call.check(value > 0 && value % kMultiple == 0, name, "a positive multiple of 16", value);
+}
+
+void check_not_empty(const Call& call, std::initializer_list<const Argument*> arguments) {
+  for (const Argument* argument : arguments) {
+    call.check(!argument->empty(), argument->name, "a tensor that is not empty",
+               format_shape(argument->view));
+  }
+}
+
+void check_block_and_stride(const Call& call, const Attributes& attributes) {
+  check_multiple(call, "compressBlockSize", attributes.block);
+  check_multiple(call, "compressStride", attributes.stride);
+  if (Call::strict()) {
+    call.check(attributes.stride < attributes.block, "compressStride", "less than compressBlockSize",
+               attributes.stride);
+  } else {
+    call.check(attributes.stride <= attributes.block, "compressStride", "at most compressBlockSize",
+               attributes.stride);
+  }
+}
+
+void check_layout_and_type(const Call& call, const Attributes& attributes) {
+  const std::string_view layout = attributes.layout == nullptr ? "null" : attributes.layout;
+  call.check(layout == "TND", "layoutOptional", "\"TND\"", layout);
+  call.check(attributes.sequence_type == 0, "actSeqLenType", "0 (ends of the sequences)",
+             attributes.sequence_type);
+}
+
+std::vector<int64_t> checked_ends(const Call& call, const aclIntArray* act_seq_len) {
+  if (act_seq_len == nullptr) return {};
+  call.check_live(act_seq_len, HandleKind::int_array, "actSeqLenOptional");
+  return act_seq_len->values;
+}
+
+void check_windows(const Call& call, SlidingWindows windows, const std::vector<int64_t>& ends,
+                   const Argument& rows) {
+  windows.sequence_ends = ends.data();
+  windows.sequences = static_cast<int64_t>(ends.size());
+  const auto mismatch = find_mismatch(windows, rows.size(0), rows.name);
+  if (mismatch) call.check(false, mismatch->parameter, mismatch->expected, mismatch->got);
+}
+
+// A tensor of [rows, heads, channels] where it lies, or packed where its channels are not contiguous.
+template <class Void>
+HeadRows<Void> head_rows(Call& call, const Argument& argument) {
+  if (argument.view.strides[2] == 1 || argument.size(2) == 1) {
+    return {nullptr, argument.view.strides[0], argument.view.strides[1]};
+  }
+  call.pack({&argument});
+  return {nullptr, argument.size(1) * argument.size(2), argument.size(2)};
+}
+
+// The ends of the sequences come as an array of the host or as a tensor of the device, or not at all.
+void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_tensor,
+               const aclTensor* weight_tensor, const aclIntArray* ends_array, const aclTensor* ends_tensor,
+               Attributes attributes, const aclTensor* inputGradOut, const aclTensor* weightGradOut) {
+  const Argument& output_grad = call.input("outputGrad", outputGrad);
+  const Argument& input = call.input("input", input_tensor);
+  const Argument& weight = call.input("weight", weight_tensor);
+  const Argument& act_seq_len = call.optional_input("actSeqLenOptional", ends_tensor);
+  const Argument& input_grad = call.output("inputGradOut", inputGradOut);
+  const Argument& weight_grad = call.output("weightGradOut", weightGradOut);
+
+  call.check_type(output_grad, {DataType::float16, DataType::bfloat16});
+  call.check_same_type(output_grad, {&input, &weight, &input_grad, &weight_grad});
+  if (act_seq_len.given) call.check_type(act_seq_len, {DataType::int64});
+  call.check_rank(output_grad, {3});
+  call.check_rank(input, {3});
+  call.check_rank(weight, {2});
+  call.check_rank(input_grad, {3});
+  call.check_rank(weight_grad, {2});
+  if (act_seq_len.given) call.check_rank(act_seq_len, {1});
+  check_not_empty(call, {&output_grad, &input, &weight, &input_grad, &weight_grad});
+
+  NsaCompressGrad problem;
+  problem.type = input.type();
+  problem.windows = {.tokens = input.size(0), .block = attributes.block, .stride = attributes.stride};
+  problem.window_count = output_grad.size(0);
+  problem.heads = input.size(1);
+  problem.channels = input.size(2);
+  call.check_shape(weight, {attributes.block, problem.heads});
+  call.check_shape(output_grad, {problem.window_count, problem.heads, problem.channels});
+  call.check_shape(input_grad, {problem.windows.tokens, problem.heads, problem.channels});
+  call.check_shape(weight_grad, {attributes.block, problem.heads});
+  check_block_and_stride(call, attributes);
+  check_multiple(call, "input's last dimension", problem.channels);
+  if (attributes.layout == nullptr) attributes.layout = "TND";
+  check_layout_and_type(call, attributes);
+  std::vector<int64_t> ends = checked_ends(call, ends_array);
+  const bool ends_on_device = act_seq_len.given && !act_seq_len.empty();
+  if (!ends_on_device) check_windows(call, problem.windows, ends, output_grad);
+
+  problem.windows.sequences = ends_on_device ? act_seq_len.size(0) : static_cast<int64_t>(ends.size());
+  problem.output_grad = head_rows<const void>(call, output_grad);
+  problem.input = head_rows<const void>(call, input);
+  problem.input_grad = head_rows<void>(call, input_grad);
+  call.pack({&weight, &act_seq_len, &weight_grad});
+  call.plan(serial_nanoseconds(problem), workspace_size(problem),
+            [=, ends = std::move(ends), &output_grad, &input, &weight, &act_seq_len, &input_grad,
+             &weight_grad](const Launch& launch) {
+              NsaCompressGrad bound = problem;
+              bound.windows.sequence_ends =
+                  ends_on_device ? static_cast<const int64_t*>(launch.data(act_seq_len)) : ends.data();
+              bound.output_grad.data = launch.data(output_grad);
+              bound.input.data = launch.data(input);
+              bound.weight = launch.data(weight);
+              bound.input_grad.data = launch.data(input_grad);
+              bound.weight_grad = launch.data(weight_grad);
+              nsa_compress_grad(bound, launch.scratch());
+            });
+}
+
+void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* weight_tensor,
+                  const aclIntArray* ends_array, const Attributes& attributes,
+                  const aclTensor* output_tensor) {
+  const Argument& input = call.input("input", input_tensor);
+  const Argument& weight = call.input("weight", weight_tensor);
+  const Argument& output = call.output("output", output_tensor);
+
+  call.check_type(input, {DataType::float16, DataType::bfloat16});
+  call.check_same_type(input, {&weight, &output});
+  call.check_rank(input, {3});
+  call.check_rank(weight, {2});
+  call.check_rank(output, {3});
+  check_not_empty(call, {&input, &weight});
+
+  NsaCompress problem;
+  problem.type = input.type();
+  problem.windows = {.tokens = input.size(0), .block = attributes.block, .stride = attributes.stride};
+  problem.window_count = output.size(0);
+  problem.heads = input.size(1);
+  problem.channels = input.size(2);
+  call.check_shape(weight, {attributes.block, problem.heads});
+  call.check_shape(output, {problem.window_count, problem.heads, problem.channels});
+  check_block_and_stride(call, attributes);
+  check_multiple(call, "input's last dimension", problem.channels);
+  check_layout_and_type(call, attributes);
+  std::vector<int64_t> ends = checked_ends(call, ends_array);
+  call.check(!ends.empty(), "actSeqLenOptional", "at least one entry", "none");
+  check_windows(call, problem.windows, ends, output);
+  if (output.empty()) return call.plan_nothing();
+
+  problem.windows.sequences = static_cast<int64_t>(ends.size());
+  problem.input = head_rows<const void>(call, input);
+  problem.output = head_rows<void>(call, output);
+  call.pack({&weight});
+  call.plan(serial_nanoseconds(problem), workspace_size(problem),
+            [=, ends = std::move(ends), &input, &weight, &output](const Launch& launch) {
+              NsaCompress bound = problem;
+              bound.windows.sequence_ends = ends.data();
+              bound.input.data = launch.data(input);
+              bound.weight = launch.data(weight);
+              bound.output.data = launch.data(output);
+              nsa_compress(bound, launch.scratch());
+            });
+}
+
+}  // namespace
+}  // namespace aclgrad
+
+using namespace aclgrad;
+
+aclnnStatus aclnnNsaCompressGradGetWorkspaceSize(
+    const aclTensor* outputGrad, const aclTensor* input, const aclTensor* weight,
+    const aclIntArray* actSeqLenOptional, int64_t compressBlockSize, int64_t compressStride,
+    int64_t actSeqLenType, char* layoutOptional, const aclTensor* inputGradOut,
+    const aclTensor* weightGradOut, uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return plan_call("aclnnNsaCompressGrad", workspaceSize, executor, [&](Call& call) {
+    plan_grad(call, outputGrad, input, weight, actSeqLenOptional, nullptr,
+              {compressBlockSize, compressStride, actSeqLenType, layoutOptional}, inputGradOut,
+              weightGradOut);
+  });
+}
+
+aclnnStatus aclnnNsaCompressGradTensorGetWorkspaceSize(
+    const aclTensor* outputGrad, const aclTensor* input, const aclTensor* weight,
+    const aclTensor* actSeqLenOptional, int64_t compressBlockSize, int64_t compressStride,
+    int64_t actSeqLenType, char* layoutOptional, const aclTensor* inputGradOut,
+    const aclTensor* weightGradOut, uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return plan_call("aclnnNsaCompressGrad", workspaceSize, executor, [&](Call& call) {
+    plan_grad(call, outputGrad, input, weight, nullptr, actSeqLenOptional,
+              {compressBlockSize, compressStride, actSeqLenType, layoutOptional}, inputGradOut,
+              weightGradOut);
+  });
+}
+
+aclnnStatus aclnnNsaCompressGrad(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                 aclrtStream stream) {
+  return run_call("aclnnNsaCompressGrad", workspace, workspaceSize, executor, stream);
+}
+
+aclnnStatus aclnnNsaCompressGetWorkspaceSize(const aclTensor* input, const aclTensor* weight,
+                                             const aclIntArray* actSeqLenOptional, char* layoutOptional,
+                                             int64_t compressBlockSize, int64_t compressStride,
+                                             int64_t actSeqLenType, const aclTensor* output,
+                                             uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return plan_call("aclnnNsaCompress", workspaceSize, executor, [&](Call& call) {
+    plan_forward(call, input, weight, actSeqLenOptional,
+                 {compressBlockSize, compressStride, actSeqLenType, layoutOptional}, output);
+  });
+}
+
+aclnnStatus aclnnNsaCompress(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                             aclrtStream stream) {
+  return run_call("aclnnNsaCompress", workspace, workspaceSize, executor, stream);
+}

@@ -1,0 +1,186 @@
+// NSA compress on the CPU: a task has the windows of one chunk and a few heads, and holds the sums of 64
+// channels in registers while it walks along a window.
+#include <algorithm>
+#include <cstddef>
+
+#include "ops/nsa_compress/windows.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/nsa_compress/forward_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t kTokensPerSum = 32;
+constexpr int64_t kLineBytes = 64;  // of a cache
+
+// Fetches the tokens that the next window has more than this one, in the order in which they lie in memory:
+// the sums below jump from token to token, and memory is slow to follow them.
+class ReadAhead {
+ public:
+  // Spreads `rows` rows of `row_bytes` over `steps` calls of step().
+  ReadAhead(const void* first, int64_t row_stride, int64_t row_bytes, int64_t rows, int64_t steps)
+      : row_(static_cast<const std::byte*>(first)),
+        row_stride_(row_stride),
+        row_bytes_(row_bytes),
+        rows_(row_bytes > 0 ? rows : 0),
+        lines_per_step_((rows * row_bytes / kLineBytes + steps - 1) / steps) {}
+
+  HWY_INLINE void step() {
+    for (int64_t i = 0; i < lines_per_step_ && rows_ > 0; ++i) {
+      hwy::Prefetch(row_ + at_);
+      at_ += kLineBytes;
+      if (at_ < row_bytes_) continue;
+      at_ = 0;
+      row_ += row_stride_;
+      --rows_;
+    }
+  }
+
+ private:
+  const std::byte* row_;
+  int64_t row_stride_;
+  int64_t row_bytes_;
+  int64_t rows_;  // that are left
+  int64_t lines_per_step_;
+  int64_t at_ = 0;  // in the row
+};
+
+// The weighted sum of `tokens` tokens at kVectors * 16 channels, or at `tail` < 16 of them if kHasTail.
+template <int kVectors, bool kHasTail, class T>
+void sum_tokens(const T* input, int64_t stride, const float* weights, int64_t tokens, size_t tail,
+                ReadAhead& ahead, T* output) {
+  ReadAhead in_registers = ahead;
+  Float16Lanes total[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = zero16();
+  for (int64_t first = 0; first < tokens; first += kTokensPerSum) {
+    const int64_t end = std::min(first + kTokensPerSum, tokens);
+    Float16Lanes sum[kVectors];
+    for (int v = 0; v < kVectors; ++v) sum[v] = zero16();
+    for (int64_t t = first; t < end; ++t) {
+      in_registers.step();
+      const Float16Lanes weight = broadcast16(weights[t]);
+      for (int v = 0; v < kVectors; ++v) {
+        const T* from = input + t * stride + v * 16;
+        sum[v] = multiply_add(weight, kHasTail ? load16(from, tail) : load16(from), sum[v]);
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) total[v] = add(total[v], sum[v]);
+  }
+  ahead = in_registers;
+  for (int v = 0; v < kVectors; ++v) {
+    if (kHasTail) {
+      store16(total[v], output + v * 16, tail);
+    } else {
+      store16(total[v], output + v * 16);
+    }
+  }
+}
+
+template <class T>
+void sum_window(const NsaCompress& problem, const T* input, const float* weights, ReadAhead& ahead,
+                T* output) {
+  const int64_t stride = problem.input.row_stride;
+  const int64_t tokens = problem.windows.block;
+  int64_t c = 0;
+  for (; c + 64 <= problem.channels; c += 64) {
+    sum_tokens<4, false>(input + c, stride, weights, tokens, 0, ahead, output + c);
+  }
+  for (; c + 16 <= problem.channels; c += 16) {
+    sum_tokens<1, false>(input + c, stride, weights, tokens, 0, ahead, output + c);
+  }
+  if (const auto tail = static_cast<size_t>(problem.channels - c); tail > 0) {
+    sum_tokens<1, true>(input + c, stride, weights, tokens, tail, ahead, output + c);
+  }
+}
+
+template <class T>
+ReadAhead read_ahead(const NsaCompress& problem, const T* window_end, int64_t heads) {
+  const auto element = static_cast<int64_t>(sizeof(T));
+  const bool packed_heads = problem.input.head_stride == problem.channels;
+  const int64_t row_bytes = packed_heads ? heads * problem.channels * element : 0;
+  const int64_t rows = std::min(problem.windows.stride, problem.windows.block);
+  const int64_t steps = heads * std::max<int64_t>(1, problem.channels / 64) * problem.windows.block;
+  return ReadAhead(window_end, problem.input.row_stride * element, row_bytes, rows, steps);
+}
+
+}  // namespace
+
+void compress_windows(const NsaCompress& problem, const WindowTable& table, const float* weights,
+                      int64_t first_window, int64_t end_window, int64_t first_head, int64_t end_head) {
+  visit_float_type(problem.type, [&]<class T>(T) HWY_ATTR {
+    for (int64_t k = first_window; k < end_window; ++k) {
+      const T* input = static_cast<const T*>(problem.input.data) +
+                       table.first_token_of(k) * problem.input.row_stride +
+                       first_head * problem.input.head_stride;
+      T* output = static_cast<T*>(problem.output.data) + k * problem.output.row_stride +
+                  first_head * problem.output.head_stride;
+      const T* window_end = input + problem.windows.block * problem.input.row_stride;
+      ReadAhead ahead = read_ahead(problem, window_end, end_head - first_head);
+      for (int64_t n = first_head; n < end_head; ++n) {
+        sum_window(problem, input, weights + n * problem.windows.block, ahead, output);
+        input += problem.input.head_stride;
+        output += problem.output.head_stride;
+      }
+    }
+  });
+}
+
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include "base/parallel.h"
+#include "ops/nsa_compress/layout.h"
+
+namespace aclgrad {
+namespace {
+
+HWY_EXPORT(compress_windows);
+
+// What a task has: enough to be worth a thread's while, little enough to share a small problem.
+constexpr int64_t kTaskWindows = 16;
+constexpr int64_t kTaskElements = 1 << 18;  // of input, unless one head has more
+
+}  // namespace
+
+size_t workspace_size(const NsaCompress& problem) {
+  return align(WindowTable::bytes(problem.windows)) +
+         static_cast<size_t>(problem.heads * problem.windows.block) * sizeof(float);
+}
+
+double serial_nanoseconds(const NsaCompress& problem) {
+  const double products = static_cast<double>(problem.window_count) *
+                          static_cast<double>(problem.windows.block) * static_cast<double>(problem.heads) *
+                          static_cast<double>(problem.channels);
+  return 0.05 * products;
+}
+
+void nsa_compress(const NsaCompress& problem, void* workspace) {
+  auto* memory = static_cast<std::byte*>(workspace);
+  const WindowTable table(problem.windows, problem.window_count, "aclnnNsaCompress", "output", memory);
+  auto* weights = reinterpret_cast<float*>(memory + align(WindowTable::bytes(problem.windows)));
+  read_weights(problem.type, problem.weight, problem.windows.block, problem.heads, weights);
+
+  const int64_t task_heads = std::max<int64_t>(
+      1, kTaskElements / kTaskWindows / problem.windows.block / std::max<int64_t>(1, problem.channels));
+  const int64_t head_groups = divide_up(problem.heads, task_heads);
+  const int64_t chunks = divide_up(problem.window_count, kTaskWindows);
+  parallel_for(chunks * head_groups, serial_nanoseconds(problem), [&](int64_t index) {
+    const int64_t window = index / head_groups * kTaskWindows;
+    const int64_t end_window = std::min(window + kTaskWindows, problem.window_count);
+    const int64_t head = index % head_groups * task_heads;
+    const int64_t end_head = std::min(head + task_heads, problem.heads);
+    HWY_DYNAMIC_DISPATCH(compress_windows)(problem, table, weights, window, end_window, head, end_head);
+  });
+}
+
+}  // namespace aclgrad
+
+#endif  // HWY_ONCE

@@ -1,0 +1,38 @@
+// How NSA compress and its gradient lay out their workspace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/data_type.h"
+
+namespace aclgrad {
+
+inline int64_t divide_up(int64_t value, int64_t divisor) {
+  return value / divisor + (value % divisor != 0);
+}
+
+inline size_t align(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+// Weights of [block, heads] as float [heads, block], where the kernels walk along the block.
+inline void read_weights(DataType type, const void* from, int64_t block, int64_t heads, float* to) {
+  visit_float_type(type, [&]<class T>(T) {
+    const T* weight = static_cast<const T*>(from);
+    for (int64_t j = 0; j < block; ++j) {
+      for (int64_t n = 0; n < heads; ++n) to[n * block + j] = to_float(weight[j * heads + n]);
+    }
+  });
+}
+
+inline void write_weights(DataType type, const float* from, int64_t block, int64_t heads, void* to) {
+  visit_float_type(type, [&]<class T>(T) {
+    T* weight = static_cast<T*>(to);
+    for (int64_t j = 0; j < block; ++j) {
+      for (int64_t n = 0; n < heads; ++n) weight[j * heads + n] = from_float<T>(from[n * block + j]);
+    }
+  });
+}
+
+}  // namespace aclgrad

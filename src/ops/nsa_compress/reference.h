@@ -1,0 +1,76 @@
+// The definition of NSA compress and its gradient in double precision.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace aclgrad::reference {
+
+struct NsaSizes {
+  int64_t heads;
+  int64_t channels;
+  int64_t block;
+  int64_t stride;
+  std::vector<int64_t> sequence_ends;
+};
+
+// The first token of each window.
+inline std::vector<int64_t> window_starts(const NsaSizes& sizes) {
+  std::vector<int64_t> starts;
+  int64_t begin = 0;
+  for (int64_t end : sizes.sequence_ends) {
+    for (int64_t start = begin; start + sizes.block <= end; start += sizes.stride) starts.push_back(start);
+    begin = end;
+  }
+  return starts;
+}
+
+// input [tokens, heads, channels], weight [block, heads]. Returns [windows, heads, channels].
+inline std::vector<double> nsa_compress(const NsaSizes& sizes, const std::vector<double>& input,
+                                        const std::vector<double>& weight) {
+  const auto [heads, channels, block, stride, ends] = sizes;
+  const std::vector<int64_t> starts = window_starts(sizes);
+  std::vector<double> output(starts.size() * static_cast<size_t>(heads * channels), 0.0);
+  for (size_t k = 0; k < starts.size(); ++k) {
+    for (int64_t j = 0; j < block; ++j) {
+      for (int64_t n = 0; n < heads; ++n) {
+        for (int64_t d = 0; d < channels; ++d) {
+          const auto y = static_cast<size_t>((static_cast<int64_t>(k) * heads + n) * channels + d);
+          const auto x = static_cast<size_t>(((starts[k] + j) * heads + n) * channels + d);
+          output[y] += weight[static_cast<size_t>(j * heads + n)] * input[x];
+        }
+      }
+    }
+  }
+  return output;
+}
+
+struct NsaGradients {
+  std::vector<double> input;   // [tokens, heads, channels]
+  std::vector<double> weight;  // [block, heads]
+};
+
+// output_grad [windows, heads, channels], input and weight as above.
+inline NsaGradients nsa_compress_grad(const NsaSizes& sizes, const std::vector<double>& output_grad,
+                                      const std::vector<double>& input, const std::vector<double>& weight) {
+  const auto [heads, channels, block, stride, ends] = sizes;
+  const std::vector<int64_t> starts = window_starts(sizes);
+  NsaGradients gradients{std::vector<double>(input.size(), 0.0), std::vector<double>(weight.size(), 0.0)};
+  for (size_t k = 0; k < starts.size(); ++k) {
+    for (int64_t j = 0; j < block; ++j) {
+      for (int64_t n = 0; n < heads; ++n) {
+        for (int64_t d = 0; d < channels; ++d) {
+          const auto w = static_cast<size_t>(j * heads + n);
+          const auto y = static_cast<size_t>((static_cast<int64_t>(k) * heads + n) * channels + d);
+          const auto x = static_cast<size_t>(((starts[k] + j) * heads + n) * channels + d);
+          gradients.input[x] += weight[w] * output_grad[y];
+          gradients.weight[w] += output_grad[y] * input[x];
+        }
+      }
+    }
+  }
+  return gradients;
+}
+
+}  // namespace aclgrad::reference

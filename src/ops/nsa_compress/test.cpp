@@ -1,0 +1,808 @@
+// NSA compress and its gradient against their definitions, and the status codes of their calls.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "aclnnop/aclnn_nsa_compress.h"
+#include "aclnnop/aclnn_nsa_compress_grad.h"
+#include "base/data_type.h"
+#include "ops/nsa_compress/problem.h"
+#include "ops/nsa_compress/reference.h"
+#include "support/test_tensor.h"
+
+namespace aclgrad::test {
+namespace {
+
+using reference::NsaSizes;
+
+constexpr DataType kHalfTypes[] = {DataType::float16, DataType::bfloat16};
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+char kTnd[] = "TND";
+
+int64_t tokens_of(const NsaSizes& sizes) {
+  return sizes.sequence_ends.back();
+}
+
+int64_t windows_of(const NsaSizes& sizes) {
+  return static_cast<int64_t>(reference::window_starts(sizes).size());
+}
+
+std::string text(const NsaSizes& sizes) {
+  return testing::PrintToString(
+             std::vector<int64_t>{sizes.heads, sizes.channels, sizes.block, sizes.stride}) +
+         " ends " + testing::PrintToString(sizes.sequence_ends);
+}
+
+// The inputs of both operators, rounded to a type.
+struct Values {
+  Values(const NsaSizes& sizes, DataType type)
+      : input(rounded(uniform(tokens_of(sizes) * sizes.heads * sizes.channels, -5, 5, 1), type)),
+        weight(rounded(uniform(sizes.block * sizes.heads, -1, 1, 2), type)),
+        output_grad(rounded(uniform(windows_of(sizes) * sizes.heads * sizes.channels, -5, 5, 3), type)) {}
+
+  std::vector<double> input;
+  std::vector<double> weight;
+  std::vector<double> output_grad;
+};
+
+using IntArray = std::unique_ptr<const aclIntArray, decltype(&aclDestroyIntArray)>;
+
+IntArray int_array(const std::vector<int64_t>& values) {
+  return {aclCreateIntArray(values.data(), values.size()), &aclDestroyIntArray};
+}
+
+// The arguments of a call of the gradient. Tests change one at a time.
+struct GradCall {
+  const aclTensor* output_grad = nullptr;
+  const aclTensor* input = nullptr;
+  const aclTensor* weight = nullptr;
+  const aclIntArray* ends = nullptr;
+  int64_t block = 0;
+  int64_t stride = 0;
+  int64_t ends_type = 0;
+  char* layout = kTnd;
+  const aclTensor* input_grad = nullptr;
+  const aclTensor* weight_grad = nullptr;
+
+  aclnnStatus run() const {
+    return test::run(
+        [&](auto* size, auto* executor) {
+          return aclnnNsaCompressGradGetWorkspaceSize(output_grad, input, weight, ends, block, stride,
+                                                      ends_type, layout, input_grad, weight_grad, size,
+                                                      executor);
+        },
+        aclnnNsaCompressGrad);
+  }
+
+  // With the ends on the device.
+  aclnnStatus phase1(const aclTensor* ends_tensor, uint64_t* size, aclOpExecutor** executor) const {
+    return aclnnNsaCompressGradTensorGetWorkspaceSize(output_grad, input, weight, ends_tensor, block, stride,
+                                                      ends_type, layout, input_grad, weight_grad, size,
+                                                      executor);
+  }
+  aclnnStatus run_with(const aclTensor* ends_tensor) const {
+    return test::run([&](auto* size, auto* executor) { return phase1(ends_tensor, size, executor); },
+                     aclnnNsaCompressGrad);
+  }
+};
+
+struct ForwardCall {
+  const aclTensor* input = nullptr;
+  const aclTensor* weight = nullptr;
+  const aclIntArray* ends = nullptr;
+  char* layout = kTnd;
+  int64_t block = 0;
+  int64_t stride = 0;
+  int64_t ends_type = 0;
+  const aclTensor* output = nullptr;
+
+  aclnnStatus run() const {
+    return test::run(
+        [&](auto* size, auto* executor) {
+          return aclnnNsaCompressGetWorkspaceSize(input, weight, ends, layout, block, stride, ends_type,
+                                                  output, size, executor);
+        },
+        aclnnNsaCompress);
+  }
+};
+
+// The tensors of both operators at one size.
+struct Tensors {
+  Tensors(const NsaSizes& sizes, DataType type, Layout layout, const Values& values)
+      : output_grad({windows_of(sizes), sizes.heads, sizes.channels}, type, layout, values.output_grad),
+        input({tokens_of(sizes), sizes.heads, sizes.channels}, type, layout, values.input),
+        weight({sizes.block, sizes.heads}, type, layout, values.weight),
+        input_grad(input.shape(), type, layout),
+        weight_grad(weight.shape(), type, layout),
+        output(output_grad.shape(), type, layout),
+        ends(int_array(sizes.sequence_ends)),
+        block(sizes.block),
+        stride(sizes.stride) {}
+  Tensors(const NsaSizes& sizes, DataType type, Layout layout = Layout::contiguous)
+      : Tensors(sizes, type, layout, Values(sizes, type)) {}
+
+  GradCall grad() const {
+    GradCall call;
+    call.output_grad = output_grad;
+    call.input = input;
+    call.weight = weight;
+    call.ends = ends.get();
+    call.block = block;
+    call.stride = stride;
+    call.input_grad = input_grad;
+    call.weight_grad = weight_grad;
+    return call;
+  }
+
+  ForwardCall forward() const {
+    ForwardCall call;
+    call.input = input;
+    call.weight = weight;
+    call.ends = ends.get();
+    call.block = block;
+    call.stride = stride;
+    call.output = output;
+    return call;
+  }
+
+  TestTensor output_grad;
+  TestTensor input;
+  TestTensor weight;
+  TestTensor input_grad;
+  TestTensor weight_grad;
+  TestTensor output;
+  IntArray ends;
+  int64_t block;
+  int64_t stride;
+};
+
+// heads, channels, block, stride, ends
+const NsaSizes kDocumentedSizes[] = {
+    {1, 16, 16, 16, {16}},
+    {4, 128, 32, 16, {500}},
+    {1, 128, 32, 16, {2047}},
+    {3, 48, 32, 32, {33, 33, 100}},
+    {1, 64, 32, 16, {0, 31, 63, 64, 96, 96, 300, 310}},
+    {2, 272, 64, 16, {10, 300, 331, 700}},
+    {5, 16, 128, 16, {129, 400, 1000}},
+    {2, 32, 48, 32, {127, 128, 511}},
+    {130, 16, 16, 16, {15, 63}},
+    {2, 16, 272, 16, {271, 900}},
+};
+
+TEST(NsaCompressGrad, MatchesReferenceInAllTypesAndLayouts) {
+  for (const NsaSizes& sizes : kDocumentedSizes) {
+    for (DataType type : kHalfTypes) {
+      const Values values(sizes, type);
+      const auto expected =
+          reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+      for (Layout layout : kLayouts) {
+        SCOPED_TRACE(text(sizes) + " " + name_of(type) + " " + name_of(layout));
+        const Tensors tensors(sizes, type, layout, values);
+        ASSERT_EQ(tensors.grad().run(), OK);
+        EXPECT_LE(relative_error(tensors.input_grad.values(), expected.input), tolerance(type, false));
+        EXPECT_LE(relative_error(tensors.weight_grad.values(), expected.weight), tolerance(type, false));
+        EXPECT_TRUE(tensors.input_grad.holes_untouched());
+        EXPECT_TRUE(tensors.weight_grad.holes_untouched());
+      }
+    }
+  }
+}
+
+TEST(NsaCompress, MatchesReferenceInAllTypesAndLayouts) {
+  for (const NsaSizes& sizes : kDocumentedSizes) {
+    for (DataType type : kHalfTypes) {
+      const Values values(sizes, type);
+      const auto expected = reference::nsa_compress(sizes, values.input, values.weight);
+      for (Layout layout : kLayouts) {
+        SCOPED_TRACE(text(sizes) + " " + name_of(type) + " " + name_of(layout));
+        const Tensors tensors(sizes, type, layout, values);
+        ASSERT_EQ(tensors.forward().run(), OK);
+        EXPECT_LE(relative_error(tensors.output.values(), expected), tolerance(type, false));
+        EXPECT_TRUE(tensors.output.holes_untouched());
+      }
+    }
+  }
+}
+
+// Tensors of the C++ interface, whose rows and heads have room between them, or lie one head after the other.
+template <class T>
+class Rows {
+ public:
+  Rows(int64_t rows, int64_t heads, int64_t channels, bool head_major, int64_t gap)
+      : rows_(rows),
+        heads_(heads),
+        channels_(channels),
+        row_stride_(head_major ? channels + gap : heads * (channels + gap)),
+        head_stride_(head_major ? rows * (channels + gap) : channels + gap),
+        storage_(static_cast<size_t>(rows * heads * (channels + gap) + 1), from_float<T>(kHole)) {}
+
+  void set(const std::vector<double>& values) {
+    for_each([&](size_t i, T& element) { element = from_float<T>(static_cast<float>(values[i])); });
+  }
+
+  std::vector<double> values() {
+    std::vector<double> values(static_cast<size_t>(rows_ * heads_ * channels_));
+    for_each([&](size_t i, T& element) { values[i] = to_float(element); });
+    return values;
+  }
+
+  // Number of elements that are not part of the tensor and still hold what they held at first.
+  int64_t holes() {
+    std::vector<T> copy = storage_;
+    for_each([&](size_t, T& element) { element = from_float<T>(0.0f); });
+    const auto is_hole = [](const T& element) { return to_float(element) == kHole; };
+    const auto count = std::count_if(storage_.begin(), storage_.end(), is_hole);
+    storage_ = copy;
+    return count;
+  }
+  int64_t expected_holes() const {
+    return static_cast<int64_t>(storage_.size()) - rows_ * heads_ * channels_;
+  }
+
+  // One element past the start of the storage, so that no vector is aligned.
+  template <class Void>
+  HeadRows<Void> view() {
+    return {storage_.data() + 1, row_stride_, head_stride_};
+  }
+
+ private:
+  static constexpr float kHole = 768.0f;  // exact in all types
+
+  template <class Function>
+  void for_each(Function&& function) {
+    size_t i = 0;
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t n = 0; n < heads_; ++n) {
+        for (int64_t c = 0; c < channels_; ++c) {
+          function(i++, storage_[static_cast<size_t>(1 + r * row_stride_ + n * head_stride_ + c)]);
+        }
+      }
+    }
+  }
+
+  int64_t rows_;
+  int64_t heads_;
+  int64_t channels_;
+  int64_t row_stride_;
+  int64_t head_stride_;
+  std::vector<T> storage_;
+};
+
+template <class T>
+std::vector<T> narrow(const std::vector<double>& values) {
+  std::vector<T> result;
+  for (double value : values) result.push_back(from_float<T>(static_cast<float>(value)));
+  return result;
+}
+
+template <class T>
+std::vector<double> widen(const std::vector<T>& values) {
+  std::vector<double> result;
+  for (T value : values) result.push_back(to_float(value));
+  return result;
+}
+
+template <class Problem>
+Problem problem_of(const NsaSizes& sizes, DataType type) {
+  Problem problem;
+  problem.type = type;
+  problem.windows.tokens = tokens_of(sizes);
+  problem.windows.block = sizes.block;
+  problem.windows.stride = sizes.stride;
+  problem.windows.sequence_ends = sizes.sequence_ends.data();
+  problem.windows.sequences = static_cast<int64_t>(sizes.sequence_ends.size());
+  problem.window_count = count_windows(problem.windows);
+  problem.heads = sizes.heads;
+  problem.channels = sizes.channels;
+  return problem;
+}
+
+struct Results {
+  std::vector<double> input_grad;
+  std::vector<double> weight_grad;
+  std::vector<double> output;
+};
+
+bool same_bits(const Results& a, const Results& b) {
+  const auto same = [](const std::vector<double>& x, const std::vector<double>& y) {
+    return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+  };
+  return same(a.input_grad, b.input_grad) && same(a.weight_grad, b.weight_grad) && same(a.output, b.output);
+}
+
+template <class T>
+Results run_cpp(const NsaSizes& sizes, const Values& values, bool head_major = false, int64_t gap = 0) {
+  const auto rows = [&](int64_t count) {
+    return Rows<T>(count, sizes.heads, sizes.channels, head_major, gap);
+  };
+  Rows<T> output_grad = rows(windows_of(sizes));
+  Rows<T> output = rows(windows_of(sizes));
+  Rows<T> input = rows(tokens_of(sizes));
+  Rows<T> input_grad = rows(tokens_of(sizes));
+  output_grad.set(values.output_grad);
+  input.set(values.input);
+  const std::vector<T> weight = narrow<T>(values.weight);
+  std::vector<T> weight_grad(weight.size());
+
+  auto grad = problem_of<NsaCompressGrad>(sizes, data_type_of<T>);
+  grad.output_grad = output_grad.template view<const void>();
+  grad.input = input.template view<const void>();
+  grad.weight = weight.data();
+  grad.input_grad = input_grad.template view<void>();
+  grad.weight_grad = weight_grad.data();
+  std::vector<std::byte> grad_workspace(workspace_size(grad));
+  nsa_compress_grad(grad, grad_workspace.data());
+
+  auto forward = problem_of<NsaCompress>(sizes, data_type_of<T>);
+  forward.input = grad.input;
+  forward.weight = weight.data();
+  forward.output = output.template view<void>();
+  std::vector<std::byte> forward_workspace(workspace_size(forward));
+  nsa_compress(forward, forward_workspace.data());
+
+  EXPECT_EQ(input_grad.holes(), input_grad.expected_holes());
+  EXPECT_EQ(output.holes(), output.expected_holes());
+  return {input_grad.values(), widen(weight_grad), output.values()};
+}
+
+// heads, channels, block, stride, ends
+const NsaSizes kAnySizes[] = {
+    {1, 1, 1, 1, {1}},
+    {2, 7, 1, 1, {9}},
+    {3, 31, 5, 3, {1, 4, 5, 13, 40}},
+    {2, 15, 3, 7, {2, 50, 53}},  // gaps between windows
+    {1, 17, 2, 1000, {1, 1500, 3000}},
+    {2, 33, 100, 1, {99, 350}},  // 100 windows over each token
+    {3, 257, 9, 2, {300}},
+    {1, 300, 7, 1, {64}},
+    {2, 64, 300, 17, {1000}},  // a block larger than a task
+    {5, 127, 31, 15, {63, 126, 511}},
+    {2, 16, 1023, 511, {4000}},
+};
+
+TEST(NsaCompressGrad, CppInterfaceTakesAnySizesTypesAndStrides) {
+  for (const NsaSizes& sizes : kAnySizes) {
+    for (DataType type : kFloatTypes) {
+      SCOPED_TRACE(text(sizes) + " " + name_of(type));
+      const Values values(sizes, type);
+      const auto expected =
+          reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+      const auto expected_output = reference::nsa_compress(sizes, values.input, values.weight);
+      visit_float_type(type, [&]<class T>(T) {
+        const Results results = run_cpp<T>(sizes, values);
+        EXPECT_LE(relative_error(results.input_grad, expected.input), tolerance(type, false));
+        EXPECT_LE(relative_error(results.weight_grad, expected.weight), tolerance(type, false));
+        EXPECT_LE(relative_error(results.output, expected_output), tolerance(type, false));
+        EXPECT_TRUE(same_bits(results, run_cpp<T>(sizes, values, true)));
+        EXPECT_TRUE(same_bits(results, run_cpp<T>(sizes, values, false, 5)));
+        EXPECT_TRUE(same_bits(results, run_cpp<T>(sizes, values, true, 3)));
+      });
+    }
+  }
+}
+
+TEST(NsaCompressGrad, GivesTheSameBitsForAnyThreadCount) {
+  const NsaSizes cases[] = {
+      {4, 128, 32, 16, {300, 320, 3000}}, {40, 64, 32, 16, {272}}, {1, 192, 64, 16, {4000}}};
+  for (const NsaSizes& sizes : cases) {
+    const Values values(sizes, DataType::bfloat16);
+    set_thread_count(1);
+    const Results expected = run_cpp<BFloat16>(sizes, values);
+    for (int threads : {2, 3, 4, 7, 4}) {
+      set_thread_count(threads);
+      EXPECT_TRUE(same_bits(run_cpp<BFloat16>(sizes, values), expected))
+          << threads << " threads, " << text(sizes);
+    }
+    set_thread_count(0);
+  }
+}
+
+// A large gradient is written past the caches where it is made of whole cache lines.
+TEST(NsaCompressGrad, GivesTheSameBitsPastTheCaches) {
+  const NsaSizes sizes{2, 64, 32, 16, {65536 + 40}};
+  for (DataType type : kFloatTypes) {
+    const Values values(sizes, type);
+    visit_float_type(type, [&]<class T>(T) {
+      const std::vector<T> input = narrow<T>(values.input);
+      const std::vector<T> weight = narrow<T>(values.weight);
+      const std::vector<T> output_grad = narrow<T>(values.output_grad);
+      std::vector<T> weight_grad(weight.size());
+      auto problem = problem_of<NsaCompressGrad>(sizes, type);
+      problem.output_grad = {output_grad.data(), 128, 64};
+      problem.input = {input.data(), 128, 64};
+      problem.weight = weight.data();
+      problem.weight_grad = weight_grad.data();
+      std::vector<std::byte> workspace(workspace_size(problem));
+      const size_t bytes = input.size() * sizeof(T);
+      ASSERT_GE(bytes, size_t{16} << 20);
+      std::vector<std::byte> storage(bytes + 128);
+      const size_t whole_lines = 64 - reinterpret_cast<uintptr_t>(storage.data()) % 64;
+      const auto gradient_at = [&](size_t offset) {
+        problem.input_grad = {storage.data() + offset, 128, 64};
+        nsa_compress_grad(problem, workspace.data());
+        const auto first = storage.begin() + static_cast<ptrdiff_t>(offset);
+        return std::vector<std::byte>(first, first + static_cast<ptrdiff_t>(bytes));
+      };
+      EXPECT_TRUE(gradient_at(whole_lines) == gradient_at(whole_lines + sizeof(T))) << name_of(type);
+    });
+  }
+}
+
+// The gradients are those of the forward operator: it is linear in its input and in its weight, so that a
+// step of 1 makes no error but rounding.
+TEST(NsaCompressGrad, ReferenceIsTheGradientOfTheForwardReference) {
+  const NsaSizes sizes{2, 3, 5, 2, {4, 13, 20}};
+  const Values values(sizes, DataType::float32);
+  const auto loss = [&](const std::vector<double>& input, const std::vector<double>& weight) {
+    const std::vector<double> output = reference::nsa_compress(sizes, input, weight);
+    double sum = 0;
+    for (size_t i = 0; i < output.size(); ++i) sum += output[i] * values.output_grad[i];
+    return sum;
+  };
+  const auto gradients = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+  const double base = loss(values.input, values.weight);
+  for (size_t i = 0; i < values.input.size(); ++i) {
+    std::vector<double> input = values.input;
+    input[i] += 1;
+    EXPECT_NEAR(loss(input, values.weight) - base, gradients.input[i], 1e-10);
+  }
+  for (size_t i = 0; i < values.weight.size(); ++i) {
+    std::vector<double> weight = values.weight;
+    weight[i] += 1;
+    EXPECT_NEAR(loss(values.input, weight) - base, gradients.weight[i], 1e-10);
+  }
+}
+
+TEST(NsaCompressGrad, ErrorGrowsSlowlyWithLength) {
+  const NsaSizes sizes{1, 16, 32, 16, {100000}};
+  Values values(sizes, DataType::float32);
+  for (double& value : values.output_grad) value = rounded(std::fabs(value), DataType::float32);
+  for (double& value : values.input) value = rounded(std::fabs(value), DataType::float32);
+  const auto expected = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+  const Results results = run_cpp<float>(sizes, values);
+  print_ulp_histogram("NSA compress, inputGrad", results.input_grad, expected.input, DataType::float32);
+  print_ulp_histogram("NSA compress, weightGrad of 100000 tokens", results.weight_grad, expected.weight,
+                      DataType::float32);
+  EXPECT_LE(relative_error(results.weight_grad, expected.weight), 2e-7);
+}
+
+TEST(NsaCompressGrad, NanAndInfinityStayWithTheTokensThatTheyConcern) {
+  const NsaSizes sizes{1, 16, 16, 16, {40, 50}};  // windows [0, 16) and [16, 32)
+  Values values(sizes, DataType::float16);
+  for (int64_t c = 0; c < 16; ++c) {
+    values.input[static_cast<size_t>(35 * 16 + c)] = std::nan("");  // in the tail of a sequence
+    values.input[static_cast<size_t>(45 * 16 + c)] = kInfinity;     // in a sequence without windows
+    values.output_grad[static_cast<size_t>(16 + c)] = std::nan("");
+  }
+  values.weight[3] = kInfinity;
+  const auto expected = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+  const Tensors tensors(sizes, DataType::float16, Layout::contiguous, values);
+  ASSERT_EQ(tensors.grad().run(), OK);
+  EXPECT_LE(relative_error(tensors.input_grad.values(), expected.input), tolerance(DataType::float16, false));
+  const std::vector<double> weight_grad = tensors.weight_grad.values();
+  EXPECT_TRUE(
+      std::all_of(weight_grad.begin(), weight_grad.end(), [](double value) { return std::isnan(value); }));
+
+  const std::vector<double> input_grad = tensors.input_grad.values();
+  for (size_t i = 32 * 16; i < input_grad.size(); ++i) {
+    EXPECT_EQ(input_grad[i], 0);
+    EXPECT_FALSE(std::signbit(input_grad[i]));
+  }
+}
+
+TEST(NsaCompressGrad, UncoveredNanDoesNotReachTheWeights) {
+  const NsaSizes sizes{1, 16, 16, 16, {31}};
+  Values values(sizes, DataType::bfloat16);
+  for (size_t i = 16 * 16; i < values.input.size(); ++i) values.input[i] = std::nan("");
+  const auto expected = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+  const Tensors tensors(sizes, DataType::bfloat16, Layout::contiguous, values);
+  ASSERT_EQ(tensors.grad().run(), OK);
+  EXPECT_LE(relative_error(tensors.weight_grad.values(), expected.weight),
+            tolerance(DataType::bfloat16, false));
+}
+
+TEST(NsaCompressGrad, NoArrayOrAnEmptyOneMeansOneSequence) {
+  const NsaSizes sizes{2, 16, 32, 16, {100}};
+  const Tensors tensors(sizes, DataType::float16);
+  ASSERT_EQ(tensors.grad().run(), OK);
+  const std::vector<std::byte> expected = tensors.input_grad.bytes();
+  const IntArray empty = int_array({});
+  for (const aclIntArray* ends : {static_cast<const aclIntArray*>(nullptr), empty.get()}) {
+    const Tensors again(sizes, DataType::float16);
+    GradCall call = again.grad();
+    call.ends = ends;
+    call.layout = nullptr;  // means "TND"
+    ASSERT_EQ(call.run(), OK);
+    EXPECT_EQ(again.input_grad.bytes(), expected);
+  }
+}
+
+TEST(NsaCompressGradTensor, ReadsTheEndsWhenItRuns) {
+  const NsaSizes sizes{2, 16, 32, 16, {40, 140}};
+  const Values values(sizes, DataType::float16);
+  const auto expected = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+  for (Layout layout : kLayouts) {
+    const Tensors tensors(sizes, DataType::float16, layout, values);
+    TestTensor ends({2}, DataType::int64, layout, {-1, -1});
+    const GradCall call = tensors.grad();
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
+    ends.set({40, 140});
+    std::vector<std::byte> workspace(size);
+    ASSERT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, nullptr), OK);
+    ASSERT_EQ(aclrtSynchronizeStream(nullptr), OK);
+    EXPECT_LE(relative_error(tensors.input_grad.values(), expected.input),
+              tolerance(DataType::float16, false));
+    EXPECT_LE(relative_error(tensors.weight_grad.values(), expected.weight),
+              tolerance(DataType::float16, false));
+  }
+}
+
+TEST(NsaCompressGradTensor, NullOrEmptyMeansOneSequence) {
+  const Tensors tensors({2, 16, 32, 16, {100}}, DataType::float16);
+  TestTensor empty({0}, DataType::int64);
+  EXPECT_EQ(tensors.grad().run_with(nullptr), OK);
+  EXPECT_EQ(tensors.grad().run_with(empty), OK);
+  const Tensors two_sequences({2, 16, 32, 16, {50, 100}}, DataType::float16);
+  EXPECT_EQ(two_sequences.grad().run_with(nullptr), 161002);  // 5 windows, and not the 4 of outputGrad
+}
+
+TEST(NsaCompressGradTensor, WrongContentsFailTheTask) {
+  const NsaSizes sizes{2, 16, 32, 16, {40, 140}};
+  struct Case {
+    std::vector<double> ends;
+    const char* parameter;
+  };
+  const Case cases[] = {
+      {{-1, 140}, "actSeqLenOptional"},    {{-9e18, 140}, "actSeqLenOptional"},
+      {{40, 39}, "actSeqLenOptional"},     {{141, 140}, "actSeqLenOptional"},
+      {{40, 141}, "actSeqLenOptional"},    {{40, 139}, "actSeqLenOptional"},
+      {{40, 9.2e18}, "actSeqLenOptional"}, {{9.2e18, 9.2e18}, "actSeqLenOptional"},
+      {{30, 140}, "outputGrad"},  // 5 windows, not 6
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(testing::PrintToString(c.ends));
+    const Tensors tensors(sizes, DataType::float16, Layout::gapped);
+    TestTensor ends({2}, DataType::int64, Layout::contiguous, c.ends);
+    // A stream keeps its failure, so each case has its own.
+    aclrtStream stream = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&stream), OK);
+    const GradCall call = tensors.grad();
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
+    std::vector<std::byte> workspace(size);
+    EXPECT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, stream), OK);
+    aclGetRecentErrMsg();
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 507015);
+    const char* message = aclGetRecentErrMsg();
+    ASSERT_NE(message, nullptr);
+    EXPECT_THAT(message, testing::HasSubstr(std::string("aclnnNsaCompressGrad.") + c.parameter));
+    EXPECT_TRUE(tensors.input_grad.holes_untouched());
+    EXPECT_TRUE(tensors.weight_grad.holes_untouched());
+    EXPECT_EQ(aclrtDestroyStream(stream), OK);
+  }
+}
+
+TEST(NsaCompressGrad, StatusCodes) {
+  const NsaSizes sizes{2, 16, 32, 16, {100}};
+  const Tensors tensors(sizes, DataType::float16);
+  const GradCall good = tensors.grad();
+  const auto with = [&](auto&& change) {
+    GradCall call = good;
+    change(call);
+    return call.run();
+  };
+  EXPECT_EQ(good.run(), OK);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(
+      aclnnNsaCompressGradGetWorkspaceSize(good.output_grad, good.input, good.weight, nullptr, 32, 16, 0,
+                                           kTnd, good.input_grad, good.weight_grad, nullptr, &executor),
+      161001);
+  EXPECT_EQ(aclnnNsaCompressGradGetWorkspaceSize(good.output_grad, good.input, good.weight, nullptr, 32, 16,
+                                                 0, kTnd, good.input_grad, good.weight_grad, &size, nullptr),
+            161001);
+  EXPECT_EQ(aclnnNsaCompressGrad(nullptr, 0, nullptr, nullptr), 561103);
+
+  // 1. null
+  EXPECT_EQ(with([](GradCall& c) { c.output_grad = nullptr; }), 161001);
+  EXPECT_EQ(with([](GradCall& c) { c.input = nullptr; }), 161001);
+  EXPECT_EQ(with([](GradCall& c) { c.weight = nullptr; }), 161001);
+  EXPECT_EQ(with([](GradCall& c) { c.input_grad = nullptr; }), 161001);
+  EXPECT_EQ(with([](GradCall& c) { c.weight_grad = nullptr; }), 161001);
+  EXPECT_EQ(with([](GradCall& c) { c.ends = nullptr; }), OK);
+  EXPECT_EQ(with([](GradCall& c) { c.layout = nullptr; }), OK);
+  // A null comes before everything else that is wrong.
+  EXPECT_EQ(with([](GradCall& c) { c.weight_grad = nullptr, c.block = -7; }), 161001);
+
+  // 2. data types
+  EXPECT_EQ(Tensors(sizes, DataType::float32).grad().run(), 161002);
+  EXPECT_EQ(Tensors(sizes, DataType::float64).grad().run(), 161002);
+  const Tensors other_type(sizes, DataType::bfloat16);
+  EXPECT_EQ(with([&](GradCall& c) { c.output_grad = other_type.output_grad; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.input = other_type.input; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight = other_type.weight; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.input_grad = other_type.input_grad; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight_grad = other_type.weight_grad; }), 161002);
+
+  // 3. ranks, empty tensors, sizes
+  const auto half = [](Shape shape) {
+    return std::make_unique<TestTensor>(std::move(shape), DataType::float16);
+  };
+  const auto rank_2 = half({100, 32});
+  const auto rank_4 = half({5, 2, 16, 1});
+  const auto weight_3 = half({32, 2, 1});
+  EXPECT_EQ(with([&](GradCall& c) { c.output_grad = *rank_4; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.input = *rank_2; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight = *weight_3; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.input_grad = *rank_2; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight_grad = *weight_3; }), 161002);
+  const auto empty_3 = half({0, 2, 16});
+  const auto empty_2 = half({0, 2});
+  EXPECT_EQ(with([&](GradCall& c) { c.output_grad = *empty_3; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.input = *empty_3; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight = *empty_2; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.input_grad = *empty_3; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight_grad = *empty_2; }), 161002);
+  const auto other_heads = half({5, 3, 16});
+  const auto other_channels = half({5, 2, 32});
+  const auto other_tokens = half({99, 2, 16});
+  const auto other_block = half({48, 2});
+  const auto other_weight_heads = half({32, 3});
+  EXPECT_EQ(with([&](GradCall& c) { c.output_grad = *other_heads; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.output_grad = *other_channels; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.input_grad = *other_tokens; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight = *other_block; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight = *other_weight_heads; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.weight_grad = *other_block; }), 161002);
+
+  // 4. block, stride, channels
+  EXPECT_EQ(with([](GradCall& c) { c.stride = 0; }), 161002);
+  EXPECT_EQ(with([](GradCall& c) { c.stride = -16; }), 161002);
+  EXPECT_EQ(with([](GradCall& c) { c.stride = 8; }), 161002);
+  EXPECT_EQ(with([](GradCall& c) { c.stride = 48; }), 161002);  // larger than the block
+  EXPECT_EQ(with([](GradCall& c) { c.block = 0; }), 161002);
+  EXPECT_EQ(with([](GradCall& c) { c.block = -32; }), 161002);
+  EXPECT_EQ(Tensors({2, 16, 24, 8, {100}}, DataType::float16).grad().run(), 161002);
+  EXPECT_EQ(Tensors({2, 24, 32, 16, {100}}, DataType::float16).grad().run(), 161002);
+  EXPECT_EQ(Tensors({2, 16, 32, 32, {100}}, DataType::float16).grad().run(), OK);
+
+  // 5. layout and type of the ends
+  char bsnd[] = "BSND";
+  char empty_layout[] = "";
+  EXPECT_EQ(with([&](GradCall& c) { c.layout = bsnd; }), 161002);
+  EXPECT_EQ(with([&](GradCall& c) { c.layout = empty_layout; }), 161002);
+  EXPECT_EQ(with([](GradCall& c) { c.ends_type = 1; }), 161002);
+
+  // 6. ends
+  for (const std::vector<int64_t>& ends :
+       {std::vector<int64_t>{-1, 100}, {60, 50, 100}, {101}, {99}, {100, 101}, {40, 100, 100, 99}}) {
+    const IntArray array = int_array(ends);
+    EXPECT_EQ(with([&](GradCall& c) { c.ends = array.get(); }), 161002) << testing::PrintToString(ends);
+  }
+  const IntArray other_windows = int_array({50, 100});
+  EXPECT_EQ(with([&](GradCall& c) { c.ends = other_windows.get(); }), 161002);
+  const IntArray empty_sequences = int_array({0, 0, 100, 100});
+  EXPECT_EQ(with([&](GradCall& c) { c.ends = empty_sequences.get(); }), OK);
+  const int not_an_array = 0;
+  EXPECT_EQ(with([&](GradCall& c) { c.ends = reinterpret_cast<const aclIntArray*>(&not_an_array); }), 161002);
+
+  // The ends as a tensor
+  TestTensor ends_int32({1}, DataType::int32, Layout::contiguous, {100});
+  TestTensor ends_2d({1, 1}, DataType::int64, Layout::contiguous, {100});
+  TestTensor ends({1}, DataType::int64, Layout::contiguous, {100});
+  EXPECT_EQ(good.run_with(ends_int32), 161002);
+  EXPECT_EQ(good.run_with(ends_2d), 161002);
+  EXPECT_EQ(good.run_with(ends), OK);
+}
+
+TEST(NsaCompress, StatusCodes) {
+  const NsaSizes sizes{2, 16, 32, 16, {100}};
+  const Tensors tensors(sizes, DataType::float16);
+  const ForwardCall good = tensors.forward();
+  const auto with = [&](auto&& change) {
+    ForwardCall call = good;
+    change(call);
+    return call.run();
+  };
+  EXPECT_EQ(good.run(), OK);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(aclnnNsaCompressGetWorkspaceSize(good.input, good.weight, good.ends, kTnd, 32, 16, 0, good.output,
+                                             nullptr, &executor),
+            161001);
+  EXPECT_EQ(aclnnNsaCompressGetWorkspaceSize(good.input, good.weight, good.ends, kTnd, 32, 16, 0, good.output,
+                                             &size, nullptr),
+            161001);
+  EXPECT_EQ(with([](ForwardCall& c) { c.input = nullptr; }), 161001);
+  EXPECT_EQ(with([](ForwardCall& c) { c.weight = nullptr; }), 161001);
+  EXPECT_EQ(with([](ForwardCall& c) { c.output = nullptr; }), 161001);
+
+  EXPECT_EQ(Tensors(sizes, DataType::float32).forward().run(), 161002);
+  const Tensors other_type(sizes, DataType::bfloat16);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.weight = other_type.weight; }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.output = other_type.output; }), 161002);
+
+  const auto half = [](Shape shape) {
+    return std::make_unique<TestTensor>(std::move(shape), DataType::float16);
+  };
+  const auto rank_2 = half({100, 32});
+  const auto weight_3 = half({32, 2, 1});
+  const auto empty_3 = half({0, 2, 16});
+  const auto other_heads = half({5, 3, 16});
+  const auto other_block = half({48, 2});
+  EXPECT_EQ(with([&](ForwardCall& c) { c.input = *rank_2; }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.output = *rank_2; }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.weight = *weight_3; }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.input = *empty_3; }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.output = *empty_3; }), 161002);  // there are windows
+  EXPECT_EQ(with([&](ForwardCall& c) { c.output = *other_heads; }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.weight = *other_block; }), 161002);
+
+  EXPECT_EQ(with([](ForwardCall& c) { c.stride = 0; }), 161002);
+  EXPECT_EQ(with([](ForwardCall& c) { c.stride = 24; }), 161002);
+  EXPECT_EQ(with([](ForwardCall& c) { c.stride = 48; }), 161002);
+  EXPECT_EQ(Tensors({2, 16, 24, 8, {100}}, DataType::float16).forward().run(), 161002);
+  EXPECT_EQ(Tensors({2, 24, 32, 16, {100}}, DataType::float16).forward().run(), 161002);
+  EXPECT_EQ(Tensors({2, 16, 32, 32, {100}}, DataType::float16).forward().run(), OK);
+
+  char bsnd[] = "BSND";
+  EXPECT_EQ(with([&](ForwardCall& c) { c.layout = bsnd; }), 161002);
+  EXPECT_EQ(with([](ForwardCall& c) { c.layout = nullptr; }), 161002);
+  EXPECT_EQ(with([](ForwardCall& c) { c.ends_type = 1; }), 161002);
+
+  const IntArray no_ends = int_array({});
+  const IntArray falling = int_array({60, 50, 100});
+  const IntArray other_windows = int_array({50, 100});
+  EXPECT_EQ(with([](ForwardCall& c) { c.ends = nullptr; }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.ends = no_ends.get(); }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.ends = falling.get(); }), 161002);
+  EXPECT_EQ(with([&](ForwardCall& c) { c.ends = other_windows.get(); }), 161002);
+}
+
+TEST(NsaCompress, NoWindowsAtAll) {
+  const Tensors tensors({2, 16, 32, 16, {31, 62}}, DataType::float16);
+  EXPECT_EQ(tensors.forward().run(), OK);
+  EXPECT_EQ(tensors.grad().run(), 161002);  // an empty outputGrad
+}
+
+TEST(NsaCompressGrad, CppInterfaceTakesEmptyProblems) {
+  for (const NsaSizes& sizes :
+       {NsaSizes{2, 16, 4, 2, {0}}, {2, 16, 4, 2, {3}}, {0, 16, 4, 2, {9}}, {2, 0, 4, 2, {9}}}) {
+    SCOPED_TRACE(text(sizes));
+    const Results results = run_cpp<float>(sizes, Values(sizes, DataType::float32));
+    EXPECT_THAT(results.weight_grad, testing::Each(0.0));
+    EXPECT_THAT(results.input_grad, testing::Each(0.0));
+    EXPECT_EQ(results.weight_grad.size(), static_cast<size_t>(sizes.block * sizes.heads));
+  }
+}
+
+TEST(NsaCompressGrad, CppInterfaceRefusesEndsThatDoNotFit) {
+  const NsaSizes sizes{1, 16, 4, 2, {5, 9}};
+  std::vector<float> tokens(9 * 16);
+  std::vector<float> weight(4);
+  const std::vector<int64_t> wrong = {9, 5};
+  auto problem = problem_of<NsaCompressGrad>(sizes, DataType::float32);
+  problem.output_grad = problem.input = {tokens.data(), 16, 16};
+  problem.input_grad = {tokens.data(), 16, 16};
+  problem.weight = weight.data();
+  problem.weight_grad = weight.data();
+  std::vector<std::byte> workspace(workspace_size(problem));
+  EXPECT_NO_THROW(nsa_compress_grad(problem, workspace.data()));
+  ++problem.window_count;
+  EXPECT_THROW(nsa_compress_grad(problem, workspace.data()), std::exception);
+  problem.windows.sequence_ends = wrong.data();
+  EXPECT_THROW(nsa_compress_grad(problem, workspace.data()), std::exception);
+  EXPECT_THROW(count_windows(problem.windows), std::exception);
+}
+
+}  // namespace
+}  // namespace aclgrad::test

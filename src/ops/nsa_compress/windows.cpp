@@ -1,0 +1,122 @@
+#include "ops/nsa_compress/windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+
+namespace aclgrad {
+namespace {
+
+std::span<const int64_t> ends_of(const SlidingWindows& windows) {
+  if (windows.sequences == 0) return {&windows.tokens, 1};
+  return {windows.sequence_ends, static_cast<size_t>(windows.sequences)};
+}
+
+int64_t windows_of(int64_t tokens, int64_t block, int64_t stride) {
+  return tokens >= block ? (tokens - block) / stride + 1 : 0;
+}
+
+std::optional<WindowMismatch> find_wrong_end(std::span<const int64_t> ends, int64_t tokens) {
+  constexpr std::string_view kParameter = "actSeqLenOptional";
+  int64_t begin = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i] < 0)
+      return WindowMismatch{kParameter, "no negative entry", fmt::format("{} at entry {}", ends[i], i)};
+    if (ends[i] < begin) {
+      return WindowMismatch{kParameter, "entries that do not fall",
+                            fmt::format("{} at entry {}, after {}", ends[i], i, begin)};
+    }
+    begin = ends[i];
+  }
+  if (begin == tokens) return std::nullopt;
+  return WindowMismatch{kParameter, fmt::format("{} as its last entry, the number of tokens", tokens),
+                        fmt::format("{}", begin)};
+}
+
+// Of ends that are right.
+int64_t total_windows(std::span<const int64_t> ends, int64_t block, int64_t stride) {
+  int64_t total = 0;
+  int64_t begin = 0;
+  for (int64_t end : ends) {
+    total += windows_of(end - begin, block, stride);
+    begin = end;
+  }
+  return total;
+}
+
+std::string message(std::string_view operator_name, const WindowMismatch& mismatch) {
+  return fmt::format("{}.{}: expected {}, got {}.", operator_name, mismatch.parameter, mismatch.expected,
+                     mismatch.got);
+}
+
+}  // namespace
+
+int64_t count_windows(const SlidingWindows& windows) {
+  if (const auto mismatch = find_wrong_end(ends_of(windows), windows.tokens)) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, message("count_windows", *mismatch));
+  }
+  return total_windows(ends_of(windows), windows.block, windows.stride);
+}
+
+std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64_t rows,
+                                            std::string_view rows_of) {
+  if (auto wrong_end = find_wrong_end(ends_of(windows), windows.tokens)) return wrong_end;
+  const int64_t total = total_windows(ends_of(windows), windows.block, windows.stride);
+  if (total == rows) return std::nullopt;
+  return WindowMismatch{rows_of, fmt::format("a row for each of {} windows", total),
+                        fmt::format("{} rows", rows)};
+}
+
+size_t WindowTable::bytes(const SlidingWindows& windows) {
+  return 2 * ends_of(windows).size_bytes();
+}
+
+WindowTable::WindowTable(const SlidingWindows& windows, int64_t rows, std::string_view operator_name,
+                         std::string_view rows_of, void* memory)
+    : block_(windows.block), stride_(windows.stride) {
+  const std::span<const int64_t> given = ends_of(windows);
+  ends_ = {static_cast<int64_t*>(memory), given.size()};
+  first_windows_ = {ends_.data() + ends_.size(), ends_.size()};
+  // The copy is what is checked: nobody else can change it afterwards.
+  std::copy(given.begin(), given.end(), ends_.begin());
+  SlidingWindows copy = windows;
+  copy.sequence_ends = ends_.data();
+  copy.sequences = static_cast<int64_t>(ends_.size());
+  if (const auto mismatch = find_mismatch(copy, rows, rows_of)) {
+    throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, message(operator_name, *mismatch));
+  }
+  int64_t window = 0;
+  for (size_t i = 0; i < ends_.size(); ++i) {
+    first_windows_[i] = window;
+    window += windows_of(ends_[i] - begin_of(i), block_, stride_);
+  }
+}
+
+Run WindowTable::run_at(int64_t token, int64_t max_tokens) const {
+  const auto sequence =
+      static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), token) - ends_.begin());
+  const int64_t begin = begin_of(sequence);
+  const int64_t windows = windows_of(ends_[sequence] - begin, block_, stride_);
+  const int64_t position = token - begin;
+  // The windows that start at or before the token and end behind it.
+  const int64_t first = position < block_ ? 0 : (position - block_) / stride_ + 1;
+  const int64_t last = std::min(position / stride_, windows - 1);
+  int64_t tokens = std::min(ends_[sequence] - token, max_tokens);
+  // Up to where the next window starts or the first one ends. A window that exists ends inside the sequence,
+  // so that these products cannot overflow.
+  if (last + 1 < windows) tokens = std::min(tokens, (last + 1) * stride_ - position);
+  if (first > last) return {token, tokens, 0, 0, 0};
+  tokens = std::min(tokens, first * stride_ + block_ - position);
+  return {token, tokens, first_windows_[sequence] + first, last - first + 1, position - first * stride_};
+}
+
+int64_t WindowTable::first_token_of(int64_t window) const {
+  const auto after = std::upper_bound(first_windows_.begin(), first_windows_.end(), window);
+  const auto sequence = static_cast<size_t>(after - first_windows_.begin()) - 1;
+  return begin_of(sequence) + (window - first_windows_[sequence]) * stride_;
+}
+
+}  // namespace aclgrad

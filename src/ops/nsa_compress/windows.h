@@ -1,0 +1,57 @@
+// Which windows lie where: shared by NSA compress and its gradient.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ops/nsa_compress/problem.h"
+
+namespace aclgrad {
+
+// What is wrong with the contents of a SlidingWindows.
+struct WindowMismatch {
+  std::string_view parameter;  // as the documents name it
+  std::string expected;
+  std::string got;
+};
+
+// Checks the ends of the sequences, and that their windows are the rows of the tensor `rows_of`.
+std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64_t rows,
+                                            std::string_view rows_of);
+
+// Consecutive tokens of one sequence that lie in the same windows.
+struct Run {
+  int64_t first_token;
+  int64_t tokens;
+  int64_t first_window;
+  int64_t windows;   // 0: no window covers the tokens
+  int64_t position;  // of the first token in the first window; in the m-th after it, m strides less
+};
+
+// A checked copy of the ends of the sequences, and the first window of each.
+class WindowTable {
+ public:
+  static size_t bytes(const SlidingWindows& windows);
+
+  // `memory` has `bytes`. Throws Error with the status of a failed task where find_mismatch finds anything.
+  WindowTable(const SlidingWindows& windows, int64_t rows, std::string_view operator_name,
+              std::string_view rows_of, void* memory);
+
+  // The longest run that starts at `token` and has at most `max_tokens`.
+  Run run_at(int64_t token, int64_t max_tokens) const;
+
+  int64_t first_token_of(int64_t window) const;
+
+ private:
+  int64_t begin_of(size_t sequence) const { return sequence == 0 ? 0 : ends_[sequence - 1]; }
+
+  int64_t block_;
+  int64_t stride_;
+  std::span<int64_t> ends_;           // of each sequence
+  std::span<int64_t> first_windows_;  // of each sequence
+};
+
+}  // namespace aclgrad

@@ -1,0 +1,157 @@
+// Callbacks at the C interface: host functions that take their turn in a stream and run in a thread of the
+// program, which asks for them with aclrtProcessReport.
+#include <pthread.h>
+
+#include <deque>
+#include <map>
+
+#include "acl/acl_rt.h"
+#include "check/check.h"
+#include "check/order.h"
+#include "runtime/entry.h"
+#include "runtime/progress.h"
+#include "runtime/stream.h"
+
+namespace aclgrad {
+
+struct Callback {
+  enum class State { due, returned, abandoned };
+
+  aclrtCallback function;
+  void* user_data;
+  check::Clock after;  // what is over when it runs; the checker's
+  State state = State::due;
+};
+
+// Where the callbacks for one thread wait. Guarded by the progress board.
+struct CallbackMailbox {
+  std::deque<std::shared_ptr<Callback>> due;
+  int subscribed_streams = 0;
+};
+
+namespace {
+
+// By the thread's pthread_t. Guarded by the progress board; never destroyed, as that.
+std::map<uint64_t, std::shared_ptr<CallbackMailbox>>& mailboxes() {
+  static auto& mailboxes = *new std::map<uint64_t, std::shared_ptr<CallbackMailbox>>;
+  return mailboxes;
+}
+
+uint64_t this_thread() {
+  return static_cast<uint64_t>(pthread_self());
+}
+
+void abandon(CallbackMailbox& mailbox) {
+  for (const auto& callback : mailbox.due) callback->state = Callback::State::abandoned;
+  mailbox.due.clear();
+}
+
+// The part of a launch that runs on the stream.
+void deliver(Queue& queue, CallbackMailbox& mailbox, const std::shared_ptr<Callback>& callback, bool block) {
+  announce([&] {
+    mailbox.due.push_back(callback);
+    if (mailbox.subscribed_streams == 0) abandon(mailbox);
+  });
+  ProgressBoard& board = progress_board();
+  std::unique_lock lock(board.mutex);
+  if (block) {
+    board.changed.wait(
+        lock, [&] { return callback->state != Callback::State::due || board.exiting || queue.closing(); });
+  }
+  if (callback->state == Callback::State::abandoned) {
+    throw Error(ACL_ERROR_RT_STREAM_NO_CB_REG,
+                "A callback was not run: its thread has unsubscribed from the stream.");
+  }
+}
+
+std::shared_ptr<Callback> next_callback(Deadline deadline) {
+  ProgressBoard& board = progress_board();
+  std::unique_lock lock(board.mutex);
+  const auto found = mailboxes().find(this_thread());
+  if (found == mailboxes().end()) {
+    throw Error(ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                "The calling thread has not subscribed to the callbacks of a stream.");
+  }
+  const std::shared_ptr<CallbackMailbox> mailbox = found->second;
+  const auto has_news = [&] {
+    return !mailbox->due.empty() || mailbox->subscribed_streams == 0 || board.exiting;
+  };
+  if (!wait_until(board.changed, lock, deadline, has_news)) return nullptr;
+  if (mailbox->due.empty()) {
+    throw Error(ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                "The thread's subscription ended while it waited for callbacks.");
+  }
+  std::shared_ptr<Callback> callback = std::move(mailbox->due.front());
+  mailbox->due.pop_front();
+  return callback;
+}
+
+}  // namespace
+}  // namespace aclgrad
+
+using namespace aclgrad;
+
+aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
+  return entry([&] {
+    const std::shared_ptr<Stream> found = stream_of_any_context(stream);
+    std::lock_guard lock(progress_board().mutex);
+    require(found->subscriber == nullptr, ACL_ERROR_RT_STREAM_SUBSCRIBE, {"aclrtSubscribeReport", "stream"},
+            "a stream that no thread has subscribed to", "one that has a subscriber");
+    std::shared_ptr<CallbackMailbox>& mailbox = mailboxes()[threadId];
+    if (mailbox == nullptr) mailbox = std::make_shared<CallbackMailbox>();
+    ++mailbox->subscribed_streams;
+    found->subscriber = mailbox;
+  });
+}
+
+aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
+  return entry([&] {
+    const std::shared_ptr<Stream> found = stream_of_any_context(stream);
+    announce([&] {
+      const auto mailbox = mailboxes().find(threadId);
+      require(mailbox != mailboxes().end() && mailbox->second == found->subscriber,
+              ACL_ERROR_RT_THREAD_SUBSCRIBE, {"aclrtUnSubscribeReport", "threadId"},
+              "the thread that has subscribed to the stream", threadId);
+      found->subscriber = nullptr;
+      if (--mailbox->second->subscribed_streams > 0) return;
+      abandon(*mailbox->second);
+      mailboxes().erase(mailbox);
+    });
+  });
+}
+
+aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType,
+                             aclrtStream stream) {
+  return entry([&] {
+    require(fn != nullptr, ACL_ERROR_INVALID_PARAM, {"aclrtLaunchCallback", "fn"}, "a function", "null");
+    require(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK, ACL_ERROR_INVALID_PARAM,
+            {"aclrtLaunchCallback", "blockType"}, "ACL_CALLBACK_NO_BLOCK or ACL_CALLBACK_BLOCK",
+            static_cast<int>(blockType));
+    Queue& queue = queue_of_stream(stream);
+    const std::shared_ptr<Stream> found = stream_of_any_context(stream);
+    std::unique_lock lock(progress_board().mutex);
+    const std::shared_ptr<CallbackMailbox> mailbox = found->subscriber;
+    lock.unlock();
+    require(mailbox != nullptr, ACL_ERROR_RT_STREAM_NO_CB_REG, {"aclrtLaunchCallback", "stream"},
+            "a stream that a thread has subscribed to", "one without a subscriber");
+    const check::Clock after = check::enabled ? check::clock_of(queue) : check::Clock();
+    const auto callback = std::make_shared<Callback>(Callback{fn, userData, after});
+    queue.submit_host([mailbox, callback, block = blockType == ACL_CALLBACK_BLOCK](Queue& on) {
+      deliver(on, *mailbox, callback, block);
+    });
+  });
+}
+
+aclError aclrtProcessReport(int32_t timeout) {
+  return entry([&] {
+    const std::shared_ptr<Callback> callback =
+        next_callback(deadline_after(timeout, ACL_ERROR_INVALID_PARAM, {"aclrtProcessReport", "timeout"}));
+    if (callback == nullptr) {
+      throw Error(ACL_ERROR_RT_REPORT_TIMEOUT,
+                  fmt::format("No callback was due within {} milliseconds.", timeout));
+    }
+    if (check::enabled) check::host_reached(callback->after);
+    callback->function(callback->user_data);
+    announce([&] { callback->state = Callback::State::returned; });
+  });
+}

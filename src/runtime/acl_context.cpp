@@ -1,0 +1,96 @@
+// Devices and contexts at the C interface.
+#include "acl/acl_rt.h"
+#include "check/check.h"
+#include "runtime/context.h"
+#include "runtime/entry.h"
+#include "runtime/stream.h"
+
+using namespace aclgrad;
+
+namespace {
+
+// An entry that programs also call to find out whether it fails.
+template <class Body>
+aclError question(Body&& body) noexcept {
+  const aclError status = entry(std::forward<Body>(body));
+  if (check::enabled && status != ACL_SUCCESS) check::failure_was_an_answer();
+  return status;
+}
+
+}  // namespace
+
+aclError aclrtSetDevice(int32_t deviceId) {
+  return entry([&] { set_device("aclrtSetDevice", deviceId); });
+}
+
+aclError aclrtResetDevice(int32_t deviceId) {
+  return entry([&] { reset_device("aclrtResetDevice", deviceId); });
+}
+
+aclError aclrtResetDeviceForce(int32_t deviceId) {
+  return entry([&] { reset_device_force("aclrtResetDeviceForce", deviceId); });
+}
+
+aclError aclrtGetDevice(int32_t* deviceId) {
+  return question([&] {
+    require_pointer(deviceId, {"aclrtGetDevice", "deviceId"});
+    *deviceId = current_context()->device_id;
+  });
+}
+
+aclError aclrtGetDeviceCount(uint32_t* count) {
+  return entry([&] {
+    require_pointer(count, {"aclrtGetDeviceCount", "count"});
+    *count = static_cast<uint32_t>(visible_device_count());
+  });
+}
+
+aclError aclrtGetRunMode(aclrtRunMode* runMode) {
+  return entry([&] {
+    require_pointer(runMode, {"aclrtGetRunMode", "runMode"});
+    *runMode = ACL_HOST;
+  });
+}
+
+aclError aclrtSynchronizeDevice() {
+  return entry([] { synchronize_device(current_context()->device_id, std::nullopt); });
+}
+
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
+  return entry([&] {
+    const Deadline deadline =
+        deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeDeviceWithTimeout", "timeout"});
+    if (synchronize_device(current_context()->device_id, deadline)) return;
+    throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                fmt::format("The device's work was not done after {} milliseconds.", timeout));
+  });
+}
+
+aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
+  return entry([&] {
+    require_pointer(context, {"aclrtCreateContext", "context"});
+    *context = create_context("aclrtCreateContext", deviceId);
+  });
+}
+
+aclError aclrtDestroyContext(aclrtContext context) {
+  return entry([&] {
+    require_pointer(context, {"aclrtDestroyContext", "context"});
+    destroy_context(context);
+  });
+}
+
+aclError aclrtSetCurrentContext(aclrtContext context) {
+  return entry([&] {
+    require_pointer(context, {"aclrtSetCurrentContext", "context"});
+    set_current_context(context);
+  });
+}
+
+aclError aclrtGetCurrentContext(aclrtContext* context) {
+  return question([&] {
+    require_pointer(context, {"aclrtGetCurrentContext", "context"});
+    current_context();
+    *context = current_context_handle();
+  });
+}

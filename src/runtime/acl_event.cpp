@@ -1,0 +1,216 @@
+// Events at the C interface.
+#include <mutex>
+
+#include "acl/acl_rt.h"
+#include "check/check.h"
+#include "check/handles.h"
+#include "check/order.h"
+#include "runtime/entry.h"
+#include "runtime/handle_table.h"
+#include "runtime/stream.h"
+
+namespace aclgrad {
+namespace {
+
+// Each recording makes a mark of its own, so that who waits for an earlier one is not held up by a later one.
+// The first mark exists before it is recorded: a stream may wait for it beforehand.
+struct Event {
+  std::mutex mutex;
+  std::shared_ptr<EventState> mark;
+  bool recorded = false;
+  bool timed = false;
+};
+
+HandleTable<Event>& events() {
+  // Never destroyed: programs use events in destructors of their own static objects.
+  static auto& events = *new HandleTable<Event>;
+  return events;
+}
+
+std::shared_ptr<Event> find_event(Parameter parameter, aclrtEvent handle) {
+  require_pointer(handle, parameter);
+  std::shared_ptr<Event> event = events().find(handle);
+  if (check::enabled && event == nullptr) check::dead_handle(parameter.function, "aclrtEvent", handle);
+  require(event != nullptr, ACL_ERROR_RT_INVALID_HANDLE, parameter, "a live aclrtEvent", handle);
+  return event;
+}
+
+struct Mark {
+  std::shared_ptr<EventState> state;
+  bool recorded;
+};
+
+Mark mark_of(Parameter parameter, aclrtEvent handle) {
+  const std::shared_ptr<Event> event = find_event(parameter, handle);
+  std::lock_guard lock(event->mutex);
+  return {event->mark, event->recorded};
+}
+
+bool is_reached(Parameter parameter, aclrtEvent handle) {
+  const std::shared_ptr<EventState> mark = mark_of(parameter, handle).state;
+  const bool reached = mark->reached();
+  if (check::enabled && reached) check::event_reached(*mark);
+  return reached;
+}
+
+aclrtEvent create_event(bool timed) {
+  auto event = std::make_shared<Event>();
+  event->mark = current_context()->device->make_event_state();
+  event->timed = timed;
+  void* handle = new_handle();
+  if (check::enabled) check::handle_made(handle, "aclrtEvent");
+  events().add(handle, std::move(event));
+  return handle;
+}
+
+aclError create_event_with_flag(std::string_view function, aclrtEvent* event, uint32_t flag) {
+  return entry([&] {
+    require_pointer(event, {function, "event"});
+    constexpr uint32_t kSupported = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
+    constexpr uint32_t kKnown = kSupported | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
+    require((flag & ~kKnown) == 0, ACL_ERROR_RT_PARAM_INVALID, {function, "flag"},
+            "a sum of ACL_EVENT_ flags", flag);
+    if ((flag & ~kSupported) != 0) throw not_supported(fmt::format("{}.flag {}", function, flag));
+    *event = create_event((flag & ACL_EVENT_TIME_LINE) != 0);
+  });
+}
+
+// An event that was never recorded would be waited for without end.
+void synchronize(Parameter parameter, aclrtEvent event, Deadline deadline, int32_t timeout) {
+  const Mark mark = mark_of(parameter, event);
+  require(mark.recorded, ACL_ERROR_RT_INTERNAL_ERROR, parameter, "a recorded event",
+          "one that was not recorded");
+  const bool reached = mark.state->wait(deadline);
+  if (check::enabled && reached) check::event_reached(*mark.state);
+  if (reached) return;
+  throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+              fmt::format("The event was not reached after {} milliseconds.", timeout));
+}
+
+std::shared_ptr<EventState> timed_mark(Parameter parameter, aclrtEvent handle) {
+  const std::shared_ptr<Event> event = find_event(parameter, handle);
+  std::lock_guard lock(event->mutex);
+  require(event->recorded, ACL_ERROR_RT_INTERNAL_ERROR, parameter, "a recorded event",
+          "one that was not recorded");
+  require(event->timed, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, parameter, "an event with ACL_EVENT_TIME_LINE",
+          "one without");
+  require(event->mark->reached(), ACL_ERROR_RT_EVENT_NOT_COMPLETE, parameter, "a completed event",
+          "one that is not reached yet");
+  return event->mark;
+}
+
+}  // namespace
+}  // namespace aclgrad
+
+using namespace aclgrad;
+
+aclError aclrtCreateEvent(aclrtEvent* event) {
+  return entry([&] {
+    require_pointer(event, {"aclrtCreateEvent", "event"});
+    *event = create_event(true);
+  });
+}
+
+aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
+  return create_event_with_flag("aclrtCreateEventWithFlag", event, flag);
+}
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
+  return create_event_with_flag("aclrtCreateEventExWithFlag", event, flag);
+}
+
+aclError aclrtDestroyEvent(aclrtEvent event) {
+  return entry([&] {
+    const Mark mark = mark_of({"aclrtDestroyEvent", "event"}, event);
+    // Without its handle nobody could record it any more.
+    require(mark.recorded || mark.state->queued_waits == 0, ACL_ERROR_RT_PARAM_INVALID,
+            {"aclrtDestroyEvent", "event"}, "an event that no stream waits for, or a recorded one",
+            "an unrecorded one that a stream waits for");
+    require(events().remove(event) != nullptr, ACL_ERROR_RT_INVALID_HANDLE, {"aclrtDestroyEvent", "event"},
+            "a live aclrtEvent", event);
+    if (check::enabled) check::handle_gone(event);
+  });
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  return entry([&] {
+    const std::shared_ptr<Event> found = find_event({"aclrtRecordEvent", "event"}, event);
+    Queue& queue = queue_of_stream(stream);
+    std::lock_guard lock(found->mutex);
+    auto mark = found->recorded ? current_context()->device->make_event_state() : found->mark;
+    if (check::enabled) check::event_recorded(*mark, queue);
+    queue.record(mark);
+    found->mark = std::move(mark);
+    found->recorded = true;
+  });
+}
+
+aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
+  return entry([&] {
+    const std::shared_ptr<Event> found = find_event({"aclrtResetEvent", "event"}, event);
+    queue_of_stream(stream);
+    std::lock_guard lock(found->mutex);
+    if (!found->recorded) return;
+    // Waits that are queued already keep the old mark, so there is nothing to queue.
+    found->mark = current_context()->device->make_event_state();
+    found->recorded = false;
+  });
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  return entry([&] {
+    const Mark mark = mark_of({"aclrtStreamWaitEvent", "event"}, event);
+    Queue& queue = queue_of_stream(stream);
+    if (check::enabled) check::event_awaited(mark.state, queue);
+    queue.wait(mark.state);
+  });
+}
+
+aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
+  return entry([&] {
+    require_pointer(status, {"aclrtQueryEvent", "status"});
+    *status = is_reached({"aclrtQueryEvent", "event"}, event) ? ACL_EVENT_STATUS_COMPLETE
+                                                              : ACL_EVENT_STATUS_NOT_READY;
+  });
+}
+
+aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
+  return entry([&] {
+    require_pointer(status, {"aclrtQueryEventStatus", "status"});
+    *status = is_reached({"aclrtQueryEventStatus", "event"}, event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE
+                                                                    : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  });
+}
+
+aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status) {
+  return entry([&] {
+    require_pointer(status, {"aclrtQueryEventWaitStatus", "status"});
+    const Mark mark = mark_of({"aclrtQueryEventWaitStatus", "event"}, event);
+    *status =
+        mark.state->queued_waits == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+  });
+}
+
+aclError aclrtSynchronizeEvent(aclrtEvent event) {
+  return entry([&] { synchronize({"aclrtSynchronizeEvent", "event"}, event, std::nullopt, -1); });
+}
+
+aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  return entry([&] {
+    const Deadline deadline =
+        deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeEventWithTimeout", "timeout"});
+    synchronize({"aclrtSynchronizeEventWithTimeout", "event"}, event, deadline, timeout);
+  });
+}
+
+aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+  return entry([&] {
+    require_pointer(ms, {"aclrtEventElapsedTime", "ms"});
+    const auto start = timed_mark({"aclrtEventElapsedTime", "startEvent"}, startEvent);
+    const auto end = timed_mark({"aclrtEventElapsedTime", "endEvent"}, endEvent);
+    const double milliseconds = end->milliseconds_since(*start);
+    require(milliseconds >= 0, ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, {"aclrtEventElapsedTime", "endEvent"},
+            "an event that was reached after startEvent", "one that was reached before it");
+    *ms = static_cast<float>(milliseconds);
+  });
+}

@@ -1,0 +1,124 @@
+// Start and end of the library at the C interface.
+#include <charconv>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "acl/acl_rt.h"
+#include "aclnn/aclnn_base.h"
+#include "base/log.h"
+#include "runtime/context.h"
+#include "runtime/entry.h"
+#include "runtime/stream.h"
+
+namespace aclgrad {
+namespace {
+
+using Json = nlohmann::json;
+
+struct State {
+  std::mutex mutex;
+  uint64_t references = 0;
+  std::optional<Json> configuration;  // of the first aclInit of the process
+};
+
+State& state() {
+  // Never destroyed: programs end the library in destructors of their own static objects.
+  static State& state = *new State;
+  return state;
+}
+
+// An object; empty where there is no file.
+Json read_configuration(Parameter parameter, const char* path) {
+  if (path == nullptr || *path == '\0') return Json::object();
+  std::ifstream file(path);
+  require(file.good(), ACL_ERROR_INVALID_FILE, parameter, "a readable file", path);
+  Json configuration = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  require(configuration.is_object(), ACL_ERROR_PARSE_FILE, parameter, "a file with a JSON object", path);
+  return configuration;
+}
+
+std::optional<int> implicit_device(const Json& configuration) {
+  const Json none = Json::object();
+  const Json section = configuration.value("defaultDevice", none);
+  if (!section.is_object() || !section.contains("default_device")) return std::nullopt;
+  const Json& value = section["default_device"];
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  int device_id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), device_id);
+  require(error == std::errc() && end == text.data() + text.size(), ACL_ERROR_INVALID_PARAM,
+          {"aclInit", "configPath defaultDevice.default_device"}, "the number of a device", text);
+  return device_id;
+}
+
+void warn_of_unused(const Json& configuration) {
+  for (const auto& [key, value] : configuration.items()) {
+    if (key != "defaultDevice")
+      log(LogLevel::warning, fmt::format("aclInit.configPath: \"{}\" has no effect.", key));
+  }
+}
+
+void check_initialized() {
+  if (state().references > 0) return;
+  throw Error(ACL_ERROR_REPEAT_FINALIZE, "The library is ended already, or was never started with aclInit.");
+}
+
+// What was counted is given back: waits for all work and releases the default contexts.
+void end_library() {
+  finish_all_streams();
+  reset_all_devices();
+  set_implicit_device(std::nullopt);
+}
+
+}  // namespace
+}  // namespace aclgrad
+
+using namespace aclgrad;
+
+aclError aclInit(const char* configPath) {
+  return entry([&] {
+    Json configuration = read_configuration({"aclInit", "configPath"}, configPath);
+    std::lock_guard lock(state().mutex);
+    if (state().references > 0) {
+      ++state().references;
+      throw Error(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before. This may be ignored.");
+    }
+    require(!state().configuration || *state().configuration == configuration, ACL_ERROR_INVALID_PARAM,
+            {"aclInit", "configPath"}, "the configuration of the first aclInit of the process",
+            "another one");
+    set_implicit_device(implicit_device(configuration));
+    warn_of_unused(configuration);
+    state().configuration = std::move(configuration);
+    state().references = 1;
+  });
+}
+
+aclError aclFinalize() {
+  return entry([] {
+    std::lock_guard lock(state().mutex);
+    check_initialized();
+    state().references = 0;
+    end_library();
+  });
+}
+
+aclError aclFinalizeReference(uint64_t* refCount) {
+  return entry([&] {
+    require_pointer(refCount, {"aclFinalizeReference", "refCount"});
+    std::lock_guard lock(state().mutex);
+    check_initialized();
+    *refCount = --state().references;
+    if (*refCount == 0) end_library();
+  });
+}
+
+aclnnStatus aclnnInit(const char* configPath) {
+  return entry([&] { read_configuration({"aclnnInit", "configPath"}, configPath); });
+}
+
+// The operators keep nothing that would have to be given back.
+aclnnStatus aclnnFinalize() {
+  return ACL_SUCCESS;
+}

@@ -1,0 +1,172 @@
+// Data buffers and tensor descriptions of the older single-operator interface, and its operators, which are
+// refused.
+#include <memory>
+#include <vector>
+
+#include "acl/acl.h"
+#include "acl/acl_op_compiler.h"
+#include "base/handle_registry.h"
+#include "runtime/entry.h"
+
+using namespace aclgrad;
+
+struct aclDataBuffer {
+  void* data;
+  size_t size;
+};
+
+struct aclTensorDesc {
+  aclDataType type;
+  aclFormat format;
+  std::vector<int64_t> dims;
+};
+
+struct aclopAttr {};
+
+namespace {
+
+// The object, or null with a message where the handle is null or dead.
+template <class T>
+const T* live_or_null(const T* object, HandleKind kind, Parameter parameter) {
+  if (is_live_handle(object, kind)) return object;
+  record_error(bad_parameter(ACL_ERROR_INVALID_PARAM, parameter, fmt::format("a live {}", name_of(kind)),
+                             static_cast<const void*>(object)));
+  return nullptr;
+}
+
+const aclDataBuffer* live_buffer(const aclDataBuffer* buffer, Parameter parameter) {
+  return live_or_null(buffer, HandleKind::data_buffer, parameter);
+}
+
+const aclTensorDesc* live_desc(const aclTensorDesc* desc, Parameter parameter) {
+  return live_or_null(desc, HandleKind::tensor_desc, parameter);
+}
+
+template <class T, class... Values>
+T* make_handle(HandleKind kind, Values&&... values) {
+  auto object = std::unique_ptr<T>(new T{std::forward<Values>(values)...});
+  register_handle(object.get(), kind);
+  return object.release();
+}
+
+size_t element_count(const aclTensorDesc& desc) {
+  size_t count = 1;
+  for (int64_t dim : desc.dims) count *= static_cast<size_t>(dim);
+  return count;
+}
+
+aclError refuse(const char* function) {
+  return entry([&] {
+    throw Error(ACL_ERROR_FEATURE_UNSUPPORTED,
+                fmt::format("{}: single operators by name are not supported.", function), "",
+                "Call the operator's two aclnn functions instead.");
+  });
+}
+
+}  // namespace
+
+aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
+  aclDataBuffer* buffer = nullptr;
+  entry([&] { buffer = make_handle<aclDataBuffer>(HandleKind::data_buffer, data, size); });
+  return buffer;
+}
+
+aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer) {
+  return entry([&] {
+    require(unregister_handle(dataBuffer, HandleKind::data_buffer), ACL_ERROR_INVALID_PARAM,
+            {"aclDestroyDataBuffer", "dataBuffer"}, "a live aclDataBuffer",
+            static_cast<const void*>(dataBuffer));
+    delete dataBuffer;
+  });
+}
+
+void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer) {
+  const aclDataBuffer* buffer = live_buffer(dataBuffer, {"aclGetDataBufferAddr", "dataBuffer"});
+  return buffer != nullptr ? buffer->data : nullptr;
+}
+
+size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
+  const aclDataBuffer* buffer = live_buffer(dataBuffer, {"aclGetDataBufferSizeV2", "dataBuffer"});
+  return buffer != nullptr ? buffer->size : 0;
+}
+
+aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format) {
+  aclTensorDesc* desc = nullptr;
+  entry([&] {
+    require(numDims >= 0, ACL_ERROR_INVALID_PARAM, {"aclCreateTensorDesc", "numDims"}, "0 or more", numDims);
+    if (numDims > 0) require_pointer(dims, {"aclCreateTensorDesc", "dims"});
+    desc = make_handle<aclTensorDesc>(HandleKind::tensor_desc, dataType, format,
+                                      std::vector<int64_t>(dims, dims + numDims));
+  });
+  return desc;
+}
+
+void aclDestroyTensorDesc(const aclTensorDesc* desc) {
+  if (desc == nullptr || live_desc(desc, {"aclDestroyTensorDesc", "desc"}) == nullptr) return;
+  if (unregister_handle(desc, HandleKind::tensor_desc)) delete desc;
+}
+
+aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
+  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescType", "desc"});
+  return live != nullptr ? live->type : ACL_DT_UNDEFINED;
+}
+
+aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
+  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescFormat", "desc"});
+  return live != nullptr ? live->format : ACL_FORMAT_UNDEFINED;
+}
+
+size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
+  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescSize", "desc"});
+  return live != nullptr ? element_count(*live) * aclDataTypeSize(live->type) : 0;
+}
+
+size_t aclGetTensorDescElementCount(const aclTensorDesc* desc) {
+  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescElementCount", "desc"});
+  return live != nullptr ? element_count(*live) : 0;
+}
+
+size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
+  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescNumDims", "desc"});
+  return live != nullptr ? live->dims.size() : 0;
+}
+
+aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize) {
+  return entry([&] {
+    require(is_live_handle(desc, HandleKind::tensor_desc), ACL_ERROR_INVALID_PARAM,
+            {"aclGetTensorDescDimV2", "desc"}, "a live aclTensorDesc", static_cast<const void*>(desc));
+    require_pointer(dimSize, {"aclGetTensorDescDimV2", "dimSize"});
+    require(index < desc->dims.size(), ACL_ERROR_INVALID_PARAM, {"aclGetTensorDescDimV2", "index"},
+            fmt::format("less than {}", desc->dims.size()), index);
+    *dimSize = desc->dims[index];
+  });
+}
+
+// Nothing can be set in an attribute set here, so that one serves all.
+aclopAttr* aclopCreateAttr() {
+  static aclopAttr empty;
+  return &empty;
+}
+
+void aclopDestroyAttr(const aclopAttr*) {}
+
+aclError aclopSetModelDir(const char*) {
+  return refuse("aclopSetModelDir");
+}
+
+aclError aclopExecuteV2(const char*, int, aclTensorDesc*[], aclDataBuffer*[], int, aclTensorDesc*[],
+                        aclDataBuffer*[], aclopAttr*, aclrtStream) {
+  return refuse("aclopExecuteV2");
+}
+
+aclError aclopCompileAndExecute(const char*, int, const aclTensorDesc* const[], const aclDataBuffer* const[],
+                                int, const aclTensorDesc* const[], aclDataBuffer* const[], const aclopAttr*,
+                                aclopEngineType, aclopCompileType, const char*, aclrtStream) {
+  return refuse("aclopCompileAndExecute");
+}
+
+aclError aclopCompileAndExecuteV2(const char*, int, aclTensorDesc*[], aclDataBuffer*[], int, aclTensorDesc*[],
+                                  aclDataBuffer*[], aclopAttr*, aclopEngineType, aclopCompileType,
+                                  const char*, aclrtStream) {
+  return refuse("aclopCompileAndExecuteV2");
+}

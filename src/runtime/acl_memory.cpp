@@ -1,0 +1,196 @@
+// Memory at the C interface.
+#include <limits>
+
+#include "acl/acl_rt.h"
+#include "check/call.h"
+#include "check/check.h"
+#include "runtime/context.h"
+#include "runtime/entry.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
+
+using namespace aclgrad;
+
+namespace {
+
+// Operators on the device read and write in units of 32 bytes, so that programs may count on room for a last
+// one.
+constexpr size_t kUnit = 32;
+
+void check_policy(std::string_view function, aclrtMemMallocPolicy policy) {
+  constexpr int kHints =
+      ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH | ACL_MEM_ACCESS_USER_SPACE_READONLY;
+  const int kind = policy & ~kHints;
+  require(kind >= ACL_MEM_MALLOC_HUGE_FIRST && kind <= ACL_MEM_MALLOC_HUGE1G_ONLY_P2P,
+          ACL_ERROR_INVALID_PARAM, {function, "policy"}, "a value of aclrtMemMallocPolicy",
+          static_cast<int>(policy));
+}
+
+void* allocate(std::string_view function, MemoryPlace place, size_t size, size_t padding) {
+  require(size > 0, ACL_ERROR_INVALID_PARAM, {function, "size"}, "a positive number of bytes", size);
+  require(size <= std::numeric_limits<size_t>::max() / 2, ACL_ERROR_RT_MEMORY_ALLOCATION, {function, "size"},
+          "a size that the device has", size);
+  return allocate_memory(place, size, (size + kUnit - 1) / kUnit * kUnit + padding);
+}
+
+aclError allocate_device(std::string_view function, void** pointer, size_t size, aclrtMemMallocPolicy policy,
+                         size_t padding) {
+  return entry([&] {
+    require_pointer(pointer, {function, "devPtr"});
+    check_policy(function, policy);
+    *pointer = allocate(function, MemoryPlace::device, size, padding);
+  });
+}
+
+enum class Timing { blocking, queued };
+
+void check_kind(std::string_view function, aclrtMemcpyKind kind, Timing timing) {
+  require(kind >= ACL_MEMCPY_HOST_TO_HOST && kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE,
+          ACL_ERROR_INVALID_PARAM, {function, "kind"}, "a value of aclrtMemcpyKind", static_cast<int>(kind));
+  if (kind == ACL_MEMCPY_HOST_TO_HOST && timing == Timing::queued) {
+    throw not_supported(fmt::format("{}.kind ACL_MEMCPY_HOST_TO_HOST", function));
+  }
+}
+
+void check_room(std::string_view function, size_t count, size_t room) {
+  if (count <= room) return;
+  throw bad_parameter(ACL_ERROR_RT_PARAM_INVALID, {function, "count"},
+                      fmt::format("at most the destination's {} bytes", room), count);
+}
+
+Copy plain_copy(std::string_view function, void* destination, size_t room, const void* source, size_t count) {
+  require_pointer(destination, {function, "dst"});
+  require_pointer(source, {function, "src"});
+  check_room(function, count, room);
+  return {destination, count, source, count, count, 1};
+}
+
+Copy pitched_copy(std::string_view function, void* destination, size_t destination_pitch, const void* source,
+                  size_t source_pitch, size_t width, size_t height) {
+  require_pointer(destination, {function, "dst"});
+  require_pointer(source, {function, "src"});
+  if (width > destination_pitch || width > source_pitch) {
+    throw bad_parameter(ACL_ERROR_RT_PARAM_INVALID, {function, "width"},
+                        fmt::format("at most dpitch {} and spitch {}", destination_pitch, source_pitch),
+                        width);
+  }
+  return {destination, destination_pitch, source, source_pitch, width, height};
+}
+
+Fill checked_fill(std::string_view function, void* destination, size_t room, int32_t value, size_t count) {
+  require_pointer(destination, {function, "devPtr"});
+  check_room(function, count, room);
+  return {destination, static_cast<uint8_t>(value), count};
+}
+
+void copy_now(std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
+  check_kind(function, kind, Timing::blocking);
+  Device& device = *current_context()->device;
+  if (check::enabled) check::begin_copy(function, copy, kind, nullptr);
+  device.copy(copy);
+}
+
+void copy_on(aclrtStream stream, std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
+  check_kind(function, kind, Timing::queued);
+  Queue& queue = queue_of_stream(stream);
+  queue.copy(check::enabled ? check::begin_copy(function, copy, kind, &queue) : copy);
+}
+
+}  // namespace
+
+aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return allocate_device("aclrtMalloc", devPtr, size, policy, kUnit);
+}
+
+aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return allocate_device("aclrtMallocAlign32", devPtr, size, policy, 0);
+}
+
+aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return allocate_device("aclrtMallocCached", devPtr, size, policy, kUnit);
+}
+
+aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg) {
+  if (cfg != nullptr) {
+    return entry([] { throw not_supported("aclrtMallocWithCfg.cfg other than null"); });
+  }
+  return allocate_device("aclrtMallocWithCfg", devPtr, size, policy, kUnit);
+}
+
+aclError aclrtFree(void* devPtr) {
+  return entry([&] {
+    require_pointer(devPtr, {"aclrtFree", "devPtr"});
+    release_memory({"aclrtFree", "devPtr"}, MemoryPlace::device, devPtr);
+  });
+}
+
+aclError aclrtMallocHost(void** hostPtr, size_t size) {
+  return entry([&] {
+    require_pointer(hostPtr, {"aclrtMallocHost", "hostPtr"});
+    *hostPtr = allocate("aclrtMallocHost", MemoryPlace::host, size, 0);
+  });
+}
+
+aclError aclrtFreeHost(void* hostPtr) {
+  return entry([&] {
+    require_pointer(hostPtr, {"aclrtFreeHost", "hostPtr"});
+    release_memory({"aclrtFreeHost", "hostPtr"}, MemoryPlace::host, hostPtr);
+  });
+}
+
+aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
+  return entry([&] { copy_now("aclrtMemcpy", plain_copy("aclrtMemcpy", dst, destMax, src, count), kind); });
+}
+
+aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
+                          aclrtStream stream) {
+  return entry([&] {
+    copy_on(stream, "aclrtMemcpyAsync", plain_copy("aclrtMemcpyAsync", dst, destMax, src, count), kind);
+  });
+}
+
+aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
+                       aclrtMemcpyKind kind) {
+  return entry([&] {
+    const Copy copy = pitched_copy("aclrtMemcpy2d", dst, dpitch, src, spitch, width, height);
+    copy_now("aclrtMemcpy2d", copy, kind);
+  });
+}
+
+aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
+                            size_t height, aclrtMemcpyKind kind, aclrtStream stream) {
+  return entry([&] {
+    const Copy copy = pitched_copy("aclrtMemcpy2dAsync", dst, dpitch, src, spitch, width, height);
+    copy_on(stream, "aclrtMemcpy2dAsync", copy, kind);
+  });
+}
+
+aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
+  return entry([&] {
+    const Fill fill = checked_fill("aclrtMemset", devPtr, maxCount, value, count);
+    Device& device = *current_context()->device;
+    if (check::enabled) check::begin_fill("aclrtMemset", fill, nullptr);
+    device.fill(fill);
+  });
+}
+
+aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
+  return entry([&] {
+    const Fill fill = checked_fill("aclrtMemsetAsync", devPtr, maxCount, value, count);
+    Queue& queue = queue_of_stream(stream);
+    if (check::enabled) check::begin_fill("aclrtMemsetAsync", fill, &queue);
+    queue.fill(fill);
+  });
+}
+
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
+  return entry([&] {
+    require(attr >= ACL_DDR_MEM && attr <= ACL_MEM_P2P_HUGE1G, ACL_ERROR_INVALID_PARAM,
+            {"aclrtGetMemInfo", "attr"}, "a value of aclrtMemAttr", static_cast<int>(attr));
+    require_pointer(free, {"aclrtGetMemInfo", "free"});
+    require_pointer(total, {"aclrtGetMemInfo", "total"});
+    const MemoryInfo info = current_memory_info();
+    *free = info.free_bytes;
+    *total = info.total_bytes;
+  });
+}

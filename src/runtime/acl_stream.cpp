@@ -1,0 +1,87 @@
+// Streams at the C interface.
+#include "acl/acl_rt.h"
+#include "check/check.h"
+#include "check/handles.h"
+#include "check/order.h"
+#include "runtime/entry.h"
+#include "runtime/stream.h"
+
+using namespace aclgrad;
+
+namespace {
+
+void* new_stream() {
+  void* stream = create_stream(current_context_handle(), *current_context());
+  if (check::enabled) check::handle_made(stream, "aclrtStream");
+  return stream;
+}
+
+}  // namespace
+
+aclError aclrtCreateStream(aclrtStream* stream) {
+  return entry([&] {
+    require_pointer(stream, {"aclrtCreateStream", "stream"});
+    *stream = new_stream();
+  });
+}
+
+aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t, uint32_t flag) {
+  return entry([&] {
+    require_pointer(stream, {"aclrtCreateStreamWithConfig", "stream"});
+    constexpr uint32_t kKnown = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT |
+                                ACL_STREAM_HUGE | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
+    require((flag & ~kKnown) == 0, ACL_ERROR_RT_PARAM_INVALID, {"aclrtCreateStreamWithConfig", "flag"},
+            "a sum of ACL_STREAM_ flags", flag);
+    *stream = new_stream();
+  });
+}
+
+aclError aclrtDestroyStream(aclrtStream stream) {
+  return entry([&] {
+    require_pointer(stream, {"aclrtDestroyStream", "stream"});
+    destroy_stream(stream, StreamEnd::finish);
+  });
+}
+
+aclError aclrtDestroyStreamForce(aclrtStream stream) {
+  return entry([&] {
+    require_pointer(stream, {"aclrtDestroyStreamForce", "stream"});
+    destroy_stream(stream, StreamEnd::drop);
+  });
+}
+
+aclError aclrtSynchronizeStream(aclrtStream stream) {
+  return entry([&] { synchronize_queue(*stream_of_any_context(stream)->queue, std::nullopt); });
+}
+
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
+  return entry([&] {
+    const Deadline deadline =
+        deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeStreamWithTimeout", "timeout"});
+    if (synchronize_queue(*stream_of_any_context(stream)->queue, deadline)) return;
+    throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                fmt::format("The stream's work was not done after {} milliseconds.", timeout));
+  });
+}
+
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
+  return entry([&] {
+    require_pointer(status, {"aclrtStreamQuery", "status"});
+    const Queue& queue = *stream_of_any_context(stream)->queue;
+    const check::Clock reached = check::enabled ? check::clock_of(queue) : check::Clock();
+    *status = queue.idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    if (check::enabled && *status == ACL_STREAM_STATUS_COMPLETE) check::host_reached(reached);
+  });
+}
+
+aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
+  return entry([&] {
+    require(mode <= ACL_STOP_ON_FAILURE, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSetStreamFailureMode", "mode"},
+            "ACL_CONTINUE_ON_FAILURE or ACL_STOP_ON_FAILURE", mode);
+    const std::shared_ptr<Stream> found = stream_of_any_context(stream);
+    require(!found->failure_mode_set.exchange(true), ACL_ERROR_RT_PARAM_INVALID,
+            {"aclrtSetStreamFailureMode", "stream"}, "a stream whose mode was not set before",
+            "one that has a mode");
+    if (mode == ACL_STOP_ON_FAILURE) found->queue->stop_on_failure();
+  });
+}

@@ -1,0 +1,158 @@
+#include "runtime/context.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "acl/acl_base.h"
+#include "check/check.h"
+#include "check/handles.h"
+#include "runtime/check.h"
+#include "runtime/handle_table.h"
+#include "runtime/stream.h"
+
+namespace aclgrad {
+namespace {
+
+struct DefaultContext {
+  void* handle = nullptr;
+  int64_t users = 0;
+};
+
+struct State {
+  HandleTable<Context> contexts;
+  std::mutex mutex;
+  std::map<int, DefaultContext> defaults;  // by device id
+  std::atomic<int> implicit_device{-1};
+};
+
+State& state() {
+  // Never destroyed: programs use the runtime in destructors of their own static objects.
+  static State& state = *new State;
+  return state;
+}
+
+// A plain pointer, since it is read even while the thread's other variables are destroyed.
+thread_local void* current = nullptr;
+
+void check_device(const char* function, int device_id) {
+  if (device_id >= 0 && device_id < visible_device_count()) return;
+  throw bad_parameter(ACL_ERROR_RT_INVALID_DEVICEID, {function, "deviceId"},
+                      fmt::format("0 to {}", visible_device_count() - 1), device_id);
+}
+
+Error no_context() {
+  return Error(ACL_ERROR_RT_CONTEXT_NULL, "The calling thread has no context.",
+               "The thread has not set a device, or its context has been destroyed or reset since.",
+               "Call aclrtSetDevice or aclrtSetCurrentContext in this thread first.");
+}
+
+void* add_context(int device_id, bool is_default) {
+  auto context = std::make_shared<Context>();
+  context->device_id = device_id;
+  context->device = &visible_device(device_id);
+  context->is_default = is_default;
+  void* handle = new_handle();
+  context->default_stream = create_stream(handle, *context);
+  state().contexts.add(handle, std::move(context));
+  return handle;
+}
+
+// Takes the device's default context away from all threads, then waits for its work.
+void release_default_context(void* handle) {
+  state().contexts.remove(handle);
+  destroy_streams_of(handle);
+}
+
+void reset(const char* function, int device_id, bool force) {
+  check_device(function, device_id);
+  std::unique_lock lock(state().mutex);
+  const auto found = state().defaults.find(device_id);
+  if (found == state().defaults.end()) {
+    throw bad_parameter(ACL_ERROR_RT_CONTEXT_NULL, {function, "deviceId"},
+                        "a device on which aclrtSetDevice was called more often", device_id);
+  }
+  if (--found->second.users > 0 && !force) return;
+  void* handle = found->second.handle;
+  state().defaults.erase(found);
+  lock.unlock();
+  release_default_context(handle);
+}
+
+}  // namespace
+
+void* current_context_handle() {
+  if (current == nullptr) {
+    const int implicit = state().implicit_device;
+    if (implicit < 0) throw no_context();
+    set_device("aclInit", implicit);
+  }
+  return current;
+}
+
+std::shared_ptr<Context> current_context() {
+  std::shared_ptr<Context> context = state().contexts.find(current_context_handle());
+  if (context == nullptr) throw no_context();
+  return context;
+}
+
+void set_current_context(void* handle) {
+  require(state().contexts.find(handle) != nullptr, ACL_ERROR_RT_INVALID_HANDLE,
+          {"aclrtSetCurrentContext", "context"}, "a live aclrtContext", handle);
+  current = handle;
+}
+
+void* create_context(const char* function, int device_id) {
+  check_device(function, device_id);
+  current = add_context(device_id, false);
+  if (check::enabled) check::handle_made(current, "aclrtContext");
+  return current;
+}
+
+void destroy_context(void* handle) {
+  const std::shared_ptr<Context> context = state().contexts.find(handle);
+  const Parameter parameter{"aclrtDestroyContext", "context"};
+  require(context != nullptr, ACL_ERROR_RT_INVALID_HANDLE, parameter, "a live aclrtContext", handle);
+  require(!context->is_default, ACL_ERROR_INVALID_PARAM, parameter, "a context of aclrtCreateContext",
+          "a device's default context, which aclrtResetDevice releases");
+  // Another thread may have been faster.
+  require(state().contexts.remove(handle) != nullptr, ACL_ERROR_RT_INVALID_HANDLE, parameter,
+          "a live aclrtContext", handle);
+  destroy_streams_of(handle);
+  if (check::enabled) check::handle_gone(handle);
+  if (current == handle) current = nullptr;
+}
+
+void set_device(const char* function, int device_id) {
+  check_device(function, device_id);
+  std::lock_guard lock(state().mutex);
+  auto shared = state().defaults.find(device_id);
+  if (shared == state().defaults.end()) {
+    shared = state().defaults.emplace(device_id, DefaultContext{add_context(device_id, true), 0}).first;
+  }
+  ++shared->second.users;
+  current = shared->second.handle;
+}
+
+void reset_device(const char* function, int device_id) {
+  reset(function, device_id, false);
+}
+
+void reset_device_force(const char* function, int device_id) {
+  reset(function, device_id, true);
+}
+
+void reset_all_devices() {
+  std::unique_lock lock(state().mutex);
+  const std::map<int, DefaultContext> defaults = std::exchange(state().defaults, {});
+  lock.unlock();
+  for (const auto& [device_id, shared] : defaults) release_default_context(shared.handle);
+}
+
+void set_implicit_device(std::optional<int> device_id) {
+  if (device_id) check_device("aclInit", *device_id);
+  state().implicit_device = device_id.value_or(-1);
+}
+
+}  // namespace aclgrad

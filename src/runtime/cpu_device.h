@@ -1,0 +1,10 @@
+// The processor as a device: device memory is the process's own memory, work runs on host threads.
+#pragma once
+
+#include "runtime/device.h"
+
+namespace aclgrad {
+
+Device& cpu_device();
+
+}  // namespace aclgrad

@@ -1,0 +1,258 @@
+#include "runtime/cpu_queue.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "acl/acl_base.h"
+#include "runtime/progress.h"
+
+namespace aclgrad {
+namespace {
+
+// Handing a task to another thread costs some ten microseconds, so shorter ones are better run at once.
+constexpr double kMaxCallerNanoseconds = 50e3;
+constexpr double kNeverInCaller = std::numeric_limits<double>::infinity();
+
+// The queues that have a worker. Workers must not outlive the exit handlers, which take down what tasks use,
+// such as the thread pool.
+struct Workers {
+  std::mutex mutex;
+  std::set<CpuQueue*> queues;
+  bool exiting = false;
+  const pid_t process = getpid();
+};
+
+Workers& workers() {
+  static Workers& workers = *new Workers;
+  return workers;
+}
+
+// What is still queued then runs only if somebody synchronises: its memory may be gone already.
+void retire_all_workers() {
+  Workers& all = workers();
+  if (all.process != getpid()) return;  // a fork: the workers stayed with the parent
+  announce([] { progress_board().exiting = true; });
+  std::lock_guard lock(all.mutex);
+  all.exiting = true;
+  for (CpuQueue* queue : all.queues) queue->retire_worker();
+}
+
+Error as_runtime_failure(const Error& error) {
+  const bool is_runtime_status = error.status() / 1000 == 507;
+  if (is_runtime_status) return error;
+  return Error(ACL_ERROR_RT_AICORE_EXCEPTION, error.text(), error.possible_cause(), error.solution());
+}
+
+std::optional<Error> run(const Queue::Task& task, Queue& queue) {
+  try {
+    task(queue);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return as_runtime_failure(error);
+  } catch (const std::exception& error) {
+    return Error(ACL_ERROR_RT_AICORE_EXCEPTION, fmt::format("A task of a stream failed: {}.", error.what()));
+  }
+}
+
+}  // namespace
+
+bool CpuEventState::reached() const {
+  std::lock_guard lock(progress_board().mutex);
+  return reached_;
+}
+
+bool CpuEventState::wait(Deadline deadline) const {
+  ProgressBoard& board = progress_board();
+  std::unique_lock lock(board.mutex);
+  if (!wait_until(board.changed, lock, deadline, [&] { return reached_ || board.exiting; })) return false;
+  if (!reached_)
+    throw Error(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "The process exits before the event is reached.");
+  if (failure_) throw *failure_;
+  return true;
+}
+
+double CpuEventState::milliseconds_since(const EventState& start) const {
+  const Clock::time_point start_time = dynamic_cast<const CpuEventState&>(start).time_;
+  return std::chrono::duration<double, std::milli>(time_ - start_time).count();
+}
+
+void CpuEventState::mark(std::optional<Error> failure) {
+  announce([&] {
+    reached_ = true;
+    time_ = Clock::now();
+    failure_ = std::move(failure);
+  });
+}
+
+void CpuEventState::wait_on(const Queue& queue) const {
+  ProgressBoard& board = progress_board();
+  std::unique_lock lock(board.mutex);
+  board.changed.wait(lock, [&] { return reached_ || board.exiting || queue.closing(); });
+  if (!reached_)
+    throw Error(ACL_ERROR_RT_STREAM_ABORT, "The stream ends before an event that it waits for is reached.");
+}
+
+CpuQueue::CpuQueue(Device& device, StopFlag context_stopped)
+    : device_(device), context_stopped_(std::move(context_stopped)) {}
+
+void CpuQueue::submit(double serial_nanoseconds, Task task) {
+  enqueue(EntryKind::task, serial_nanoseconds, std::move(task));
+}
+
+void CpuQueue::submit_host(Task task) {
+  enqueue(EntryKind::task, kNeverInCaller, std::move(task));
+}
+
+void CpuQueue::copy(const Copy& copy) {
+  submit(estimated_copy_nanoseconds(copy.width * copy.height), [this, copy](Queue&) { device_.copy(copy); });
+}
+
+void CpuQueue::fill(const Fill& fill) {
+  submit(estimated_copy_nanoseconds(fill.bytes), [this, fill](Queue&) { device_.fill(fill); });
+}
+
+void CpuQueue::record(std::shared_ptr<EventState> event) {
+  enqueue(EntryKind::bookkeeping, 0, [this, event = std::move(event)](Queue&) {
+    std::unique_lock lock(mutex_);
+    std::optional<Error> failure = failure_;
+    lock.unlock();
+    dynamic_cast<CpuEventState&>(*event).mark(std::move(failure));
+  });
+}
+
+void CpuQueue::wait(std::shared_ptr<EventState> event) {
+  const double nanoseconds = event->reached() ? 0 : kNeverInCaller;
+  ++event->queued_waits;
+  // Counts down when the task is gone, whether it ran or was refused.
+  const std::shared_ptr<void> counted(nullptr, [event](void*) { --event->queued_waits; });
+  enqueue(EntryKind::bookkeeping, nanoseconds,
+          [event, counted](Queue& queue) { dynamic_cast<const CpuEventState&>(*event).wait_on(queue); });
+}
+
+bool CpuQueue::synchronize(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const uint64_t target = submitted_;
+  while (completed_ < target) {
+    // Who has nothing else to do takes the next task, rather than wait for the worker to wake up.
+    const bool help = !deadline.has_value();
+    if (help && !running_) {
+      run_next(lock);
+    } else if (!wait_until(done_, lock, deadline,
+                           [&] { return completed_ >= target || (help && !running_); })) {
+      return false;
+    }
+  }
+  if (failure_) throw *failure_;
+  return true;
+}
+
+bool CpuQueue::idle() const {
+  std::lock_guard lock(mutex_);
+  return completed_ == submitted_;
+}
+
+void CpuQueue::stop_on_failure() {
+  std::lock_guard lock(mutex_);
+  stops_on_failure_ = true;
+}
+
+void CpuQueue::close() {
+  {
+    std::lock_guard lock(workers().mutex);
+    workers().queues.erase(this);
+  }
+  retire_worker();
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  done_.wait(lock, [&] { return !running_; });
+  while (!pending_.empty()) run_next(lock);
+}
+
+void CpuQueue::retire_worker() {
+  {
+    std::lock_guard lock(mutex_);
+    announce([&] { closing_ = true; });
+  }
+  work_.notify_all();
+  if (worker_.joinable()) worker_.join();
+}
+
+void CpuQueue::enqueue(EntryKind kind, double serial_nanoseconds, Task task) {
+  std::unique_lock lock(mutex_);
+  refuse_where_stopped();
+  const bool run_here = serial_nanoseconds < kMaxCallerNanoseconds && pending_.empty() && !running_;
+  if (!run_here && !has_worker_) {
+    lock.unlock();
+    start_worker();
+    lock.lock();
+  }
+  pending_.push_back({kind, std::move(task)});
+  ++submitted_;
+  if (run_here) {
+    run_next(lock);
+  } else {
+    work_.notify_one();
+  }
+}
+
+void CpuQueue::start_worker() {
+  Workers& all = workers();
+  std::lock_guard lock_workers(all.mutex);  // always before a queue's own lock
+  std::lock_guard lock(mutex_);
+  if (has_worker_ || closing_ || all.exiting) return;
+  [[maybe_unused]] static const int registered = std::atexit(retire_all_workers);
+  all.queues.insert(this);
+  worker_ = std::thread([this] { work(); });
+  has_worker_ = true;
+}
+
+void CpuQueue::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return closing_ || (!running_ && !pending_.empty()); });
+    if (closing_) return;
+    run_next(lock);
+  }
+}
+
+void CpuQueue::run_next(std::unique_lock<std::mutex>& lock) {
+  Entry entry = std::move(pending_.front());
+  pending_.pop_front();
+  const bool drop = entry.kind == EntryKind::task && drops_tasks();
+  if (drop && !failure_) failure_ = Error(ACL_ERROR_RT_STREAM_ABORT, "Work of the stream was dropped.");
+  running_ = true;
+  lock.unlock();
+  std::optional<Error> failure;
+  if (!drop) failure = run(entry.task, *this);
+  entry.task = nullptr;  // what it holds is released before anybody sees it done
+  lock.lock();
+  if (failure) fail(*failure);
+  running_ = false;
+  ++completed_;
+  done_.notify_all();
+  if (!pending_.empty()) work_.notify_one();
+}
+
+void CpuQueue::fail(const Error& error) {
+  if (!failure_) failure_ = error;
+  const bool is_given_up = closing_;  // a wait that was broken off is no reason to stop the context
+  if (stops_on_failure_ && !is_given_up) *context_stopped_ = true;
+}
+
+bool CpuQueue::drops_tasks() const {
+  return closed_ || *context_stopped_ || (stops_on_failure_ && failure_);
+}
+
+void CpuQueue::refuse_where_stopped() const {
+  if (!drops_tasks()) return;
+  if (failure_) throw *failure_;
+  throw Error(ACL_ERROR_RT_STREAM_ABORT, "The stream accepts no work any more.",
+              "It was destroyed, or a stream of its context that stops on failure has failed.");
+}
+
+}  // namespace aclgrad

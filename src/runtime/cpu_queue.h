@@ -1,0 +1,96 @@
+// The queue and the event marks of the CPU device.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/device.h"
+
+namespace aclgrad {
+
+// One thread moves about 10 bytes in a nanosecond.
+inline double estimated_copy_nanoseconds(size_t bytes) {
+  return static_cast<double>(bytes) / 10;
+}
+
+class CpuEventState final : public EventState {
+ public:
+  bool reached() const override;
+  bool wait(Deadline deadline) const override;
+  double milliseconds_since(const EventState& start) const override;
+
+  void mark(std::optional<Error> failure);
+
+  // Returns when the mark is reached. Throws Error where `queue` is closed first.
+  void wait_on(const Queue& queue) const;
+
+ private:
+  // Guarded by the progress board.
+  bool reached_ = false;
+  Clock::time_point time_;
+  std::optional<Error> failure_;
+};
+
+// Tasks run one at a time, in order, in one of three places: in the thread that submits, where the task is
+// small and the queue idle; in a thread that synchronises without a deadline, where the queue is not running
+// anything just then; else in the queue's worker thread, which is started when it is first needed.
+class CpuQueue final : public Queue {
+ public:
+  CpuQueue(Device& device, StopFlag context_stopped);
+  ~CpuQueue() override { close(); }
+
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  void submit(double serial_nanoseconds, Task task) override;
+  void submit_host(Task task) override;
+  void copy(const Copy& copy) override;
+  void fill(const Fill& fill) override;
+  void record(std::shared_ptr<EventState> event) override;
+  void wait(std::shared_ptr<EventState> event) override;
+  bool synchronize(Deadline deadline) override;
+  bool idle() const override;
+  void stop_on_failure() override;
+  void close() override;
+  bool closing() const override { return closing_; }
+
+  // Ends the worker after the task that it is running; what is queued stays queued.
+  void retire_worker();
+
+ private:
+  // Bookkeeping runs even where tasks are dropped, since others wait for it.
+  enum class EntryKind { task, bookkeeping };
+
+  struct Entry {
+    EntryKind kind;
+    Task task;
+  };
+
+  void enqueue(EntryKind kind, double serial_nanoseconds, Task task);
+  void start_worker();
+  void work();
+  void run_next(std::unique_lock<std::mutex>& lock);
+  void fail(const Error& error);
+  bool drops_tasks() const;
+  void refuse_where_stopped() const;
+
+  Device& device_;
+  const StopFlag context_stopped_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;  // the worker waits for tasks
+  std::condition_variable done_;  // others wait for tasks to end
+  std::deque<Entry> pending_;
+  uint64_t submitted_ = 0;
+  uint64_t completed_ = 0;
+  bool running_ = false;
+  bool stops_on_failure_ = false;
+  bool closed_ = false;
+  bool has_worker_ = false;
+  std::optional<Error> failure_;  // the first one
+
+  std::atomic<bool> closing_{false};
+  std::thread worker_;
+};
+
+}  // namespace aclgrad

@@ -1,0 +1,14 @@
+// The CUDA GPUs of this machine as devices.
+#pragma once
+
+#include "runtime/device.h"
+
+namespace aclgrad {
+
+// 0 where there is no GPU, no driver, or the library was built without CUDA.
+int cuda_device_count() noexcept;
+
+// The device of that index, below cuda_device_count().
+Device& cuda_device(int index);
+
+}  // namespace aclgrad

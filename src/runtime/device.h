@@ -1,0 +1,138 @@
+// A device: what the runtime asks of the hardware underneath. `cpu` and `cuda` stand behind this interface.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "runtime/deadline.h"
+
+namespace aclgrad {
+
+namespace check {
+struct Clock;
+}
+
+enum class DeviceKind { cpu, cuda };
+
+enum class MemoryPlace { device, host };
+
+struct MemoryInfo {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+};
+
+// `height` rows of `width` bytes, which start a pitch apart; a plain copy is one row.
+struct Copy {
+  void* destination = nullptr;
+  size_t destination_pitch = 0;
+  const void* source = nullptr;
+  size_t source_pitch = 0;
+  size_t width = 0;
+  size_t height = 1;
+};
+
+struct Fill {
+  void* destination = nullptr;
+  uint8_t value = 0;
+  size_t bytes = 0;
+};
+
+// One mark of an event in a queue, reached when all work before it is done.
+class EventState {
+ public:
+  virtual ~EventState() = default;
+
+  virtual bool reached() const = 0;
+
+  // False where the deadline passes first. Throws Error where the work before the mark has failed.
+  virtual bool wait(Deadline deadline) const = 0;
+
+  // Both marks must have been reached.
+  virtual double milliseconds_since(const EventState& start) const = 0;
+
+  // Waits for the mark that are in queues and not yet over.
+  std::atomic<int> queued_waits{0};
+
+  // The checker's: what was queued before the mark. Null before it is recorded, and while the checker is off.
+  std::shared_ptr<const check::Clock> recorded_after;
+};
+
+// True once a queue of the context that stops on failure has failed: then all queues of the context stop.
+using StopFlag = std::shared_ptr<std::atomic<bool>>;
+
+// One in-order queue of work on a device: what stands behind a stream. Any thread may call it.
+//
+// A failure stays: once a task has thrown, every synchronize() throws its error, and so does waiting for an
+// event that was recorded after it. Later tasks still run, unless the queue stops on failure: then they are
+// dropped, and new ones are refused. A status that is not one of the runtime's own (507…) is reported as
+// 507015.
+class Queue {
+ public:
+  // Work to run on the queue. A CPU queue runs it on the host when everything before it is done; a CUDA queue
+  // calls it at once in the submitting thread, and it enqueues kernels on native_handle(). It throws Error on
+  // failure.
+  using Task = std::function<void(Queue&)>;
+
+  virtual ~Queue() = default;
+
+  virtual DeviceKind kind() const = 0;
+
+  // The cudaStream_t of a CUDA queue; null on the CPU.
+  virtual void* native_handle() const { return nullptr; }
+
+  // Returns before the task has run, except that a task of few serial nanoseconds may run in the caller while
+  // the queue is idle. What the task throws comes out of the next synchronize().
+  virtual void submit(double serial_nanoseconds, Task task) = 0;
+
+  // Runs the task on the host when everything before it is done, on every kind of device. It may block, but
+  // must return when closing() becomes true; that is announced on the progress board.
+  virtual void submit_host(Task task) = 0;
+
+  virtual void copy(const Copy& copy) = 0;
+  virtual void fill(const Fill& fill) = 0;
+
+  // Puts the mark at the end of the queue. It is reached even if work before it fails or is dropped.
+  virtual void record(std::shared_ptr<EventState> event) = 0;
+
+  // Lets later work wait until the mark is reached, be it in a queue already or not.
+  virtual void wait(std::shared_ptr<EventState> event) = 0;
+
+  // Waits for what has been submitted so far. False where the deadline passes first.
+  virtual bool synchronize(Deadline deadline) = 0;
+
+  virtual bool idle() const = 0;
+  virtual void stop_on_failure() = 0;
+
+  // Drops the work that has not started, waits for the rest and refuses all that comes later.
+  virtual void close() = 0;
+  virtual bool closing() const = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceKind kind() const = 0;
+
+  // At a multiple of 64 bytes; contents undefined. Throws Error 207001 where there is not so much.
+  virtual void* allocate(MemoryPlace place, size_t bytes) = 0;
+  virtual void release(MemoryPlace place, void* memory) noexcept = 0;
+  virtual MemoryInfo memory_info() const = 0;
+
+  // Done when they return; they do not wait for queues.
+  virtual void copy(const Copy& copy) = 0;
+  virtual void fill(const Fill& fill) = 0;
+
+  virtual std::unique_ptr<Queue> make_queue(StopFlag context_stopped) = 0;
+  virtual std::shared_ptr<EventState> make_event_state() = 0;
+};
+
+// The devices that ACLGRAD_DEVICES and ASCEND_RT_VISIBLE_DEVICES leave. The logical CPU devices are one
+// Device.
+int visible_device_count();
+Device& visible_device(int id);
+
+}  // namespace aclgrad

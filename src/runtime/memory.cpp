@@ -1,0 +1,88 @@
+#include "runtime/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "acl/acl_base.h"
+#include "base/error.h"
+#include "check/check.h"
+#include "check/memory.h"
+#include "runtime/context.h"
+
+namespace aclgrad {
+namespace {
+
+struct Allocation {
+  MemoryPlace place;
+  size_t bytes;
+  Device* device;
+};
+
+struct Allocations {
+  std::mutex mutex;
+  std::unordered_map<void*, Allocation> by_address;
+  std::unordered_map<const Device*, size_t> bytes_on;
+};
+
+Allocations& allocations() {
+  // Never destroyed: programs release memory in destructors of their own static objects.
+  static Allocations& allocations = *new Allocations;
+  return allocations;
+}
+
+const char* name_of(MemoryPlace place) {
+  return place == MemoryPlace::device ? "aclrtMalloc" : "aclrtMallocHost";
+}
+
+Allocation take_allocation(Parameter parameter, MemoryPlace place, void* memory) {
+  Allocations& all = allocations();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.by_address.find(memory);
+  if (found == all.by_address.end() || found->second.place != place) {
+    if (check::enabled) check::refused_release(parameter.function, memory);
+    throw bad_parameter(ACL_ERROR_INVALID_PARAM, parameter,
+                        fmt::format("the start of memory of {} that was not freed", name_of(place)), memory);
+  }
+  const Allocation allocation = found->second;
+  all.by_address.erase(found);
+  all.bytes_on[allocation.device] -= allocation.bytes;
+  return allocation;
+}
+
+}  // namespace
+
+void* allocate_memory(MemoryPlace place, size_t requested, size_t reserved) {
+  const std::shared_ptr<Context> context = current_context();
+  Device* device = context->device;
+  void* memory = check::enabled ? check::allocate(*device, context->device_id, place, requested, reserved)
+                                : device->allocate(place, reserved);
+  Allocations& all = allocations();
+  std::lock_guard lock(all.mutex);
+  all.by_address.emplace(memory, Allocation{place, reserved, device});
+  all.bytes_on[device] += reserved;
+  return memory;
+}
+
+void release_memory(Parameter parameter, MemoryPlace place, void* memory) {
+  Device* device = take_allocation(parameter, place, memory).device;
+  if (check::enabled) {
+    check::release(parameter.function, memory);
+  } else {
+    device->release(place, memory);
+  }
+}
+
+MemoryInfo current_memory_info() {
+  const Device* device = current_context()->device;
+  MemoryInfo info = device->memory_info();
+  Allocations& all = allocations();
+  std::lock_guard lock(all.mutex);
+  const size_t promised = std::min(all.bytes_on[device], info.total_bytes);
+  info.free_bytes = std::min(info.free_bytes, info.total_bytes - promised);
+  return info;
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,125 @@
+#include "runtime/stream.h"
+
+#include <fmt/format.h>
+
+#include "acl/acl_base.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "check/check.h"
+#include "check/handles.h"
+#include "check/order.h"
+#include "runtime/handle_table.h"
+
+namespace aclgrad {
+namespace {
+
+HandleTable<Stream>& streams() {
+  // Never destroyed: programs use streams in destructors of their own static objects.
+  static auto& streams = *new HandleTable<Stream>;
+  return streams;
+}
+
+Error not_live(void* stream) {
+  if (check::enabled) check::dead_handle("a call", "aclrtStream", stream);
+  return Error(ACL_ERROR_RT_STREAM_CONTEXT, fmt::format("Expected a live aclrtStream, got {}.", stream),
+               "The stream was destroyed, or its context was destroyed or reset.");
+}
+
+// Waits for the work. A failure that nobody asked for goes to the log.
+void finish(Stream& stream) {
+  if (check::enabled) check::report_unfinished_copies(*stream.queue);
+  try {
+    synchronize_queue(*stream.queue, std::nullopt);
+  } catch (const Error& error) {
+    log(LogLevel::error, error.text());
+  }
+}
+
+void close(Stream& stream) {
+  stream.queue->close();
+  if (check::enabled) check::stream_ended(*stream.queue);
+}
+
+}  // namespace
+
+Queue& queue_of_stream(void* stream) {
+  void* context = current_context_handle();
+  if (stream == nullptr) stream = current_context()->default_stream;
+  const std::shared_ptr<Stream> found = streams().find(stream);
+  if (found != nullptr && found->context == context) return *found->queue;
+  current_context();
+  if (found == nullptr) throw not_live(stream);
+  if (check::enabled) check::foreign_stream(stream, context);
+  throw Error(ACL_ERROR_RT_STREAM_CONTEXT, "The stream does not belong to the current context.",
+              "The thread's context was switched after the stream was created.",
+              "Make the stream's context current with aclrtSetCurrentContext first.");
+}
+
+void* create_stream(void* context_handle, const Context& context) {
+  auto stream = std::make_shared<Stream>();
+  stream->context = context_handle;
+  stream->device_id = context.device_id;
+  stream->queue = context.device->make_queue(context.stopped);
+  void* handle = new_handle();
+  if (check::enabled) check::stream_begins(*stream->queue, handle, stream->device_id);
+  streams().add(handle, std::move(stream));
+  return handle;
+}
+
+std::shared_ptr<Stream> stream_of_any_context(void* stream) {
+  if (stream == nullptr) stream = current_context()->default_stream;
+  std::shared_ptr<Stream> found = streams().find(stream);
+  if (found == nullptr) throw not_live(stream);
+  return found;
+}
+
+void destroy_stream(void* handle, StreamEnd end) {
+  const std::shared_ptr<Stream> stream = streams().remove(handle);
+  if (stream == nullptr) throw not_live(handle);
+  if (end == StreamEnd::finish) finish(*stream);
+  close(*stream);
+  if (check::enabled) check::handle_gone(handle);
+}
+
+bool synchronize_queue(Queue& queue, Deadline deadline) {
+  if (!check::enabled) return queue.synchronize(deadline);
+  const check::Clock reached = check::clock_of(queue);
+  const bool may_hang = !deadline && check::waits_for_unrecorded_event(queue);
+  if (may_hang && !queue.synchronize(Clock::now() + std::chrono::seconds(1))) check::check_hang(queue);
+  try {
+    if (!queue.synchronize(deadline)) return false;
+  } catch (const Error&) {  // the work has failed, but it is over
+    check::host_reached(reached);
+    throw;
+  }
+  check::host_reached(reached);
+  return true;
+}
+
+bool synchronize_device(int device_id, Deadline deadline) {
+  std::optional<Error> failure;
+  for (const auto& [handle, stream] : streams().all()) {
+    if (stream->device_id != device_id) continue;
+    try {
+      if (!synchronize_queue(*stream->queue, deadline)) return false;
+    } catch (const Error& error) {
+      if (!failure) failure = error;
+    }
+  }
+  if (failure) throw *failure;
+  return true;
+}
+
+void finish_all_streams() {
+  for (const auto& [handle, stream] : streams().all()) finish(*stream);
+}
+
+void destroy_streams_of(void* context_handle) {
+  for (const auto& [handle, stream] : streams().all()) {
+    if (stream->context != context_handle || streams().remove(handle) == nullptr) continue;
+    finish(*stream);
+    close(*stream);
+  }
+}
+
+}  // namespace aclgrad

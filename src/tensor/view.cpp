@@ -1,0 +1,265 @@
+#include "tensor/view.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel.h"
+
+namespace aclgrad {
+namespace {
+
+// One loop over the elements of two strided arrays of one shape. Strides are in bytes.
+struct Axis {
+  int64_t size = 1;
+  int64_t from_stride = 0;
+  int64_t to_stride = 0;
+};
+
+// The loops of a copy, innermost first: no axes of size 1, and one axis where one stride spans two on both
+// sides. Those from `rank` on have size 1.
+struct Nest {
+  int rank = 0;
+  std::array<Axis, TensorView::kMaxRank> axes;
+
+  void append(const Axis& outer) {
+    if (rank > 0) {
+      Axis& inner = axes[static_cast<size_t>(rank - 1)];
+      const bool one_stride_spans_both = outer.from_stride == inner.size * inner.from_stride &&
+                                         outer.to_stride == inner.size * inner.to_stride;
+      if (one_stride_spans_both) {
+        inner.size *= outer.size;
+        return;
+      }
+    }
+    axes[static_cast<size_t>(rank++)] = outer;
+  }
+};
+
+// True where two elements may lie at one place of the target.
+bool writes_overlap(Nest nest) {
+  const auto end = nest.axes.begin() + nest.rank;
+  std::sort(nest.axes.begin(), end, [](const Axis& a, const Axis& b) { return a.to_stride < b.to_stride; });
+  int64_t reach = 0;
+  for (auto axis = nest.axes.begin(); axis != end; ++axis) {
+    if (axis->to_stride <= reach) return true;
+    reach += (axis->size - 1) * axis->to_stride;
+  }
+  return false;
+}
+
+// Bytes that a tile of a transposition reads or writes in one go: a few cache lines of each page that it
+// touches.
+constexpr int64_t kTileBytes = 256;
+
+// Makes the two innermost axes those along which source and target are dense, where these are not the same.
+// False where rows along the innermost axis do well.
+bool arrange_transposition(Nest& nest) {
+  constexpr int64_t kCacheLine = 64;
+  const bool from_is_wide = nest.axes[0].from_stride > nest.axes[0].to_stride;
+  const auto stride = from_is_wide ? &Axis::from_stride : &Axis::to_stride;
+  const auto end = nest.axes.begin() + nest.rank;
+  const auto dense = std::min_element(nest.axes.begin(), end,
+                                      [&](const Axis& a, const Axis& b) { return a.*stride < b.*stride; });
+  if (nest.axes[0].*stride < kCacheLine || dense == nest.axes.begin()) return false;
+  std::rotate(nest.axes.begin() + 1, dense, dense + 1);
+  return true;
+}
+
+template <class Word>
+void copy_row(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t count) {
+  constexpr auto kDense = static_cast<int64_t>(sizeof(Word));
+  if (from_stride == kDense && to_stride == kDense) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(Word));
+  } else if (from_stride == 0) {
+    Word value;
+    std::memcpy(&value, from, sizeof(Word));
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_stride, &value, sizeof(Word));
+  } else {
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(Word));
+  }
+}
+
+template <class Word>
+void copy_rows(const std::byte* from, std::byte* to, const Axis& rows, const Axis& columns) {
+  for (int64_t row = 0; row < rows.size; ++row) {
+    copy_row<Word>(from + row * rows.from_stride, columns.from_stride, to + row * rows.to_stride,
+                   columns.to_stride, columns.size);
+  }
+}
+
+// Copies a tile of at most kTileBytes each way through a buffer, so that source and target are both touched a
+// whole row at a time, whatever the distance of the rows.
+template <class Word>
+void copy_transposed(const std::byte* from, std::byte* to, const Axis& rows, const Axis& columns) {
+  constexpr auto kWord = static_cast<int64_t>(sizeof(Word));
+  alignas(64) std::byte buffer[kTileBytes / kWord * kTileBytes];
+  const bool rows_are_read = rows.from_stride < columns.from_stride;
+  const Axis& read = rows_are_read ? rows : columns;
+  const Axis& written = rows_are_read ? columns : rows;
+  for (int64_t i = 0; i < written.size; ++i) {
+    copy_row<Word>(from + i * written.from_stride, read.from_stride, buffer + i * kTileBytes, kWord,
+                   read.size);
+  }
+  for (int64_t i = 0; i < read.size; ++i) {
+    copy_row<Word>(buffer + i * kWord, kTileBytes, to + i * read.to_stride, written.to_stride, written.size);
+  }
+}
+
+// The part of an axis from `begin` that is at most `size` long.
+Axis part_of(Axis axis, int64_t begin, int64_t size) {
+  axis.size = std::min(size, axis.size - begin);
+  return axis;
+}
+
+int64_t ceil_divide(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+constexpr int64_t kElementsPerTask = 4096;
+
+// A copy cut into tiles of the two innermost axes.
+template <class Word>
+class TiledCopy {
+ public:
+  TiledCopy(const std::byte* from, std::byte* to, const Nest& nest) : from_(from), to_(to), nest_(nest) {
+    transposed_ = !in_order_ && arrange_transposition(nest_);
+    constexpr auto kTileEdge = kTileBytes / static_cast<int64_t>(sizeof(Word));
+    tile_columns_ = transposed_ ? kTileEdge : std::min(columns_.size, kElementsPerTask);
+    tile_rows_ = transposed_ ? kTileEdge : std::max<int64_t>(1, kElementsPerTask / tile_columns_);
+    tiles_across_ = ceil_divide(columns_.size, tile_columns_);
+    tiles_down_ = ceil_divide(rows_.size, tile_rows_);
+    for (size_t i = 2; i < static_cast<size_t>(nest_.rank); ++i) planes_ *= nest_.axes[i].size;
+  }
+
+  void run() const {
+    const int64_t tiles = planes_ * tiles_down_ * tiles_across_;
+    const int64_t size = planes_ * rows_.size * columns_.size;
+    // Small tiles share a task.
+    const int64_t tiles_per_task = std::max<int64_t>(1, kElementsPerTask / (size / tiles));
+    const double nanoseconds = in_order_ ? 0 : 0.5 * static_cast<double>(size);
+    parallel_for(ceil_divide(tiles, tiles_per_task), nanoseconds, [&](int64_t task) {
+      const int64_t end = std::min(tiles, (task + 1) * tiles_per_task);
+      for (int64_t tile = task * tiles_per_task; tile < end; ++tile) copy_tile(tile);
+    });
+  }
+
+ private:
+  void copy_tile(int64_t tile) const {
+    const int64_t column = tile % tiles_across_ * tile_columns_;
+    const int64_t row = tile / tiles_across_ % tiles_down_ * tile_rows_;
+    int64_t plane = tile / tiles_across_ / tiles_down_;
+    const std::byte* from = from_ + row * rows_.from_stride + column * columns_.from_stride;
+    std::byte* to = to_ + row * rows_.to_stride + column * columns_.to_stride;
+    for (size_t i = 2; i < static_cast<size_t>(nest_.rank); ++i) {
+      const Axis& axis = nest_.axes[i];
+      from += plane % axis.size * axis.from_stride;
+      to += plane % axis.size * axis.to_stride;
+      plane /= axis.size;
+    }
+    const auto copy = transposed_ ? copy_transposed<Word> : copy_rows<Word>;
+    copy(from, to, part_of(rows_, row, tile_rows_), part_of(columns_, column, tile_columns_));
+  }
+
+  const std::byte* from_;
+  std::byte* to_;
+  Nest nest_;
+  const Axis& columns_ = nest_.axes[0];
+  const Axis& rows_ = nest_.axes[1];
+  const bool in_order_ =
+      writes_overlap(nest_);  // the last of elements at one place stays: in row-major order
+  bool transposed_;
+  int64_t tile_rows_;
+  int64_t tile_columns_;
+  int64_t tiles_down_;
+  int64_t tiles_across_;
+  int64_t planes_ = 1;
+};
+
+void copy(const void* from, void* to, const Nest& nest, size_t element) {
+  const auto* source = static_cast<const std::byte*>(from);
+  auto* target = static_cast<std::byte*>(to);
+  if (element == 2) {
+    TiledCopy<uint16_t>(source, target, nest).run();
+  } else if (element == 4) {
+    TiledCopy<uint32_t>(source, target, nest).run();
+  } else {
+    TiledCopy<uint64_t>(source, target, nest).run();
+  }
+}
+
+// The loops over a view that is not empty: `axis_of` makes an axis from its size, its stride in the view and
+// its stride in contiguous memory.
+template <class AxisOf>
+Nest nest_of(const TensorView& view, AxisOf&& axis_of) {
+  const auto element = static_cast<int64_t>(size_of(view.type));
+  int64_t contiguous_stride = element;
+  Nest nest;
+  for (auto i = static_cast<size_t>(view.rank); i-- > 0;) {
+    if (view.shape[i] == 1) continue;  // its stride may be any number
+    nest.append(axis_of(view.shape[i], view.strides[i] * element, contiguous_stride));
+    contiguous_stride *= view.shape[i];
+  }
+  return nest;
+}
+
+}  // namespace
+
+int64_t TensorView::size() const {
+  int64_t count = 1;
+  for (int axis = 0; axis < rank; ++axis) count *= shape[static_cast<size_t>(axis)];
+  return count;
+}
+
+bool TensorView::is_contiguous() const {
+  if (size() <= 1) return true;
+  int64_t expected = 1;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    const auto i = static_cast<size_t>(axis);
+    if (shape[i] == 1) continue;
+    if (strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+bool TensorView::has_shape(std::initializer_list<int64_t> expected) const {
+  return static_cast<size_t>(rank) == expected.size() &&
+         std::equal(expected.begin(), expected.end(), shape.begin());
+}
+
+bool TensorView::same_shape(const TensorView& other) const {
+  return rank == other.rank && std::equal(shape.begin(), shape.begin() + rank, other.shape.begin());
+}
+
+std::string format_shape(const int64_t* shape, int64_t rank) {
+  std::string text = "[";
+  for (int64_t i = 0; i < rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+void pack(const TensorView& from, void* to) {
+  if (from.empty()) return;
+  const Nest nest = nest_of(from, [](int64_t size, int64_t stride, int64_t contiguous) {
+    return Axis{size, stride, contiguous};
+  });
+  copy(from.first(), to, nest, size_of(from.type));
+}
+
+void unpack(const void* from, const TensorView& to) {
+  if (to.empty()) return;
+  const Nest nest = nest_of(to, [](int64_t size, int64_t stride, int64_t contiguous) {
+    return Axis{size, contiguous, stride};
+  });
+  copy(from, to.first(), nest, size_of(to.type));
+}
+
+void fill_zero(const TensorView& view) {
+  if (view.empty()) return;
+  static constexpr std::byte kZero[8] = {};
+  const Nest nest = nest_of(view, [](int64_t size, int64_t stride, int64_t) {
+    return Axis{size, 0, stride};
+  });
+  copy(kZero, view.first(), nest, size_of(view.type));
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,49 @@
+// A strided view of memory, and what can be done with one: packing to and from contiguous memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "aclgrad/types.h"
+#include "base/data_type.h"
+
+namespace aclgrad {
+
+struct TensorView {
+  static constexpr int kMaxRank = 8;
+
+  DataType type = DataType::float32;
+  int rank = 0;
+  std::array<int64_t, kMaxRank> shape{};
+  std::array<int64_t, kMaxRank> strides{};  // in elements
+  int64_t offset = 0;                       // of the first element from `base`, in elements
+  void* base = nullptr;
+
+  std::byte* first() const {
+    return static_cast<std::byte*>(base) + offset * static_cast<int64_t>(size_of(type));
+  }
+  int64_t size() const;  // number of elements; 1 for rank 0
+  int64_t bytes() const { return size() * static_cast<int64_t>(size_of(type)); }
+  bool empty() const { return size() == 0; }
+  bool is_contiguous() const;
+  bool has_shape(std::initializer_list<int64_t> expected) const;
+  bool same_shape(const TensorView& other) const;
+};
+
+std::string format_shape(const int64_t* shape, int64_t rank);  // "[2, 3]"
+inline std::string format_shape(const TensorView& view) {
+  return format_shape(view.shape.data(), view.rank);
+}
+
+// Copies the elements to or from contiguous memory in row-major order. Nothing between the elements of a view
+// is read or written.
+void pack(const TensorView& from, void* to);
+void unpack(const void* from, const TensorView& to);
+
+// Sets every element to zero.
+void fill_zero(const TensorView& view);
+
+}  // namespace aclgrad

@@ -1,0 +1,9 @@
+// Finding: dead-handle: aclDestroyTensor got aclTensor .* destroyed at
+#include "program.h"
+
+int main() {
+  Session session;
+  aclTensor* handle = tensor(nullptr, {kGroups});
+  must(aclDestroyTensor(handle));
+  aclDestroyTensor(handle);
+}

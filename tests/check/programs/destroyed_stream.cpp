@@ -1,0 +1,9 @@
+// Finding: dead-handle: a call got aclrtStream .* destroyed at
+#include "program.h"
+
+int main() {
+  Session session;
+  aclrtStream second = new_stream();
+  must(aclrtDestroyStream(second));
+  aclrtSynchronizeStream(second);
+}

@@ -1,0 +1,27 @@
+// Finding: race: aclrtMemcpyAsync.src .*aclnnGroupedBiasAddGrad.out
+#include "program.h"
+
+int main() {
+  Session session;
+  aclrtStream copies = new_stream();
+  aclrtEvent done = new_event();
+  void* input = device_ones(kInputBytes);
+  void* output = device_memory(kOutputBytes);
+  std::vector<float> result(kGroups * kColumns);
+  {
+    BiasGrad gradient(input, output);
+    gradient.plan();
+    must(aclrtRecordEvent(done, session.stream));  // before the operator, and so no mark of its end
+    gradient.queue(session.stream);
+    must(aclrtStreamWaitEvent(copies, done));
+    must(aclrtMemcpyAsync(result.data(), kOutputBytes, output, kOutputBytes, ACL_MEMCPY_DEVICE_TO_HOST,
+                          copies));
+    must(aclrtSynchronizeStream(copies));
+    must(aclrtSynchronizeStream(session.stream));
+    gradient.free_workspace();
+  }
+  must(aclrtDestroyEvent(done));
+  must(aclrtDestroyStream(copies));
+  must(aclrtFree(input));
+  must(aclrtFree(output));
+}

@@ -1,0 +1,47 @@
+"""compare_symbols.py PREFIX: the library exports what the public headers declare, and nothing else."""
+
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+COMMENTS_AND_DIRECTIVES = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#(?:\\\n|[^\n])*", re.DOTALL | re.MULTILINE)
+DECLARATION = re.compile(r"\b(ACL_FUNC_VISIBILITY|ACLGRAD_API)\b[^;{(]*?(\w+)\s*\(")
+
+
+def declared(include):
+    """Counts the overloads of each function; C functions have one however often they are declared."""
+    c_functions = set()
+    cxx_functions = collections.Counter()
+    for header in include.rglob("*.h"):
+        text = COMMENTS_AND_DIRECTIVES.sub("", header.read_text())
+        for mark, name in DECLARATION.findall(text):
+            if mark == "ACL_FUNC_VISIBILITY":
+                c_functions.add(name)
+            else:
+                cxx_functions["aclgrad::" + name] += 1
+    return collections.Counter(c_functions) + cxx_functions
+
+
+def exported(library):
+    listing = subprocess.run(
+        ["nm", "--dynamic", "--defined-only", "--demangle", library], check=True, capture_output=True, text=True
+    ).stdout
+    symbols = [line.split(maxsplit=2)[2] for line in listing.splitlines()]
+    return collections.Counter(symbol.partition("(")[0] for symbol in symbols)
+
+
+def main():
+    prefix = pathlib.Path(sys.argv[1])
+    wanted = declared((prefix / "include").resolve())
+    found = exported(prefix / "lib64" / "libaclgrad.so")
+    for name, count in (wanted - found).items():
+        print(f"declared but not exported: {name} ({count})")
+    for name, count in (found - wanted).items():
+        print(f"exported but not declared: {name} ({count})")
+    print(f"{wanted.total()} functions declared, {found.total()} exported")
+    sys.exit(wanted != found or not wanted)
+
+
+main()

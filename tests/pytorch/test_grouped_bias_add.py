@@ -1,0 +1,22 @@
+import pytest
+import reference
+import torch
+
+
+@pytest.mark.parametrize("sizes", [[1], [3, 0, 5], [0, 0, 4, 1], [17, 100, 1, 63], [0]])
+@pytest.mark.parametrize("columns", [1, 7, 32])
+def test_gradient_is_that_of_indexing_a_bias(sizes, columns):
+    generator = torch.Generator().manual_seed(len(sizes) + columns)
+    counts = torch.tensor(sizes)
+    ends = counts.cumsum(0)
+    rows = int(ends[-1]) + 2  # the last two belong to no group
+    grad_y = reference.random(generator, rows, columns)
+
+    bias = torch.zeros(len(sizes), columns, dtype=torch.float64, requires_grad=True)
+    group_of_row = torch.repeat_interleave(torch.arange(len(sizes)), counts)
+    bias[group_of_row].backward(grad_y[: int(ends[-1])])
+
+    out = torch.empty_like(bias)
+    begins = ends - counts
+    reference.call("grouped_bias_add_grad", (rows, columns, len(sizes)), grad_y, begins, ends, out)
+    reference.assert_equal(out, bias.grad)

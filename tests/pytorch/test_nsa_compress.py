@@ -1,0 +1,36 @@
+import pytest
+import reference
+import torch
+
+
+def compress(x, weight, stride, lengths):
+    """Windows of every sequence by unfold, weighted by einsum."""
+    windows = [
+        sequence.unfold(0, weight.shape[0], stride)  # [windows, heads, channels, block]
+        for sequence in x.split(lengths)
+        if sequence.shape[0] >= weight.shape[0]
+    ]
+    return torch.einsum("kndj,jn->knd", torch.cat(windows), weight)
+
+
+@pytest.mark.parametrize("block, stride", [(16, 16), (32, 16), (64, 16), (48, 32), (3, 2), (2, 5)])
+@pytest.mark.parametrize("lengths", [[64], [100, 70], [0, 65, 10, 64, 0, 130], [63, 1, 200]])
+def test_forward_and_gradients(block, stride, lengths):
+    generator = torch.Generator().manual_seed(sum(lengths) + block + stride)
+    tokens, heads, channels = sum(lengths), 3, 8
+    x = reference.random(generator, tokens, heads, channels).requires_grad_()
+    weight = reference.random(generator, block, heads).requires_grad_()
+    expected = compress(x, weight, stride, lengths)
+    output_grad = reference.random(generator, *expected.shape)
+    expected.backward(output_grad)
+
+    sizes = (tokens, heads, channels, block, stride, len(lengths))
+    ends = torch.tensor(lengths).cumsum(0)
+    output = torch.empty_like(output_grad)
+    reference.call("nsa_compress", sizes, ends, x, weight, output)
+    reference.assert_equal(output, expected)
+
+    input_grad, weight_grad = torch.empty_like(x), torch.empty_like(weight)
+    reference.call("nsa_compress_grad", sizes, ends, output_grad, x, weight, input_grad, weight_grad)
+    reference.assert_equal(input_grad, x.grad)
+    reference.assert_equal(weight_grad, weight.grad)

@@ -1,0 +1,116 @@
+#include <pthread.h>
+
+#include <atomic>
+#include <vector>
+
+#include "fixture.h"
+
+namespace aclgrad {
+namespace {
+
+uint64_t this_thread() {
+  return static_cast<uint64_t>(pthread_self());
+}
+
+struct Call {
+  std::atomic<int> count{0};
+  std::thread::id thread;
+};
+
+void count_call(void* data) {
+  Call& call = *static_cast<Call*>(data);
+  call.thread = std::this_thread::get_id();
+  ++call.count;
+}
+
+using CallbackTest = RuntimeTest;
+
+TEST_F(CallbackTest, RunsInTheThreadThatProcessesReports) {
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  Call call;
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  EXPECT_EQ(call.count, 0);
+  EXPECT_EQ(aclrtProcessReport(1000), ACL_SUCCESS);
+  EXPECT_EQ(call.count, 1);
+  EXPECT_EQ(call.thread, std::this_thread::get_id());
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+}
+
+TEST_F(CallbackTest, TakesItsTurnInTheStream) {
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  Gate gate;
+  gate.close_stream(stream_);
+  Call call;
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_NO_BLOCK, stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtProcessReport(20), ACL_ERROR_RT_REPORT_TIMEOUT);
+  gate.open();
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS) << "the stream does not wait for it";
+  EXPECT_EQ(call.count, 0);
+  EXPECT_EQ(aclrtProcessReport(-1), ACL_SUCCESS);
+  EXPECT_EQ(call.count, 1);
+  EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+}
+
+TEST_F(CallbackTest, AnotherThreadServesTwoStreams) {
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> server_id{0};
+  std::thread server([&] {
+    server_id = this_thread();
+    while (!stop) {
+      aclrtProcessReport(10);
+    }
+  });
+  while (server_id == 0) std::this_thread::yield();
+  ASSERT_EQ(aclrtSubscribeReport(server_id, stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSubscribeReport(server_id, other_), ACL_SUCCESS);
+  Call call;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, i % 2 == 0 ? stream_ : other_),
+              ACL_SUCCESS);
+  }
+  EXPECT_EQ(aclrtSynchronizeDevice(), ACL_SUCCESS);
+  EXPECT_EQ(call.count, 50);
+  EXPECT_EQ(aclrtUnSubscribeReport(server_id, stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtUnSubscribeReport(server_id, other_), ACL_SUCCESS);
+  stop = true;
+  server.join();
+}
+
+TEST_F(CallbackTest, ChecksParameters) {
+  Call call;
+  EXPECT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, stream_),
+            ACL_ERROR_RT_STREAM_NO_CB_REG);
+  EXPECT_EQ(aclrtProcessReport(10), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+  EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE);
+  EXPECT_EQ(aclrtProcessReport(0), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtLaunchCallback(nullptr, &call, ACL_CALLBACK_BLOCK, stream_), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtLaunchCallback(count_call, &call, outside_of<aclrtCallbackBlockType>(2), stream_),
+            ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), other_), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+  EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+}
+
+TEST_F(CallbackTest, UnsubscribingFreesAStreamThatWaits) {
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  Call call;
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  ASSERT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_NE(recent_message().find("A callback was not run"), std::string::npos);
+  EXPECT_EQ(call.count, 0);
+}
+
+TEST_F(CallbackTest, ForcedDestroyEndsAWaitForACallback) {
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  Call call;
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyStreamForce(stream_), ACL_SUCCESS);
+}
+
+}  // namespace
+}  // namespace aclgrad

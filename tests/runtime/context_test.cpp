@@ -1,0 +1,198 @@
+#include <atomic>
+#include <vector>
+
+#include "fixture.h"
+
+namespace aclgrad {
+namespace {
+
+int32_t current_device() {
+  int32_t device = -1;
+  EXPECT_EQ(aclrtGetDevice(&device), ACL_SUCCESS);
+  return device;
+}
+
+aclrtContext current() {
+  aclrtContext context = nullptr;
+  EXPECT_EQ(aclrtGetCurrentContext(&context), ACL_SUCCESS);
+  return context;
+}
+
+TEST(Context, NewThreadHasNone) {
+  in_other_thread([] {
+    int32_t device = 0;
+    EXPECT_EQ(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
+    EXPECT_NE(recent_message().find("has no context"), std::string::npos);
+    aclrtContext context = nullptr;
+    EXPECT_EQ(aclrtGetCurrentContext(&context), ACL_ERROR_RT_CONTEXT_NULL);
+    aclrtStream stream = nullptr;
+    EXPECT_EQ(aclrtCreateStream(&stream), ACL_ERROR_RT_CONTEXT_NULL);
+    EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_ERROR_RT_CONTEXT_NULL);
+    EXPECT_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_CONTEXT_NULL);
+    void* memory = nullptr;
+    EXPECT_EQ(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_CONTEXT_NULL);
+    EXPECT_EQ(memory, nullptr);
+  });
+}
+
+TEST(Context, CpuHasEightDevices) {
+  if (visible_device(0).kind() != DeviceKind::cpu) GTEST_SKIP() << "GPUs are the devices here";
+  uint32_t count = 0;
+  ASSERT_EQ(aclrtGetDeviceCount(&count), ACL_SUCCESS);
+  ASSERT_EQ(count, 8u);
+  EXPECT_EQ(aclrtSetDevice(-1), ACL_ERROR_RT_INVALID_DEVICEID);
+  EXPECT_EQ(aclrtSetDevice(8), ACL_ERROR_RT_INVALID_DEVICEID);
+  EXPECT_NE(recent_message().find("aclrtSetDevice.deviceId: expected 0 to 7, got 8."), std::string::npos);
+  aclrtContext context = nullptr;
+  EXPECT_EQ(aclrtCreateContext(&context, 8), ACL_ERROR_RT_INVALID_DEVICEID);
+  ASSERT_EQ(aclrtSetDevice(7), ACL_SUCCESS);
+  EXPECT_EQ(current_device(), 7);
+  EXPECT_EQ(aclrtResetDevice(7), ACL_SUCCESS);
+}
+
+TEST(Context, ThreadsShareTheDefaultContext) {
+  ASSERT_EQ(aclrtSetDevice(3), ACL_SUCCESS);
+  const aclrtContext mine = current();
+  in_other_thread([mine] {
+    ASSERT_EQ(aclrtSetDevice(3), ACL_SUCCESS);
+    EXPECT_EQ(current(), mine);
+  });
+  EXPECT_EQ(aclrtResetDevice(3), ACL_SUCCESS);
+  EXPECT_EQ(current(), mine) << "the other thread's reference still holds it";
+  EXPECT_EQ(aclrtResetDevice(3), ACL_SUCCESS);
+  int32_t device = 0;
+  EXPECT_EQ(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
+  EXPECT_EQ(aclrtResetDevice(3), ACL_ERROR_RT_CONTEXT_NULL);
+  EXPECT_EQ(aclrtResetDeviceForce(3), ACL_ERROR_RT_CONTEXT_NULL);
+}
+
+TEST(Context, ForcedResetIgnoresTheCount) {
+  ASSERT_EQ(aclrtSetDevice(2), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSetDevice(2), ACL_SUCCESS);
+  EXPECT_EQ(aclrtResetDeviceForce(2), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_CONTEXT_NULL);
+}
+
+TEST(Context, SetDeviceAfterResetMakesANewOne) {
+  ASSERT_EQ(aclrtSetDevice(1), ACL_SUCCESS);
+  const aclrtContext first = current();
+  ASSERT_EQ(aclrtResetDevice(1), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSetDevice(1), ACL_SUCCESS);
+  EXPECT_NE(current(), first);
+  EXPECT_EQ(aclrtSetCurrentContext(first), ACL_ERROR_RT_INVALID_HANDLE);
+  EXPECT_EQ(aclrtResetDevice(1), ACL_SUCCESS);
+}
+
+TEST(Context, ExplicitContextsSwitchDevices) {
+  aclrtContext first = nullptr;
+  aclrtContext second = nullptr;
+  ASSERT_EQ(aclrtCreateContext(&first, 4), ACL_SUCCESS);
+  EXPECT_EQ(current(), first);
+  ASSERT_EQ(aclrtCreateContext(&second, 5), ACL_SUCCESS);
+  EXPECT_EQ(current_device(), 5);
+  ASSERT_EQ(aclrtSetCurrentContext(first), ACL_SUCCESS);
+  EXPECT_EQ(current_device(), 4);
+  EXPECT_EQ(aclrtDestroyContext(first), ACL_SUCCESS);
+  int32_t device = 0;
+  EXPECT_EQ(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
+  EXPECT_EQ(aclrtDestroyContext(first), ACL_ERROR_RT_INVALID_HANDLE);
+  EXPECT_EQ(aclrtDestroyContext(second), ACL_SUCCESS);
+}
+
+TEST(Context, NullAndForeignHandlesAreRefused) {
+  int foreign = 0;
+  EXPECT_EQ(aclrtSetCurrentContext(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtSetCurrentContext(&foreign), ACL_ERROR_RT_INVALID_HANDLE);
+  EXPECT_EQ(aclrtDestroyContext(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtDestroyContext(&foreign), ACL_ERROR_RT_INVALID_HANDLE);
+  EXPECT_EQ(aclrtCreateContext(nullptr, 0), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtGetCurrentContext(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtGetDevice(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtGetDeviceCount(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtGetRunMode(nullptr), ACL_ERROR_INVALID_PARAM);
+}
+
+TEST(Context, ConfigurationMayNameADeviceForThreadsWithoutOne) {
+  EXPECT_THROW(set_implicit_device(8), Error);
+  set_implicit_device(5);
+  in_other_thread([] { EXPECT_EQ(current_device(), 5); });
+  set_implicit_device(std::nullopt);
+  in_other_thread([] { EXPECT_THROW(current_context(), Error); });
+  EXPECT_EQ(aclrtResetDevice(5), ACL_SUCCESS);
+}
+
+TEST(Context, DefaultContextCannotBeDestroyed) {
+  ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyContext(current()), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
+  EXPECT_EQ(aclrtResetDevice(0), ACL_SUCCESS);
+}
+
+TEST(Context, DestroyedUnderAnotherThread) {
+  aclrtContext context = nullptr;
+  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
+  aclrtStream stream = nullptr;
+  ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+  in_other_thread([context] { EXPECT_EQ(aclrtDestroyContext(context), ACL_SUCCESS); });
+  void* memory = nullptr;
+  EXPECT_EQ(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_CONTEXT_NULL);
+  EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_ERROR_RT_CONTEXT_NULL);
+  EXPECT_EQ(aclrtSynchronizeStream(stream), ACL_ERROR_RT_STREAM_CONTEXT);
+  EXPECT_EQ(aclrtDestroyStream(stream), ACL_ERROR_RT_STREAM_CONTEXT);
+}
+
+TEST(Context, DestroyWaitsForItsStreams) {
+  aclrtContext context = nullptr;
+  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
+  std::atomic<bool> ran{false};
+  Gate gate;
+  gate.close_stream(nullptr);
+  queue_of_stream(nullptr).submit(0, [&](Queue&) { ran = true; });
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(ran);
+    gate.open();
+  });
+  EXPECT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
+  EXPECT_TRUE(ran);
+  opener.join();
+}
+
+TEST(Context, ManyThreadsWithOneEach) {
+  std::vector<std::thread> threads;
+  for (int32_t i = 0; i < 16; ++i) {
+    threads.emplace_back([i] {
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        aclrtContext context = nullptr;
+        ASSERT_EQ(aclrtCreateContext(&context, i % 8), ACL_SUCCESS);
+        aclrtStream stream = nullptr;
+        ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+        int value = 0;
+        for (int step = 0; step < 10; ++step) {
+          queue_of_stream(stream).submit(step % 2 == 0 ? 0 : 1e9, [&value](Queue&) { ++value; });
+        }
+        ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS);
+        EXPECT_EQ(value, 10);
+        ASSERT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Context, ThreadsThatSetAndResetTheSameDevice) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([] {
+      for (int repeat = 0; repeat < 100; ++repeat) {
+        ASSERT_EQ(aclrtSetDevice(6), ACL_SUCCESS);
+        ASSERT_EQ(aclrtSynchronizeDevice(), ACL_SUCCESS);
+        ASSERT_EQ(aclrtResetDevice(6), ACL_SUCCESS);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace aclgrad

@@ -1,0 +1,85 @@
+// What the tests of the runtime share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "acl/acl.h"
+#include "base/error.h"
+#include "runtime/stream.h"
+
+namespace aclgrad {
+
+// Work that a stream cannot get past until the test opens it, or ends.
+class Gate {
+ public:
+  ~Gate() { open(); }
+
+  void close_stream(aclrtStream stream) {
+    queue_of_stream(stream).submit_host([state = state_](Queue&) {
+      std::unique_lock lock(state->mutex);
+      state->changed.wait(lock, [&] { return state->open; });
+    });
+  }
+
+  void open() {
+    std::lock_guard lock(state_->mutex);
+    state_->open = true;
+    state_->changed.notify_all();
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false;
+  };
+
+  // Shared, since the stream may be the last to leave.
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+inline void submit_failure(aclrtStream stream, Status status, const char* text) {
+  queue_of_stream(stream).submit(0, [=](Queue&) { throw Error(status, text); });
+}
+
+// A value that a C program may pass though the enumeration has no such member.
+template <class Enumeration>
+Enumeration outside_of(int value) {
+  return std::bit_cast<Enumeration>(value);
+}
+
+template <class Body>
+void in_other_thread(Body&& body) {
+  std::thread(std::forward<Body>(body)).join();
+}
+
+// The newest messages of this thread, cleared; empty where there are none.
+inline std::string recent_message() {
+  const char* message = aclGetRecentErrMsg();
+  return message != nullptr ? message : "";
+}
+
+// A context of its own, with two streams.
+class RuntimeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(aclrtCreateContext(&context_, 0), ACL_SUCCESS);
+    ASSERT_EQ(aclrtCreateStream(&stream_), ACL_SUCCESS);
+    ASSERT_EQ(aclrtCreateStream(&other_), ACL_SUCCESS);
+    recent_message();
+    aclrtGetLastError(ACL_RT_THREAD_LEVEL);
+  }
+
+  void TearDown() override { EXPECT_EQ(aclrtDestroyContext(context_), ACL_SUCCESS); }
+
+  aclrtContext context_ = nullptr;
+  aclrtStream stream_ = nullptr;
+  aclrtStream other_ = nullptr;
+};
+
+}  // namespace aclgrad

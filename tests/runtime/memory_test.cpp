@@ -1,0 +1,177 @@
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "fixture.h"
+
+namespace aclgrad {
+namespace {
+
+using MemoryTest = RuntimeTest;
+
+TEST_F(MemoryTest, DeviceMemoryIsAlignedAndHasRoom) {
+  for (size_t size : {size_t{1}, size_t{31}, size_t{32}, size_t{100}, size_t{5} << 20}) {
+    void* memory = nullptr;
+    ASSERT_EQ(aclrtMalloc(&memory, size, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
+    std::memset(memory, 1, (size + 31) / 32 * 32 + 32);
+    EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
+  }
+  for (auto* allocate : {&aclrtMallocAlign32, &aclrtMallocCached}) {
+    void* memory = nullptr;
+    ASSERT_EQ(allocate(&memory, 33, ACL_MEM_MALLOC_NORMAL_ONLY), ACL_SUCCESS);
+    std::memset(memory, 1, 64);
+    EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
+  }
+  void* memory = nullptr;
+  ASSERT_EQ(aclrtMallocWithCfg(&memory, 33, ACL_MEM_TYPE_HIGH_BAND_WIDTH, nullptr), ACL_SUCCESS);
+  EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
+}
+
+TEST_F(MemoryTest, AllocationChecksParameters) {
+  void* memory = nullptr;
+  EXPECT_EQ(aclrtMalloc(nullptr, 1, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM);
+  EXPECT_NE(recent_message().find("aclrtMalloc.size: expected a positive number of bytes, got 0."),
+            std::string::npos);
+  EXPECT_EQ(aclrtMalloc(&memory, 1, outside_of<aclrtMemMallocPolicy>(99)), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtMallocHost(nullptr, 1), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtMallocHost(&memory, 0), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(memory, nullptr);
+}
+
+TEST_F(MemoryTest, OutOfMemory) {
+  size_t free = 0;
+  size_t total = 0;
+  ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total), ACL_SUCCESS);
+  EXPECT_GT(free, 0u);
+  EXPECT_LE(free, total);
+  void* memory = nullptr;
+  for (size_t size :
+       {total + 1, std::numeric_limits<size_t>::max() / 2, std::numeric_limits<size_t>::max()}) {
+    EXPECT_EQ(aclrtMalloc(&memory, size, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    EXPECT_EQ(aclrtMallocHost(&memory, size), ACL_ERROR_RT_MEMORY_ALLOCATION);
+  }
+  EXPECT_EQ(memory, nullptr);
+}
+
+TEST_F(MemoryTest, WhatIsNotLiveIsNotFreed) {
+  void* device = nullptr;
+  void* host = nullptr;
+  ASSERT_EQ(aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+  ASSERT_EQ(aclrtMallocHost(&host, 64), ACL_SUCCESS);
+  EXPECT_EQ(aclrtFree(host), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtFreeHost(device), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtFree(static_cast<char*>(device) + 32), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtFree(device), ACL_SUCCESS);
+  EXPECT_EQ(aclrtFree(device), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtFreeHost(host), ACL_SUCCESS);
+  EXPECT_EQ(aclrtFreeHost(host), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtFree(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtFreeHost(nullptr), ACL_ERROR_INVALID_PARAM);
+  void* foreign = std::malloc(64);
+  EXPECT_EQ(aclrtFree(foreign), ACL_ERROR_INVALID_PARAM);
+  std::free(foreign);
+}
+
+TEST_F(MemoryTest, OutlivesItsContext) {
+  void* memory = nullptr;
+  ASSERT_EQ(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+  in_other_thread([memory] { EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS) << "freeing needs no context"; });
+}
+
+TEST_F(MemoryTest, CopyChecksParameters) {
+  char from[8] = "abcdefg";
+  char to[8] = "";
+  EXPECT_EQ(aclrtMemcpy(nullptr, 8, from, 8, ACL_MEMCPY_DEFAULT), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtMemcpy(to, 8, nullptr, 8, ACL_MEMCPY_DEFAULT), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtMemcpy(to, 8, from, 8, outside_of<aclrtMemcpyKind>(8)), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtMemcpy(to, 7, from, 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
+  EXPECT_NE(recent_message().find("aclrtMemcpy.count: expected at most the destination's 7 bytes, got 8."),
+            std::string::npos);
+  EXPECT_EQ(aclrtMemcpy(to, 8, from, 0, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
+  EXPECT_STREQ(to, "");
+  EXPECT_EQ(aclrtMemcpy(to, 8, from, 8, ACL_MEMCPY_HOST_TO_HOST), ACL_SUCCESS);
+  EXPECT_STREQ(to, "abcdefg");
+  EXPECT_EQ(aclrtMemcpy(to, 8, to, 8, ACL_MEMCPY_DEVICE_TO_DEVICE), ACL_SUCCESS) << "onto itself";
+  EXPECT_EQ(aclrtMemcpyAsync(to, 8, from, 8, ACL_MEMCPY_HOST_TO_HOST, stream_),
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+  in_other_thread(
+      [&] { EXPECT_EQ(aclrtMemcpy(to, 8, from, 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_CONTEXT_NULL); });
+}
+
+TEST_F(MemoryTest, LargeCopiesAreWhole) {
+  std::vector<uint32_t> from((10 << 20) / 4 + 3);
+  std::iota(from.begin(), from.end(), 0u);
+  std::vector<uint32_t> to(from.size());
+  const size_t bytes = from.size() * 4;
+  ASSERT_EQ(aclrtMemcpy(to.data(), bytes, from.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
+  EXPECT_EQ(to, from);
+  ASSERT_EQ(aclrtMemset(to.data(), bytes, 0x1FF, bytes - 1), ACL_SUCCESS);
+  EXPECT_EQ(to.front(), 0xFFFFFFFFu) << "the low byte of the value";
+  EXPECT_EQ(to.back(), 0xFFFFFFu | (from.back() & 0xFF000000u)) << "no more than count bytes";
+  ASSERT_EQ(aclrtMemcpyAsync(to.data(), bytes, from.data(), bytes, ACL_MEMCPY_DEVICE_TO_HOST, stream_),
+            ACL_SUCCESS);
+  ASSERT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+  EXPECT_EQ(to, from);
+}
+
+TEST_F(MemoryTest, OverlappingCopyIsAMove) {
+  std::vector<uint8_t> bytes(3 << 20);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);
+  const std::vector<uint8_t> before = bytes;
+  const size_t count = bytes.size() - 5;
+  ASSERT_EQ(aclrtMemcpy(bytes.data() + 5, count, bytes.data(), count, ACL_MEMCPY_DEVICE_TO_DEVICE),
+            ACL_SUCCESS);
+  EXPECT_TRUE(std::equal(before.begin(), before.end() - 5, bytes.begin() + 5));
+}
+
+TEST_F(MemoryTest, Fills) {
+  uint8_t bytes[8] = {};
+  EXPECT_EQ(aclrtMemset(nullptr, 8, 1, 8), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtMemset(bytes, 7, 1, 8), ACL_ERROR_RT_PARAM_INVALID);
+  EXPECT_EQ(aclrtMemset(bytes, 8, 1, 0), ACL_SUCCESS);
+  EXPECT_EQ(bytes[0], 0);
+  Gate gate;
+  gate.close_stream(stream_);
+  ASSERT_EQ(aclrtMemsetAsync(bytes, 8, 3, 4, stream_), ACL_SUCCESS);
+  EXPECT_EQ(bytes[0], 0) << "still queued";
+  gate.open();
+  ASSERT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+  EXPECT_EQ(bytes[3], 3);
+  EXPECT_EQ(bytes[4], 0);
+}
+
+TEST_F(MemoryTest, PitchedCopies) {
+  constexpr size_t kWidth = 3;
+  const std::vector<char> from = {'a', 'b', 'c', '.', 'd', 'e', 'f', '.'};
+  std::vector<char> to(10, '-');
+  EXPECT_EQ(aclrtMemcpy2d(to.data(), 2, from.data(), 4, kWidth, 2, ACL_MEMCPY_HOST_TO_DEVICE),
+            ACL_ERROR_RT_PARAM_INVALID);
+  EXPECT_EQ(aclrtMemcpy2d(to.data(), 5, from.data(), 2, kWidth, 2, ACL_MEMCPY_HOST_TO_DEVICE),
+            ACL_ERROR_RT_PARAM_INVALID);
+  ASSERT_EQ(aclrtMemcpy2d(to.data(), 5, from.data(), 4, kWidth, 2, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
+  const std::string expected = "abc--def--";
+  EXPECT_EQ(std::string(to.begin(), to.end()), expected);
+  std::vector<char> packed(6);
+  ASSERT_EQ(aclrtMemcpy2dAsync(packed.data(), 3, to.data(), 5, kWidth, 2, ACL_MEMCPY_DEVICE_TO_HOST, stream_),
+            ACL_SUCCESS);
+  ASSERT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+  EXPECT_EQ(std::string(packed.begin(), packed.end()), "abcdef");
+  EXPECT_EQ(aclrtMemcpy2dAsync(packed.data(), 3, to.data(), 5, kWidth, 2, ACL_MEMCPY_HOST_TO_HOST, stream_),
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+}
+
+TEST_F(MemoryTest, MemoryInfoChecksParameters) {
+  size_t free = 0;
+  size_t total = 0;
+  EXPECT_EQ(aclrtGetMemInfo(outside_of<aclrtMemAttr>(18), &free, &total), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtGetMemInfo(ACL_DDR_MEM, nullptr, &total), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtGetMemInfo(ACL_DDR_MEM, &free, nullptr), ACL_ERROR_INVALID_PARAM);
+}
+
+}  // namespace
+}  // namespace aclgrad

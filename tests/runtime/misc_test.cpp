@@ -1,0 +1,208 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "acl/acl_op_compiler.h"
+#include "fixture.h"
+#include "hccl/hccl.h"
+
+namespace aclgrad {
+namespace {
+
+class OptionTest : public RuntimeTest {
+ protected:
+  void TearDown() override {
+    aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 0);
+    RuntimeTest::TearDown();
+  }
+
+  static int64_t of_process() {
+    int64_t value = -1;
+    EXPECT_EQ(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value), ACL_SUCCESS);
+    return value;
+  }
+};
+
+TEST_F(OptionTest, OfAContextIsThatOfTheProcessToo) {
+  int64_t value = -1;
+  EXPECT_EQ(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value), ACL_ERROR_RT_SYSPARAMOPT_NOT_SET);
+  EXPECT_EQ(of_process(), 0);
+  EXPECT_FALSE(deterministic_requested());
+  ASSERT_EQ(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1), ACL_SUCCESS);
+  EXPECT_EQ(of_process(), 1);
+  EXPECT_TRUE(deterministic_requested());
+  ASSERT_EQ(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 0), ACL_SUCCESS);
+  EXPECT_FALSE(deterministic_requested()) << "the last writer wins";
+  ASSERT_EQ(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value), ACL_SUCCESS);
+  EXPECT_EQ(value, 1) << "the context keeps its own";
+}
+
+TEST_F(OptionTest, ChecksParameters) {
+  EXPECT_EQ(aclrtSetSysParamOpt(outside_of<aclSysParamOpt>(4), 0), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtCtxSetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, 0), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtSetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, 0), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 3), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4), ACL_ERROR_RT_PARAM_INVALID);
+  EXPECT_EQ(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, -1), ACL_ERROR_RT_PARAM_INVALID);
+  EXPECT_EQ(aclrtCtxSetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, 2), ACL_ERROR_RT_PARAM_INVALID);
+  EXPECT_EQ(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, nullptr), ACL_ERROR_INVALID_PARAM);
+  in_other_thread([] {
+    EXPECT_EQ(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1), ACL_ERROR_RT_CONTEXT_NULL);
+    EXPECT_EQ(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1), ACL_SUCCESS) << "the process needs no context";
+  });
+}
+
+TEST_F(RuntimeTest, MessagesHaveTheDocumentedForm) {
+  EXPECT_EQ(aclGetRecentErrMsg(), nullptr);
+  aclrtFree(nullptr);
+  aclrtDestroyStream(nullptr);
+  EXPECT_THAT(
+      recent_message(),
+      testing::MatchesRegex("\\[PID: [0-9]+\\] [^ ]+ [A-Za-z_]+\\(EH0001\\): aclrtDestroyStream.stream: "
+                            "expected a pointer, got null.\n"
+                            " +TraceBack \\(most recent call last\\):\n"
+                            " +\\[PID: [0-9]+\\] .*: aclrtFree.devPtr: expected a pointer, got null."));
+  EXPECT_EQ(aclGetRecentErrMsg(), nullptr) << "telling clears";
+}
+
+TEST_F(RuntimeTest, LastErrorIsTheThreadsOwn) {
+  EXPECT_EQ(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), ACL_SUCCESS);
+  aclrtFree(nullptr);
+  in_other_thread([] { EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_SUCCESS); });
+  EXPECT_EQ(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtSynchronizeDevice(), ACL_SUCCESS);
+  EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_INVALID_PARAM) << "a success does not clear it";
+  EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_SUCCESS);
+}
+
+TEST(Misc, VersionAndNames) {
+  int32_t version[3] = {};
+  ASSERT_EQ(aclrtGetVersion(&version[0], &version[1], &version[2]), ACL_SUCCESS);
+  EXPECT_EQ(version[0], ACL_MAJOR_VERSION);
+  EXPECT_EQ(version[1], ACL_MINOR_VERSION);
+  EXPECT_EQ(version[2], ACL_PATCH_VERSION);
+  EXPECT_EQ(aclrtGetVersion(nullptr, &version[1], &version[2]), ACL_ERROR_INVALID_PARAM);
+  EXPECT_STREQ(aclrtGetSocName(), "Ascend910B1");
+  aclrtRunMode mode = ACL_DEVICE;
+  EXPECT_EQ(aclrtGetRunMode(&mode), ACL_SUCCESS);
+  EXPECT_EQ(mode, ACL_HOST);
+}
+
+TEST(Misc, DataTypeSizes) {
+  struct {
+    aclDataType type;
+    size_t size;
+  } const cases[] = {
+      {ACL_DT_UNDEFINED, 0}, {ACL_STRING, 0},   {ACL_INT8, 1},    {ACL_BOOL, 1},        {ACL_UINT1, 1},
+      {ACL_INT4, 1},         {ACL_BF16, 2},     {ACL_FLOAT16, 2}, {ACL_INT16, 2},       {ACL_FLOAT, 4},
+      {ACL_COMPLEX32, 4},    {ACL_DOUBLE, 8},   {ACL_INT64, 8},   {ACL_COMPLEX64, 8},   {ACL_COMPLEX128, 16},
+      {ACL_FLOAT8_E5M2, 1},  {ACL_HIFLOAT8, 1}, {ACL_UINT32, 4},  {ACL_FLOAT4_E2M1, 8}, {ACL_FLOAT6_E3M2, 8},
+  };
+  for (const auto& [type, size] : cases) EXPECT_EQ(aclDataTypeSize(type), size) << type;
+}
+
+TEST(Misc, Float16RoundTripsEveryValue) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<aclFloat16>(bits);
+    const float value = aclFloat16ToFloat(half);
+    const int exponent = static_cast<int>(bits >> 10 & 0x1F);
+    const int mantissa = static_cast<int>(bits & 0x3FF);
+    if (exponent == 31) {
+      EXPECT_EQ(std::isnan(value), mantissa != 0);
+      EXPECT_EQ(std::isinf(value), mantissa == 0);
+    } else {
+      const double expected =
+          exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+      EXPECT_EQ(static_cast<double>(std::fabs(value)), expected);
+    }
+    EXPECT_EQ(std::signbit(value), bits >= 0x8000);
+    if (!std::isnan(value)) {
+      EXPECT_EQ(aclFloatToFloat16(value), half);
+    }
+  }
+}
+
+TEST(Misc, Float16RoundsToNearestEven) {
+  EXPECT_EQ(aclFloatToFloat16(1 + 0x1p-11f), 0x3C00) << "a tie";
+  EXPECT_EQ(aclFloatToFloat16(1 + 0x3p-11f), 0x3C02) << "a tie";
+  EXPECT_EQ(aclFloatToFloat16(65504.0f), 0x7BFF);
+  EXPECT_EQ(aclFloatToFloat16(65519.0f), 0x7BFF);
+  EXPECT_EQ(aclFloatToFloat16(65520.0f), 0x7C00);
+  EXPECT_EQ(aclFloatToFloat16(0x1p-25f), 0x0000) << "a tie";
+  EXPECT_EQ(aclFloatToFloat16(0x1.8p-25f), 0x0001);
+  EXPECT_EQ(aclFloatToFloat16(-0.0f), 0x8000);
+  EXPECT_TRUE(std::isnan(aclFloat16ToFloat(aclFloatToFloat16(std::numeric_limits<float>::quiet_NaN()))));
+}
+
+TEST(Legacy, DataBuffers) {
+  int data = 0;
+  aclDataBuffer* buffer = aclCreateDataBuffer(&data, sizeof data);
+  ASSERT_NE(buffer, nullptr);
+  EXPECT_EQ(aclGetDataBufferAddr(buffer), &data);
+  EXPECT_EQ(aclGetDataBufferSizeV2(buffer), sizeof data);
+  EXPECT_EQ(aclDestroyDataBuffer(buffer), ACL_SUCCESS);
+  EXPECT_EQ(aclDestroyDataBuffer(buffer), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclDestroyDataBuffer(nullptr), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclGetDataBufferAddr(nullptr), nullptr);
+  EXPECT_EQ(aclGetDataBufferSizeV2(nullptr), 0u);
+}
+
+TEST(Legacy, TensorDescs) {
+  const int64_t dims[] = {2, 3};
+  aclTensorDesc* desc = aclCreateTensorDesc(ACL_FLOAT16, 2, dims, ACL_FORMAT_ND);
+  ASSERT_NE(desc, nullptr);
+  EXPECT_EQ(aclGetTensorDescType(desc), ACL_FLOAT16);
+  EXPECT_EQ(aclGetTensorDescFormat(desc), ACL_FORMAT_ND);
+  EXPECT_EQ(aclGetTensorDescElementCount(desc), 6u);
+  EXPECT_EQ(aclGetTensorDescSize(desc), 12u);
+  EXPECT_EQ(aclGetTensorDescNumDims(desc), 2u);
+  int64_t size = 0;
+  EXPECT_EQ(aclGetTensorDescDimV2(desc, 1, &size), ACL_SUCCESS);
+  EXPECT_EQ(size, 3);
+  EXPECT_EQ(aclGetTensorDescDimV2(desc, 2, &size), ACL_ERROR_INVALID_PARAM);
+  aclDestroyTensorDesc(desc);
+  aclDestroyTensorDesc(desc);
+  aclDestroyTensorDesc(nullptr);
+  EXPECT_EQ(aclGetTensorDescType(nullptr), ACL_DT_UNDEFINED);
+  EXPECT_EQ(aclCreateTensorDesc(ACL_FLOAT, 1, nullptr, ACL_FORMAT_ND), nullptr);
+  EXPECT_EQ(aclCreateTensorDesc(ACL_FLOAT, -1, dims, ACL_FORMAT_ND), nullptr);
+  aclTensorDesc* scalar = aclCreateTensorDesc(ACL_FLOAT, 0, nullptr, ACL_FORMAT_ND);
+  EXPECT_EQ(aclGetTensorDescElementCount(scalar), 1u);
+  aclDestroyTensorDesc(scalar);
+}
+
+TEST(Legacy, OperatorsByNameAreRefused) {
+  recent_message();
+  EXPECT_EQ(aclopSetModelDir("models"), ACL_ERROR_FEATURE_UNSUPPORTED);
+  EXPECT_NE(recent_message().find("not supported"), std::string::npos);
+  aclopAttr* attributes = aclopCreateAttr();
+  EXPECT_EQ(aclopExecuteV2("Add", 0, nullptr, nullptr, 0, nullptr, nullptr, attributes, nullptr),
+            ACL_ERROR_FEATURE_UNSUPPORTED);
+  EXPECT_EQ(aclopCompileAndExecute("Add", 0, nullptr, nullptr, 0, nullptr, nullptr, attributes,
+                                   ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr, nullptr),
+            ACL_ERROR_FEATURE_UNSUPPORTED);
+  EXPECT_EQ(aclopCompileAndExecuteV2("Add", 0, nullptr, nullptr, 0, nullptr, nullptr, attributes,
+                                     ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr, nullptr),
+            ACL_ERROR_FEATURE_UNSUPPORTED);
+  aclopDestroyAttr(attributes);
+}
+
+TEST(Hccl, OneDeviceOnly) {
+  int32_t devices[] = {0, 1};
+  HcclComm communicators[2] = {};
+  EXPECT_EQ(HcclCommInitAll(2, devices, communicators), HCCL_E_NOT_SUPPORT);
+  EXPECT_EQ(HcclCommInitAll(0, devices, communicators), HCCL_E_PARA);
+  EXPECT_EQ(HcclCommInitAll(1, nullptr, communicators), HCCL_E_PTR);
+  ASSERT_EQ(HcclCommInitAll(1, devices, communicators), HCCL_SUCCESS);
+  char name[128] = {};
+  EXPECT_EQ(HcclGetCommName(communicators[0], name), HCCL_SUCCESS);
+  EXPECT_STRNE(name, "");
+  EXPECT_EQ(HcclCommDestroy(communicators[0]), HCCL_SUCCESS);
+  EXPECT_EQ(HcclCommDestroy(communicators[0]), HCCL_E_PARA);
+  EXPECT_EQ(HcclCommDestroy(nullptr), HCCL_E_PTR);
+}
+
+}  // namespace
+}  // namespace aclgrad

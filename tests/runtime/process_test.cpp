@@ -1,0 +1,194 @@
+// Start and end of the library and of the process. Each case runs in a process of its own, which exits with 0
+// if all that it required held.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "aclnn/aclnn_base.h"
+#include "fixture.h"
+
+namespace aclgrad {
+namespace {
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::_Exit(1);
+}
+
+#define REQUIRE(condition) require(condition, #condition)
+
+class ProcessTest : public testing::Test {
+ protected:
+  void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+};
+
+#define EXPECT_CLEAN_EXIT(body) EXPECT_EXIT((body)(), testing::ExitedWithCode(0), "")
+
+// A fresh start, whatever the test program has done.
+void end_library() {
+  while (aclFinalize() == ACL_SUCCESS) {
+  }
+}
+
+class ConfigurationFile {
+ public:
+  explicit ConfigurationFile(const std::string& text) { std::ofstream(path()) << text; }
+  ~ConfigurationFile() { std::remove(path().c_str()); }
+  static std::string path() { return testing::TempDir() + "aclgrad_" + std::to_string(getpid()) + ".json"; }
+};
+
+aclError init_with(const std::string& text) {
+  const ConfigurationFile file(text);
+  return aclInit(file.path().c_str());
+}
+
+TEST_F(ProcessTest, InitIsCounted) {
+  EXPECT_CLEAN_EXIT([] {
+    end_library();
+    REQUIRE(aclInit(nullptr) == ACL_SUCCESS);
+    REQUIRE(aclInit(nullptr) == ACL_ERROR_REPEAT_INITIALIZE);
+    uint64_t left = 99;
+    REQUIRE(aclFinalizeReference(nullptr) == ACL_ERROR_INVALID_PARAM);
+    REQUIRE(aclFinalizeReference(&left) == ACL_SUCCESS && left == 1);
+    REQUIRE(aclFinalizeReference(&left) == ACL_SUCCESS && left == 0);
+    REQUIRE(aclFinalizeReference(&left) == ACL_ERROR_REPEAT_FINALIZE);
+    REQUIRE(aclInit(nullptr) == ACL_SUCCESS);
+    REQUIRE(aclInit(nullptr) == ACL_ERROR_REPEAT_INITIALIZE);
+    REQUIRE(aclFinalize() == ACL_SUCCESS);
+    REQUIRE(aclFinalize() == ACL_ERROR_REPEAT_FINALIZE);
+    REQUIRE(aclnnInit(nullptr) == OK && aclnnFinalize() == OK);
+    std::exit(0);
+  });
+}
+
+TEST_F(ProcessTest, InitChecksItsFile) {
+  EXPECT_CLEAN_EXIT([] {
+    end_library();
+    REQUIRE(aclInit("/nonexistent/acl.json") == ACL_ERROR_INVALID_FILE);
+    REQUIRE(init_with("{") == ACL_ERROR_PARSE_FILE);
+    REQUIRE(init_with("[]") == ACL_ERROR_PARSE_FILE);
+    REQUIRE(init_with("") == ACL_ERROR_PARSE_FILE);
+    REQUIRE(aclnnInit("/nonexistent/acl.json") == ACL_ERROR_INVALID_FILE);
+    std::exit(0);
+  });
+}
+
+TEST_F(ProcessTest, InitAgainNeedsTheSameConfiguration) {
+  EXPECT_CLEAN_EXIT([] {
+    end_library();
+    REQUIRE(init_with("{ }") == ACL_SUCCESS);
+    REQUIRE(aclFinalize() == ACL_SUCCESS);
+    REQUIRE(init_with("{\"err_msg_mode\": \"1\"}") == ACL_ERROR_INVALID_PARAM);
+    REQUIRE(init_with("{}\n") == ACL_SUCCESS);
+    std::exit(0);
+  });
+}
+
+TEST_F(ProcessTest, FinalizeWaitsAndReleasesTheDevice) {
+  EXPECT_CLEAN_EXIT([] {
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    bool ran = false;
+    queue_of_stream(nullptr).submit(1e9, [&](Queue&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ran = true;
+    });
+    void* memory = nullptr;
+    REQUIRE(aclrtMalloc(&memory, 8, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+    REQUIRE(aclFinalize() == ACL_SUCCESS);
+    REQUIRE(ran);
+    int32_t device = 0;
+    REQUIRE(aclrtGetDevice(&device) == ACL_ERROR_RT_CONTEXT_NULL);
+    REQUIRE(aclrtFree(memory) == ACL_SUCCESS);
+    REQUIRE(aclInit(nullptr) == ACL_SUCCESS);
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    std::exit(0);
+  });
+}
+
+TEST_F(ProcessTest, LeavesWithoutFinalize) {
+  EXPECT_CLEAN_EXIT([] {
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    static std::vector<char> large(64 << 20);
+    for (int i = 0; i < 20; ++i) {
+      REQUIRE(aclrtMemsetAsync(large.data(), large.size(), 1, large.size(), nullptr) == ACL_SUCCESS);
+    }
+    std::exit(0);
+  });
+}
+
+TEST_F(ProcessTest, LeavesWhileAStreamWaits) {
+  EXPECT_CLEAN_EXIT([] {
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    aclrtEvent never = nullptr;
+    REQUIRE(aclrtCreateEvent(&never) == ACL_SUCCESS);
+    REQUIRE(aclrtStreamWaitEvent(nullptr, never) == ACL_SUCCESS);
+    aclrtStream stream = nullptr;
+    REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    REQUIRE(aclrtSubscribeReport(1, stream) == ACL_SUCCESS);
+    REQUIRE(aclrtLaunchCallback([](void*) {}, nullptr, ACL_CALLBACK_BLOCK, stream) == ACL_SUCCESS);
+    std::exit(0);
+  });
+}
+
+// The last thing that the process does is to use the runtime, when its exit handlers have ended the workers.
+struct UseAtExit {
+  aclrtStream stream = nullptr;
+  aclrtEvent event = nullptr;
+  void* memory = nullptr;
+  int steps = 0;
+
+  ~UseAtExit() {
+    REQUIRE(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
+    REQUIRE(steps == 3);
+    Queue& queue = queue_of_stream(stream);
+    queue.submit(1e9, [this](Queue&) { ++steps; });
+    REQUIRE(aclrtRecordEvent(event, stream) == ACL_SUCCESS);
+    REQUIRE(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
+    REQUIRE(steps == 4);
+    REQUIRE(aclrtSynchronizeEvent(event) == ACL_SUCCESS);
+    REQUIRE(aclrtFree(memory) == ACL_SUCCESS);
+    REQUIRE(aclrtFree(memory) == ACL_ERROR_INVALID_PARAM);
+    REQUIRE(aclrtDestroyEvent(event) == ACL_SUCCESS);
+    REQUIRE(aclrtDestroyStream(stream) == ACL_SUCCESS);
+    REQUIRE(aclrtResetDeviceForce(0) == ACL_SUCCESS);
+    REQUIRE(aclFinalize() == ACL_SUCCESS);
+  }
+};
+
+TEST_F(ProcessTest, StaticDestructorsMayUseTheRuntime) {
+  EXPECT_CLEAN_EXIT([] {
+    static UseAtExit use;
+    aclrtFree(
+        nullptr);  // so that this thread has a message, which is gone when the destructor records another
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    REQUIRE(aclrtCreateStream(&use.stream) == ACL_SUCCESS);
+    REQUIRE(aclrtCreateEvent(&use.event) == ACL_SUCCESS);
+    REQUIRE(aclrtMalloc(&use.memory, 8, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+    queue_of_stream(use.stream).submit(1e9, [](Queue&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ++use.steps;
+    });
+    for (int i = 0; i < 2; ++i) queue_of_stream(use.stream).submit(1e9, [](Queue&) { ++use.steps; });
+    std::exit(0);
+  });
+}
+
+TEST_F(ProcessTest, EnvironmentHidesDevices) {
+  setenv("ASCEND_RT_VISIBLE_DEVICES", "3,1", 1);
+  EXPECT_CLEAN_EXIT([] {
+    uint32_t count = 0;
+    REQUIRE(aclrtGetDeviceCount(&count) == ACL_SUCCESS && count == 2);
+    REQUIRE(aclrtSetDevice(1) == ACL_SUCCESS);
+    REQUIRE(aclrtSetDevice(2) == ACL_ERROR_RT_INVALID_DEVICEID);
+    std::exit(0);
+  });
+  unsetenv("ASCEND_RT_VISIBLE_DEVICES");
+}
+
+}  // namespace
+}  // namespace aclgrad

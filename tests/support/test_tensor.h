@@ -1,0 +1,88 @@
+// Tensors for tests: double values in and out, any type and layout, holes that must stay untouched.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclgrad/types.h"
+#include "aclnn/acl_meta.h"
+
+namespace aclgrad::test {
+
+enum class Layout {
+  contiguous,
+  transposed,  // axes lie in memory in reverse order
+  gapped,      // every stride has room between elements, and the first element has an offset
+};
+
+inline constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::gapped};
+inline constexpr DataType kFloatTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16};
+
+std::string name_of(Layout layout);
+
+using Shape = std::vector<int64_t>;
+
+// A tensor with its storage and its handle. Elements and holes start as a pattern.
+class TestTensor {
+ public:
+  TestTensor(Shape shape, DataType type, Layout layout = Layout::contiguous);
+  TestTensor(Shape shape, DataType type, Layout layout, const std::vector<double>& values);
+  ~TestTensor();
+  TestTensor(const TestTensor&) = delete;
+  TestTensor& operator=(const TestTensor&) = delete;
+
+  aclTensor* handle() const { return handle_; }
+  operator aclTensor*() const { return handle_; }
+
+  void set(const std::vector<double>& values);  // rounds to the type
+  std::vector<double> values() const;           // in row-major order
+  std::vector<std::byte> bytes() const;         // the elements' bits, in row-major order
+  bool holes_untouched() const;
+
+  const Shape& shape() const { return shape_; }
+  DataType type() const { return type_; }
+  const std::vector<int64_t>& strides() const { return strides_; }
+  int64_t offset() const { return offset_; }
+  void* data() { return storage_.data(); }  // start of the storage, without the offset
+
+ private:
+  template <class Function>
+  void for_each_element(Function&& function) const;  // function(index, byte offset)
+
+  Shape shape_;
+  DataType type_;
+  std::vector<int64_t> strides_;
+  int64_t offset_ = 0;
+  std::vector<std::byte> storage_;
+  aclTensor* handle_ = nullptr;
+};
+
+int64_t element_count(const Shape& shape);
+double rounded(double value, DataType type);  // to the nearest value of the type
+std::vector<double> rounded(std::vector<double> values, DataType type);
+
+// Random values in [low, high], reproducible.
+std::vector<double> uniform(int64_t count, double low, double high, uint32_t seed);
+
+// |actual - expected| / |expected|, in the L2 norm. NaNs must agree, or the error is infinite.
+double relative_error(const std::vector<double>& actual, const std::vector<double>& expected);
+
+// The bound on relative_error that every operator keeps. `uses_coordinates`: positions are computed in float.
+double tolerance(DataType type, bool uses_coordinates);
+
+// Runs both phases on the default stream and waits. `phase1` is called with where to put workspace size and
+// executor. Returns the first status that is not 0.
+using Phase1 = std::function<aclnnStatus(uint64_t*, aclOpExecutor**)>;
+using Phase2 = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
+aclnnStatus run(const Phase1& phase1, Phase2 phase2);
+
+// Prints how many units in the last place of `type` the values are away from the expected ones, as a
+// histogram.
+void print_ulp_histogram(const std::string& title, const std::vector<double>& actual,
+                         const std::vector<double>& expected, DataType type);
+
+}  // namespace aclgrad::test

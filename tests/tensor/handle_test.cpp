@@ -1,0 +1,370 @@
+// The functions of acl_meta.h: what they keep, hand out and refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclnn/acl_meta.h"
+#include "tensor/tensor.h"
+
+namespace aclgrad::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr uint64_t kAbsurdCount = uint64_t{1} << 60;
+
+aclTensor* make_tensor(const std::vector<int64_t>& shape, const int64_t* strides = nullptr) {
+  return aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, strides, 0, ACL_FORMAT_ND, shape.data(),
+                         shape.size(), nullptr);
+}
+
+using ArrayGetter = aclnnStatus (*)(const aclTensor*, int64_t**, uint64_t*);
+
+std::vector<int64_t> values_of(ArrayGetter getter, const aclTensor* tensor) {
+  int64_t* values = nullptr;
+  uint64_t count = 99;
+  EXPECT_EQ(getter(tensor, &values, &count), OK);
+  EXPECT_NE(values, nullptr);
+  const std::unique_ptr<int64_t[]> owned(values);
+  return std::vector<int64_t>(values, values + count);
+}
+
+std::string recent_message() {
+  const char* message = aclGetRecentErrMsg();
+  return message != nullptr ? message : "";
+}
+
+TEST(TensorHandle, KeepsWhatItWasMadeWith) {
+  const int64_t shape[] = {2, 3};
+  const int64_t strides[] = {0, 4};
+  const int64_t storage_shape[] = {5, 6, 7};
+  float data = 0;
+  aclTensor* tensor =
+      aclCreateTensor(shape, 2, ACL_BF16, strides, 11, ACL_FORMAT_NCHW, storage_shape, 3, &data);
+  ASSERT_NE(tensor, nullptr);
+  EXPECT_THAT(values_of(aclGetViewShape, tensor), ElementsAre(2, 3));
+  EXPECT_THAT(values_of(aclGetViewStrides, tensor), ElementsAre(0, 4));
+  EXPECT_THAT(values_of(aclGetStorageShape, tensor), ElementsAre(5, 6, 7));
+  int64_t offset = 0;
+  EXPECT_EQ(aclGetViewOffset(tensor, &offset), OK);
+  EXPECT_EQ(offset, 11);
+  aclFormat format = ACL_FORMAT_UNDEFINED;
+  EXPECT_EQ(aclGetFormat(tensor, &format), OK);
+  EXPECT_EQ(format, ACL_FORMAT_NCHW);
+  aclDataType type = ACL_DT_UNDEFINED;
+  EXPECT_EQ(aclGetDataType(tensor, &type), OK);
+  EXPECT_EQ(type, ACL_BF16);
+  void* address = nullptr;
+  EXPECT_EQ(aclGetRawTensorAddr(tensor, &address), OK);
+  EXPECT_EQ(address, &data);
+  EXPECT_EQ(aclSetRawTensorAddr(tensor, nullptr), OK);
+  EXPECT_EQ(aclGetRawTensorAddr(tensor, &address), OK);
+  EXPECT_EQ(address, nullptr);
+  EXPECT_EQ(aclDestroyTensor(tensor), OK);
+}
+
+TEST(TensorHandle, NullStridesAreContiguous) {
+  aclTensor* tensor = make_tensor({2, 3, 4});
+  EXPECT_THAT(values_of(aclGetViewStrides, tensor), ElementsAre(12, 4, 1));
+  aclDestroyTensor(tensor);
+}
+
+TEST(TensorHandle, ScalarHasNoAxes) {
+  aclTensor* tensor = aclCreateTensor(nullptr, 0, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, nullptr, 0, nullptr);
+  ASSERT_NE(tensor, nullptr);
+  EXPECT_THAT(values_of(aclGetViewShape, tensor), IsEmpty());
+  EXPECT_THAT(values_of(aclGetViewStrides, tensor), IsEmpty());
+  EXPECT_THAT(values_of(aclGetStorageShape, tensor), IsEmpty());
+  EXPECT_EQ(aclDestroyTensor(tensor), OK);
+}
+
+TEST(TensorHandle, ContentsAreNotCheckedAtCreation) {
+  const std::vector<int64_t> shapes[] = {{-1, 2},
+                                         {INT64_MAX, INT64_MAX, INT64_MAX},
+                                         {INT64_MIN, INT64_MIN, 3},
+                                         {INT64_MIN, -1},
+                                         std::vector<int64_t>(25, 2)};
+  for (const auto& shape : shapes) {
+    aclTensor* tensor = aclCreateTensor(shape.data(), shape.size(), ACL_STRING, nullptr, INT64_MIN,
+                                        ACL_FORMAT_FRACTAL_NZ, nullptr, 0, nullptr);
+    ASSERT_NE(tensor, nullptr);
+    EXPECT_EQ(values_of(aclGetViewShape, tensor), shape);
+    EXPECT_EQ(aclDestroyTensor(tensor), OK);
+  }
+}
+
+TEST(TensorHandle, CreationFailsWithoutSizes) {
+  const int64_t one = 1;
+  EXPECT_EQ(aclCreateTensor(nullptr, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &one, 1, nullptr), nullptr);
+  EXPECT_THAT(recent_message(), HasSubstr("aclCreateTensor.viewDims: expected a pointer, got null"));
+  EXPECT_EQ(aclCreateTensor(&one, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, nullptr, 1, nullptr), nullptr);
+  EXPECT_THAT(recent_message(), HasSubstr("aclCreateTensor.storageDims: expected a pointer, got null"));
+}
+
+TEST(TensorHandle, AbsurdCountsAreRefusedUnread) {
+  const int64_t one = 1;
+  EXPECT_EQ(aclCreateTensor(&one, kAbsurdCount, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &one, 1, nullptr),
+            nullptr);
+  EXPECT_EQ(aclCreateTensor(&one, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &one, UINT64_MAX, nullptr),
+            nullptr);
+  const float value = 1;
+  EXPECT_EQ(aclCreateIntArray(&one, kAbsurdCount), nullptr);
+  EXPECT_EQ(aclCreateFloatArray(&value, UINT64_MAX), nullptr);
+  aclTensor* tensor = make_tensor({1});
+  EXPECT_EQ(aclCreateTensorList(&tensor, kAbsurdCount), nullptr);
+  EXPECT_EQ(aclDestroyTensor(tensor), OK);
+}
+
+TEST(TensorHandle, InitDescribesAnewAndKeepsTheAddressWithoutAnother) {
+  float data[2] = {};
+  const int64_t shape[] = {4, 5};
+  aclTensor* tensor = make_tensor({2});
+  aclSetRawTensorAddr(tensor, &data[0]);
+  EXPECT_EQ(aclInitTensor(tensor, shape, 2, ACL_INT32, nullptr, 3, ACL_FORMAT_NC, shape, 1, nullptr), OK);
+  EXPECT_THAT(values_of(aclGetViewShape, tensor), ElementsAre(4, 5));
+  EXPECT_THAT(values_of(aclGetViewStrides, tensor), ElementsAre(5, 1));
+  EXPECT_THAT(values_of(aclGetStorageShape, tensor), ElementsAre(4));
+  void* address = nullptr;
+  aclGetRawTensorAddr(tensor, &address);
+  EXPECT_EQ(address, &data[0]);
+  EXPECT_EQ(aclInitTensor(tensor, shape, 2, ACL_INT32, nullptr, 3, ACL_FORMAT_NC, shape, 1, &data[1]), OK);
+  aclGetRawTensorAddr(tensor, &address);
+  EXPECT_EQ(address, &data[1]);
+  // A refused description leaves the old one.
+  EXPECT_EQ(aclInitTensor(tensor, nullptr, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, 1, nullptr),
+            ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_THAT(values_of(aclGetViewShape, tensor), ElementsAre(4, 5));
+  EXPECT_EQ(aclInitTensor(nullptr, shape, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, 1, nullptr),
+            ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclDestroyTensor(tensor), OK);
+}
+
+TEST(TensorHandle, NullsOfGettersAreRefused) {
+  aclTensor* tensor = make_tensor({2});
+  int64_t* values = nullptr;
+  int64_t offset = 0;
+  uint64_t count = 0;
+  aclFormat format{};
+  aclDataType type{};
+  void* address = nullptr;
+  for (ArrayGetter getter : {aclGetViewShape, aclGetViewStrides, aclGetStorageShape}) {
+    EXPECT_EQ(getter(nullptr, &values, &count), ACLNN_ERR_PARAM_NULLPTR);
+    EXPECT_EQ(getter(tensor, nullptr, &count), ACLNN_ERR_PARAM_NULLPTR);
+    EXPECT_EQ(getter(tensor, &values, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+    EXPECT_EQ(values, nullptr);
+  }
+  EXPECT_EQ(aclGetViewOffset(nullptr, &offset), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclGetViewOffset(tensor, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclGetFormat(nullptr, &format), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclGetFormat(tensor, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclGetDataType(nullptr, &type), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclGetDataType(tensor, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclGetRawTensorAddr(nullptr, &address), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclGetRawTensorAddr(tensor, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclSetRawTensorAddr(nullptr, address), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclDestroyTensor(tensor), OK);
+}
+
+TEST(TensorHandle, DumpIsRefusedWithAMessage) {
+  recent_message();
+  EXPECT_EQ(aclDumpOpTensors("type", "name", nullptr, 0, 0, nullptr), ACL_ERROR_API_NOT_SUPPORT);
+  EXPECT_THAT(recent_message(), HasSubstr("aclDumpOpTensors"));
+}
+
+TEST(Destroy, NullSucceeds) {
+  EXPECT_EQ(aclDestroyTensor(nullptr), OK);
+  EXPECT_EQ(aclDestroyScalar(nullptr), OK);
+  EXPECT_EQ(aclDestroyIntArray(nullptr), OK);
+  EXPECT_EQ(aclDestroyFloatArray(nullptr), OK);
+  EXPECT_EQ(aclDestroyBoolArray(nullptr), OK);
+  EXPECT_EQ(aclDestroyTensorList(nullptr), OK);
+  EXPECT_EQ(aclDestroyScalarList(nullptr), OK);
+}
+
+TEST(Destroy, TwiceIsRefusedWithAMessage) {
+  recent_message();
+  aclTensor* tensor = make_tensor({2});
+  EXPECT_EQ(aclDestroyTensor(tensor), OK);
+  EXPECT_EQ(aclDestroyTensor(tensor), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(recent_message(),
+              HasSubstr("aclDestroyTensor: expected a live aclTensor, got a handle that was destroyed"));
+
+  int64_t value = 1;
+  aclIntArray* array = aclCreateIntArray(&value, 1);
+  EXPECT_EQ(aclDestroyIntArray(array), OK);
+  EXPECT_EQ(aclDestroyIntArray(array), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(recent_message(), HasSubstr("aclDestroyIntArray: expected a live aclIntArray"));
+
+  aclTensorList* list = aclCreateTensorList(nullptr, 0);
+  EXPECT_EQ(aclDestroyTensorList(list), OK);
+  EXPECT_EQ(aclDestroyTensorList(list), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(recent_message(), HasSubstr("aclDestroyTensorList: expected a live aclTensorList"));
+}
+
+TEST(Destroy, ForeignPointersAreRefused) {
+  int64_t not_a_handle = 0;
+  const auto* foreign = reinterpret_cast<const aclTensor*>(&not_a_handle);
+  EXPECT_EQ(aclDestroyTensor(foreign), ACLNN_ERR_PARAM_INVALID);
+  int64_t offset = 0;
+  EXPECT_EQ(aclGetViewOffset(foreign, &offset), ACLNN_ERR_PARAM_INVALID);
+
+  // A handle of another kind is foreign too, and stays what it is.
+  aclIntArray* array = aclCreateIntArray(&not_a_handle, 1);
+  EXPECT_EQ(aclDestroyTensor(reinterpret_cast<const aclTensor*>(array)), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(aclDestroyTensorList(reinterpret_cast<const aclTensorList*>(array)), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(aclDestroyIntArray(array), OK);
+}
+
+TEST(Scalar, KeepsTheBytesOfItsType) {
+  double value = 2.5;
+  aclScalar* scalar = aclCreateScalar(&value, ACL_DOUBLE);
+  ASSERT_NE(scalar, nullptr);
+  EXPECT_EQ(scalar->type, ACL_DOUBLE);
+  double kept = 0;
+  std::memcpy(&kept, scalar->value, sizeof kept);
+  EXPECT_EQ(kept, 2.5);
+  EXPECT_EQ(aclDestroyScalar(scalar), OK);
+  EXPECT_EQ(aclDestroyScalar(scalar), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(aclCreateScalar(nullptr, ACL_DOUBLE), nullptr);
+
+  // No more is read than the value has: one byte, on the heap so that a sanitizer sees more.
+  for (aclDataType type : {ACL_BOOL, ACL_INT8, ACL_FLOAT8_E5M2, ACL_FLOAT6_E3M2, ACL_FLOAT4_E1M2}) {
+    const auto byte = std::make_unique<uint8_t>(uint8_t{1});
+    aclScalar* small = aclCreateScalar(byte.get(), type);
+    ASSERT_NE(small, nullptr);
+    EXPECT_EQ(static_cast<int>(small->value[0]), 1);
+    EXPECT_EQ(aclDestroyScalar(small), OK);
+  }
+  double complex[2] = {1, 2};
+  aclScalar* wide = aclCreateScalar(complex, ACL_COMPLEX128);
+  std::memcpy(&kept, wide->value + sizeof kept, sizeof kept);
+  EXPECT_EQ(kept, 2);
+  EXPECT_EQ(aclDestroyScalar(wide), OK);
+}
+
+TEST(Array, CopiesItsValues) {
+  std::vector<int64_t> integers = {1, -2, 3};
+  aclIntArray* int_array = aclCreateIntArray(integers.data(), integers.size());
+  integers[0] = 99;
+  EXPECT_THAT(int_array->values, ElementsAre(1, -2, 3));
+  float floats[] = {1.5f, 2.5f};
+  aclFloatArray* float_array = aclCreateFloatArray(floats, 2);
+  floats[0] = 99;
+  EXPECT_THAT(float_array->values, ElementsAre(1.5f, 2.5f));
+  bool bools[] = {true, false, true};
+  aclBoolArray* bool_array = aclCreateBoolArray(bools, 3);
+  bools[0] = false;
+  EXPECT_TRUE(bool_array->values[0]);
+  EXPECT_FALSE(bool_array->values[1]);
+  EXPECT_TRUE(bool_array->values[2]);
+
+  uint64_t size = 0;
+  EXPECT_EQ(aclGetIntArraySize(int_array, &size), OK);
+  EXPECT_EQ(size, 3u);
+  EXPECT_EQ(aclGetFloatArraySize(float_array, &size), OK);
+  EXPECT_EQ(size, 2u);
+  EXPECT_EQ(aclGetBoolArraySize(bool_array, &size), OK);
+  EXPECT_EQ(size, 3u);
+  EXPECT_EQ(aclGetIntArraySize(nullptr, &size), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclGetBoolArraySize(bool_array, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclDestroyIntArray(int_array), OK);
+  EXPECT_EQ(aclDestroyFloatArray(float_array), OK);
+  EXPECT_EQ(aclDestroyBoolArray(bool_array), OK);
+  EXPECT_EQ(aclGetIntArraySize(int_array, &size), ACLNN_ERR_PARAM_INVALID);
+}
+
+TEST(Array, EmptyIsAllowedAndNullValuesAreNot) {
+  uint64_t size = 99;
+  aclIntArray* int_array = aclCreateIntArray(nullptr, 0);
+  EXPECT_EQ(aclGetIntArraySize(int_array, &size), OK);
+  EXPECT_EQ(size, 0u);
+  aclBoolArray* bool_array = aclCreateBoolArray(nullptr, 0);
+  aclFloatArray* float_array = aclCreateFloatArray(nullptr, 0);
+  EXPECT_NE(bool_array, nullptr);
+  EXPECT_NE(float_array, nullptr);
+  EXPECT_EQ(aclDestroyIntArray(int_array), OK);
+  EXPECT_EQ(aclDestroyBoolArray(bool_array), OK);
+  EXPECT_EQ(aclDestroyFloatArray(float_array), OK);
+  EXPECT_EQ(aclCreateIntArray(nullptr, 1), nullptr);
+  EXPECT_EQ(aclCreateBoolArray(nullptr, 1), nullptr);
+  EXPECT_EQ(aclCreateFloatArray(nullptr, 1), nullptr);
+  EXPECT_EQ(aclCreateTensorList(nullptr, 1), nullptr);
+  EXPECT_EQ(aclCreateScalarList(nullptr, 1), nullptr);
+}
+
+TEST(List, OwnsItsMembers) {
+  const aclTensor* tensors[] = {make_tensor({1}), nullptr, make_tensor({2})};
+  aclTensorList* list = aclCreateTensorList(tensors, 3);
+  uint64_t size = 0;
+  EXPECT_EQ(aclGetTensorListSize(list, &size), OK);
+  EXPECT_EQ(size, 3u);
+  EXPECT_EQ(aclDestroyTensorList(list), OK);
+  EXPECT_EQ(aclDestroyTensor(tensors[0]), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(aclDestroyTensor(tensors[2]), ACLNN_ERR_PARAM_INVALID);
+
+  float value = 1;
+  const aclScalar* scalars[] = {aclCreateScalar(&value, ACL_FLOAT)};
+  aclScalarList* scalar_list = aclCreateScalarList(scalars, 1);
+  EXPECT_EQ(aclGetScalarListSize(scalar_list, &size), OK);
+  EXPECT_EQ(size, 1u);
+  EXPECT_EQ(aclDestroyScalarList(scalar_list), OK);
+  EXPECT_EQ(aclDestroyScalar(scalars[0]), ACLNN_ERR_PARAM_INVALID);
+}
+
+TEST(List, MembersMayGoFirst) {
+  const aclTensor* tensors[] = {make_tensor({1}), make_tensor({2})};
+  aclTensorList* list = aclCreateTensorList(tensors, 2);
+  EXPECT_EQ(aclDestroyTensor(tensors[0]), OK);
+  // Many new tensors: one of them probably lies where the destroyed member lay. None belongs to the list.
+  std::vector<aclTensor*> others;
+  for (int i = 0; i < 100; ++i) others.push_back(make_tensor({1}));
+  EXPECT_EQ(aclDestroyTensorList(list), OK);
+  for (aclTensor* other : others) EXPECT_EQ(aclDestroyTensor(other), OK);
+}
+
+TEST(List, AMemberOfTwoListsIsDestroyedOnce) {
+  const aclTensor* tensors[] = {make_tensor({1})};
+  const aclTensor* twice[] = {tensors[0], tensors[0]};
+  aclTensorList* first = aclCreateTensorList(tensors, 1);
+  aclTensorList* second = aclCreateTensorList(twice, 2);
+  EXPECT_EQ(aclDestroyTensorList(second), OK);
+  EXPECT_EQ(aclDestroyTensorList(first), OK);
+}
+
+TEST(List, StaysTheOwnerWhenAMemberIsDescribedAnew) {
+  aclTensor* tensor = make_tensor({1});
+  aclTensorList* list = aclCreateTensorList(&tensor, 1);
+  const int64_t shape[] = {3};
+  EXPECT_EQ(aclInitTensor(tensor, shape, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, 1, nullptr), OK);
+  EXPECT_EQ(aclDestroyTensorList(list), OK);
+  EXPECT_EQ(aclDestroyTensor(tensor), ACLNN_ERR_PARAM_INVALID);
+}
+
+TEST(Handles, ManyThreadsMakeAndDestroyTheirOwn) {
+  constexpr int kThreads = 8;
+  std::vector<std::thread> threads;
+  std::vector<int> failures(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&failures, t] {
+      for (int64_t i = 0; i < 500; ++i) {
+        const aclTensor* members[] = {make_tensor({i}), make_tensor({i + 1})};
+        aclTensorList* list = aclCreateTensorList(members, 2);
+        if (aclDestroyTensorList(list) != OK || aclDestroyTensor(members[0]) == OK)
+          ++failures[static_cast<size_t>(t)];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(failures, testing::Each(0));
+}
+
+}  // namespace
+}  // namespace aclgrad::test
