@@ -42,13 +42,16 @@ Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kin
   const Sides sides = sides_of(copy, kind);
   const Region to = Region::rows(copy.destination, copy.width, copy.destination_pitch, copy.height);
   const Region from = Region::rows(copy.source, copy.width, copy.source_pitch, copy.height);
-  begin({function, {{"dst", to, true, sides.destination}, {"src", from, false, sides.source}}, queue, false});
+  begin({function,
+         {{"dst", to, true, sides.destination, false}, {"src", from, false, sides.source, false}},
+         queue,
+         false});
   return queue == nullptr || is_device_memory(copy.source) ? copy : snapshot_source(function, copy, *queue);
 }
 
 void begin_fill(std::string_view function, const Fill& fill, const Queue* queue) {
   const Region region = Region::contiguous(fill.destination, fill.bytes);
-  begin({function, {{"devPtr", region, true, Side::allocated}}, queue, false});
+  begin({function, {{"devPtr", region, true, Side::allocated, false}}, queue, false});
 }
 
 }  // namespace aclgrad::check

@@ -23,6 +23,7 @@ struct Use {
   Region region;
   bool writes;
   Side side;
+  bool needs_all;  // reads every byte and makes something of it
 };
 
 struct Call {

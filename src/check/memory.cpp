@@ -152,13 +152,13 @@ std::optional<Interval> unset_part(const Block& block, const Region& region) {
   return std::nullopt;
 }
 
-// An operator reads all of its inputs. A copy may take along what is not set, but not that alone.
+// What does not need all may leave out what is not set, but not use that alone.
 void check_set(const Call& call, const Use& use, const Block& block) {
   const std::optional<Interval> unset = unset_part(block, use.region);
   if (!unset) return;
   const Interval all = interval_in(block, use.region);
   const bool is_everything = unset->begin == all.begin && unset->end == all.end;
-  if (!is_everything && !call.is_operator) return;
+  if (!is_everything && !use.needs_all) return;
   report("unset-memory",
          fmt::format("{} reads memory that was never written: bytes {} to {} of {}. Called at {}",
                      text_of(call, use), unset->begin, unset->end - 1, text_of(block), Place::here().text()));

@@ -187,8 +187,12 @@ int64_t Call::reserve(int64_t bytes) {
   return at;
 }
 
-void Call::uses(const Argument& argument, Argument::Used used) {
-  plan_->arguments[static_cast<size_t>(argument.index)].used = used;
+void Call::leave_out(const Argument& argument) {
+  plan_->arguments[static_cast<size_t>(argument.index)].used = false;
+}
+
+void Call::use_partly(const Argument& argument) {
+  plan_->arguments[static_cast<size_t>(argument.index)].partly_used = true;
 }
 
 void Call::pack(std::initializer_list<const Argument*> arguments) {
@@ -213,9 +217,6 @@ void Call::plan_zeros(std::initializer_list<const Argument*> outputs) {
     bytes += static_cast<double>(output->view.bytes());
   }
   if (bytes == 0) return;
-  for (Argument& argument : plan_->arguments) {
-    if (!zeroed[static_cast<size_t>(argument.index)]) argument.used = Argument::Used::nothing;
-  }
   const Plan* plan = plan_.get();
   this->plan(0.1 * bytes, 0, [plan, zeroed](const Launch& launch) {
     for (const Argument& argument : plan->arguments) {

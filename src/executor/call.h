@@ -51,10 +51,9 @@ class Call {
   // True where ACLGRAD_STRICT asks to refuse what any one of the documents refuses.
   static bool strict() { return Environment::get().strict; }
 
-  // What the kernel uses of an argument, where that is not all.
-  void uses(const Argument& argument, Argument::Used used);
-
   // Plans. Inputs and outputs named in `pack` reach the kernel as contiguous memory, whatever their strides.
+  void leave_out(const Argument& argument);   // the kernel will not touch it: it may be without data
+  void use_partly(const Argument& argument);  // parts that the kernel will not touch may be without contents
   void pack(std::initializer_list<const Argument*> arguments);
   void plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel);
   void plan_nothing() {}

@@ -30,16 +30,16 @@ void check_call(std::string_view operator_name, const Plan& plan, const Addresse
                 const Queue& queue) {
   check::Call call{operator_name, {}, &queue, true};
   for (const Argument& argument : plan.arguments) {
-    if (!argument.given) continue;
+    if (!argument.given || !argument.used) continue;
     TensorView view = argument.view;
     view.base = addresses[static_cast<size_t>(argument.index)];
     call.uses.push_back({argument.name,
                          check::Region::strided(view.first(), size_of(view.type), view.rank,
                                                 view.shape.data(), view.strides.data()),
-                         argument.is_output, check::Side::device});
+                         argument.is_output, check::Side::device, !argument.partly_used});
   }
-  call.uses.push_back(
-      {"workspace", check::Region::contiguous(workspace, plan.workspace_size), true, check::Side::device});
+  call.uses.push_back({"workspace", check::Region::contiguous(workspace, plan.workspace_size), true,
+                       check::Side::device, false});
   check::begin(call);
 }
 

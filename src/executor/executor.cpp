@@ -86,7 +86,7 @@ void check_workspace(std::string_view function, const Plan& plan, const void* wo
 
 void check_addresses(std::string_view function, const aclOpExecutor& executor) {
   for (const Argument& argument : executor.plan->arguments) {
-    if (!argument.given || argument.empty()) continue;
+    if (!argument.given || !argument.used || argument.empty()) continue;
     if (executor.addresses[static_cast<size_t>(argument.index)] != nullptr) continue;
     throw Error(
         ACLNN_ERR_PARAM_NULLPTR,

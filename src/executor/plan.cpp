@@ -9,7 +9,7 @@ Launch::Launch(const Plan& plan, const Addresses& addresses, void* workspace, Qu
 
 void* Launch::data(const Argument& argument) const {
   if (argument.packed_at != Argument::kNotPacked) return workspace_ + argument.packed_at;
-  return argument.given ? view(argument).first() : nullptr;
+  return argument.given && argument.used ? view(argument).first() : nullptr;
 }
 
 TensorView Launch::view(const Argument& argument) const {

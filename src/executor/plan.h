@@ -17,14 +17,12 @@ namespace aclgrad {
 struct Argument {
   static constexpr int64_t kNotPacked = -1;
 
-  // Of its memory: what a mask rules out is not used, and the contents of other arguments may choose parts.
-  enum class Used { all, parts, nothing };
-
   const char* name = nullptr;
   int index = 0;
   bool given = false;  // false for an optional tensor that was null
+  bool used = true;    // false where the kernel neither reads nor writes it, though it was given
   bool is_output = false;
-  Used used = Used::all;  // as the checker takes it
+  bool partly_used = false;  // the contents of other arguments choose parts of it
   aclFormat format = ACL_FORMAT_ND;
   const void* handle = nullptr;  // the checker's: the caller's tensor, which may be gone already
   TensorView view;

@@ -81,6 +81,8 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   problem.wants_input_grad = outputMask->values[0];
   problem.wants_grid_grad = outputMask->values[1];
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return call.plan_nothing();
+  if (!problem.wants_input_grad) call.leave_out(input_grad);
+  if (!problem.wants_grid_grad) call.leave_out(grid_grad);
   if (grad_output.empty() || input.empty() || grid.empty()) {
     if (!problem.wants_grid_grad) return call.plan_zeros({&input_grad});
     if (!problem.wants_input_grad) return call.plan_zeros({&grid_grad});

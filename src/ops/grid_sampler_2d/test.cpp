@@ -419,6 +419,18 @@ TEST(GridSampler2DBackward, PrintsItsErrors) {
   }
 }
 
+TEST(GridSampler2DBackward, MaskedOutputsNeedNoData) {
+  Sampling s = sizes(1, 3, 5, 7, 4, 6);
+  const Inputs inputs(s, DataType::float32, 1);
+  Call call(s, DataType::float32, inputs);
+  ASSERT_EQ(aclSetRawTensorAddr(call.input_grad, nullptr), OK);
+  ASSERT_EQ(call.run(s, false, true), OK);
+  const auto expected = reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+  EXPECT_LE(relative_error(call.grid_grad.values(), expected.grid),
+            allowed_error(DataType::float32, expected.grid));
+  EXPECT_EQ(call.run(s, true, true), 161001);
+}
+
 TEST(GridSampler2DBackward, EmptyTensors) {
   const auto zeros = [](const TestTensor& tensor) {
     return tensor.values() == std::vector<double>(static_cast<size_t>(element_count(tensor.shape())), 0.0);

@@ -40,6 +40,8 @@ void plan(Call& call, const aclTensor* gradY, const aclTensor* groupIdxOptional,
   if (out.empty()) return call.plan_nothing();
   if (grad_y.empty()) return call.plan_zeros({&out});
 
+  if (grouped) call.use_partly(grad_y);  // without rows behind the last group
+
   // Rows are read where they lie as long as each is contiguous.
   const bool contiguous_rows = problem.columns == 1 || grad_y.view.strides[grouped ? 1 : 2] == 1;
   problem.row_stride = contiguous_rows ? grad_y.view.strides[grouped ? 0 : 1] : problem.columns;

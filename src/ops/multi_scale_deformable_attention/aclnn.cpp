@@ -115,8 +115,8 @@ bool is_contiguous_from(const TensorView& view, int axis) {
   return true;
 }
 
-// A tensor [bs, rows or Q, M, block...] is used where it lies if its blocks are contiguous, else packed. Of one with 3
-// axes, the last holds M blocks.
+// A tensor [bs, rows or Q, M, block...] is used where it lies if its blocks are contiguous, else packed. Of
+// one with 3 axes, the last holds M blocks.
 BlockStrides place(Call& call, const Argument& argument, int64_t heads) {
   const TensorView& view = argument.view;
   const bool joined = view.rank == 3;

@@ -1,7 +1,7 @@
 // Multi-scale deformable attention on the CPU.
 //
-// A first pass copies the rows of each head of value to a plane of the workspace, where they lie side by side; see
-// grad_cpu.cpp for why. A second pass samples the planes; a task owns some queries of one head.
+// A first pass copies the rows of each head of value to a plane of the workspace, where they lie side by
+// side; see grad_cpu.cpp for why. A second pass samples the planes; a task owns some queries of one head.
 #include "ops/multi_scale_deformable_attention/problem.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::HWY_NAMESPACE {
 
-// Sums of some chunks of one query's output.
+// Sums of some chunks of one query's output. Loops over them are unrolled, or the sums would live in memory.
 template <int kChunks>
 struct Sums {
   Float16Lanes chunks[kChunks];

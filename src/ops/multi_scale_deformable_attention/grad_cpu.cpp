@@ -1,13 +1,14 @@
 // The gradient of multi-scale deformable attention on the CPU.
 //
-// A task owns one head of one batch: no other task adds to its rows of grad_value. It copies the head's rows of value
-// to a plane of the workspace, where they lie side by side, sums grad_value in floats beside them, and rounds that to
-// the output at the end. In the tensors the rows of a head are a power of two of bytes apart, which would leave them an
-// eighth of each cache. A thread uses one plane for all its tasks, so that the plane stays in the cache.
+// A task owns one head of one batch: no other task adds to its rows of grad_value. It copies the head's rows
+// of value to a plane of the workspace, where they lie side by side, sums grad_value in floats beside them,
+// and rounds that to the output at the end. In the tensors the rows of a head are mostly a power of two of
+// bytes apart, which would leave them a small part of each cache. A thread uses one plane for all its tasks,
+// so that the plane stays in the cache.
 //
-// With more threads than heads, a task owns one level of a head, as long as no levels overlap; this leaves the order of
-// every sum as it is. With few heads, the queries are cut into pieces, by the problem's shape alone; each piece sums in
-// a plane of its own, and a second pass adds the planes in order.
+// With few heads for each thread, the levels of a head are shared out between tasks, as long as none overlap;
+// this leaves the order of every sum as it is. With few heads in all, the queries are cut into pieces, by the
+// problem's shape alone; each piece sums in a plane of its own, and a second pass adds the planes in order.
 #include "ops/multi_scale_deformable_attention/problem.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -63,7 +64,8 @@ struct Pixels {
   int64_t grad_stride;
 };
 
-// One corner of a point: adds weight * row to the gradient of its pixel. Returns row * value as four partial sums.
+// One corner of a point: adds weight * row to the gradient of its pixel. Returns row * value as four partial
+// sums.
 template <class Row, class T>
 HWY_INLINE FourVector visit_corner(const Row& row, float weight, const Pixels<T>& pixels, int64_t pixel) {
   const T* value = pixels.value + pixel * pixels.value_stride;
@@ -101,8 +103,8 @@ HWY_INLINE FourVector visit_point(const Row& row, const Samples& samples, int64_
   return sum4(products[0], products[1], products[2], products[3]);
 }
 
-// From the inner products of each point with its corners, grad_location in place of location and grad_attention_weight
-// in place of attention.
+// From the inner products of each point with its corners, grad_location in place of location and
+// grad_attention_weight in place of attention.
 HWY_INLINE void finish_points(const float* products, int64_t count, Samples& samples) {
   const FloatTag d;
   const auto one = hn::Set(d, 1.0f);
@@ -176,8 +178,8 @@ void accumulate(const MultiScaleDeformableAttentionGrad& problem, const HeadTask
 
 // ---- Output
 
-// Adds the planes of all pieces of one head and rounds the sums to rows of grad_value. Whole lines of 64 bytes go past
-// the caches, which have no use for them.
+// Adds the planes of all pieces of one head and rounds the sums to rows of grad_value. Whole lines of 64
+// bytes go past the caches, which have no use for them.
 template <class T>
 void store_typed(const MultiScaleDeformableAttentionGrad& problem, int64_t batch, int64_t head, RowRange rows,
                  const GradPlanes& planes) {
@@ -259,8 +261,8 @@ struct Layout {
   int64_t planes() const { return heads * pieces; }
 };
 
-// Cuts the rows of value into one range for each level, which holds all rows of that level. False where that cannot be,
-// because levels overlap or lie in descending order.
+// Cuts the rows of value into one range for each level, which holds all rows of that level. False where that
+// cannot be, because levels overlap or lie in descending order.
 bool share_rows(const MultiScaleDeformableSampling& problem, std::array<RowRange, kMaxSharedLevels>& ranges) {
   if (problem.levels > static_cast<int64_t>(kMaxSharedLevels)) return false;
   int64_t end = 0;
@@ -285,7 +287,8 @@ class Gradient {
   void run() {
     groups_ = level_groups();
     const int64_t tasks = layout_.planes() * groups_;
-    // A task that stores its own sums leaves its plane to the next task of the same thread, still in the cache.
+    // A task that stores its own sums leaves its plane to the next task of the same thread, still in the
+    // cache.
     const bool reuses_planes = layout_.pieces == 1 && thread_count() <= layout_.planes();
     std::atomic<int64_t> next_task{0};
     parallel_for(reuses_planes ? layout_.planes() : tasks, serial_nanoseconds(problem_), [&](int64_t worker) {
@@ -298,8 +301,8 @@ class Gradient {
   }
 
  private:
-  // Into how many tasks the levels of a head are shared out. More tasks make up for threads that are not equally fast,
-  // fewer read the points of a query together.
+  // Into how many tasks the levels of a head are shared out. More tasks make up for threads that are not
+  // equally fast, fewer read the points of a query together.
   int64_t level_groups() {
     constexpr int64_t kTasksPerThread = 4;
     const int64_t wanted = kTasksPerThread * thread_count() / layout_.planes();

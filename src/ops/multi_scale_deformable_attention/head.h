@@ -1,5 +1,5 @@
-// One head of one batch, the unit that the kernels work on: its rows of value lie far apart in the tensor, and are
-// copied to a plane where they lie side by side as soon as there are enough points to sample.
+// One head of one batch, the unit that the kernels work on: its rows of value lie far apart in the tensor,
+// and are copied to a plane where they lie side by side as soon as there are enough points to sample.
 #pragma once
 
 #include <hwy/cache_control.h>
@@ -28,7 +28,8 @@ struct HeadTask {
   int64_t first_level;
   int64_t last_level;
 
-  // The head's rows, in the tensor or in a plane. Readable in whole chunks, with zeros after the last channel.
+  // The head's rows, in the tensor or in a plane. Readable in whole chunks, with zeros after the last
+  // channel.
   const void* value;
   int64_t value_stride;  // elements from row to row
 };
@@ -41,8 +42,8 @@ struct GradPlanes {
   int64_t stride;  // floats from plane to plane
 };
 
-// Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but works for
-// whole chunks only.
+// Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but
+// works for whole chunks only.
 inline bool packs_value(const MultiScaleDeformableSampling& problem) {
   return problem.channels % kChunk != 0 || problem.queries * problem.levels * problem.points >= problem.rows;
 }

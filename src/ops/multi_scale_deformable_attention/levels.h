@@ -31,7 +31,8 @@ struct Level {
     return {std::clamp<int64_t>(start, 0, rows), static_cast<int64_t>(std::clamp<__int128>(end, 0, rows))};
   }
 
-  // True where all pixels lie in [0, rows), and columns, lines and rows are exact in 32-bit integers and in floats.
+  // True where all pixels lie in [0, rows), and columns, lines and rows are exact in 32-bit integers and in
+  // floats.
   bool is_regular(int64_t rows) const {
     constexpr int64_t kMaxSide = int64_t{1} << 24;
     constexpr int64_t kMaxRows = int64_t{1} << 30;

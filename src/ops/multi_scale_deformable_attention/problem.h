@@ -1,24 +1,26 @@
 // Multi-scale deformable attention (MSDA) and its gradient: the C++ interface.
 //
-// Each query q of head m samples P points from each of L levels (feature maps of different sizes) that lie one after
-// the other in the rows of `value`, and sums the samples v with attention weights A:
+// Each query q of head m samples P points from each of L levels (feature maps of different sizes) that lie
+// one after the other in the rows of `value`, and sums the samples v with attention weights A:
 //
 //   output[b, q, m, c] = sum over l, p of A[b, q, m, l, p] * v(b, m, l, location[b, q, m, l, p])[c]
 //
-// A location (x, y) lies at pixel (x * width - 0.5, y * height - 0.5), and v interpolates bilinearly between the four
-// pixels around it; those outside the level count as zero. A point that is not strictly between -1 and the level's
-// size on both axes, NaN included, does not count at all. With w the bilinear weights and G the gradient of output:
+// A location (x, y) lies at pixel (x * width - 0.5, y * height - 0.5), and v interpolates bilinearly between
+// the four pixels around it; those outside the level count as zero. A point that is not strictly between -1
+// and the level's size on both axes, NaN included, does not count at all. With w the bilinear weights and G
+// the gradient of output:
 //
-//   grad_value[b, pixel, m, c]          = sum over the points beside the pixel of w * A * G[b, q, m, c]
+//   grad_value[b, pixel, m, c]           = sum over the points beside the pixel of w * A * G[b, q, m, c]
 //   grad_attention_weight[b, q, m, l, p] = sum over c of G * v
 //   grad_location[b, q, m, l, p]         = sum over c of A * G * (width * dv/dx, height * dv/dy)
 //
-// Pixel (y, x) of level l is row level_start_index[l] + y * width + x of value. These two index arrays may hold
-// anything: a pixel whose row is outside [0, rows) counts as zero, and so does a level without height or width. Levels
-// may overlap.
+// Pixel (y, x) of level l is row level_start_index[l] + y * width + x of value. These two index arrays may
+// hold anything: a pixel whose row is outside [0, rows) counts as zero, and so does a level without height or
+// width. Levels may overlap.
 //
-// Types: float32, float16 or bfloat16, the same for all tensors but the index arrays. All arithmetic is in float, the
-// coordinates included; results are rounded once, to nearest even. grad_value is summed in the order of the queries.
+// Types: float32, float16 or bfloat16, the same for all tensors but the index arrays. All arithmetic is in
+// float, the coordinates included; results are rounded once, to nearest even. grad_value is summed in the
+// order of the queries, for few heads in up to 8 pieces of them that are then added.
 // Deterministic: the same bits for any number of threads, any strides and every instruction set with fused
 // multiply-add.
 // Source: the two documents of aclnnMultiScaleDeformableAttentionGrad.
@@ -28,8 +30,8 @@
 
 namespace aclgrad {
 
-// Where the contiguous blocks of a tensor [batches, rows or queries, heads, block] lie: elements from one block to the
-// next along each axis.
+// Where the contiguous blocks of a tensor [batches, rows or queries, heads, block] lie: elements from one
+// block to the next along each axis.
 struct BlockStrides {
   int64_t batch = 0;
   int64_t row = 0;
@@ -40,7 +42,7 @@ struct BlockStrides {
   }
 };
 
-// What the operator and its gradient share.
+// What the operator and its gradient share. All sizes are at least 1.
 struct MultiScaleDeformableSampling {
   DataType type = DataType::float32;
   int64_t batches = 0;

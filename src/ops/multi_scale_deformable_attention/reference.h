@@ -1,5 +1,5 @@
-// The definition of multi-scale deformable attention and its gradient in double precision. Only the coordinates are in
-// float, as the definition demands: a pixel border must not move.
+// The definition of multi-scale deformable attention and its gradient in double precision. Only the
+// coordinates are in float, as the definition demands: a pixel border must not move.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// The sample points of a head, prepared a block at a time: which rows of value each point touches, with which weights.
+// The sample points of a head, prepared a block at a time: which rows of value each point touches, with which
+// weights.
 //
 // Included by hwy/foreach_target.h, once for each instruction set.
 #if defined(ACLGRAD_MSDA_SAMPLING_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -212,8 +213,8 @@ inline void prepare_irregular(const Level& level, int64_t rows, int64_t i, Sampl
   }
 }
 
-// A block: the points [first_point, first_point + points) of each of some queries. The points of a query are numbered
-// through all levels.
+// A block: the points [first_point, first_point + points) of each of some queries. The points of a query are
+// numbered through all levels.
 struct Block {
   int64_t first_query;
   int64_t queries;
@@ -221,8 +222,8 @@ struct Block {
   int64_t points;
 };
 
-// Prepares the points of a task in blocks and calls body(block, samples) for each. Those of a query that do not fit one
-// block come in consecutive blocks.
+// Prepares the points of a task in blocks and calls body(block, samples) for each. Those of a query that do
+// not fit one block come in consecutive blocks.
 template <class T, class Body>
 HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, const HeadTask& task,
                                Body&& body) {

@@ -1,4 +1,5 @@
-// Multi-scale deformable attention and its gradient against their definition, and the status codes of their calls.
+// Multi-scale deformable attention and its gradient against their definition, and the status codes of their
+// calls.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +32,8 @@ struct Sizes {
   std::vector<int64_t> spatial_shape;  // height, width of each level
 };
 
-// A problem with levels one after the other and random values of the type; a fifth of the points lies outside.
+// A problem with levels one after the other and random values of the type; a fifth of the points lies
+// outside.
 Reference random_problem(const Sizes& s, DataType type, uint32_t seed = 1) {
   Reference r{};
   r.batches = s.batches;
@@ -262,8 +264,8 @@ TEST(MultiScaleDeformableAttention, RowsOutsideAllLevelsGetZeros) {
   set_thread_count(0);
 }
 
-// Contents of the index tensors that no program should send: the definition still holds, and nothing outside the
-// tensors is touched (which the sanitizers check).
+// Contents of the index tensors that no program should send: the definition still holds, and nothing outside
+// the tensors is touched (which the sanitizers check).
 TEST(MultiScaleDeformableAttention, AnyLevelsAreSafe) {
   constexpr int64_t kHuge = int64_t{1} << 62;
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
@@ -336,8 +338,8 @@ TEST(MultiScaleDeformableAttention, PointsThatDoNotCountContributeNothing) {
   }
 }
 
-// Equal where the definition is finite; elsewhere not finite either. Which of NaN and infinity comes out depends on how
-// a sum is grouped.
+// Equal where the definition is finite; elsewhere not finite either. Which of NaN and infinity comes out
+// depends on how a sum is grouped.
 void expect_same_where_finite(const std::vector<double>& actual, const std::vector<double>& expected,
                               DataType type) {
   std::vector<double> finite_actual, finite_expected;
@@ -373,8 +375,8 @@ TEST(MultiScaleDeformableAttention, CarriesNanAndInfinity) {
   }
 }
 
-// The gradient of the definition against differences of its forward pass. Sizes are powers of two and steps a part of a
-// pixel that floats hold, so that the bilinear surface is differenced exactly.
+// The gradient of the definition against differences of its forward pass. Sizes are powers of two and steps a
+// part of a pixel that floats hold, so that the bilinear surface is differenced exactly.
 TEST(MultiScaleDeformableAttention, ReferenceGradientIsThatOfItsForward) {
   Reference r = random_problem({1, 2, 8, 4, 2, {8, 4, 4, 2}}, DataType::float32);
   for (size_t i = 0; i < r.location.size(); ++i) {
@@ -602,7 +604,8 @@ TEST(MultiScaleDeformableAttention, RefusesTypesAndFormats) {
 }
 
 TEST(MultiScaleDeformableAttention, RefusesShapes) {
-  // Any axis of any argument one too long, and an axis too many or too few, but for what is free in the forward call.
+  // Any axis of any argument one too long, and an axis too many or too few, but for what is free in the
+  // forward call.
   using CallPhase1 = aclnnStatus (Arguments::*)() const;
   const auto check = [](Member member, CallPhase1 call, aclnnStatus first_axis, aclnnStatus second_axis) {
     const size_t rank = (Arguments().*member)->shape.size();

@@ -115,6 +115,7 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
 
   problem.windows.sequences = ends_on_device ? act_seq_len.size(0) : static_cast<int64_t>(ends.size());
   problem.output_grad = head_rows<const void>(call, output_grad);
+  call.use_partly(input);  // without tokens outside of the windows
   problem.input = head_rows<const void>(call, input);
   problem.input_grad = head_rows<void>(call, input_grad);
   call.pack({&weight, &act_seq_len, &weight_grad});
@@ -164,6 +165,7 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* we
   if (output.empty()) return call.plan_nothing();
 
   problem.windows.sequences = static_cast<int64_t>(ends.size());
+  call.use_partly(input);  // without tokens outside of the windows
   problem.input = head_rows<const void>(call, input);
   problem.output = head_rows<void>(call, output);
   call.pack({&weight});
