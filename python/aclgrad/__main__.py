@@ -1,0 +1,160 @@
+"""The command line of aclgrad: `python -m aclgrad verify`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from .verify import OPERATORS, Operator, verify
+
+_DESCRIPTION = """\
+Computes the golden result of an operator in double precision and holds results from elsewhere, as of an NPU, against
+it: element by element, with a verdict for each output. Exit status: 0 all passed, 1 one failed, 2 it could not be run.
+
+Arrays are given as NAME=FILE. FILE is one of
+  array.npy                         NumPy's format
+  array.npy:bfloat16                the same, where the type was lost on saving
+  arrays.npz                        an archive; the array of the same name in it
+  array.bin:float16:2,100,8,32      raw memory, with its type and shape
+
+or give one archive with all inputs and outputs by name as ARCHIVE.
+"""
+
+
+class _UsageError(Exception):
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        return _verify(options)
+    except (_UsageError, ValueError, TypeError, OSError, ImportError) as error:
+        print(f"aclgrad verify: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m aclgrad", description=__doc__)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    raw = argparse.RawDescriptionHelpFormatter
+    verify_parser = commands.add_parser(
+        "verify", help="hold results against the definition", description=_DESCRIPTION, formatter_class=raw
+    )
+    operators = verify_parser.add_subparsers(metavar="OPERATOR", required=True, dest="operator")
+    for name, operator in OPERATORS.items():
+        _add_operator(operators.add_parser(name, description=_names_of(operator), formatter_class=raw), operator)
+    return parser
+
+
+def _names_of(operator: Operator) -> str:
+    lines = ["inputs:", *(f"  {name:20} {shape}" for name, shape in operator.inputs.items())]
+    lines += ["outputs:", *(f"  {name:20} {shape}" for name, shape in operator.outputs.items())]
+    return "\n".join(lines)
+
+
+def _add_operator(parser: argparse.ArgumentParser, operator: Operator) -> None:
+    parser.add_argument("archive", metavar="ARCHIVE", nargs="?", help="an .npz file with all arrays by name")
+    for kind in ("input", "output"):
+        parser.add_argument(
+            f"--{kind}", metavar="NAME=FILE", nargs="+", action="extend", default=[], help=f"{kind} arrays"
+        )
+    for attribute in operator.attributes:
+        flag = f"--{attribute.name.replace('_', '-')}"
+        if attribute.type is bool:
+            parser.add_argument(flag, action="store_true", help=attribute.help)
+        else:
+            parser.add_argument(
+                flag,
+                type=attribute.type,
+                required=attribute.default is None,
+                default=attribute.default,
+                choices=attribute.choices or None,
+                help=attribute.help,
+            )
+    parser.add_argument(
+        "--max-ulp", type=float, metavar="N", help="units in the last place; default 4 for 16 bits, else 1024"
+    )
+    parser.add_argument("--report", metavar="FILE.png", help="draw the histograms of errors; needs matplotlib")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    operator = OPERATORS[options.operator]
+    inputs = _named_arrays(options.input)
+    outputs = _named_arrays(options.output)
+    if options.archive is not None:
+        for name, array in _archive(options.archive).items():
+            if name in operator.inputs:
+                inputs.setdefault(name, array)
+            elif name in operator.outputs:
+                outputs.setdefault(name, array)
+            else:
+                known = ", ".join([*operator.inputs, *operator.outputs])
+                raise _UsageError(f"{options.archive}: expected arrays named {known}, got {name}")
+    attributes = {attribute.name: getattr(options, attribute.name) for attribute in operator.attributes}
+    report = verify(options.operator, inputs, outputs, attributes, max_ulp=options.max_ulp)
+    print(report)
+    if options.report is not None:
+        report.plot(options.report)
+        print(f"histograms: {options.report}")
+    return 0 if report.passed else 1
+
+
+def _named_arrays(assignments: Sequence[str]) -> dict[str, Any]:
+    arrays = {}
+    for assignment in assignments:
+        name, separator, file = assignment.partition("=")
+        if not separator:
+            raise _UsageError(f"expected NAME=FILE, got {assignment!r}")
+        arrays[name] = _load(name, file)
+    return arrays
+
+
+def _load(name: str, file: str) -> Any:
+    path, *details = file.split(":")
+    suffix = pathlib.Path(path).suffix
+    if suffix == ".npz":
+        archive = _archive(path)
+        if name not in archive:
+            raise _UsageError(f"{path}: expected an array named {name}, got {', '.join(archive)}")
+        return archive[name]
+    if suffix == ".npy":
+        array = numpy.load(path)
+        return array.view(_dtype(details[0])) if details else _with_bfloat16(array)
+    if len(details) != 2:
+        raise _UsageError(f"{path}: expected {path}:TYPE:SHAPE, as {path}:float16:2,100,8,32")
+    shape = [int(size) for size in details[1].split(",") if size]
+    array = numpy.fromfile(path, dtype=_dtype(details[0]))
+    if array.size != math.prod(shape):
+        raise _UsageError(f"{path}: expected {math.prod(shape)} elements of {details[0]} for {shape}, got {array.size}")
+    return array.reshape(shape)
+
+
+def _archive(path: str) -> dict[str, Any]:
+    with numpy.load(path) as archive:
+        return {name: _with_bfloat16(archive[name]) for name in archive.files}
+
+
+def _with_bfloat16(array: Any) -> Any:
+    """NumPy saves bfloat16 as two bytes without a type."""
+    return array.view(_dtype("bfloat16")) if array.dtype.kind == "V" and array.dtype.itemsize == 2 else array
+
+
+def _dtype(name: str) -> Any:
+    if name != "bfloat16":
+        return numpy.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise _UsageError("arrays of bfloat16 need the package ml_dtypes: pip install ml_dtypes") from None
+    return numpy.dtype(ml_dtypes.bfloat16)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

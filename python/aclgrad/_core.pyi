@@ -1,0 +1,9 @@
+from typing import Any
+
+__version__: str
+
+def thread_count() -> int: ...
+def set_thread_count(count: int, /) -> None: ...
+
+# The operators. Their parameters and types are those of the functions in __init__.py and reference.py.
+def __getattr__(name: str) -> Any: ...

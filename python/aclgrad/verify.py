@@ -1,0 +1,393 @@
+"""Holds results of these operators, as from an NPU or a GPU, against their definition in double precision.
+
+    report = aclgrad.verify.verify("nsa_compress", inputs, {"output": y}, {"block": 32, "stride": 16})
+    print(report)
+    assert report.passed
+
+`python -m aclgrad verify` does the same with files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+import aclgrad
+import aclgrad.reference
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribute:
+    """A parameter that is no array. `type` makes its value from text."""
+
+    name: str
+    type: type
+    help: str
+    default: Any = None  # None: it must be given
+    choices: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """A function of aclgrad: its parameters by name, and names for its results. Shapes are for people."""
+
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    attributes: tuple[Attribute, ...] = ()
+    optional_inputs: frozenset[str] = frozenset()
+
+
+_MSDA_INPUTS = {
+    "value": "[batches, rows of all levels, heads, channels]",
+    "spatial_shapes": "[levels, 2], height and width",
+    "level_start_index": "[levels]",
+    "sampling_locations": "[batches, queries, heads, levels, points, 2], x and y",
+    "attention_weights": "[batches, queries, heads, levels, points]",
+}
+_NSA_INPUTS = {
+    "x": "[tokens, heads, channels]",
+    "weight": "[block, heads]",
+    "seq_ends": "[sequences], the token after the last one of each; may be left out",
+}
+_NSA_ATTRIBUTES = (
+    Attribute("block", int, "tokens of a window"),
+    Attribute("stride", int, "tokens from one window to the next"),
+)
+_GRID_INPUTS = {"input": "[N, C, H, W]", "grid": "[N, Ho, Wo, 2], x and y"}
+_GRID_ATTRIBUTES = (
+    Attribute("mode", str, "interpolation", "bilinear", ("bilinear", "nearest", "bicubic")),
+    Attribute("padding_mode", str, "what is outside of the image", "zeros", ("zeros", "border", "reflection")),
+    Attribute("align_corners", bool, "-1 and 1 are the centres of the outermost pixels", False),
+)
+_GROUP_ENDS = {"group_ends": "[groups]; may be left out for groups of equal size"}
+_GROUP_ATTRIBUTES = (Attribute("kind", str, "what group_ends holds", "ends", ("ends", "counts")),)
+
+OPERATORS: Mapping[str, Operator] = {
+    "msda_forward": Operator(_MSDA_INPUTS, {"output": "[batches, queries, heads * channels]"}),
+    "msda_backward": Operator(
+        {"grad_output": "[batches, queries, heads * channels] or [batches, queries, heads, channels]", **_MSDA_INPUTS},
+        {"grad_value": "as value", "grad_locations": "as sampling_locations", "grad_weights": "as attention_weights"},
+    ),
+    "nsa_compress": Operator(
+        _NSA_INPUTS, {"output": "[windows, heads, channels]"}, _NSA_ATTRIBUTES, frozenset({"seq_ends"})
+    ),
+    "nsa_compress_backward": Operator(
+        {"grad_output": "[windows, heads, channels]", **_NSA_INPUTS},
+        {"grad_x": "as x", "grad_weight": "as weight"},
+        _NSA_ATTRIBUTES,
+        frozenset({"seq_ends"}),
+    ),
+    "grid_sample": Operator(_GRID_INPUTS, {"output": "[N, C, Ho, Wo]"}, _GRID_ATTRIBUTES),
+    "grid_sample_backward": Operator(
+        {"grad_output": "[N, C, Ho, Wo]", **_GRID_INPUTS},
+        {"grad_input": "as input", "grad_grid": "as grid"},
+        _GRID_ATTRIBUTES,
+    ),
+    "grouped_bias_add": Operator(
+        {"x": "[rows, columns], or [groups, rows, columns] without group_ends", "bias": "[groups, columns]"}
+        | _GROUP_ENDS,
+        {"output": "as x"},
+        _GROUP_ATTRIBUTES,
+        frozenset({"group_ends"}),
+    ),
+    "grouped_bias_add_backward": Operator(
+        {"grad_y": "[rows, columns], or [groups, rows, columns] without group_ends"} | _GROUP_ENDS,
+        {"grad_bias": "[groups, columns]"},
+        _GROUP_ATTRIBUTES,
+        frozenset({"group_ends"}),
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Precision:
+    """A floating-point type, and how much its results may be off.
+
+    The rule is the one that Ascend asks of contributed operators: 99 % of the elements within
+    absolute + relative * |golden|, and none off by more than `largest`. The limit on single elements is taken relative
+    to those above 1, because rounding alone puts large numbers further off.
+    """
+
+    fraction_bits: int
+    smallest_exponent: int
+    relative: float
+    absolute: float
+    largest: float
+    max_ulp: float  # by default
+
+
+_SINGLE = _Precision(23, -126, 2.0**-10, 2.0**-16, 0.01, 1024)
+_PRECISIONS: Mapping[str, _Precision] = {
+    "float16": _Precision(10, -14, 2.0**-9, 2.0**-9, 0.1, 4),
+    "bfloat16": _Precision(7, -126, 2.0**-6, 2.0**-6, 1.0, 4),
+    "float32": _SINGLE,
+    "float64": dataclasses.replace(_SINGLE, fraction_bits=52, smallest_exponent=-1022),
+}
+_SHARE_WITHIN = 0.99
+
+# Upper bounds of the histogram's bins, in ULP.
+_BINS = (0.0, 0.5, *(2.0**exponent for exponent in range(11)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Errors:
+    """How far one array is from the golden result, element by element. Infinite where only one of them is finite."""
+
+    absolute: Any
+    ulp: Any
+
+    @property
+    def largest_ulp(self) -> float:
+        return float(self.ulp.max(initial=0.0))
+
+    def histogram(self) -> list[int]:
+        """The number of elements in each of the bins, and beyond the last."""
+        bins = numpy.searchsorted(numpy.array(_BINS), self.ulp.ravel())
+        return [int(count) for count in numpy.bincount(bins, minlength=len(_BINS) + 1)]
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputReport:
+    """The verdict on one output."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    golden: Any
+    actual: Any
+    errors: Errors | None  # None where the shapes differ
+    our_errors: Errors | None
+    max_ulp: float
+
+    @property
+    def outside(self) -> int:
+        """The number of elements beyond the rule's tolerance."""
+        assert self.errors is not None
+        rule = _PRECISIONS[self.dtype]
+        tolerance = rule.absolute + rule.relative * _finite_magnitude(self.golden)
+        return int(numpy.count_nonzero(self.errors.absolute > tolerance))
+
+    @property
+    def largest_error(self) -> float:
+        """Relative for elements above 1, else absolute."""
+        assert self.errors is not None
+        return float((self.errors.absolute / numpy.maximum(_finite_magnitude(self.golden), 1.0)).max(initial=0.0))
+
+    @property
+    def passes_rule(self) -> bool:
+        few_outside = self.outside <= (1 - _SHARE_WITHIN) * self.golden.size
+        return few_outside and self.largest_error <= _PRECISIONS[self.dtype].largest
+
+    @property
+    def passes_ulp(self) -> bool:
+        return self.errors is not None and self.errors.largest_ulp <= self.max_ulp
+
+    @property
+    def passed(self) -> bool:
+        return self.errors is not None and self.passes_rule and self.passes_ulp
+
+    def worst(self, count: int = 5) -> list[tuple[int, ...]]:
+        """The indices of the elements that are furthest off, worst first. Exact ones are none of them."""
+        assert self.errors is not None
+        ulp = self.errors.ulp.ravel()
+        order = numpy.argsort(-ulp, kind="stable")[:count]
+        return [tuple(map(int, numpy.unravel_index(i, self.shape))) for i in order if ulp[i] > 0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The verdict on all outputs that were given. As text it is made to be read."""
+
+    operator: str
+    outputs: tuple[OutputReport, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(output.passed for output in self.outputs)
+
+    def __str__(self) -> str:
+        lines = [f"{self.operator}: results against the definition in double precision", ""]
+        for output in self.outputs:
+            lines += [*_describe(output), ""]
+        failed = [output.name for output in self.outputs if not output.passed]
+        lines.append(f"FAIL: {', '.join(failed)}" if failed else "PASS")
+        return "\n".join(lines)
+
+    def plot(self, path: str) -> None:
+        """Draws the histogram of errors of each output. Needs matplotlib."""
+        from matplotlib.figure import Figure
+
+        outputs = [output for output in self.outputs if output.errors is not None]
+        figure = Figure(figsize=(8, 3 * max(1, len(outputs))), layout="constrained")
+        for number, output in enumerate(outputs, start=1):
+            axes = figure.add_subplot(len(outputs), 1, number)
+            _draw(axes, output)
+        figure.suptitle(f"{self.operator}: {'PASS' if self.passed else 'FAIL'}")
+        figure.savefig(path, dpi=120)
+
+
+def verify(
+    operator: str,
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    attributes: Mapping[str, Any] | None = None,
+    *,
+    max_ulp: float | None = None,
+) -> Report:
+    """Computes the golden result and holds `outputs` against it.
+
+    Args:
+        operator: the name of a function of aclgrad.
+        inputs: its array arguments by name.
+        outputs: what shall be verified, by the names in `OPERATORS[operator].outputs`. Some may be left out.
+        attributes: its other arguments by name.
+        max_ulp: how many units in the last place an element may be off. The unit is that of the element or of the
+            root mean square of all, whichever is larger, as sums cancel. By default 4 for the types of 16 bits, 1024
+            for the others.
+    """
+    if operator not in OPERATORS:
+        raise ValueError(f"operator: expected one of {', '.join(OPERATORS)}, got {operator!r}")
+    description = OPERATORS[operator]
+    attributes = dict(attributes or {})
+    _check_names("inputs", inputs, description.inputs, set(description.inputs) - description.optional_inputs)
+    _check_names("outputs", outputs, description.outputs, set())
+    _check_names(
+        "attributes",
+        attributes,
+        [attribute.name for attribute in description.attributes],
+        {attribute.name for attribute in description.attributes if attribute.default is None},
+    )
+    if not outputs:
+        raise ValueError(f"outputs: expected at least one of {', '.join(description.outputs)}, got none")
+    inputs = {**dict.fromkeys(description.optional_inputs), **inputs}
+
+    golden = _results(getattr(aclgrad.reference, operator)(**inputs, **attributes))
+    ours = _results(getattr(aclgrad, operator)(**inputs, **attributes))
+    reports = [
+        _compare(name, outputs[name], expected, own, max_ulp)
+        for name, expected, own in zip(description.outputs, golden, ours, strict=True)
+        if name in outputs
+    ]
+    return Report(operator, tuple(reports))
+
+
+def _check_names(what: str, given: Iterable[str], known: Iterable[str], required: set[str]) -> None:
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ValueError(f"{what}: expected {', '.join(known)}, got {', '.join(unknown)}")
+    missing = sorted(required - set(given))
+    if missing:
+        raise ValueError(f"{what}: expected {', '.join(sorted(required))}, got none for {', '.join(missing)}")
+
+
+def _results(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _compare(name: str, actual: Any, golden: Any, ours: Any, max_ulp: float | None) -> OutputReport:
+    dtype = str(actual.dtype).removeprefix("torch.")
+    if dtype not in _PRECISIONS:
+        raise TypeError(f"outputs: {name}: expected {', '.join(_PRECISIONS)}, got {dtype}")
+    precision = _PRECISIONS[dtype]
+    actual = aclgrad.reference._widened(actual)
+    if actual.ndim == golden.ndim + 1 and actual.size == golden.size:
+        golden = golden.reshape(actual.shape)  # an output whose last axis is split by heads
+    errors = our_errors = None
+    if actual.shape == golden.shape:
+        errors = _errors(actual, golden, precision)
+        our_errors = _errors(aclgrad.reference._widened(ours).reshape(golden.shape), golden, precision)
+    limit = precision.max_ulp if max_ulp is None else max_ulp
+    return OutputReport(name, dtype, actual.shape, golden, actual, errors, our_errors, limit)
+
+
+def _errors(actual: Any, golden: Any, precision: _Precision) -> Errors:
+    """Both arrays are float64. What overflows in the actual type is expected to be infinite there."""
+    top = 2.0 ** (1 - precision.smallest_exponent) * (2 - 2.0 ** -(precision.fraction_bits + 1))
+    with numpy.errstate(all="ignore"):
+        expected = numpy.where(numpy.abs(golden) >= top, numpy.copysign(numpy.inf, golden), golden)
+        same = (actual == expected) | (numpy.isnan(actual) & numpy.isnan(expected))
+        both_finite = numpy.isfinite(actual) & numpy.isfinite(expected)
+        absolute = numpy.where(same, 0.0, numpy.where(both_finite, numpy.abs(actual - golden), numpy.inf))
+    finite = golden[numpy.isfinite(golden)]
+    floor = float(numpy.sqrt(numpy.mean(numpy.square(finite)))) if finite.size else 0.0
+    magnitude = numpy.maximum(_finite_magnitude(golden), floor)
+    exponent = numpy.maximum(numpy.frexp(magnitude)[1] - 1, precision.smallest_exponent)
+    return Errors(absolute, absolute / numpy.ldexp(1.0, exponent - precision.fraction_bits))
+
+
+def _finite_magnitude(values: Any) -> Any:
+    return numpy.where(numpy.isfinite(values), numpy.abs(values), 0.0)
+
+
+def _describe(output: OutputReport) -> list[str]:
+    verdict = "PASS" if output.passed else "FAIL"
+    head = f"{output.name}  {list(output.shape)}  {output.dtype}  {verdict}"
+    if output.errors is None or output.our_errors is None:
+        return [head, f"  shape: expected {list(output.golden.shape)}"]
+    rule = _PRECISIONS[output.dtype]
+    lines = [
+        head,
+        f"  accuracy rule  {_verdict(output.passes_rule)}  {output.outside} of {output.golden.size} elements are off "
+        f"by more than {rule.absolute:.3g} + {rule.relative:.3g} * |golden| (1 % may be); "
+        f"largest error {output.largest_error:.3g} (limit {rule.largest:g})",
+        f"  ULP bound      {_verdict(output.passes_ulp)}  at most {output.errors.largest_ulp:.3g} units in the last "
+        f"place (limit {output.max_ulp:g}); aclgrad itself: {output.our_errors.largest_ulp:.3g}",
+    ]
+    worst = output.worst()
+    if worst:
+        rows = [("worst elements", "value", "golden", "ULP")]
+        for index in worst:
+            value, golden, ulp = output.actual[index], output.golden[index], output.errors.ulp[index]
+            rows.append((str(list(index)), f"{value:.9g}", f"{golden:.9g}", f"{ulp:.3g}"))
+        lines += ["", *_table(rows)]
+    lines += ["", *_histogram_text(output)]
+    return lines
+
+
+def _verdict(passed: bool) -> str:
+    return "pass" if passed else "FAIL"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        lines.append("  " + "  ".join(cells))
+    return lines
+
+
+def _bin_names() -> list[str]:
+    return ["exact", *(f"<= {bound:g}" for bound in _BINS[1:]), f"> {_BINS[-1]:g}"]
+
+
+def _shares(errors: Errors) -> list[float]:
+    counts = errors.histogram()
+    return [100 * count / max(1, sum(counts)) for count in counts]
+
+
+def _histogram_text(output: OutputReport) -> list[str]:
+    assert output.errors is not None and output.our_errors is not None
+    shares, our_shares = _shares(output.errors), _shares(output.our_errors)
+    used = max(i for i in range(len(shares)) if shares[i] + our_shares[i] > 0 or i == 0)
+    lines = ["  error in ULP       elements        of aclgrad"]
+    for name, share, our_share in list(zip(_bin_names(), shares, our_shares, strict=True))[: used + 1]:
+        lines.append(f"  {name:<12} {share:12.4f} %  {our_share:12.4f} %  {'#' * round(share / 2.5)}".rstrip())
+    return lines
+
+
+def _draw(axes: Any, output: OutputReport) -> None:
+    assert output.errors is not None and output.our_errors is not None
+    positions = numpy.arange(len(_BINS) + 1)
+    axes.bar(positions - 0.2, output.errors.histogram(), 0.4, label="verified")
+    axes.bar(positions + 0.2, output.our_errors.histogram(), 0.4, label="aclgrad")
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=0.5)  # a single element is the one to be seen
+    axes.set_xticks(positions, _bin_names(), rotation=45)
+    axes.set_xlabel("error in units in the last place")
+    axes.set_ylabel("elements")
+    axes.set_title(f"{output.name} {list(output.shape)} {output.dtype}: {_verdict(output.passed)}")
+    axes.legend()

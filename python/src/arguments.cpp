@@ -1,0 +1,124 @@
+#include "arguments.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string_view.h>
+
+namespace aclgrad::python {
+namespace {
+
+constexpr std::string_view kFloats = "float32, float16, bfloat16 or float64";
+constexpr std::string_view kIntegers = "int32 or int64";
+
+bool is_integer(DataType type) {
+  return type == DataType::int32 || type == DataType::int64;
+}
+
+bool is_sequence(nb::handle object) {
+  return nb::isinstance<nb::tuple>(object) || nb::isinstance<nb::list>(object);
+}
+
+bool repeats_elements(const TensorView& view) {
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
+    if (view.shape[axis] > 1 && view.strides[axis] == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Array Arguments::floats(const char* name, nb::handle object) const {
+  Array array = read(name, object, kFloats, false);
+  if (is_integer(array.type())) fail(true, name, kFloats, name_of(array.type()));
+  return array;
+}
+
+Array Arguments::integers(const char* name, nb::handle object) const {
+  Array array =
+      read(name, is_sequence(object) ? integer_array(object) : nb::borrow(object), kIntegers, false);
+  if (!is_integer(array.type())) fail(true, name, kIntegers, name_of(array.type()));
+  return array;
+}
+
+int64_t Arguments::integer(const char* name, nb::handle object) const {
+  int64_t value = 0;
+  const nb::object index = nb::steal(PyNumber_Index(object.ptr()));  // takes NumPy's integers too
+  if (!index.is_valid() || !nb::try_cast(index, value)) {
+    PyErr_Clear();
+    fail(true, name, "an integer", nb::repr(object).c_str());
+  }
+  return value;
+}
+
+std::string_view Arguments::text(const char* name, nb::handle object) const {
+  std::string_view value;
+  if (!nb::try_cast(object, value)) fail(true, name, "a string", type_name_of(object));
+  return value;
+}
+
+Array Arguments::result(const char* name, const Array& like, std::initializer_list<int64_t> shape,
+                        nb::handle out) const {
+  const char* type = name_of(like.type());
+  if (out.is_none()) return read(name, new_array(like, shape), type, true);
+  Array array = read(name, out, type, true);
+  if (array.type() != like.type()) fail(true, name, type, name_of(array.type()));
+  check_shape(array, shape);
+  check(array.writable, name, "an array that may be written to", "a read-only one");
+  check(!repeats_elements(array.view), name, "memory of its own for each element", "a broadcast view");
+  return array;
+}
+
+nb::object Arguments::entry(const char* name, nb::handle out, size_t count, size_t index) const {
+  if (out.is_none()) return nb::none();
+  if (!is_sequence(out))
+    fail(true, name, fmt::format("a tuple of {} arrays or None", count), type_name_of(out));
+  check(nb::len(out) == count, name, fmt::format("{} entries", count), static_cast<int64_t>(nb::len(out)));
+  return out[index];
+}
+
+void Arguments::check_same_type(const Array& first, std::initializer_list<const Array*> others) const {
+  for (const Array* other : others) {
+    if (other->type() == first.type()) continue;
+    fail(true, other->name, fmt::format("{}, as {} is", name_of(first.type()), first.name),
+         name_of(other->type()));
+  }
+}
+
+void Arguments::check_rank(const Array& array, int64_t rank) const {
+  if (array.view.rank == rank) return;
+  fail(false, array.name, fmt::format("{} {}", rank, rank == 1 ? "axis" : "axes"),
+       fmt::format("shape {}", format_shape(array.view)));
+}
+
+void Arguments::check_shape(const Array& array, std::initializer_list<int64_t> shape) const {
+  if (array.view.has_shape(shape)) return;
+  const std::string expected = format_shape(shape.begin(), static_cast<int64_t>(shape.size()));
+  fail(false, array.name, "shape " + expected, format_shape(array.view));
+}
+
+void Arguments::check(bool passed, const char* name, std::string_view expected, std::string_view got) const {
+  if (!passed) fail(false, name, expected, got);
+}
+
+void Arguments::check(bool passed, const char* name, std::string_view expected, int64_t got) const {
+  if (!passed) fail(false, name, expected, std::to_string(got));
+}
+
+Array Arguments::read(const char* name, nb::handle object, std::string_view types, bool writable) const {
+  try {
+    Array array = read_array(object, types, writable);
+    array.name = name;
+    return array;
+  } catch (const NotAnArray& problem) {
+    fail(problem.wrong_type, name, problem.expected, problem.got);
+  }
+}
+
+void Arguments::fail(bool wrong_type, const char* name, std::string_view expected,
+                     std::string_view got) const {
+  const std::string message =
+      fmt::format("aclgrad.{}: {}: expected {}, got {}", function_, name, expected, got);
+  if (wrong_type) throw nb::type_error(message.c_str());
+  throw nb::value_error(message.c_str());
+}
+
+}  // namespace aclgrad::python

@@ -1,0 +1,41 @@
+// The arguments of one call, and the words in which a function states what it expects of them.
+#pragma once
+
+#include "array.h"
+
+namespace aclgrad::python {
+
+// Whatever is wrong is thrown as TypeError or ValueError that names function, argument, what was expected and what
+// came.
+class Arguments {
+ public:
+  explicit Arguments(const char* function) : function_(function) {}
+
+  Array floats(const char* name, nb::handle object) const;    // float32, float16, bfloat16 or float64
+  Array integers(const char* name, nb::handle object) const;  // int32 or int64, in an array or a sequence
+
+  int64_t integer(const char* name, nb::handle object) const;
+  std::string_view text(const char* name, nb::handle object) const;  // as long as the object lives
+
+  // `out` where it is given, which then is checked, else a new array of the kind and type of `like`.
+  Array result(const char* name, const Array& like, std::initializer_list<int64_t> shape,
+               nb::handle out) const;
+
+  // The i-th of `count` entries of a tuple or list of results; None where there is no tuple.
+  nb::object entry(const char* name, nb::handle out, size_t count, size_t index) const;
+
+  void check_same_type(const Array& first, std::initializer_list<const Array*> others) const;
+  void check_rank(const Array& array, int64_t rank) const;
+  void check_shape(const Array& array, std::initializer_list<int64_t> shape) const;
+  void check(bool passed, const char* name, std::string_view expected, std::string_view got) const;
+  void check(bool passed, const char* name, std::string_view expected, int64_t got) const;
+
+ private:
+  Array read(const char* name, nb::handle object, std::string_view types, bool writable) const;
+  [[noreturn]] void fail(bool wrong_type, const char* name, std::string_view expected,
+                         std::string_view got) const;
+
+  const char* function_;
+};
+
+}  // namespace aclgrad::python

@@ -1,0 +1,237 @@
+#include "array.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string_view.h>
+
+#include <optional>
+
+namespace aclgrad::python {
+namespace {
+
+// What the capsule of NumPy's __array_struct__ points to.
+struct NumpyInterface {
+  static constexpr int kNotSwapped = 0x200;
+  static constexpr int kWriteable = 0x400;
+
+  int version;
+  int rank;
+  char kind;  // 'f' for floats, 'i' for integers, 'V' for types that NumPy does not know, and others
+  int item_size;
+  int flags;
+  intptr_t* shape;
+  intptr_t* strides;  // in bytes
+  void* data;
+  PyObject* description;
+};
+
+// DLPack's table of functions, which a type of tensors carries as a capsule.
+struct DlpackExchange {
+  uint32_t major_version;
+  uint32_t minor_version;
+  DlpackExchange* older;
+  void* allocate;
+  void* export_managed;
+  void* import_managed;
+  int (*view)(void* object, nb::dlpack::dltensor* tensor);
+  void* current_stream;
+};
+
+struct Numpy {
+  nb::object ndarray;
+  nb::object empty;
+  nb::object asarray;
+
+  // Never destroyed: it is used until the interpreter ends.
+  static const Numpy& get() {
+    static const Numpy& numpy = *new Numpy(nb::module_::import_("numpy"));
+    return numpy;
+  }
+
+ private:
+  explicit Numpy(const nb::module_& numpy)
+      : ndarray(numpy.attr("ndarray")), empty(numpy.attr("empty")), asarray(numpy.attr("asarray")) {}
+};
+
+bool is_numpy(nb::handle object) {
+  const auto* ndarray = reinterpret_cast<PyTypeObject*>(Numpy::get().ndarray.ptr());
+  return PyType_IsSubtype(Py_TYPE(object.ptr()), const_cast<PyTypeObject*>(ndarray)) != 0;
+}
+
+constexpr char kBfloat = 'B';
+
+// `kind` is that of NumPy, or kBfloat.
+std::optional<DataType> data_type(char kind, int bytes) {
+  if (kind == 'f' && bytes == 2) return DataType::float16;
+  if (kind == 'f' && bytes == 4) return DataType::float32;
+  if (kind == 'f' && bytes == 8) return DataType::float64;
+  if (kind == 'i' && bytes == 4) return DataType::int32;
+  if (kind == 'i' && bytes == 8) return DataType::int64;
+  if (kind == kBfloat && bytes == 2) return DataType::bfloat16;
+  return std::nullopt;
+}
+
+std::optional<DataType> data_type(nb::dlpack::dtype type) {
+  if (type.lanes != 1) return std::nullopt;
+  switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
+    case nb::dlpack::dtype_code::Float:
+      return data_type('f', type.bits / 8);
+    case nb::dlpack::dtype_code::Int:
+      return data_type('i', type.bits / 8);
+    case nb::dlpack::dtype_code::Bfloat:
+      return data_type(kBfloat, type.bits / 8);
+    default:
+      return std::nullopt;
+  }
+}
+
+// In the words of the array's own library.
+std::string element_type_name(nb::handle array) {
+  return nb::str(nb::getattr(array, "dtype", nb::str("another type"))).c_str();
+}
+
+void check_rank(int64_t rank) {
+  if (rank > TensorView::kMaxRank) throw NotAnArray{false, "at most 8 axes", std::to_string(rank)};
+}
+
+// NumPy's own interface, because its DLPack and its buffer protocol refuse bfloat16.
+Array read_numpy(nb::handle object, std::string_view types) {
+  const nb::object capsule = object.attr("__array_struct__");
+  const auto* numpy = static_cast<const NumpyInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  if (numpy == nullptr) nb::raise_python_error();
+  check_rank(numpy->rank);
+
+  std::optional<DataType> type = data_type(numpy->kind, numpy->item_size);
+  if (numpy->kind == 'V') {
+    const nb::object name = object.attr("dtype").attr("type").attr("__name__");
+    if (nb::cast<std::string_view>(name) == "bfloat16") type = DataType::bfloat16;
+  }
+  const bool swapped = (numpy->flags & NumpyInterface::kNotSwapped) == 0;
+  if (!type || swapped) throw NotAnArray{true, std::string(types), element_type_name(object)};
+
+  Array array;
+  array.view.type = *type;
+  array.view.rank = numpy->rank;
+  array.view.base = numpy->data;
+  array.writable = (numpy->flags & NumpyInterface::kWriteable) != 0;
+  for (size_t axis = 0; axis < static_cast<size_t>(numpy->rank); ++axis) {
+    array.view.shape[axis] = numpy->shape[axis];
+    array.view.strides[axis] = numpy->strides[axis] / numpy->item_size;
+    if (numpy->strides[axis] % numpy->item_size != 0 && numpy->shape[axis] > 1) {
+      throw NotAnArray{false, "strides of whole elements", fmt::format("{} bytes", numpy->strides[axis])};
+    }
+  }
+  return array;
+}
+
+TensorView view_of(const nb::dlpack::dltensor& tensor, nb::handle object, std::string_view types) {
+  const auto device = tensor.device.device_type;
+  if (device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
+    throw NotAnArray{false, "an array in the memory of the CPU",
+                     fmt::format("one on DLPack device {}", device)};
+  }
+  check_rank(tensor.ndim);
+  const std::optional<DataType> type = data_type(tensor.dtype);
+  if (!type) throw NotAnArray{true, std::string(types), element_type_name(object)};
+  TensorView view;
+  view.type = *type;
+  view.rank = tensor.ndim;
+  view.base = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  for (size_t axis = 0; axis < static_cast<size_t>(tensor.ndim); ++axis) {
+    view.shape[axis] = tensor.shape[axis];
+    view.strides[axis] = tensor.strides[axis];
+  }
+  return view;
+}
+
+// A gradient that would silently be lost is an error, as it is in PyTorch's own conversion to NumPy.
+void check_needs_no_gradient(nb::handle object) {
+  if (!nb::cast<bool>(nb::getattr(object, "requires_grad", nb::bool_(false)))) return;
+  if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return;
+  throw NotAnArray{true, "a tensor without gradient, for functions with gradients are in aclgrad.torch",
+                   "one that requires grad"};
+}
+
+// Many times faster than PyTorch's __dlpack__, which is written in Python.
+Array read_exchange(nb::handle object, const DlpackExchange& exchange, std::string_view types) {
+  check_needs_no_gradient(object);
+  nb::dlpack::dltensor tensor;
+  if (exchange.view(object.ptr(), &tensor) != 0) nb::raise_python_error();
+  Array array;
+  array.view = view_of(tensor, object, types);
+  array.writable = true;
+  return array;
+}
+
+Array read_dlpack(nb::handle object, std::string_view types, bool writable) {
+  Array array;
+  nb::ndarray<> writable_lent;
+  array.writable = writable;
+  const bool is_array = writable ? nb::try_cast(object, writable_lent) : nb::try_cast(object, array.lent);
+  if (!is_array) {
+    throw NotAnArray{true, fmt::format("{} array of {}", writable ? "a writable" : "an", types),
+                     type_name_of(object)};
+  }
+  if (writable) array.lent = nb::ndarray<nb::ro>(writable_lent);
+  const nb::ndarray<nb::ro>& source = array.lent;
+  nb::dlpack::dltensor tensor;
+  tensor.data = const_cast<void*>(source.data_handle());
+  tensor.device = {source.device_type(), source.device_id()};
+  tensor.ndim = static_cast<int32_t>(source.ndim());
+  tensor.dtype = source.dtype();
+  tensor.shape = const_cast<int64_t*>(source.shape_ptr());
+  tensor.strides = const_cast<int64_t*>(source.stride_ptr());
+  tensor.byte_offset = source.byte_offset();
+  array.view = view_of(tensor, object, types);
+  return array;
+}
+
+Array read_any(nb::handle object, std::string_view types, bool writable) {
+  if (is_numpy(object)) return read_numpy(object, types);
+  const nb::object capsule = nb::getattr(object.type(), "__dlpack_c_exchange_api__", nb::none());
+  if (!capsule.is_none()) {
+    const void* pointer = PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
+    if (pointer == nullptr) nb::raise_python_error();
+    const auto& exchange = *static_cast<const DlpackExchange*>(pointer);
+    if (exchange.major_version == 1) return read_exchange(object, exchange, types);
+  }
+  return read_dlpack(object, types, writable);
+}
+
+// The stride along an axis of one element may be any number: gives it that of contiguous memory, by which kernels
+// recognise it.
+void settle_strides(TensorView& view) {
+  int64_t contiguous = 1;
+  for (auto axis = static_cast<size_t>(view.rank); axis-- > 0;) {
+    if (view.shape[axis] == 1) view.strides[axis] = contiguous;
+    contiguous = view.strides[axis] * view.shape[axis];
+  }
+}
+
+}  // namespace
+
+Array read_array(nb::handle object, std::string_view types, bool writable) {
+  Array array = read_any(object, types, writable);
+  settle_strides(array.view);
+  array.object = nb::borrow(object);
+  return array;
+}
+
+nb::object integer_array(nb::handle sequence) {
+  // The type is named because an empty sequence would otherwise become one of floats.
+  return Numpy::get().asarray(sequence, "int64");
+}
+
+nb::object new_array(const Array& like, std::initializer_list<int64_t> shape) {
+  nb::list sizes;
+  for (int64_t size : shape) sizes.append(size);
+  if (is_numpy(like.object)) return Numpy::get().empty(sizes, like.object.attr("dtype"));
+  if (nb::hasattr(like.object, "new_empty")) return like.object.attr("new_empty")(sizes);  // PyTorch's
+  if (like.type() != DataType::bfloat16) return Numpy::get().empty(sizes, name_of(like.type()));
+  return Numpy::get().empty(sizes, nb::module_::import_("ml_dtypes").attr("bfloat16"));
+}
+
+std::string type_name_of(nb::handle object) {
+  return nb::type_name(object.type()).c_str();
+}
+
+}  // namespace aclgrad::python

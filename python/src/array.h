@@ -1,0 +1,49 @@
+// Arrays of Python as tensor views.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "tensor/view.h"
+
+namespace aclgrad::python {
+
+namespace nb = nanobind;
+
+// An array that the caller passed, or a new one for a result.
+struct Array {
+  const char* name = "";  // as the caller knows it
+  TensorView view;        // of the object's own memory
+  bool writable = false;
+  nb::object object;
+  nb::ndarray<nb::ro> lent;  // what DLPack lent, to be given back at the end
+
+  DataType type() const { return view.type; }
+  int64_t size(int axis) const { return view.shape[static_cast<size_t>(axis)]; }
+  bool empty() const { return view.empty(); }
+};
+
+// Why an object does not serve as an array.
+struct NotAnArray {
+  bool wrong_type;  // rather than a wrong value
+  std::string expected;
+  std::string got;
+};
+
+// Reads NumPy's arrays, tensors of PyTorch on the CPU, and whatever else has DLPack or the buffer protocol. Copies
+// nothing. Throws NotAnArray; `types` says there in words which element types are wanted.
+Array read_array(nb::handle object, std::string_view types, bool writable);
+
+// A NumPy array of the values of a tuple or list.
+nb::object integer_array(nb::handle sequence);
+
+// A new array of the kind and type of `like`: PyTorch's for PyTorch's, else NumPy's. Its contents are undefined.
+nb::object new_array(const Array& like, std::initializer_list<int64_t> shape);
+
+std::string type_name_of(nb::handle object);
+
+}  // namespace aclgrad::python

@@ -1,0 +1,243 @@
+// Two-dimensional grid sampling and its gradient.
+#include "ops/grid_sampler_2d/problem.h"
+
+#include <optional>
+
+#include "arguments.h"
+#include "functions.h"
+#include "operand.h"
+#include "ops/grid_sampler_2d/reference.h"
+
+namespace aclgrad::python {
+namespace {
+
+struct Sampling {
+  Array input;
+  Array grid;
+  Interpolation interpolation;
+  Padding padding;
+  bool align_corners;
+
+  int64_t batch() const { return input.size(0); }
+  int64_t channels() const { return input.size(1); }
+  int64_t height() const { return input.size(2); }
+  int64_t width() const { return input.size(3); }
+  int64_t output_height() const { return grid.size(1); }
+  int64_t output_width() const { return grid.size(2); }
+};
+
+Interpolation interpolation_of(const Arguments& arguments, nb::handle object) {
+  const std::string_view mode = arguments.text("mode", object);
+  if (mode == "bilinear") return Interpolation::bilinear;
+  if (mode == "nearest") return Interpolation::nearest;
+  arguments.check(mode == "bicubic", "mode", "'bilinear', 'nearest' or 'bicubic'", mode);
+  return Interpolation::bicubic;
+}
+
+Padding padding_of(const Arguments& arguments, nb::handle object) {
+  const std::string_view mode = arguments.text("padding_mode", object);
+  if (mode == "zeros") return Padding::zeros;
+  if (mode == "border") return Padding::border;
+  arguments.check(mode == "reflection", "padding_mode", "'zeros', 'border' or 'reflection'", mode);
+  return Padding::reflection;
+}
+
+Sampling read_sampling(const Arguments& arguments, nb::handle input, nb::handle grid, nb::handle mode,
+                       nb::handle padding_mode, bool align_corners) {
+  constexpr int64_t kMaxSide = int64_t{1} << 30;
+  Sampling sampling{arguments.floats("input", input), arguments.floats("grid", grid),
+                    interpolation_of(arguments, mode), padding_of(arguments, padding_mode), align_corners};
+  arguments.check_same_type(sampling.input, {&sampling.grid});
+  arguments.check_rank(sampling.input, 4);
+  arguments.check_rank(sampling.grid, 4);
+  arguments.check_shape(sampling.grid,
+                        {sampling.batch(), sampling.output_height(), sampling.output_width(), 2});
+  for (int64_t side : {sampling.height(), sampling.width()}) {
+    arguments.check(side > 0 && side < kMaxSide, "input", "a height and a width from 1 to 2^30 - 1", side);
+  }
+  return sampling;
+}
+
+GridSampling::Strides strides_of(const Operand& operand) {
+  return {operand.stride(0), operand.stride(1), operand.stride(2), operand.stride(3)};
+}
+
+// Kernels take any strides but negative ones.
+constexpr int kNoDenseAxis = 4;
+
+struct SamplingOperands {
+  Operand input;
+  Operand grid;
+
+  explicit SamplingOperands(const Sampling& sampling)
+      : input(Operand::read(sampling.input.view, kNoDenseAxis)),
+        grid(Operand::read(sampling.grid.view, kNoDenseAxis)) {}
+
+  void describe(const Sampling& sampling, GridSampling& problem) const {
+    problem.type = sampling.input.type();
+    problem.interpolation = sampling.interpolation;
+    problem.padding = sampling.padding;
+    problem.align_corners = sampling.align_corners;
+    problem.batch = sampling.batch();
+    problem.channels = sampling.channels();
+    problem.height = sampling.height();
+    problem.width = sampling.width();
+    problem.output_height = sampling.output_height();
+    problem.output_width = sampling.output_width();
+    problem.input = input.data();
+    problem.input_strides = strides_of(input);
+    problem.grid = grid.data();
+    problem.grid_strides = strides_of(grid);
+  }
+};
+
+void compute_forward(const Sampling& sampling, const Array& output) {
+  if (output.empty()) return;
+  const SamplingOperands operands(sampling);
+  const Operand output_operand = Operand::write(output.view, kNoDenseAxis);
+  GridSampler2D problem;
+  operands.describe(sampling, problem);
+  problem.output = output_operand.data();
+  problem.output_strides = strides_of(output_operand);
+  run(grid_sampler_2d, problem);
+  output_operand.finish();
+}
+
+// A gradient that is not wanted is absent.
+void compute_backward(const Sampling& sampling, const Array& grad_output,
+                      const std::optional<Array>& grad_input, const std::optional<Array>& grad_grid) {
+  if (grad_output.empty()) {
+    if (grad_input) fill_zero(grad_input->view);
+    if (grad_grid) fill_zero(grad_grid->view);
+    return;
+  }
+  const SamplingOperands operands(sampling);
+  const Operand grad_output_operand = Operand::read(grad_output.view, kNoDenseAxis);
+  GridSampler2DBackward problem;
+  operands.describe(sampling, problem);
+  problem.grad_output = grad_output_operand.data();
+  problem.grad_output_strides = strides_of(grad_output_operand);
+  problem.wants_input_grad = grad_input.has_value();
+  problem.wants_grid_grad = grad_grid.has_value();
+  std::optional<Operand> input_operand, grid_operand;
+  if (grad_input) {
+    input_operand = Operand::write(grad_input->view, kNoDenseAxis);
+    problem.input_grad = input_operand->data();
+    problem.input_grad_strides = strides_of(*input_operand);
+  }
+  if (grad_grid) {
+    grid_operand = Operand::write(grad_grid->view, kNoDenseAxis);
+    problem.grid_grad = grid_operand->data();
+    problem.grid_grad_strides = strides_of(*grid_operand);
+  }
+  run(grid_sampler_2d_backward, problem);
+  if (input_operand) input_operand->finish();
+  if (grid_operand) grid_operand->finish();
+}
+
+// The definition takes float64, but finds positions as the type did that the arrays had before they were widened.
+reference::GridSampling definition_of(const Sampling& sampling, bool positions_in_double) {
+  return {.batch = sampling.batch(),
+          .channels = sampling.channels(),
+          .height = sampling.height(),
+          .width = sampling.width(),
+          .output_height = sampling.output_height(),
+          .output_width = sampling.output_width(),
+          .mode = static_cast<int>(sampling.interpolation),
+          .padding = static_cast<int>(sampling.padding),
+          .align_corners = sampling.align_corners,
+          .positions_in_double = positions_in_double};
+}
+
+nb::object forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
+                   bool align_corners, nb::handle out) {
+  const Arguments arguments("grid_sample");
+  const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
+  const Array output = arguments.result(
+      "out", sampling.input,
+      {sampling.batch(), sampling.channels(), sampling.output_height(), sampling.output_width()}, out);
+  {
+    nb::gil_scoped_release unlocked;
+    compute_forward(sampling, output);
+  }
+  return output.object;
+}
+
+nb::tuple backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
+                   nb::handle padding_mode, bool align_corners, bool needs_input, bool needs_grid,
+                   nb::handle out) {
+  const Arguments arguments("grid_sample_backward");
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
+  const int64_t batch = sampling.batch(), channels = sampling.channels();
+  const int64_t output_height = sampling.output_height(), output_width = sampling.output_width();
+  arguments.check_same_type(sampling.input, {&grad_output});
+  arguments.check_shape(grad_output, {batch, channels, output_height, output_width});
+  std::optional<Array> grad_input, grad_grid;
+  if (needs_input) {
+    grad_input =
+        arguments.result("out[0]", sampling.input, {batch, channels, sampling.height(), sampling.width()},
+                         arguments.entry("out", out, 2, 0));
+  }
+  if (needs_grid) {
+    grad_grid = arguments.result("out[1]", sampling.input, {batch, output_height, output_width, 2},
+                                 arguments.entry("out", out, 2, 1));
+  }
+  if (grad_input || grad_grid) {
+    nb::gil_scoped_release unlocked;
+    compute_backward(sampling, grad_output, grad_input, grad_grid);
+  }
+  return nb::make_tuple(grad_input ? grad_input->object : nb::none(),
+                        grad_grid ? grad_grid->object : nb::none());
+}
+
+nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
+                             bool align_corners, bool positions_in_double) {
+  const Arguments arguments("reference.grid_sample");
+  const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
+  const Array output = arguments.result(
+      "out", sampling.input,
+      {sampling.batch(), sampling.channels(), sampling.output_height(), sampling.output_width()}, nb::none());
+  {
+    nb::gil_scoped_release unlocked;
+    write_doubles(reference::grid_sampler_2d(definition_of(sampling, positions_in_double),
+                                             doubles_of(sampling.input.view), doubles_of(sampling.grid.view)),
+                  output.view);
+  }
+  return output.object;
+}
+
+nb::tuple reference_backward(nb::handle grad_output_object, nb::handle input, nb::handle grid,
+                             nb::handle mode, nb::handle padding_mode, bool align_corners,
+                             bool positions_in_double) {
+  const Arguments arguments("reference.grid_sample_backward");
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
+  const int64_t batch = sampling.batch(), channels = sampling.channels();
+  const int64_t output_height = sampling.output_height(), output_width = sampling.output_width();
+  arguments.check_shape(grad_output, {batch, channels, output_height, output_width});
+  const Array grad_input = arguments.result(
+      "out[0]", sampling.input, {batch, channels, sampling.height(), sampling.width()}, nb::none());
+  const Array grad_grid =
+      arguments.result("out[1]", sampling.input, {batch, output_height, output_width, 2}, nb::none());
+  {
+    nb::gil_scoped_release unlocked;
+    const reference::GridSamplerGradients golden = reference::grid_sampler_2d_backward(
+        definition_of(sampling, positions_in_double), doubles_of(grad_output.view),
+        doubles_of(sampling.input.view), doubles_of(sampling.grid.view));
+    write_doubles(golden.input, grad_input.view);
+    write_doubles(golden.grid, grad_grid.view);
+  }
+  return nb::make_tuple(grad_input.object, grad_grid.object);
+}
+
+}  // namespace
+
+void add_grid_sampler_2d(nb::module_& module) {
+  define(module, "grid_sample", forward);
+  define(module, "grid_sample_backward", backward);
+  define(module, "reference_grid_sample", reference_forward);
+  define(module, "reference_grid_sample_backward", reference_backward);
+}
+
+}  // namespace aclgrad::python

@@ -1,0 +1,200 @@
+// Grouped bias-add and its gradient. The sum itself has no kernel in the library: adding one row to others is as fast as
+// memory, and so is done here.
+#include "ops/grouped_bias_add/problem.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "arguments.h"
+#include "base/parallel.h"
+#include "functions.h"
+#include "operand.h"
+#include "ops/grouped_bias_add/reference.h"
+
+namespace aclgrad::python {
+namespace {
+
+using Groups = GroupedBiasAddGrad::Groups;
+
+// The rows of x or grad_y, as [rows, columns], or as [groups, rows, columns] where there are no group_ends.
+struct Grouping {
+  Groups kind = Groups::equal;
+  std::vector<int64_t> group_idx;
+  int64_t groups = 0;
+  int64_t rows = 0;  // of each group where they are equal, else in all
+  int64_t columns = 0;
+};
+
+Groups kind_of(const Arguments& arguments, nb::handle object) {
+  const std::string_view kind = arguments.text("kind", object);
+  if (kind == "ends") return Groups::ends;
+  arguments.check(kind == "counts", "kind", "'ends' or 'counts'", kind);
+  return Groups::counts;
+}
+
+Grouping read_grouping(const Arguments& arguments, const Array& rows, nb::handle group_ends,
+                       nb::handle kind) {
+  const Groups named_kind = kind_of(arguments, kind);
+  if (group_ends.is_none()) {
+    arguments.check_rank(rows, 3);
+    return {Groups::equal, {}, rows.size(0), rows.size(1), rows.size(2)};
+  }
+  const Array idx = arguments.integers("group_ends", group_ends);
+  arguments.check_rank(rows, 2);
+  arguments.check_rank(idx, 1);
+  return {named_kind, integers_of(idx.view), idx.size(0), rows.size(0), rows.size(1)};
+}
+
+struct Ranges {
+  std::vector<int64_t> begin;
+  std::vector<int64_t> end;
+};
+
+// The rows of each group, counted through all of them. Contents that make no sense are clamped, by the rule of the
+// gradient's kernel.
+Ranges ranges_of(const Grouping& grouping) {
+  const int64_t row_count = grouping.kind == Groups::equal ? grouping.groups * grouping.rows : grouping.rows;
+  Ranges ranges;
+  int64_t end = 0;  // as given, not clamped
+  for (int64_t group = 0; group < grouping.groups; ++group) {
+    const int64_t start = end;
+    if (grouping.kind == Groups::equal) {
+      end += grouping.rows;
+    } else if (grouping.kind == Groups::ends) {
+      end = grouping.group_idx[static_cast<size_t>(group)];
+    } else if (__builtin_add_overflow(start, grouping.group_idx[static_cast<size_t>(group)], &end)) {
+      end = start < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    }
+    const int64_t begin = std::clamp<int64_t>(start, 0, row_count);
+    ranges.begin.push_back(begin);
+    ranges.end.push_back(std::max(begin, std::clamp<int64_t>(end, 0, row_count)));
+  }
+  return ranges;
+}
+
+template <class T>
+void add_row(const T* x, const T* bias, T* y, int64_t columns) {
+  for (int64_t i = 0; i < columns; ++i) {
+    if constexpr (std::is_same_v<T, double>) {
+      y[i] = x[i] + bias[i];
+    } else {
+      y[i] = from_float<T>(to_float(x[i]) + to_float(bias[i]));
+    }
+  }
+}
+
+// x and y are contiguous, [all rows, columns].
+template <class T>
+void add_bias(const Grouping& grouping, int64_t row_count, const T* x, const T* bias, T* y) {
+  constexpr int64_t kRowsPerTask = 64;
+  const Ranges ranges = ranges_of(grouping);
+  // The group of each row; where groups overlap, as wrong ends may make them, the last one.
+  std::vector<int64_t> group_of(static_cast<size_t>(row_count), -1);
+  for (size_t group = 0; group < ranges.begin.size(); ++group) {
+    for (int64_t row = ranges.begin[group]; row < ranges.end[group]; ++row) {
+      group_of[static_cast<size_t>(row)] = static_cast<int64_t>(group);
+    }
+  }
+  const int64_t columns = grouping.columns;
+  const double nanoseconds = 0.5 * static_cast<double>(row_count * columns);
+  parallel_for((row_count + kRowsPerTask - 1) / kRowsPerTask, nanoseconds, [&](int64_t task) {
+    const int64_t last = std::min(row_count, (task + 1) * kRowsPerTask);
+    for (int64_t row = task * kRowsPerTask; row < last; ++row) {
+      const int64_t group = group_of[static_cast<size_t>(row)];
+      const T* x_row = x + row * columns;
+      T* y_row = y + row * columns;
+      if (group < 0) {
+        std::memmove(y_row, x_row, static_cast<size_t>(columns) * sizeof(T));
+      } else {
+        add_row(x_row, bias + group * columns, y_row, columns);
+      }
+    }
+  });
+}
+
+void compute_forward(const Grouping& grouping, const Array& x, const Array& bias, const Array& y) {
+  if (y.empty()) return;
+  const Operand x_operand = Operand::read(x.view, 0);
+  const Operand bias_operand = Operand::read(bias.view, 0);
+  const Operand y_operand = Operand::write(y.view, 0);
+  const int64_t row_count = x.view.size() / grouping.columns;
+  const auto add = [&](auto element) {
+    using T = decltype(element);
+    add_bias(grouping, row_count, static_cast<const T*>(x_operand.data()),
+             static_cast<const T*>(bias_operand.data()), static_cast<T*>(y_operand.data()));
+  };
+  if (x.type() == DataType::float64) {
+    add(double{});
+  } else {
+    visit_float_type(x.type(), add);
+  }
+  y_operand.finish();
+}
+
+void compute_backward(const Grouping& grouping, const Array& grad_y, const Array& grad_bias) {
+  if (grad_bias.empty()) return;
+  if (grad_y.empty()) return fill_zero(grad_bias.view);
+  if (grad_y.type() == DataType::float64) {
+    const Ranges ranges = ranges_of(grouping);
+    return write_doubles(
+        reference::grouped_bias_add_grad(doubles_of(grad_y.view), grouping.columns, ranges.begin, ranges.end),
+        grad_bias.view);
+  }
+  const bool equal = grouping.kind == Groups::equal;
+  const Operand grad_y_operand = Operand::read(grad_y.view, equal ? 2 : 1);
+  const Operand out = Operand::write(grad_bias.view, 0);
+  GroupedBiasAddGrad problem;
+  problem.type = grad_y.type();
+  problem.kind = grouping.kind;
+  problem.groups = grouping.groups;
+  problem.rows = grouping.rows;
+  problem.columns = grouping.columns;
+  problem.grad_y = grad_y_operand.data();
+  problem.row_stride = grad_y_operand.stride(equal ? 1 : 0);
+  if (equal) problem.group_stride = grad_y_operand.stride(0);
+  problem.group_idx = {grouping.group_idx.data(), DataType::int64};
+  problem.out = out.data();
+  run(grouped_bias_add_grad, problem);
+  out.finish();
+}
+
+nb::object forward(nb::handle x_object, nb::handle bias_object, nb::handle group_ends, nb::handle kind,
+                   nb::handle out) {
+  const Arguments arguments("grouped_bias_add");
+  const Array x = arguments.floats("x", x_object);
+  const Array bias = arguments.floats("bias", bias_object);
+  arguments.check_same_type(x, {&bias});
+  const Grouping grouping = read_grouping(arguments, x, group_ends, kind);
+  arguments.check_shape(bias, {grouping.groups, grouping.columns});
+  const Array y = grouping.kind == Groups::equal
+                      ? arguments.result("out", x, {grouping.groups, grouping.rows, grouping.columns}, out)
+                      : arguments.result("out", x, {grouping.rows, grouping.columns}, out);
+  {
+    nb::gil_scoped_release unlocked;
+    compute_forward(grouping, x, bias, y);
+  }
+  return y.object;
+}
+
+nb::object backward(nb::handle grad_y_object, nb::handle group_ends, nb::handle kind, nb::handle out) {
+  const Arguments arguments("grouped_bias_add_backward");
+  const Array grad_y = arguments.floats("grad_y", grad_y_object);
+  const Grouping grouping = read_grouping(arguments, grad_y, group_ends, kind);
+  const Array grad_bias = arguments.result("out", grad_y, {grouping.groups, grouping.columns}, out);
+  {
+    nb::gil_scoped_release unlocked;
+    compute_backward(grouping, grad_y, grad_bias);
+  }
+  return grad_bias.object;
+}
+
+}  // namespace
+
+void add_grouped_bias_add(nb::module_& module) {
+  define(module, "grouped_bias_add", forward);
+  define(module, "grouped_bias_add_backward", backward);
+}
+
+}  // namespace aclgrad::python

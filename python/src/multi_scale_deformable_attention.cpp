@@ -1,0 +1,217 @@
+// Multi-scale deformable attention and its gradient.
+#include "ops/multi_scale_deformable_attention/problem.h"
+
+#include "arguments.h"
+#include "functions.h"
+#include "operand.h"
+#include "ops/multi_scale_deformable_attention/reference.h"
+
+namespace aclgrad::python {
+namespace {
+
+// The arguments that the operator and its gradient share.
+struct Sampling {
+  Array value;
+  Array spatial_shapes;
+  Array level_start_index;
+  Array locations;
+  Array weights;
+
+  int64_t batches() const { return value.size(0); }
+  int64_t rows() const { return value.size(1); }
+  int64_t heads() const { return value.size(2); }
+  int64_t channels() const { return value.size(3); }
+  int64_t queries() const { return locations.size(1); }
+  int64_t levels() const { return locations.size(3); }
+  int64_t points() const { return locations.size(4); }
+
+  bool empty() const { return value.empty() || locations.empty(); }
+};
+
+Sampling read_sampling(const Arguments& arguments, nb::handle value, nb::handle spatial_shapes,
+                       nb::handle level_start_index, nb::handle locations, nb::handle weights) {
+  Sampling sampling{arguments.floats("value", value), arguments.integers("spatial_shapes", spatial_shapes),
+                    arguments.integers("level_start_index", level_start_index),
+                    arguments.floats("sampling_locations", locations),
+                    arguments.floats("attention_weights", weights)};
+  arguments.check_same_type(sampling.value, {&sampling.locations, &sampling.weights});
+  arguments.check_rank(sampling.value, 4);
+  arguments.check_rank(sampling.locations, 6);
+  const int64_t batches = sampling.batches(), heads = sampling.heads();
+  const int64_t queries = sampling.queries(), levels = sampling.levels(), points = sampling.points();
+  arguments.check_shape(sampling.locations, {batches, queries, heads, levels, points, 2});
+  arguments.check_shape(sampling.weights, {batches, queries, heads, levels, points});
+  arguments.check_shape(sampling.spatial_shapes, {levels, 2});
+  arguments.check_shape(sampling.level_start_index, {levels});
+  return sampling;
+}
+
+// [batches, queries, heads * channels], or [batches, queries, heads, channels].
+TensorView per_head(const Array& array, int64_t heads) {
+  return array.view.rank == 3 ? split_last_axis(array.view, heads) : array.view;
+}
+
+void check_per_head(const Arguments& arguments, const Array& array, const Sampling& sampling) {
+  const int64_t batches = sampling.batches(), queries = sampling.queries();
+  const int64_t heads = sampling.heads(), channels = sampling.channels();
+  if (array.view.has_shape({batches, queries, heads, channels})) return;
+  arguments.check_shape(array, {batches, queries, heads * channels});
+}
+
+BlockStrides block_strides(const Operand& operand) {
+  return {operand.stride(0), operand.stride(1), operand.stride(2)};
+}
+
+// The shared arguments as the kernels take them.
+struct SamplingOperands {
+  Operand value;
+  Operand spatial_shapes;
+  Operand level_start_index;
+  Operand locations;
+  Operand weights;
+
+  explicit SamplingOperands(const Sampling& sampling)
+      : value(Operand::read(sampling.value.view, 3)),
+        spatial_shapes(Operand::read(sampling.spatial_shapes.view, 0)),
+        level_start_index(Operand::read(sampling.level_start_index.view, 0)),
+        locations(Operand::read(sampling.locations.view, 3)),
+        weights(Operand::read(sampling.weights.view, 3)) {}
+
+  void describe(const Sampling& sampling, MultiScaleDeformableSampling& problem) const {
+    problem.type = sampling.value.type();
+    problem.batches = sampling.batches();
+    problem.rows = sampling.rows();
+    problem.heads = sampling.heads();
+    problem.channels = sampling.channels();
+    problem.queries = sampling.queries();
+    problem.levels = sampling.levels();
+    problem.points = sampling.points();
+    problem.value = value.data();
+    problem.value_strides = block_strides(value);
+    problem.spatial_shape = {spatial_shapes.data(), spatial_shapes.type()};
+    problem.level_start_index = {level_start_index.data(), level_start_index.type()};
+    problem.location = locations.data();
+    problem.location_strides = block_strides(locations);
+    problem.attention_weight = weights.data();
+    problem.attention_weight_strides = block_strides(weights);
+  }
+};
+
+reference::MultiScaleDeformableAttention definition(const Sampling& sampling) {
+  reference::MultiScaleDeformableAttention definition{};
+  definition.batches = sampling.batches();
+  definition.rows = sampling.rows();
+  definition.heads = sampling.heads();
+  definition.channels = sampling.channels();
+  definition.queries = sampling.queries();
+  definition.levels = sampling.levels();
+  definition.points = sampling.points();
+  definition.spatial_shape = integers_of(sampling.spatial_shapes.view);
+  definition.level_start_index = integers_of(sampling.level_start_index.view);
+  definition.value = doubles_of(sampling.value.view);
+  definition.location = doubles_of(sampling.locations.view);
+  definition.attention_weight = doubles_of(sampling.weights.view);
+  return definition;
+}
+
+void compute_forward(const Sampling& sampling, const Array& output) {
+  const TensorView output_view = per_head(output, sampling.heads());
+  if (sampling.empty()) return fill_zero(output_view);
+  if (sampling.value.type() == DataType::float64) {
+    auto golden = definition(sampling);
+    golden.run();
+    return write_doubles(golden.output, output_view);
+  }
+  const SamplingOperands operands(sampling);
+  const Operand output_operand = Operand::write(output_view, 3);
+  MultiScaleDeformableAttention problem;
+  operands.describe(sampling, problem);
+  problem.output = output_operand.data();
+  problem.output_strides = block_strides(output_operand);
+  run(multi_scale_deformable_attention, problem);
+  output_operand.finish();
+}
+
+void compute_backward(const Sampling& sampling, const Array& grad_output, const Array& grad_value,
+                      const Array& grad_locations, const Array& grad_weights) {
+  if (sampling.empty()) {
+    for (const Array* gradient : {&grad_value, &grad_locations, &grad_weights}) fill_zero(gradient->view);
+    return;
+  }
+  const TensorView grad_output_view = per_head(grad_output, sampling.heads());
+  if (sampling.value.type() == DataType::float64) {
+    auto golden = definition(sampling);
+    golden.grad_output = doubles_of(grad_output_view);
+    golden.run();
+    write_doubles(golden.grad_value, grad_value.view);
+    write_doubles(golden.grad_location, grad_locations.view);
+    write_doubles(golden.grad_attention_weight, grad_weights.view);
+    return;
+  }
+  const SamplingOperands operands(sampling);
+  const Operand grad_output_operand = Operand::read(grad_output_view, 3);
+  const Operand value_operand = Operand::write(grad_value.view, 3);
+  const Operand locations_operand = Operand::write(grad_locations.view, 3);
+  const Operand weights_operand = Operand::write(grad_weights.view, 3);
+  MultiScaleDeformableAttentionGrad problem;
+  operands.describe(sampling, problem);
+  problem.grad_output = grad_output_operand.data();
+  problem.grad_output_strides = block_strides(grad_output_operand);
+  problem.grad_value = value_operand.data();
+  problem.grad_value_strides = block_strides(value_operand);
+  problem.grad_location = locations_operand.data();
+  problem.grad_location_strides = block_strides(locations_operand);
+  problem.grad_attention_weight = weights_operand.data();
+  problem.grad_attention_weight_strides = block_strides(weights_operand);
+  run(multi_scale_deformable_attention_grad, problem);
+  for (const Operand* operand : {&value_operand, &locations_operand, &weights_operand}) operand->finish();
+}
+
+nb::object forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,
+                   nb::handle locations, nb::handle weights, nb::handle out) {
+  const Arguments arguments("msda_forward");
+  const Sampling sampling =
+      read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
+  const Array output =
+      arguments.result("out", sampling.value,
+                       {sampling.batches(), sampling.queries(), sampling.heads() * sampling.channels()}, out);
+  {
+    nb::gil_scoped_release unlocked;
+    compute_forward(sampling, output);
+  }
+  return output.object;
+}
+
+nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
+                   nb::handle level_start_index, nb::handle locations, nb::handle weights, nb::handle out) {
+  const Arguments arguments("msda_backward");
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  const Sampling sampling =
+      read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
+  arguments.check_same_type(sampling.value, {&grad_output});
+  check_per_head(arguments, grad_output, sampling);
+  const int64_t batches = sampling.batches(), rows = sampling.rows(), heads = sampling.heads();
+  const int64_t queries = sampling.queries(), levels = sampling.levels(), points = sampling.points();
+  const Array grad_value =
+      arguments.result("out[0]", sampling.value, {batches, rows, heads, sampling.channels()},
+                       arguments.entry("out", out, 3, 0));
+  const Array grad_locations =
+      arguments.result("out[1]", sampling.value, {batches, queries, heads, levels, points, 2},
+                       arguments.entry("out", out, 3, 1));
+  const Array grad_weights = arguments.result(
+      "out[2]", sampling.value, {batches, queries, heads, levels, points}, arguments.entry("out", out, 3, 2));
+  {
+    nb::gil_scoped_release unlocked;
+    compute_backward(sampling, grad_output, grad_value, grad_locations, grad_weights);
+  }
+  return nb::make_tuple(grad_value.object, grad_locations.object, grad_weights.object);
+}
+
+}  // namespace
+
+void add_multi_scale_deformable_attention(nb::module_& module) {
+  define(module, "msda_forward", forward);
+  define(module, "msda_backward", backward);
+}
+
+}  // namespace aclgrad::python

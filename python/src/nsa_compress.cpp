@@ -1,0 +1,167 @@
+// NSA compress and its gradient.
+#include "ops/nsa_compress/problem.h"
+
+#include "arguments.h"
+#include "functions.h"
+#include "operand.h"
+#include "ops/nsa_compress/reference.h"
+
+namespace aclgrad::python {
+namespace {
+
+struct Compression {
+  Array x;
+  Array weight;
+  std::vector<int64_t> sequence_ends;
+  SlidingWindows windows;
+  int64_t window_count;
+
+  int64_t tokens() const { return x.size(0); }
+  int64_t heads() const { return x.size(1); }
+  int64_t channels() const { return x.size(2); }
+};
+
+// Without ends, all tokens are one sequence.
+std::vector<int64_t> read_ends(const Arguments& arguments, nb::handle seq_ends, int64_t tokens) {
+  if (seq_ends.is_none()) return {tokens};
+  const Array ends = arguments.integers("seq_ends", seq_ends);
+  arguments.check_rank(ends, 1);
+  if (ends.empty()) return {tokens};
+  std::vector<int64_t> values = integers_of(ends.view);
+  arguments.check(values.front() >= 0, "seq_ends", "no negative entry", values.front());
+  for (size_t i = 1; i < values.size(); ++i) {
+    arguments.check(values[i] >= values[i - 1], "seq_ends", "entries that do not fall", values[i]);
+  }
+  arguments.check(values.back() == tokens, "seq_ends", "the number of tokens as its last entry",
+                  values.back());
+  return values;
+}
+
+Compression read_compression(const Arguments& arguments, nb::handle x, nb::handle weight, nb::handle seq_ends,
+                             nb::handle block_object, nb::handle stride_object) {
+  const int64_t block = arguments.integer("block", block_object);
+  const int64_t stride = arguments.integer("stride", stride_object);
+  Compression compression{arguments.floats("x", x), arguments.floats("weight", weight), {}, {}, 0};
+  arguments.check_same_type(compression.x, {&compression.weight});
+  arguments.check_rank(compression.x, 3);
+  arguments.check(block >= 1, "block", "at least 1", block);
+  arguments.check(stride >= 1, "stride", "at least 1", stride);
+  arguments.check_shape(compression.weight, {block, compression.heads()});
+
+  compression.sequence_ends = read_ends(arguments, seq_ends, compression.tokens());
+  SlidingWindows& windows = compression.windows;
+  windows = {.tokens = compression.tokens(), .block = block, .stride = stride};
+  windows.sequence_ends = compression.sequence_ends.data();
+  windows.sequences = static_cast<int64_t>(compression.sequence_ends.size());
+  compression.window_count = count_windows(windows);
+  return compression;
+}
+
+reference::NsaSizes sizes_of(const Compression& compression) {
+  return {compression.heads(), compression.channels(), compression.windows.block, compression.windows.stride,
+          compression.sequence_ends};
+}
+
+template <class Problem>
+Problem describe(const Compression& compression) {
+  Problem problem;
+  problem.type = compression.x.type();
+  problem.windows = compression.windows;
+  problem.window_count = compression.window_count;
+  problem.heads = compression.heads();
+  problem.channels = compression.channels();
+  return problem;
+}
+
+template <class Void>
+HeadRows<Void> head_rows(const Operand& operand) {
+  return {operand.data(), operand.stride(0), operand.stride(1)};
+}
+
+void compute_forward(const Compression& compression, const Array& output) {
+  if (output.empty()) return;
+  if (compression.x.type() == DataType::float64) {
+    return write_doubles(reference::nsa_compress(sizes_of(compression), doubles_of(compression.x.view),
+                                                 doubles_of(compression.weight.view)),
+                         output.view);
+  }
+  const Operand x = Operand::read(compression.x.view, 2);
+  const Operand weight = Operand::read(compression.weight.view, 0);
+  const Operand output_operand = Operand::write(output.view, 2);
+  auto problem = describe<NsaCompress>(compression);
+  problem.input = head_rows<const void>(x);
+  problem.weight = weight.data();
+  problem.output = head_rows<void>(output_operand);
+  run(nsa_compress, problem);
+  output_operand.finish();
+}
+
+void compute_backward(const Compression& compression, const Array& grad_output, const Array& grad_x,
+                      const Array& grad_weight) {
+  if (grad_output.empty()) {
+    fill_zero(grad_x.view);
+    return fill_zero(grad_weight.view);
+  }
+  if (compression.x.type() == DataType::float64) {
+    const reference::NsaGradients golden =
+        reference::nsa_compress_grad(sizes_of(compression), doubles_of(grad_output.view),
+                                     doubles_of(compression.x.view), doubles_of(compression.weight.view));
+    write_doubles(golden.input, grad_x.view);
+    return write_doubles(golden.weight, grad_weight.view);
+  }
+  const Operand grad_output_operand = Operand::read(grad_output.view, 2);
+  const Operand x = Operand::read(compression.x.view, 2);
+  const Operand weight = Operand::read(compression.weight.view, 0);
+  const Operand x_operand = Operand::write(grad_x.view, 2);
+  const Operand weight_operand = Operand::write(grad_weight.view, 0);
+  auto problem = describe<NsaCompressGrad>(compression);
+  problem.output_grad = head_rows<const void>(grad_output_operand);
+  problem.input = head_rows<const void>(x);
+  problem.weight = weight.data();
+  problem.input_grad = head_rows<void>(x_operand);
+  problem.weight_grad = weight_operand.data();
+  run(nsa_compress_grad, problem);
+  x_operand.finish();
+  weight_operand.finish();
+}
+
+nb::object forward(nb::handle x, nb::handle weight, nb::handle seq_ends, nb::handle block, nb::handle stride,
+                   nb::handle out) {
+  const Arguments arguments("nsa_compress");
+  const Compression compression = read_compression(arguments, x, weight, seq_ends, block, stride);
+  const Array output = arguments.result(
+      "out", compression.x, {compression.window_count, compression.heads(), compression.channels()}, out);
+  {
+    nb::gil_scoped_release unlocked;
+    compute_forward(compression, output);
+  }
+  return output.object;
+}
+
+nb::tuple backward(nb::handle grad_output_object, nb::handle x, nb::handle weight, nb::handle seq_ends,
+                   nb::handle block, nb::handle stride, nb::handle out) {
+  const Arguments arguments("nsa_compress_backward");
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  const Compression compression = read_compression(arguments, x, weight, seq_ends, block, stride);
+  const int64_t heads = compression.heads(), channels = compression.channels();
+  arguments.check_same_type(compression.x, {&grad_output});
+  arguments.check_shape(grad_output, {compression.window_count, heads, channels});
+  const Array grad_x = arguments.result("out[0]", compression.x, {compression.tokens(), heads, channels},
+                                        arguments.entry("out", out, 2, 0));
+  const Array grad_weight = arguments.result("out[1]", compression.x, {compression.windows.block, heads},
+                                             arguments.entry("out", out, 2, 1));
+  {
+    nb::gil_scoped_release unlocked;
+    compute_backward(compression, grad_output, grad_x, grad_weight);
+  }
+  return nb::make_tuple(grad_x.object, grad_weight.object);
+}
+
+}  // namespace
+
+void add_nsa_compress(nb::module_& module) {
+  define(module, "nsa_compress", forward);
+  define(module, "nsa_compress_backward", backward);
+}
+
+}  // namespace aclgrad::python

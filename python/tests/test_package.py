@@ -1,0 +1,33 @@
+"""What the installed package is made of."""
+
+import inspect
+import pathlib
+import subprocess
+
+import aclgrad
+from aclgrad import _core
+
+FOLDER = pathlib.Path(aclgrad.__file__).parent
+
+
+def test_libraries_come_from_the_package():
+    listing = subprocess.run(["ldd", _core.__file__], capture_output=True, text=True, check=True).stdout
+    system = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libstdc++.so", "libgcc_s.so")
+    for line in listing.splitlines():
+        name = line.split()[0]
+        if not pathlib.Path(name).name.startswith(system):
+            assert str(FOLDER) in line, line
+
+
+def test_package_is_typed():
+    assert (FOLDER / "py.typed").exists() and (FOLDER / "_core.pyi").exists()
+
+
+def test_everything_public_is_documented_and_annotated():
+    for name in aclgrad.__all__:
+        function = getattr(aclgrad, name)
+        assert function.__doc__
+        signature = inspect.signature(function)
+        assert signature.return_annotation is not inspect.Signature.empty
+        for parameter in signature.parameters.values():
+            assert parameter.annotation is not inspect.Parameter.empty, f"{name}: {parameter.name}"

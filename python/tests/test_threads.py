@@ -1,0 +1,50 @@
+"""Calls from many threads and processes."""
+
+import multiprocessing
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import aclgrad
+import numpy
+import pytest
+from cases import CASES
+
+
+def test_other_threads_run_during_a_call():
+    """The definition in double precision takes long enough for this thread to look several times."""
+    generator = numpy.random.default_rng(0)
+    x, weight = generator.standard_normal((20000, 8, 16)), generator.standard_normal((64, 8))
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(aclgrad.nsa_compress, x, weight, None, 64, 16)
+        while not call.running():
+            pass
+        looks = 0
+        while not call.done():
+            looks += 1
+            time.sleep(0.001)
+    assert call.result().shape == ((20000 - 64) // 16 + 1, 8, 16)
+    assert looks >= 5
+
+
+def test_concurrent_calls_have_the_same_bits():
+    cases = [CASES[name] for name in ("msda_backward", "nsa_compress_backward", "grouped_bias_add_backward")] * 20
+    expected = {case.function: [array.tobytes() for array in case.run("float32")] for case in cases}
+    with ThreadPoolExecutor(8) as pool:
+        for case, results in zip(cases, pool.map(lambda case: case.run("float32"), cases), strict=True):
+            assert [array.tobytes() for array in results] == expected[case.function]
+
+
+def _child(queue):
+    queue.put([array.tobytes() for array in CASES["msda_backward"].run("float32")])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python and of packages that are loaded and dislike forks
+def test_a_forked_process_computes_too():
+    large = numpy.ones((4096, 1024), numpy.float32)
+    aclgrad.grouped_bias_add_backward(large, [2048, 4096])  # starts the pool of threads
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=_child, args=(queue,))
+    process.start()
+    assert queue.get(timeout=60) == [array.tobytes() for array in CASES["msda_backward"].run("float32")]
+    process.join()

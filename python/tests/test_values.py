@@ -1,0 +1,205 @@
+"""Every function, in every type and layout, against its definition."""
+
+import aclgrad
+import aclgrad.reference
+import numpy
+import pytest
+from cases import CASES, DTYPES, TOLERANCE, bias, grid, msda, nsa, relative_error
+
+all_cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+# Layouts have their own tests, where the modes of grid sampling make no difference.
+few_cases = pytest.mark.parametrize(
+    "case",
+    [case for name, case in CASES.items() if "," not in name or "bicubic, border, edges" in name],
+    ids=lambda case: case.function,
+)
+all_dtypes = pytest.mark.parametrize("dtype", DTYPES)
+
+
+@all_cases
+@all_dtypes
+def test_matches_the_definition(case, dtype):
+    for actual, expected in zip(case.run(dtype), case.golden(dtype), strict=True):
+        assert actual.dtype == DTYPES[dtype]
+        assert actual.shape == expected.shape
+        assert numpy.abs(expected).max() > 0 or "nearest" in case.others.values()
+        assert relative_error(actual, expected) <= TOLERANCE[dtype]
+
+
+def gapped(array):
+    """The same values with room between all elements, and the room with its values."""
+    room = numpy.full([2 * size + 1 for size in array.shape], 7, array.dtype)
+    view = room[tuple(slice(1, None, 2) for _ in array.shape)]
+    view[...] = array
+    return view, room
+
+
+def transposed(array):
+    axes = tuple(reversed(range(array.ndim)))
+    return numpy.ascontiguousarray(array.transpose(axes)).transpose(axes)
+
+
+def reversed_in_memory(array):
+    flip = tuple(slice(None, None, -1) for _ in array.shape)
+    return numpy.ascontiguousarray(array[flip])[flip]
+
+
+def misaligned(array):
+    memory = numpy.empty(array.nbytes + 1, numpy.uint8)
+    view = memory[1:].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+LAYOUTS = {
+    "transposed": transposed,
+    "gapped": lambda array: gapped(array)[0],
+    "reversed": reversed_in_memory,
+    "misaligned": misaligned,
+}
+
+
+@few_cases
+@all_dtypes
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layout_of_inputs_changes_no_bit(case, dtype, layout):
+    changed = {
+        name: LAYOUTS[layout](value) if isinstance(value, numpy.ndarray) else value
+        for name, value in case.arguments(dtype).items()
+    }
+    for actual, expected in zip(case.run(dtype, **changed), case.run(dtype), strict=True):
+        assert actual.tobytes() == expected.tobytes()
+
+
+@few_cases
+@all_dtypes
+def test_out_gets_the_same_bits_and_its_gaps_stay(case, dtype):
+    expected = case.run(dtype)
+    views, rooms = zip(*(gapped(numpy.zeros_like(array)) for array in expected), strict=True)
+    result = case.run(dtype, out=views if len(views) > 1 else views[0])
+    for returned, view, room, wanted in zip(result, views, rooms, expected, strict=True):
+        assert returned is view
+        assert view.tobytes() == wanted.tobytes()
+        view[...] = 7
+        assert (room == 7).all()
+
+
+def test_out_may_hold_only_some_of_the_results():
+    case = CASES["msda_backward"]
+    expected = case.run("float32")
+    out = numpy.empty_like(expected[1])
+    actual = case.run("float32", out=(None, out, None))
+    assert actual[1] is out
+    for one, other in zip(actual, expected, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@few_cases
+@all_dtypes
+def test_thread_count_changes_no_bit(case, dtype):
+    expected = case.run(dtype)
+    try:
+        for count in (1, 3):
+            aclgrad.set_num_threads(count)
+            assert aclgrad.get_num_threads() == count
+            for actual, wanted in zip(case.run(dtype), expected, strict=True):
+                assert actual.tobytes() == wanted.tobytes()
+    finally:
+        aclgrad.set_num_threads(None)
+
+
+def test_read_only_inputs_are_read():
+    case = CASES["nsa_compress"]
+    arguments = case.arguments("float32")
+    for name in ("x", "weight", "seq_ends"):
+        arguments[name].flags.writeable = False
+    assert aclgrad.nsa_compress(**arguments).shape == (21, 3, 20)
+
+
+@pytest.mark.parametrize("index_type", [numpy.int32, numpy.int64, list, tuple])
+def test_indices_of_every_kind(index_type):
+    case = CASES["msda_backward"]
+    to_kind = index_type if isinstance(index_type, type) and index_type in (list, tuple) else None
+    changed = {
+        name: to_kind(case.others[name].tolist()) if to_kind else case.others[name].astype(index_type)
+        for name in ("spatial_shapes", "level_start_index")
+    }
+    for actual, expected in zip(case.run("float32", **changed), case.run("float32"), strict=True):
+        assert actual.tobytes() == expected.tobytes()
+
+
+def test_msda_takes_the_gradient_by_heads():
+    case = CASES["msda_backward"]
+    by_heads = case.arguments("float32")["grad_output"].reshape(2, 37, 3, 24)
+    for actual, expected in zip(case.run("float32", grad_output=by_heads), case.run("float32"), strict=True):
+        assert actual.tobytes() == expected.tobytes()
+
+
+def test_msda_takes_any_contents_of_its_indices():
+    case = CASES["msda_backward"]
+    shapes = numpy.array([[2**40, 3], [-4, 5], [1, 2**31]])
+    starts = numpy.array([-7, 2**62, 170])
+    changes = {"spatial_shapes": shapes, "level_start_index": starts}
+    expected = aclgrad.reference.msda_backward(**(case.arguments("float32") | changes))
+    for actual, wanted in zip(case.run("float32", **changes), expected, strict=True):
+        assert numpy.isfinite(actual).all()
+        assert relative_error(actual, wanted) <= TOLERANCE["float32"]
+
+
+def test_nsa_without_ends_is_one_sequence():
+    arguments = CASES["nsa_compress"].arguments("float32")
+    whole = aclgrad.nsa_compress(**(arguments | {"seq_ends": None}))
+    assert whole.tobytes() == aclgrad.nsa_compress(**(arguments | {"seq_ends": [100]})).tobytes()
+    assert whole.shape == ((100 - 8) // 4 + 1, 3, 20)
+
+
+def test_nsa_shorter_than_a_window():
+    arguments = nsa()
+    x, weight = arguments["x"][:5], arguments["weight"]
+    assert aclgrad.nsa_compress(x, weight, None, 8, 4).shape == (0, 3, 20)
+    grad_x, grad_weight = aclgrad.nsa_compress_backward(numpy.empty((0, 3, 20)), x, weight, None, 8, 4)
+    assert not grad_x.any() and not grad_weight.any()
+
+
+@pytest.mark.parametrize("needs", [(True, False), (False, True), (False, False), (True, True)])
+def test_grid_sample_computes_what_is_needed(needs):
+    arguments = {name: array.astype(numpy.float32) for name, array in grid().items()}
+    everything = aclgrad.grid_sample_backward(**arguments)
+    for actual, expected, needed in zip(
+        aclgrad.grid_sample_backward(**arguments, needs=needs), everything, needs, strict=True
+    ):
+        assert actual is None if not needed else actual.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(0, 33), (5, 0), (0, 0)])
+def test_bias_of_no_rows_or_columns(shape):
+    rows = numpy.ones(shape, numpy.float32)
+    gradient = aclgrad.grouped_bias_add_backward(rows, [0, 0])
+    assert gradient.shape == (2, shape[1]) and not gradient.any()
+    assert aclgrad.grouped_bias_add(rows, gradient, [0, 0]).shape == shape
+
+
+def test_msda_without_queries_or_pixels():
+    arguments = {name: value for name, value in msda(queries=0).items()}
+    assert aclgrad.msda_forward(**{k: v for k, v in arguments.items() if k != "grad_output"}).shape == (2, 0, 72)
+    assert not aclgrad.msda_backward(**arguments)[0].any()
+    arguments = msda()
+    arguments["value"] = arguments["value"][:, :0]
+    assert not any(gradient.any() for gradient in aclgrad.msda_backward(**arguments))
+
+
+def test_bias_gradient_is_the_adjoint_of_the_sum():
+    arguments = bias()
+    x, ends = arguments["x"], arguments["group_ends"]
+    y = aclgrad.grouped_bias_add(0 * x, arguments["bias"], ends)
+    gradient = aclgrad.grouped_bias_add_backward(x, ends)
+    assert numpy.vdot(y, x) == pytest.approx(numpy.vdot(arguments["bias"], gradient), rel=1e-12)
+
+
+def test_nan_and_infinite_coordinates():
+    arguments = {name: array.astype(numpy.float32) for name, array in grid().items()}
+    arguments["grid"][0, 0, 0] = numpy.nan
+    arguments["grid"][0, 1, 1] = numpy.inf
+    grad_input, grad_grid = aclgrad.grid_sample_backward(**arguments)
+    assert numpy.isfinite(grad_input).all()
+    assert not grad_grid[0, 0, 0].any() and not grad_grid[0, 1, 1].any()

@@ -1,0 +1,164 @@
+"""Verification of results from elsewhere, as a function and on the command line."""
+
+import ml_dtypes
+import numpy
+import pytest
+from aclgrad.__main__ import main
+from aclgrad.verify import OPERATORS, verify
+from cases import CASES, DTYPES
+
+
+def prepared(function, dtype):
+    """The arguments of `verify` with our own results."""
+    case = next(case for case in CASES.values() if case.function == function)
+    arguments = case.arguments(dtype)
+    inputs = {name: value for name, value in arguments.items() if name in OPERATORS[function].inputs}
+    attributes = {name: value for name, value in arguments.items() if name not in inputs}
+    outputs = dict(zip(OPERATORS[function].outputs, case.run(dtype), strict=True))
+    return inputs, outputs, attributes
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_our_results_pass(function, dtype):
+    report = verify(function, *prepared(function, dtype))
+    assert report.passed, str(report)
+    assert len(report.outputs) == len(OPERATORS[function].outputs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_one_wrong_element_fails_and_is_named(dtype):
+    inputs, outputs, attributes = prepared("msda_backward", dtype)
+    outputs["grad_weights"][1, 5, 2, 0, 3] += 30
+    report = verify("msda_backward", inputs, outputs, attributes)
+    assert [output.passed for output in report.outputs] == [True, True, False]
+    assert report.outputs[2].worst()[0] == (1, 5, 2, 0, 3)
+    assert "[1, 5, 2, 0, 3]" in str(report) and str(report).endswith("FAIL: grad_weights")
+
+
+def test_rule_allows_one_percent_outside():
+    inputs, outputs, attributes = prepared("grouped_bias_add", "float16")
+    y = outputs["output"]
+    inside, outside = y.copy(), y.copy()
+    inside.ravel()[: y.size // 100] += 0.05
+    outside.ravel()[: y.size // 100 + 1] += 0.05
+    for array, passes in ((inside, True), (outside, False)):
+        report = verify("grouped_bias_add", inputs, {"output": array}, attributes, max_ulp=1e9)
+        assert report.outputs[0].passes_rule is passes and report.passed is passes
+
+
+def test_ulp_bound():
+    inputs, outputs, attributes = prepared("grouped_bias_add", "float16")
+    y = outputs["output"]
+    large = numpy.unravel_index(numpy.abs(y).argmax(), y.shape)
+    for _ in range(6):
+        y[large] = numpy.nextafter(y[large], numpy.float16(numpy.inf))
+    report = verify("grouped_bias_add", inputs, outputs, attributes)
+    assert report.outputs[0].passes_rule and not report.outputs[0].passes_ulp and not report.passed
+    assert 5 <= report.outputs[0].errors.largest_ulp <= 7
+    assert verify("grouped_bias_add", inputs, outputs, attributes, max_ulp=8).passed
+
+
+@pytest.mark.parametrize("value", [numpy.nan, numpy.inf])
+def test_nan_and_infinity_fail(value):
+    inputs, outputs, attributes = prepared("nsa_compress", "float32")
+    outputs["output"][3, 1, 2] = value
+    report = verify("nsa_compress", inputs, outputs, attributes)
+    assert not report.passed and report.outputs[0].worst()[0] == (3, 1, 2)
+
+
+def test_overflow_is_expected_to_be_infinite():
+    x = numpy.full((2, 3), 60000, numpy.float16)
+    inputs = {"x": x, "bias": x[:1], "group_ends": numpy.array([2])}
+    infinite = {"output": numpy.full((2, 3), numpy.inf, numpy.float16)}
+    assert verify("grouped_bias_add", inputs, infinite).passed
+    assert not verify("grouped_bias_add", inputs, {"output": -infinite["output"]}).passed
+
+
+def test_wrong_shape_fails():
+    inputs, outputs, attributes = prepared("nsa_compress", "float32")
+    report = verify("nsa_compress", inputs, {"output": outputs["output"][1:]}, attributes)
+    assert not report.passed and "shape: expected [21, 3, 20]" in str(report)
+
+
+def test_output_by_heads_is_taken():
+    inputs, outputs, attributes = prepared("msda_forward", "float32")
+    assert verify("msda_forward", inputs, {"output": outputs["output"].reshape(2, 37, 3, 24)}, attributes).passed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"operator": "softmax"}, "operator: expected one of msda_forward"),
+        ({"inputs": {}}, "inputs: .* got none for"),
+        ({"outputs": {}}, "outputs: expected at least one of output"),
+        ({"outputs": {"y": 1}}, "outputs: expected output, got y"),
+        ({"attributes": {}}, "attributes: .* got none for block, stride"),
+    ],
+)
+def test_wrong_arguments_are_named(change, message):
+    inputs, outputs, attributes = prepared("nsa_compress", "float32")
+    arguments = {"operator": "nsa_compress", "inputs": inputs, "outputs": outputs, "attributes": attributes}
+    with pytest.raises(ValueError, match=message):
+        verify(**(arguments | change))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """An archive of all, and each result as raw memory, in bfloat16."""
+    inputs, outputs, _ = prepared("nsa_compress_backward", "bfloat16")
+    numpy.savez(tmp_path / "all.npz", **inputs, **outputs)
+    for name, array in inputs.items():
+        numpy.save(tmp_path / f"{name}.npy", array)
+    for name, array in outputs.items():
+        array.tofile(tmp_path / f"{name}.bin")
+    return tmp_path
+
+
+ATTRIBUTES = ["--block", "8", "--stride", "4"]
+
+
+def test_command_with_an_archive(files, capsys):
+    assert main(["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES]) == 0
+    text = capsys.readouterr().out
+    assert "grad_x  [100, 3, 20]  bfloat16  PASS" in text and text.rstrip().endswith("PASS")
+
+
+def test_command_with_single_files(files, capsys):
+    inputs = [f"{name}={files / name}.npy" for name in ("grad_output", "x", "weight", "seq_ends")]
+    output = f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20"
+    assert main(["verify", "nsa_compress_backward", "--input", *inputs, "--output", output, *ATTRIBUTES]) == 0
+    assert "grad_weight" not in capsys.readouterr().out
+
+
+def test_command_fails_with_status_1(files, capsys):
+    wrong = numpy.fromfile(files / "grad_x.bin", dtype=ml_dtypes.bfloat16)
+    wrong[17] += 3
+    wrong.tofile(files / "grad_x.bin")
+    output = f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20"
+    assert main(["verify", "nsa_compress_backward", str(files / "all.npz"), "--output", output, *ATTRIBUTES]) == 1
+    assert "[0, 0, 17]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.npz"], "missing.npz"),
+        (["--input", "x"], "expected NAME=FILE, got 'x'"),
+        (["--input", "x=grad_x.bin"], "expected grad_x.bin:TYPE:SHAPE"),
+        (["--input", "x=grad_x.bin:bfloat16:100,3,21"], "expected 6300 elements"),
+        (["all.npz", "--input", "y=x.npy"], "expected grad_output, x, weight, seq_ends, got y"),
+    ],
+)
+def test_command_that_cannot_run_has_status_2(files, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(files)
+    assert main(["verify", "nsa_compress_backward", *arguments, *ATTRIBUTES]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_command_draws_a_picture(files):
+    pytest.importorskip("matplotlib")
+    picture = files / "report.png"
+    arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, "--report", str(picture)]
+    assert main(arguments) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
