@@ -1,7 +1,8 @@
 """Times aclgrad against PyTorch, in turn, in one process, on the same data and the same number of threads.
 
-    ./dev bench                     every case, with one thread and with all; writes docs/performance.{md,json,png}
-    ./dev bench --filter MSDA       the cases whose name holds the word, printed only
+    ./dev bench                             every case, with one thread and with all, and the cost of a call;
+                                            writes docs/performance.{md,json,png}
+    ./dev bench --filter MSDA --no-compile  the cases whose name holds the word, without torch.compile, printed only
 """
 
 import argparse
@@ -44,6 +45,7 @@ def _measure(case, seconds: float, rates: dict[str, float], compiled: bool) -> d
     import cases
     import torch
 
+    torch.compiler.reset()  # or PyTorch gives up compiling one function for ever more sizes
     work = case.prepare(case.dtype)
     difference = work.check()
     transforms = {"": cases.identity, ", torch.compile": torch.compile} if compiled else {"": cases.identity}
@@ -84,8 +86,10 @@ def _measure(case, seconds: float, rates: dict[str, float], compiled: bool) -> d
 
 def _child(arguments) -> None:
     import torch
+    import torch._functorch.config
 
     torch.set_num_threads(arguments.child)
+    torch._functorch.config.donated_buffer = False  # or a compiled backward pass can run only once
     sys.path.insert(0, str(_ROOT / "bench"))
     import aclnn
     import cases
@@ -99,7 +103,7 @@ def _child(arguments) -> None:
 
 
 def _run_child(threads: int, arguments) -> tuple[dict, list[dict]]:
-    environment = dict(os.environ, ACLGRAD_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads), ACLGRAD_DEVICES="cpu")
+    environment = dict(os.environ, ACLGRAD_DEVICES="cpu", ACLGRAD_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
     command = [sys.executable, __file__, "--child", str(threads), *sys.argv[1:]]
     floors, results = {}, []
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -117,10 +121,28 @@ def _run_child(threads: int, arguments) -> tuple[dict, list[dict]]:
     return floors, results
 
 
-def _row(r: dict) -> str:
+def _calls() -> list[dict]:
+    """What a call costs beside its work: nanoseconds of tiny problems through the C interface."""
+    program = _ROOT / "build" / "release" / "bench" / "bench_calls"
+    output = subprocess.run([program, "--benchmark_format=json"], check=True, capture_output=True, text=True).stdout
+    return [{"call": run["name"], "nanoseconds": run["real_time"]} for run in json.loads(output)["benchmarks"]]
+
+
+def _key(r: dict) -> tuple:
+    return r["operator"], r["size"], r["dtype"]
+
+
+def _name(r: dict) -> str:
+    return "{}: {}, {}".format(*_key(r))
+
+
+def _row(r: dict, alone: dict | None = None) -> str:
+    """A line of the table; `alone` is the same case with one thread."""
     floor = f"{r['percent_of_floor']:.0f} % of {r['floor']}" if r["floor"] else f"({r['percent_of_floor']:.0f} %)"
-    return (f"| {r['operator']} | {r['size']} | {r['dtype']} | {r['threads']} | {r['ours_ms']:.3f} | "
-            f"{r['peers_ms'][r['best_peer']]:.2f} ({r['best_peer']}) | **{r['ratio']:.1f}×** | {floor} |")
+    peers = ", ".join(f"{name} {ms:.2f}" for name, ms in sorted(r["peers_ms"].items(), key=lambda peer: peer[1]))
+    speedup = f"{alone['ours_ms'] / r['ours_ms']:.1f}×" if alone and alone is not r else ""
+    return (f"| {r['operator']} | {r['size']} | {r['dtype']} | {r['threads']} | {r['ours_ms']:.3f} | {peers} | "
+            f"**{r['ratio']:.1f}×** | {floor} | {speedup} |")
 
 
 def _machine() -> str:
@@ -131,8 +153,10 @@ def _machine() -> str:
     return f"{model}, {len(os.sched_getaffinity(0))} processors, {widest}"
 
 
-def _write(floors: list[dict], results: list[dict], arguments) -> None:
+def _write(floors: list[dict], results: list[dict], calls: list[dict], arguments) -> None:
     import torch
+
+    one_thread = {_key(r): r for r in results if r["threads"] == 1}
 
     commit = subprocess.run(["git", "-C", str(_ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     lines = [
@@ -140,9 +164,10 @@ def _write(floors: list[dict], results: list[dict], arguments) -> None:
         "",
         "Made by `./dev bench`: ours and every peer in turn, in one process, on the same data and the same number of "
         "threads. Times are medians in milliseconds; the ratio is the median of the paired runs against the fastest "
-        "PyTorch way. The last column sets the compulsory bytes (every input read once, every output written once) "
+        "PyTorch way. The percentage sets the compulsory bytes (every input read once, every output written once) "
         "against the memory bandwidth measured in the same run; it is in brackets where caches, not memory, are the "
-        "limit. Gradients are the backward pass alone.",
+        "limit. The last column sets ours with all threads against ours with one. Gradients are the backward pass "
+        "alone.",
         "",
         f"- Machine: {_machine()}",
         f"- PyTorch {torch.__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}",
@@ -150,17 +175,24 @@ def _write(floors: list[dict], results: list[dict], arguments) -> None:
         *(f"- {f['threads']} thread(s): stream read {f['floors']['read'] / 1e9:.1f} GB/s, copy "
           f"{f['floors']['copy'] / 1e9:.1f} GB/s (read and written bytes together)" for f in floors),
         "",
-        "| operator | size | dtype | threads | ours, ms | best PyTorch, ms | ratio | of the floor |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        *map(_row, results),
+        "| operator | size | dtype | threads | ours, ms | PyTorch's ways, ms | ratio | of the floor | all threads against one |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        *(_row(r, one_thread.get(_key(r))) for r in results),
         "",
         "![Ratios](performance.png)",
+        "",
+        "What a call of the C interface costs beside its work: a tiny problem, planned each time (phase 1, phase 2, "
+        "synchronise) and planned once (phase 2 of a repeatable executor, synchronise).",
+        "",
+        "| gradient | microseconds |",
+        "| --- | --- |",
+        *(f"| {c['call'].replace('/', ', ').replace('_', ' ')} | {c['nanoseconds'] / 1000:.2f} |" for c in calls),
         "",
     ]
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     (out / "performance.md").write_text("\n".join(lines))
-    (out / "performance.json").write_text(json.dumps({"floors": floors, "results": results}, indent=1) + "\n")
+    (out / "performance.json").write_text(json.dumps({"floors": floors, "results": results, "calls": calls}, indent=1) + "\n")
     _plot(results, out / "performance.png")
     print(f"\nWritten: {out}/performance.md, .json, .png")
 
@@ -171,11 +203,11 @@ def _plot(results: list[dict], path: pathlib.Path) -> None:
     from matplotlib import pyplot
 
     threads = sorted({r["threads"] for r in results})
-    names = list(dict.fromkeys(f"{r['operator']}: {r['size']}, {r['dtype']}" for r in results))
+    names = list(dict.fromkeys(map(_name, results)))
     figure, axes = pyplot.subplots(figsize=(10, 0.34 * len(names) + 1.2))
     height = 0.8 / len(threads)
     for i, count in enumerate(threads):
-        ratios = {f"{r['operator']}: {r['size']}, {r['dtype']}": r["ratio"] for r in results if r["threads"] == count}
+        ratios = {_name(r): r["ratio"] for r in results if r["threads"] == count}
         axes.barh([names.index(n) + i * height for n in ratios], list(ratios.values()), height, label=f"{count} thread(s)")
     axes.set_yticks([i + 0.4 - height / 2 for i in range(len(names))], names, fontsize=8)
     axes.invert_yaxis()
@@ -193,7 +225,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, len(os.sched_getaffinity(0))}))
     parser.add_argument("--filter", default="", help="measure only cases whose name holds this")
     parser.add_argument("--seconds", type=float, default=4.0, help="time for each case")
-    parser.add_argument("--compile", action="store_true", help="also try torch.compile of every peer")
+    parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave torch.compile of the peers out")
     parser.add_argument("--out", type=pathlib.Path, default=_ROOT / "docs")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -203,9 +235,9 @@ def main() -> None:
     runs = [_run_child(threads, arguments) for threads in arguments.threads]
     if not arguments.filter:
         results = [r for _, child in runs for r in child]
-        order = {name: i for i, name in enumerate(dict.fromkeys((r["operator"], r["size"], r["dtype"]) for r in results))}
-        results.sort(key=lambda r: (order[(r["operator"], r["size"], r["dtype"])], r["threads"]))
-        _write([floors for floors, _ in runs], results, arguments)
+        order = {key: i for i, key in enumerate(dict.fromkeys(map(_key, results)))}
+        results.sort(key=lambda r: (order[_key(r)], r["threads"]))
+        _write([floors for floors, _ in runs], results, _calls(), arguments)
 
 
 if __name__ == "__main__":
