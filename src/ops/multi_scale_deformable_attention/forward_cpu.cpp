@@ -128,6 +128,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 #include "base/parallel.h"
+#include "ops/multi_scale_deformable_attention/double_cpu.h"
 
 namespace aclgrad {
 namespace {
@@ -166,6 +167,7 @@ void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes)
 }  // namespace
 
 size_t workspace_size(const MultiScaleDeformableAttention& problem) {
+  if (problem.type == DataType::float64) return 0;
   const int64_t heads = problem.batches * problem.heads;
   const int64_t tasks = heads * blocks_of(problem.queries, kQueriesPerTask);
   const int64_t unfinished = tasks * chunks_of(problem.channels) * kChunk;
@@ -181,6 +183,7 @@ double serial_nanoseconds(const MultiScaleDeformableAttention& problem) {
 }
 
 void multi_scale_deformable_attention(const MultiScaleDeformableAttention& problem, void* workspace) {
+  if (problem.type == DataType::float64) return attend_in_double(problem);
   const int64_t blocks = blocks_of(problem.queries, kQueriesPerTask);
   const int64_t tasks = problem.batches * problem.heads * blocks;
   const int64_t padded_channels = chunks_of(problem.channels) * kChunk;

@@ -222,6 +222,7 @@ HWY_AFTER_NAMESPACE();
 #include <cstring>
 
 #include "base/parallel.h"
+#include "ops/multi_scale_deformable_attention/double_cpu.h"
 
 namespace aclgrad {
 namespace {
@@ -373,6 +374,7 @@ class Gradient {
 }  // namespace
 
 size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem) {
+  if (problem.type == DataType::float64) return 0;
   const Layout layout(problem);
   return static_cast<size_t>(layout.planes() * layout.plane_bytes);
 }
@@ -386,6 +388,7 @@ double serial_nanoseconds(const MultiScaleDeformableAttentionGrad& problem) {
 
 void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad& problem,
                                            void* workspace) {
+  if (problem.type == DataType::float64) return attend_backward_in_double(problem);
   Gradient(problem, workspace).run();
 }
 

@@ -18,9 +18,10 @@
 // hold anything: a pixel whose row is outside [0, rows) counts as zero, and so does a level without height or
 // width. Levels may overlap.
 //
-// Types: float32, float16 or bfloat16, the same for all tensors but the index arrays. All arithmetic is in
-// float, the coordinates included; results are rounded once, to nearest even. grad_value is summed in the
-// order of the queries, for few heads in up to 8 pieces of them that are then added.
+// Types: float32, float16, bfloat16 or float64, the same for all tensors but the index arrays. All arithmetic
+// is in float, the coordinates included; results are rounded once, to nearest even. grad_value is summed in
+// the order of the queries, for few heads in up to 8 pieces of them that are then added. With float64 all
+// arithmetic is in double; that is for checks of gradients, and not fast.
 // Deterministic: the same bits for any number of threads, any strides and every instruction set with fused
 // multiply-add.
 // Source: the two documents of aclnnMultiScaleDeformableAttentionGrad.

@@ -1,5 +1,6 @@
-// The definition of multi-scale deformable attention and its gradient in double precision. Only the
-// coordinates are in float, as the definition demands: a pixel border must not move.
+// The definition of multi-scale deformable attention and its gradient in double precision. Only positions are
+// computed in the operator's own arithmetic type, since a point that is rounded across a pixel's border belongs
+// to that pixel.
 #pragma once
 
 #include <cmath>
@@ -10,6 +11,7 @@ namespace aclgrad::reference {
 
 struct MultiScaleDeformableAttention {
   int64_t batches, rows, heads, channels, queries, levels, points;
+  bool positions_in_double;                // as for float64, else in float
   std::vector<int64_t> spatial_shape;      // [levels, 2]
   std::vector<int64_t> level_start_index;  // [levels]
   std::vector<double> value;               // [batches, rows, heads, channels]
@@ -43,22 +45,30 @@ struct MultiScaleDeformableAttention {
   }
 
  private:
+  // The size of a level as a number of the arithmetic type.
+  double pixels(int64_t size) const {
+    return positions_in_double ? static_cast<double>(size) : static_cast<double>(static_cast<float>(size));
+  }
+
+  double position(double coordinate, int64_t size) const {
+    if (positions_in_double) return coordinate * pixels(size) - 0.5;
+    return static_cast<double>(static_cast<float>(coordinate) * static_cast<float>(size) - 0.5f);
+  }
+
   void add_point(int64_t b, int64_t q, int64_t m, int64_t l, int64_t p, bool has_gradient) {
     const auto point = static_cast<size_t>((((b * queries + q) * heads + m) * levels + l) * points + p);
     const auto head = static_cast<size_t>(((b * queries + q) * heads + m) * channels);
     const int64_t height = spatial_shape[static_cast<size_t>(2 * l)];
     const int64_t width = spatial_shape[static_cast<size_t>(2 * l + 1)];
     if (height <= 0 || width <= 0) return;
-    const auto float_height = static_cast<float>(height);
-    const auto float_width = static_cast<float>(width);
-    const float x = static_cast<float>(location[2 * point]) * float_width - 0.5f;
-    const float y = static_cast<float>(location[2 * point + 1]) * float_height - 0.5f;
-    if (!(x > -1 && y > -1 && x < float_width && y < float_height)) return;
+    const double x = position(location[2 * point], width);
+    const double y = position(location[2 * point + 1], height);
+    if (!(x > -1 && y > -1 && x < pixels(width) && y < pixels(height))) return;
 
     const auto x0 = static_cast<int64_t>(std::floor(x));
     const auto y0 = static_cast<int64_t>(std::floor(y));
-    const double lx = static_cast<double>(x) - static_cast<double>(x0);
-    const double ly = static_cast<double>(y) - static_cast<double>(y0);
+    const double lx = x - static_cast<double>(x0);
+    const double ly = y - static_cast<double>(y0);
     const double attention = attention_weight[point];
     for (int64_t dy = 0; dy < 2; ++dy) {
       for (int64_t dx = 0; dx < 2; ++dx) {

@@ -2,10 +2,12 @@
 // calls.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
@@ -707,18 +709,22 @@ TEST(MultiScaleDeformableAttention, EmptyInputsGiveZeros) {
 
 // ---- The C++ interface
 
-// Runs both operators on contiguous floats.
-void run_floats(const Reference& r, std::vector<float> (&results)[4]) {
-  const auto floats = [](const std::vector<double>& values) {
-    return std::vector<float>(values.begin(), values.end());
+// Runs both operators on contiguous elements. Returns output, grad_value, grad_location and
+// grad_attention_weight.
+template <class T>
+std::array<std::vector<T>, 4> run_cpp(const Reference& r) {
+  const auto elements = [](const std::vector<double>& values) {
+    return std::vector<T>(values.begin(), values.end());
   };
-  const std::vector<float> value = floats(r.value), location = floats(r.location),
-                           attention = floats(r.attention_weight), grad_output = floats(r.grad_output);
+  const std::vector<T> value = elements(r.value), location = elements(r.location),
+                       attention = elements(r.attention_weight), grad_output = elements(r.grad_output);
+  std::array<std::vector<T>, 4> results;
   results[0].resize(grad_output.size());
   results[1].resize(value.size());
   results[2].resize(location.size());
   results[3].resize(attention.size());
   MultiScaleDeformableAttentionGrad grad;
+  grad.type = data_type_of<T>;
   grad.batches = r.batches;
   grad.rows = r.rows;
   grad.heads = r.heads;
@@ -752,6 +758,19 @@ void run_floats(const Reference& r, std::vector<float> (&results)[4]) {
   multi_scale_deformable_attention_grad(grad, workspace);
   multi_scale_deformable_attention(forward, workspace);
   operator delete[](workspace, std::align_val_t{64});
+  return results;
+}
+
+// `r` has been run.
+template <class T>
+void expect_cpp_matches(const Reference& r, const std::array<std::vector<T>, 4>& results) {
+  const std::vector<double>* expected[] = {&r.output, &r.grad_value, &r.grad_location,
+                                           &r.grad_attention_weight};
+  for (size_t i = 0; i < 4; ++i) {
+    const std::vector<double> actual(results[i].begin(), results[i].end());
+    EXPECT_LE(relative_error(actual, *expected[i]), tolerance(data_type_of<T>, true))
+        << "result " << i << " of " << r.channels << " channels";
+  }
 }
 
 TEST(MultiScaleDeformableAttention, CppInterfaceTakesSizesBeyondTheDocuments) {
@@ -766,18 +785,79 @@ TEST(MultiScaleDeformableAttention, CppInterfaceTakesSizesBeyondTheDocuments) {
     r.run();
     for (int threads : {1, 16}) {
       set_thread_count(threads);
-      std::vector<float> results[4];
-      run_floats(r, results);
-      const std::vector<double>* expected[] = {&r.output, &r.grad_value, &r.grad_location,
-                                               &r.grad_attention_weight};
-      for (int i = 0; i < 4; ++i) {
-        const std::vector<double> actual(results[i].begin(), results[i].end());
-        EXPECT_LE(relative_error(actual, *expected[i]), tolerance(DataType::float32, true))
-            << "result " << i << " of " << r.channels << " channels";
-      }
+      expect_cpp_matches(r, run_cpp<float>(r));
     }
     set_thread_count(0);
   }
+}
+
+TEST(MultiScaleDeformableAttention, CppInterfaceComputesFloat64InDouble) {
+  for (const Sizes& sizes : kCases) {
+    Reference r = random_problem(sizes, DataType::float64);
+    r.positions_in_double = true;
+    r.run();
+    set_thread_count(1);
+    const auto results = run_cpp<double>(r);
+    expect_cpp_matches(r, results);
+    for (int threads : {2, 4, 16}) {
+      set_thread_count(threads);
+      EXPECT_EQ(run_cpp<double>(r), results) << threads << " threads";
+    }
+    set_thread_count(0);
+  }
+}
+
+TEST(MultiScaleDeformableAttention, Float64IsSafeWithAnyLevelsAndPoints) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const std::vector<int64_t> spatial_shapes[] = {{4, 5, 2, 3}, {0, 5, -2, 3}, {kMax, kMax, kMin, 3}};
+  const std::vector<int64_t> starts[] = {{0, 20}, {-7, 22}, {kMax, kMin}};
+  for (const auto& spatial_shape : spatial_shapes) {
+    for (const auto& level_start_index : starts) {
+      Reference r = random_problem({1, 2, 5, 40, 3, {4, 5, 2, 3}}, DataType::float64);
+      r.positions_in_double = true;
+      r.spatial_shape = spatial_shape;
+      r.level_start_index = level_start_index;
+      const double locations[] = {kNan, kInfinity, -kInfinity, 1e300, -1e300, 1e-18, 1.0, 0.0};
+      for (size_t i = 0; i < r.location.size(); i += 5)
+        r.location[i] = locations[i / 5 % std::size(locations)];
+      r.run();
+      expect_cpp_matches(r, run_cpp<double>(r));
+    }
+  }
+}
+
+// Points keep away from the borders of pixels, between which sampling is bilinear: differences across two steps
+// have no error but rounding.
+TEST(MultiScaleDeformableAttention, Float64GradientIsThatOfItsForward) {
+  Reference r = random_problem({2, 2, 5, 3, 2, {7, 5, 3, 4}}, DataType::float64);
+  r.positions_in_double = true;
+  for (size_t i = 0; i < r.location.size(); ++i) {
+    const auto size = static_cast<double>(r.spatial_shape[2 * (i / 4 % 2) + 1 - i % 2]);
+    const double pixel = r.location[i] * size - 0.5;
+    r.location[i] = (std::floor(pixel) + 0.1 + 0.8 * (pixel - std::floor(pixel)) + 0.5) / size;
+  }
+  const auto results = run_cpp<double>(r);
+  const auto loss = [&] {
+    const std::vector<double> output = run_cpp<double>(r)[0];
+    return std::inner_product(output.begin(), output.end(), r.grad_output.begin(), 0.0);
+  };
+  const auto expect_gradient = [&](std::vector<double>& input, const std::vector<double>& gradient) {
+    constexpr double kStep = 1e-3;
+    std::vector<double> differences;
+    for (double& element : input) {
+      const double value = element;
+      element = value + kStep;
+      const double above = loss();
+      element = value - kStep;
+      differences.push_back((above - loss()) / (2 * kStep));
+      element = value;
+    }
+    EXPECT_LE(relative_error(gradient, differences), 1e-10);
+  };
+  expect_gradient(r.value, results[1]);
+  expect_gradient(r.location, results[2]);
+  expect_gradient(r.attention_weight, results[3]);
 }
 
 }  // namespace

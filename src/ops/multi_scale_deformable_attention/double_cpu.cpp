@@ -1,0 +1,161 @@
+// A task owns one head of one batch, so that no other task adds to its rows of grad_value.
+#include "ops/multi_scale_deformable_attention/double_cpu.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "ops/multi_scale_deformable_attention/levels.h"
+
+namespace aclgrad {
+namespace {
+
+// The blocks of one head, one for each row or query.
+template <class T>
+struct HeadBlocks {
+  T* first;
+  int64_t stride;
+
+  T* operator[](int64_t row) const { return first + row * stride; }
+};
+
+struct Head {
+  int64_t batch;
+  int64_t head;
+
+  HeadBlocks<const double> blocks(const void* data, const BlockStrides& strides) const {
+    return {static_cast<const double*>(data) + first(strides), strides.row};
+  }
+  // A null pointer stays one.
+  HeadBlocks<double> blocks(void* data, const BlockStrides& strides) const {
+    if (data == nullptr) return {};
+    return {static_cast<double*>(data) + first(strides), strides.row};
+  }
+
+ private:
+  int64_t first(const BlockStrides& strides) const { return batch * strides.batch + head * strides.head; }
+};
+
+// A pixel beside a point.
+struct Corner {
+  int64_t row;
+  double weight;
+  double x_slope;  // derivative of the weight by x, in pixels
+  double y_slope;
+};
+
+// Calls visit(corner) for each pixel that counts.
+template <class Visit>
+void for_each_corner(const Level& level, int64_t rows, const double* location, Visit&& visit) {
+  const auto width = static_cast<double>(level.width);
+  const auto height = static_cast<double>(level.height);
+  const double x = location[0] * width - 0.5;
+  const double y = location[1] * height - 0.5;
+  if (level.empty() || !(x > -1 && y > -1 && x < width && y < height)) return;
+  const double left = std::floor(x);
+  const double top = std::floor(y);
+  for (int dy = 0; dy < 2; ++dy) {
+    for (int dx = 0; dx < 2; ++dx) {
+      const int64_t column = static_cast<int64_t>(left) + dx;
+      const int64_t line = static_cast<int64_t>(top) + dy;
+      if (column < 0 || column >= level.width || line < 0 || line >= level.height) continue;
+      const __int128 row = static_cast<__int128>(line) * level.width + column + level.start;
+      if (row < 0 || row >= rows) continue;
+      const double x_weight = dx == 1 ? x - left : 1 - (x - left);
+      const double y_weight = dy == 1 ? y - top : 1 - (y - top);
+      visit(Corner{static_cast<int64_t>(row), x_weight * y_weight, dx == 1 ? y_weight : -y_weight,
+                   dy == 1 ? x_weight : -x_weight});
+    }
+  }
+}
+
+// Calls visit(query, level, point) for each point of a head; points are numbered through the levels.
+template <class Visit>
+void for_each_point(const MultiScaleDeformableSampling& problem, Visit&& visit) {
+  for (int64_t query = 0; query < problem.queries; ++query) {
+    for (int64_t l = 0; l < problem.levels; ++l) {
+      const Level level(problem, l);
+      for (int64_t p = 0; p < problem.points; ++p) visit(query, level, l * problem.points + p);
+    }
+  }
+}
+
+template <class Body>
+void for_each_head(const MultiScaleDeformableSampling& problem, double nanoseconds, Body&& body) {
+  parallel_for(problem.batches * problem.heads, nanoseconds, [&](int64_t task) {
+    body(Head{task / problem.heads, task % problem.heads});
+  });
+}
+
+double inner_product(const double* a, const double* b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void add_scaled(double scale, const double* from, int64_t count, double* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] += scale * from[i];
+}
+
+void attend_head(const MultiScaleDeformableAttention& problem, const Head& head) {
+  const auto value = head.blocks(problem.value, problem.value_strides);
+  const auto location = head.blocks(problem.location, problem.location_strides);
+  const auto attention = head.blocks(problem.attention_weight, problem.attention_weight_strides);
+  const auto output = head.blocks(problem.output, problem.output_strides);
+  for (int64_t q = 0; q < problem.queries; ++q) std::fill_n(output[q], problem.channels, 0.0);
+  for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
+    for_each_corner(level, problem.rows, location[q] + 2 * point, [&](const Corner& corner) {
+      add_scaled(attention[q][point] * corner.weight, value[corner.row], problem.channels, output[q]);
+    });
+  });
+}
+
+void attend_head_backward(const MultiScaleDeformableAttentionGrad& problem, const Head& head) {
+  const auto value = head.blocks(problem.value, problem.value_strides);
+  const auto location = head.blocks(problem.location, problem.location_strides);
+  const auto attention = head.blocks(problem.attention_weight, problem.attention_weight_strides);
+  const auto grad_output = head.blocks(problem.grad_output, problem.grad_output_strides);
+  const auto grad_value = head.blocks(problem.grad_value, problem.grad_value_strides);
+  const auto grad_location = head.blocks(problem.grad_location, problem.grad_location_strides);
+  const auto grad_attention =
+      head.blocks(problem.grad_attention_weight, problem.grad_attention_weight_strides);
+  const bool wants_value = problem.grad_value != nullptr;
+  const bool wants_points = problem.grad_location != nullptr || problem.grad_attention_weight != nullptr;
+  if (wants_value) {
+    for (int64_t row = 0; row < problem.rows; ++row) std::fill_n(grad_value[row], problem.channels, 0.0);
+  }
+  for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
+    const double weight = attention[q][point];
+    double sample = 0;
+    double x_slope = 0;
+    double y_slope = 0;
+    for_each_corner(level, problem.rows, location[q] + 2 * point, [&](const Corner& corner) {
+      if (wants_value) {
+        add_scaled(weight * corner.weight, grad_output[q], problem.channels, grad_value[corner.row]);
+      }
+      if (!wants_points) return;
+      const double product = inner_product(grad_output[q], value[corner.row], problem.channels);
+      sample += corner.weight * product;
+      x_slope += weight * corner.x_slope * product;
+      y_slope += weight * corner.y_slope * product;
+    });
+    if (problem.grad_attention_weight != nullptr) grad_attention[q][point] = sample;
+    if (problem.grad_location != nullptr) {
+      grad_location[q][2 * point] = static_cast<double>(level.width) * x_slope;
+      grad_location[q][2 * point + 1] = static_cast<double>(level.height) * y_slope;
+    }
+  });
+}
+
+}  // namespace
+
+void attend_in_double(const MultiScaleDeformableAttention& problem) {
+  for_each_head(problem, serial_nanoseconds(problem), [&](const Head& head) { attend_head(problem, head); });
+}
+
+void attend_backward_in_double(const MultiScaleDeformableAttentionGrad& problem) {
+  for_each_head(problem, serial_nanoseconds(problem),
+                [&](const Head& head) { attend_head_backward(problem, head); });
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,13 @@
+// Multi-scale deformable attention in double precision: plain loops without scratch memory, for whoever checks
+// gradients by differences.
+#pragma once
+
+#include "ops/multi_scale_deformable_attention/problem.h"
+
+namespace aclgrad {
+
+// The problem's type is float64.
+void attend_in_double(const MultiScaleDeformableAttention& problem);
+void attend_backward_in_double(const MultiScaleDeformableAttentionGrad& problem);
+
+}  // namespace aclgrad
