@@ -26,7 +26,7 @@ struct Head {
   HeadBlocks<const double> blocks(const void* data, const BlockStrides& strides) const {
     return {static_cast<const double*>(data) + first(strides), strides.row};
   }
-  // A null pointer stays one.
+  // A null pointer, of what is not wanted, stays one.
   HeadBlocks<double> blocks(void* data, const BlockStrides& strides) const {
     if (data == nullptr) return {};
     return {static_cast<double*>(data) + first(strides), strides.row};
@@ -119,9 +119,7 @@ void attend_head_backward(const MultiScaleDeformableAttentionGrad& problem, cons
   const auto grad_location = head.blocks(problem.grad_location, problem.grad_location_strides);
   const auto grad_attention =
       head.blocks(problem.grad_attention_weight, problem.grad_attention_weight_strides);
-  const bool wants_value = problem.grad_value != nullptr;
-  const bool wants_points = problem.grad_location != nullptr || problem.grad_attention_weight != nullptr;
-  if (wants_value) {
+  if (problem.wants_grad_value) {
     for (int64_t row = 0; row < problem.rows; ++row) std::fill_n(grad_value[row], problem.channels, 0.0);
   }
   for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
@@ -130,17 +128,17 @@ void attend_head_backward(const MultiScaleDeformableAttentionGrad& problem, cons
     double x_slope = 0;
     double y_slope = 0;
     for_each_corner(level, problem.rows, location[q] + 2 * point, [&](const Corner& corner) {
-      if (wants_value) {
+      if (problem.wants_grad_value) {
         add_scaled(weight * corner.weight, grad_output[q], problem.channels, grad_value[corner.row]);
       }
-      if (!wants_points) return;
+      if (!problem.wants_points()) return;
       const double product = inner_product(grad_output[q], value[corner.row], problem.channels);
       sample += corner.weight * product;
       x_slope += weight * corner.x_slope * product;
       y_slope += weight * corner.y_slope * product;
     });
-    if (problem.grad_attention_weight != nullptr) grad_attention[q][point] = sample;
-    if (problem.grad_location != nullptr) {
+    if (problem.wants_grad_attention_weight) grad_attention[q][point] = sample;
+    if (problem.wants_grad_location) {
       grad_location[q][2 * point] = static_cast<double>(level.width) * x_slope;
       grad_location[q][2 * point + 1] = static_cast<double>(level.height) * y_slope;
     }

@@ -64,40 +64,47 @@ struct Pixels {
   int64_t grad_stride;
 };
 
+// Which gradients a kernel computes: those of value, and those of the points' locations and attention weights.
+enum class Gradients { all, of_value, of_points };
+
 // One corner of a point: adds weight * row to the gradient of its pixel. Returns row * value as four partial
 // sums.
-template <class Row, class T>
+template <Gradients kGradients, class Row, class T>
 HWY_INLINE FourVector visit_corner(const Row& row, float weight, const Pixels<T>& pixels, int64_t pixel) {
   const T* value = pixels.value + pixel * pixels.value_stride;
   float* grad_value = pixels.grad_value + pixel * pixels.grad_stride;
   const Float16Lanes weights = broadcast16(weight);
-  Float16Lanes product;
+  Float16Lanes product = zero16();
   for (int64_t i = 0; i < row.size(); ++i) {
     const Float16Lanes& chunk = row[i];
-    const Float16Lanes v = load16(value + kChunk * i);
-    product = i == 0 ? multiply(chunk, v) : multiply_add(chunk, v, product);
-    store16(multiply_add(weights, chunk, load16(grad_value + kChunk * i)), grad_value + kChunk * i);
+    if constexpr (kGradients != Gradients::of_value) {
+      const Float16Lanes v = load16(value + kChunk * i);
+      product = i == 0 ? multiply(chunk, v) : multiply_add(chunk, v, product);
+    }
+    if constexpr (kGradients != Gradients::of_points) {
+      store16(multiply_add(weights, chunk, load16(grad_value + kChunk * i)), grad_value + kChunk * i);
+    }
   }
   return sum16_to_4(product);
 }
 
 // The inner products of a query's row with the four corners of point i.
-template <class Row, class T>
+template <Gradients kGradients, class Row, class T>
 HWY_INLINE FourVector visit_point(const Row& row, const Samples& samples, int64_t i,
                                   const Pixels<T>& pixels) {
   FourVector products[4];
   if (HWY_LIKELY(samples.is_interior[i] != 0)) {
     const int64_t above = samples.row[0][i];
     const int64_t below = samples.row[2][i];
-    products[0] = visit_corner(row, samples.weight[0][i], pixels, above);
-    products[1] = visit_corner(row, samples.weight[1][i], pixels, above + 1);
-    products[2] = visit_corner(row, samples.weight[2][i], pixels, below);
-    products[3] = visit_corner(row, samples.weight[3][i], pixels, below + 1);
+    products[0] = visit_corner<kGradients>(row, samples.weight[0][i], pixels, above);
+    products[1] = visit_corner<kGradients>(row, samples.weight[1][i], pixels, above + 1);
+    products[2] = visit_corner<kGradients>(row, samples.weight[2][i], pixels, below);
+    products[3] = visit_corner<kGradients>(row, samples.weight[3][i], pixels, below + 1);
   } else {
     for (int corner = 0; corner < 4; ++corner) {
       const int64_t pixel = samples.row[corner][i];
-      products[corner] =
-          pixel < 0 ? hn::Zero(FourTag()) : visit_corner(row, samples.weight[corner][i], pixels, pixel);
+      products[corner] = pixel < 0 ? hn::Zero(FourTag())
+                                   : visit_corner<kGradients>(row, samples.weight[corner][i], pixels, pixel);
     }
   }
   return sum4(products[0], products[1], products[2], products[3]);
@@ -129,7 +136,7 @@ HWY_INLINE void finish_points(const float* products, int64_t count, Samples& sam
   }
 }
 
-template <class T, class Row>
+template <class T, class Row, Gradients kGradients = Gradients::all>
 void accumulate_typed(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task,
                       float* grad_value, int64_t grad_stride) {
   const auto grad_output =
@@ -145,24 +152,35 @@ void accumulate_typed(const MultiScaleDeformableAttentionGrad& problem, const He
       const Row row(grad_output.of(first_query + q), problem.channels);
       for (int64_t p = 0; p < points; ++p) {
         const int64_t i = q * points + p;
-        hn::Store(visit_point(row, samples, i, pixels), FourTag(), products + 4 * i);
+        hn::Store(visit_point<kGradients>(row, samples, i, pixels), FourTag(), products + 4 * i);
       }
     }
+    if (kGradients == Gradients::of_value) return;
     finish_points(products, queries * points, samples);
-    write_runs<T>(
-        samples.location,
-        runs_of<T>(problem.grad_location, problem.grad_location_strides, task, 2 * first_point, 2 * points),
-        first_query, queries);
-    write_runs<T>(samples.attention,
-                  runs_of<T>(problem.grad_attention_weight, problem.grad_attention_weight_strides, task,
-                             first_point, points),
-                  first_query, queries);
+    if (problem.wants_grad_location) {
+      write_runs<T>(
+          samples.location,
+          runs_of<T>(problem.grad_location, problem.grad_location_strides, task, 2 * first_point, 2 * points),
+          first_query, queries);
+    }
+    if (problem.wants_grad_attention_weight) {
+      write_runs<T>(samples.attention,
+                    runs_of<T>(problem.grad_attention_weight, problem.grad_attention_weight_strides, task,
+                               first_point, points),
+                    first_query, queries);
+    }
   });
 }
 
 void accumulate(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task, float* grad_value,
                 int64_t grad_stride) {
   visit_float_type(problem.type, [&]<class T>(T) {
+    if (!problem.wants_points()) {
+      return accumulate_typed<T, MemoryRow<T>, Gradients::of_value>(problem, task, grad_value, grad_stride);
+    }
+    if (!problem.wants_grad_value) {
+      return accumulate_typed<T, MemoryRow<T>, Gradients::of_points>(problem, task, grad_value, grad_stride);
+    }
     switch (problem.channels) {
       case 16:
         return accumulate_typed<T, RegisterRow<1>>(problem, task, grad_value, grad_stride);
@@ -240,7 +258,8 @@ constexpr size_t kMaxSharedLevels = 64;
 struct Layout {
   int64_t heads;   // over all batches
   int64_t pieces;  // of the queries
-  // Of value in a row of a plane, 0 if value stays in the tensor. The sums of grad_value come after it.
+  // Of value in a row of a plane, 0 if value stays in the tensor or is not read. The sums of grad_value come
+  // after it.
   int64_t value_bytes;
   int64_t row_bytes;
   int64_t plane_bytes;
@@ -254,8 +273,11 @@ struct Layout {
       const int64_t worthwhile = samples / (8 * std::max<int64_t>(1, problem.rows));
       pieces = std::clamp<int64_t>(worthwhile, 1, wanted);
     }
-    value_bytes = packs_value(problem) ? packed_row_bytes(problem) : 0;
-    row_bytes = value_bytes + chunks_of(problem.channels) * kChunk * static_cast<int64_t>(sizeof(float));
+    value_bytes = problem.wants_points() && packs_value(problem) ? packed_row_bytes(problem) : 0;
+    row_bytes = value_bytes;
+    if (problem.wants_grad_value) {
+      row_bytes += chunks_of(problem.channels) * kChunk * static_cast<int64_t>(sizeof(float));
+    }
     plane_bytes = (problem.rows * row_bytes + 63) / 64 * 64;
   }
 
@@ -298,7 +320,7 @@ class Gradient {
         run_task(share, task % groups_, plane(reuses_planes ? worker : share));
       }
     });
-    if (layout_.pieces > 1) add_pieces();
+    if (layout_.pieces > 1 && problem_.wants_grad_value) add_pieces();
   }
 
  private:
@@ -347,7 +369,7 @@ class Gradient {
     }
     const GradPlanes grad = grad_planes(plane);
     HWY_DYNAMIC_DISPATCH(accumulate)(problem_, task, grad.first, grad.row_stride);
-    if (layout_.pieces > 1) return;
+    if (layout_.pieces > 1 || !problem_.wants_grad_value) return;
     HWY_DYNAMIC_DISPATCH(store_rows_of_head)(problem_, task.batch, task.head, rows, grad);
   }
 
@@ -389,6 +411,7 @@ double serial_nanoseconds(const MultiScaleDeformableAttentionGrad& problem) {
 void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad& problem,
                                            void* workspace) {
   if (problem.type == DataType::float64) return attend_backward_in_double(problem);
+  if (!problem.wants_grad_value && !problem.wants_points()) return;
   Gradient(problem, workspace).run();
 }
 

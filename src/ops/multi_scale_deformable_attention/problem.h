@@ -73,15 +73,23 @@ struct MultiScaleDeformableAttention : MultiScaleDeformableSampling {
 struct MultiScaleDeformableAttentionGrad : MultiScaleDeformableSampling {
   const void* grad_output = nullptr;  // [batches, queries, heads, channels]
   BlockStrides grad_output_strides;
+
+  // What is not wanted is neither computed nor written, and its pointer may be null.
+  bool wants_grad_value = true;
+  bool wants_grad_location = true;
+  bool wants_grad_attention_weight = true;
   void* grad_value = nullptr;  // as value
   BlockStrides grad_value_strides;
   void* grad_location = nullptr;  // as location
   BlockStrides grad_location_strides;
   void* grad_attention_weight = nullptr;  // as attention_weight
   BlockStrides grad_attention_weight_strides;
+
+  bool wants_points() const { return wants_grad_location || wants_grad_attention_weight; }
 };
 
-// Bytes of scratch memory that the operator needs, on any 64-byte boundary.
+// Bytes of scratch memory that the operator needs, on any 64-byte boundary. They follow from types, sizes and
+// what is wanted; pointers may still be null.
 ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttention& problem);
 ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem);
 

@@ -710,9 +710,10 @@ TEST(MultiScaleDeformableAttention, EmptyInputsGiveZeros) {
 // ---- The C++ interface
 
 // Runs both operators on contiguous elements. Returns output, grad_value, grad_location and
-// grad_attention_weight.
+// grad_attention_weight, of which those that are not wanted are empty.
 template <class T>
-std::array<std::vector<T>, 4> run_cpp(const Reference& r) {
+std::array<std::vector<T>, 4> run_cpp(const Reference& r,
+                                      const std::array<bool, 3>& wanted = {true, true, true}) {
   const auto elements = [](const std::vector<double>& values) {
     return std::vector<T>(values.begin(), values.end());
   };
@@ -720,9 +721,9 @@ std::array<std::vector<T>, 4> run_cpp(const Reference& r) {
                        attention = elements(r.attention_weight), grad_output = elements(r.grad_output);
   std::array<std::vector<T>, 4> results;
   results[0].resize(grad_output.size());
-  results[1].resize(value.size());
-  results[2].resize(location.size());
-  results[3].resize(attention.size());
+  if (wanted[0]) results[1].resize(value.size());
+  if (wanted[1]) results[2].resize(location.size());
+  if (wanted[2]) results[3].resize(attention.size());
   MultiScaleDeformableAttentionGrad grad;
   grad.type = data_type_of<T>;
   grad.batches = r.batches;
@@ -744,6 +745,9 @@ std::array<std::vector<T>, 4> run_cpp(const Reference& r) {
       BlockStrides::contiguous(r.queries, r.heads, r.levels * r.points);
   grad.grad_output = grad_output.data();
   grad.grad_output_strides = BlockStrides::contiguous(r.queries, r.heads, r.channels);
+  grad.wants_grad_value = wanted[0];
+  grad.wants_grad_location = wanted[1];
+  grad.wants_grad_attention_weight = wanted[2];
   grad.grad_value = results[1].data();
   grad.grad_location = results[2].data();
   grad.grad_attention_weight = results[3].data();
@@ -802,6 +806,33 @@ TEST(MultiScaleDeformableAttention, CppInterfaceComputesFloat64InDouble) {
     for (int threads : {2, 4, 16}) {
       set_thread_count(threads);
       EXPECT_EQ(run_cpp<double>(r), results) << threads << " threads";
+    }
+    set_thread_count(0);
+  }
+}
+
+template <class T>
+void expect_gradients_alone(const Sizes& sizes) {
+  const Reference r = random_problem(sizes, data_type_of<T>);
+  const auto all = run_cpp<T>(r);
+  for (unsigned mask = 0; mask < 7; ++mask) {
+    SCOPED_TRACE(testing::Message() << "channels " << r.channels << " mask " << mask);
+    std::array<bool, 3> wanted{};
+    auto expected = all;
+    for (size_t i = 0; i < 3; ++i) {
+      wanted[i] = (mask >> i & 1) != 0;
+      if (!wanted[i]) expected[i + 1].clear();
+    }
+    EXPECT_EQ(run_cpp<T>(r, wanted), expected);
+  }
+}
+
+TEST(MultiScaleDeformableAttention, GradientsThatAreNotWantedChangeNoOther) {
+  for (const Sizes& sizes : kCases) {
+    for (int threads : {1, 4}) {
+      set_thread_count(threads);
+      expect_gradients_alone<float>(sizes);
+      expect_gradients_alone<double>(sizes);
     }
     set_thread_count(0);
   }

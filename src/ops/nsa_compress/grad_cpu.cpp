@@ -54,8 +54,8 @@ struct Tile {
   int64_t heads;
   int64_t channels;
   HeadRows<const T> output_grad;
-  HeadRows<const T> input;
-  HeadRows<T> input_grad;
+  HeadRows<const T> input;  // without data where the products are not wanted
+  HeadRows<T> input_grad;   // without data where it is not wanted
 
   // Of the first token in the first window. The next token has the next element, the next window the one
   // `stride` before, the next head the one `block` after.
@@ -65,6 +65,8 @@ struct Tile {
   int64_t block;
 
   bool past_caches;
+
+  bool wants_products() const { return input.data != nullptr; }
 
   // From one head to the next where heads are packed in vectors.
   int64_t packed_channels() const { return (channels + 15) / 16 * 16; }
@@ -117,8 +119,12 @@ void add_windows(const Tile<T>& tile, int64_t first_window, const float* windows
       const int64_t position = t + n * tile.block - first_window * tile.stride;
       TokenSums<kWindows> token(tile.weights + position, tile.stride);
       for (int64_t c = 0; c < whole; c += 16) {
-        hwy::Prefetch(ahead + c);
-        const Float16Lanes sum = token.add16(load16(from + c), window + c, sums_at(c));
+        Float16Lanes input = zero16();
+        if (tile.wants_products()) {
+          hwy::Prefetch(ahead + c);
+          input = load16(from + c);
+        }
+        const Float16Lanes sum = token.add16(input, window + c, sums_at(c));
         if (std::is_same_v<Out, T> && tile.past_caches) {
           stream16(sum, to + c);
         } else {
@@ -126,8 +132,10 @@ void add_windows(const Tile<T>& tile, int64_t first_window, const float* windows
         }
       }
       if (tail > 0) {
-        store16(token.add16(load16(from + whole, tail), window + whole, sums_at(whole)), to + whole, tail);
+        const Float16Lanes input = tile.wants_products() ? load16(from + whole, tail) : zero16();
+        store16(token.add16(input, window + whole, sums_at(whole)), to + whole, tail);
       }
+      if (!tile.wants_products()) continue;
       for (int m = 0; m < kWindows; ++m) {
         tile.products[position - m * tile.stride] += sum16(token.product[m]);
       }
@@ -169,7 +177,8 @@ void add_tile(const Tile<T>& tile) {
   const HeadRows<float> to_wait{sums, kTileWidth, tile.packed_channels()};
   for (int64_t first = 0; first < tile.windows; first += kTileWindows) {
     const int64_t count = std::min(kTileWindows, tile.windows - first);
-    const bool is_last = first + count == tile.windows;
+    // Sums that nobody wants stay where they wait.
+    const bool is_last = first + count == tile.windows && tile.input_grad.data != nullptr;
     widen_windows(tile, first, count, windows);
     with_window_count(count, [&](auto constant) HWY_ATTR {
       constexpr int kWindows = constant;
@@ -206,18 +215,21 @@ void add_run(const NsaCompressGrad& problem, const NsaGradTask& task, const Run&
   for (int64_t n = task.first_head; n < task.end_head; n += tile_heads) {
     for (int64_t c = 0; c < problem.channels; c += tile_channels) {
       const int64_t position = n * problem.windows.block + run.position;
-      add_tile(Tile<T>{.tokens = run.tokens,
-                       .windows = run.windows,
-                       .heads = std::min(tile_heads, task.end_head - n),
-                       .channels = std::min(tile_channels, problem.channels - c),
-                       .output_grad = from_element<T>(problem.output_grad, run.first_window, n, c),
-                       .input = from_element<T>(problem.input, run.first_token, n, c),
-                       .input_grad = from_element<T>(problem.input_grad, run.first_token, n, c),
-                       .weights = task.weights + position,
-                       .products = task.products + position,
-                       .stride = problem.windows.stride,
-                       .block = problem.windows.block,
-                       .past_caches = task.past_caches});
+      add_tile(Tile<T>{
+          .tokens = run.tokens,
+          .windows = run.windows,
+          .heads = std::min(tile_heads, task.end_head - n),
+          .channels = std::min(tile_channels, problem.channels - c),
+          .output_grad = from_element<T>(problem.output_grad, run.first_window, n, c),
+          .input = problem.wants_weight_grad ? from_element<T>(problem.input, run.first_token, n, c)
+                                             : HeadRows<const T>{},
+          .input_grad = problem.wants_input_grad ? from_element<T>(problem.input_grad, run.first_token, n, c)
+                                                 : HeadRows<T>{},
+          .weights = task.weights + position,
+          .products = task.products + position,
+          .stride = problem.windows.stride,
+          .block = problem.windows.block,
+          .past_caches = task.past_caches});
     }
   }
 }
@@ -240,7 +252,7 @@ void run_task(const NsaCompressGrad& problem, const WindowTable& table, const Ns
     const Run run = table.run_at(token, std::min(kTileTokens, task.end_token - token));
     if (run.windows > 0) {
       add_run<T>(problem, task, run);
-    } else {
+    } else if (problem.wants_input_grad) {
       clear_run<T>(problem, task, run);
     }
     token += run.tokens;
@@ -364,6 +376,8 @@ void nsa_compress_grad(const NsaCompressGrad& problem, void* workspace) {
                            .past_caches = past_caches};
     HWY_DYNAMIC_DISPATCH(run_grad_task)(problem, table, task);
   });
+
+  if (!problem.wants_weight_grad) return;
 
   // The weights have been read for the last time: their place takes the sums.
   parallel_for(plan.columns / 16, 0.2 * static_cast<double>(plan.chunks * plan.columns), [&](int64_t i) {

@@ -73,8 +73,12 @@ struct NsaCompressGrad {
   HeadRows<const void> output_grad;  // [window_count, heads, channels]
   HeadRows<const void> input;        // [tokens, heads, channels]
   const void* weight = nullptr;      // [block, heads], contiguous
-  HeadRows<void> input_grad;         // [tokens, heads, channels]
-  void* weight_grad = nullptr;       // [block, heads], contiguous
+
+  // What is not wanted is not written, and its pointer may be null. Without weight_grad, input is not read.
+  bool wants_input_grad = true;
+  bool wants_weight_grad = true;
+  HeadRows<void> input_grad;    // [tokens, heads, channels]
+  void* weight_grad = nullptr;  // [block, heads], contiguous
 };
 
 // Bytes of scratch memory that the operator needs, on any 64-byte boundary. Depends on sizes alone.

@@ -317,7 +317,8 @@ bool same_bits(const Results& a, const Results& b) {
 }
 
 template <class T>
-Results run_cpp(const NsaSizes& sizes, const Values& values, bool head_major = false, int64_t gap = 0) {
+Results run_cpp(const NsaSizes& sizes, const Values& values, bool head_major = false, int64_t gap = 0,
+                bool wants_input_grad = true, bool wants_weight_grad = true) {
   const auto rows = [&](int64_t count) {
     return Rows<T>(count, sizes.heads, sizes.channels, head_major, gap);
   };
@@ -332,15 +333,17 @@ Results run_cpp(const NsaSizes& sizes, const Values& values, bool head_major = f
 
   auto grad = problem_of<NsaCompressGrad>(sizes, data_type_of<T>);
   grad.output_grad = output_grad.template view<const void>();
-  grad.input = input.template view<const void>();
+  if (wants_weight_grad) grad.input = input.template view<const void>();
   grad.weight = weight.data();
-  grad.input_grad = input_grad.template view<void>();
-  grad.weight_grad = weight_grad.data();
+  grad.wants_input_grad = wants_input_grad;
+  grad.wants_weight_grad = wants_weight_grad;
+  if (wants_input_grad) grad.input_grad = input_grad.template view<void>();
+  if (wants_weight_grad) grad.weight_grad = weight_grad.data();
   std::vector<std::byte> grad_workspace(workspace_size(grad));
   nsa_compress_grad(grad, grad_workspace.data());
 
   auto forward = problem_of<NsaCompress>(sizes, data_type_of<T>);
-  forward.input = grad.input;
+  forward.input = input.template view<const void>();
   forward.weight = weight.data();
   forward.output = output.template view<void>();
   std::vector<std::byte> forward_workspace(workspace_size(forward));
@@ -772,6 +775,21 @@ TEST(NsaCompress, NoWindowsAtAll) {
   const Tensors tensors({2, 16, 32, 16, {31, 62}}, DataType::float16);
   EXPECT_EQ(tensors.forward().run(), OK);
   EXPECT_EQ(tensors.grad().run(), 161002);  // an empty outputGrad
+}
+
+TEST(NsaCompressGrad, GradientsThatAreNotWantedChangeNoOther) {
+  for (const NsaSizes& sizes : kAnySizes) {
+    for (DataType type : kFloatTypes) {
+      SCOPED_TRACE(text(sizes) + " " + name_of(type));
+      const Values values(sizes, type);
+      visit_float_type(type, [&]<class T>(T) {
+        const Results both = run_cpp<T>(sizes, values);
+        EXPECT_EQ(run_cpp<T>(sizes, values, false, 0, true, false).input_grad, both.input_grad);
+        EXPECT_EQ(run_cpp<T>(sizes, values, false, 0, false, true).weight_grad, both.weight_grad);
+        run_cpp<T>(sizes, values, false, 0, false, false);
+      });
+    }
+  }
 }
 
 TEST(NsaCompressGrad, CppInterfaceTakesEmptyProblems) {
