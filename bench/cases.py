@@ -206,7 +206,7 @@ def _encoder(spread, operator=_msda_gradient):
 
 
 def all_cases() -> list[Case]:
-    f32, f16, bf16 = torch.float32, torch.float16, torch.bfloat16
+    f32, f64, f16, bf16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
     msda, forward = "MSDA gradient", "MSDA forward"
     grid, nsa, bias = "grid sampler gradient", "NSA compress gradient", "grouped bias gradient"
     return [
@@ -227,7 +227,15 @@ def all_cases() -> list[Case]:
              _grid_gradient(100, 2, 30, 40, 13, 13, padding=_BORDER, smooth=False, mask=(False, True))),
         Case(grid, "N100 C2 1000x1200 to 13x13, grid only", f32, "",
              _grid_gradient(100, 2, 1000, 1200, 13, 13, padding=_BORDER, smooth=False, mask=(False, True))),
+        Case(grid, "N1 C64 300x400 to 13x13, grid only", f32, "",
+             _grid_gradient(1, 64, 300, 400, 13, 13, smooth=False, mask=(False, True))),
+        Case(grid, "N1 C64 1000x1200 to 13x13, grid only", f32, "",
+             _grid_gradient(1, 64, 1000, 1200, 13, 13, smooth=False, mask=(False, True))),
+        Case(grid, "N1 C1 512x512, smooth", f32, "", _grid_gradient(1, 1, 512, 512, 512, 512)),
+        Case(grid, "N3072 C1 48x64 to 9x9, random", f32, "", _grid_gradient(3072, 1, 48, 64, 9, 9, smooth=False)),
+        Case(grid, "N1 C64 128x128, smooth", f64, "", _grid_gradient(1, 64, 128, 128, 128, 128)),
         Case("grid sampler forward", "N1 C64 128x128, smooth", f32, "", _grid_forward(1, 64, 128, 128, 128, 128)),
+        Case("grid sampler forward", "N1 C3 1080x1920, smooth", f32, "", _grid_forward(1, 3, 1080, 1920, 1080, 1920)),
         Case(nsa, "T65536 N4 D128 32/16", f16, "copy", _nsa(65536, 4, 128, 32, 16, [65536], True)),
         Case(nsa, "T65536 N4 D128 32/16", bf16, "copy", _nsa(65536, 4, 128, 32, 16, [65536], True)),
         Case(nsa, "T8192 N4 D192 32/16", f16, "copy", _nsa(8192, 4, 192, 32, 16, [8192], True)),
@@ -235,6 +243,7 @@ def all_cases() -> list[Case]:
         Case("NSA compress forward", "T65536 N4 D128 32/16", f16, "read", _nsa(65536, 4, 128, 32, 16, [65536], False)),
         Case(bias, "16384x4096, 8 even groups", f32, "read", _bias(16384, 4096, 8, False)),
         Case(bias, "16384x4096, 128 skewed groups", f32, "read", _bias(16384, 4096, 128, True)),
+        Case(bias, "16384x4096, 128 skewed groups", f16, "read", _bias(16384, 4096, 128, True)),
         Case(bias, "16384x4096, 8 even groups", f16, "read", _bias(16384, 4096, 8, False)),
         Case(bias, "16384x4096, 8 even groups", bf16, "read", _bias(16384, 4096, 8, False)),
         Case(bias, "65536x2880, 32 skewed groups", bf16, "read", _bias(65536, 2880, 32, True)),

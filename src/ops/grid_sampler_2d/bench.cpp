@@ -137,6 +137,8 @@ constexpr Size kFrame = {1, 3, 1080, 1920, 1080, 1920};
 constexpr Size kCorrelation = {24576, 1, 48, 64, 9, 9};
 constexpr Size kPointFeatures = {300, 1, 256, 256, 12544, 1};
 constexpr Size kSmallGrid = {1, 64, 300, 400, 13, 13};
+constexpr Size kSmallBatch = {100, 2, 30, 40, 13, 13};
+constexpr Size kSmallGridsOnLargeImages = {100, 2, 1000, 1200, 13, 13};
 constexpr Size kSmallGridOnLargeImage = {1, 64, 1000, 1200, 13, 13};
 
 constexpr auto kBilinear = Interpolation::bilinear;
@@ -165,6 +167,10 @@ GRADIENT(float_grid_only_1x64x300x400_to_13x13, DataType::float32, kSmallGrid, G
          false, true);
 GRADIENT(float_grid_only_1x64x1000x1200_to_13x13, DataType::float32, kSmallGridOnLargeImage, GridKind::smooth,
          kBilinear, false, true);
+GRADIENT(float_grid_only_100x2x30x40_to_13x13, DataType::float32, kSmallBatch, GridKind::random, kBilinear,
+         false, true);
+GRADIENT(float_grid_only_100x2x1000x1200_to_13x13, DataType::float32, kSmallGridsOnLargeImages,
+         GridKind::random, kBilinear, false, true);
 FORWARD(float_1x64x128x128, DataType::float32, kFeatures, kBilinear);
 FORWARD(bfloat16_1x64x128x128, DataType::bfloat16, kFeatures, kBilinear);
 FORWARD(float_1x64x128x128_bicubic, DataType::float32, kFeatures, Interpolation::bicubic);

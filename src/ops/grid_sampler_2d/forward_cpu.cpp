@@ -115,7 +115,11 @@ class Forward {
           continue;
         }
       }
-      sample_by_points(image, group, first, count);
+      if (has_small_channels<Real>(input_image(image))) {
+        sample_by_points<OffsetOf<Real>>(image, group, first, count);
+      } else {
+        sample_by_points<int64_t>(image, group, first, count);
+      }
     }
   }
 
@@ -137,52 +141,25 @@ class Forward {
     });
   }
 
+  template <class Offset>
   void sample_by_points(int64_t image, const Group& group, int64_t first, int64_t count) const {
+    const GroupTag<Real> d;
     const Image<const T> input = input_image(image);
     const Image<T> output = output_image(image);
-    const bool interior = group.interior == kAllPoints && has_small_channels<Real>(input);
-    OffsetOf<Real> at[kGroup];
-    PointTaps<kTaps> taps[kGroup];
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-      if (interior) {
-        at[i] = static_cast<OffsetOf<Real>>(input.offset(group.y.first[i], group.x.first[i]));
-      } else {
-        taps[i] = point_taps<kTaps>(group, i, x_axis_, y_axis_);
-      }
-    }
-    alignas(64) Real values[kGroup];
+    const GroupPixels<Real, kTaps, Offset> pixels(group, input, x_axis_, y_axis_);
     for (int64_t channel = 0; channel < problem_.channels; ++channel) {
       const T* from = input.data + channel * input.channel_stride;
-      if (interior) {
-        sample_interior(input, from, group, at, values);
-      } else {
-        for (size_t i = 0; i < static_cast<size_t>(count); ++i)
-          values[i] = sample_edge(input, from, group, i, taps[i]);
+      alignas(64) Real values[kGroup];
+      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+        const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
+        const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
+          return hn::IfThenElseZero(pixels.is_pixel(d, row, column, lane),
+                                    pixels.gather_tap(d, from, row, column, lane));
+        });
+        hn::Store(value, d, values + lane);
       }
       store_pixels(output, output.data + channel * output.channel_stride, first, count, values);
     }
-  }
-
-  HWY_INLINE void sample_interior(const Image<const T>& input, const T* channel, const Group& group,
-                                  const OffsetOf<Real>* at, Real* values) const {
-    const GroupTag<Real> d;
-    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-      const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
-      const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
-        return gather(d, channel + row * input.row_stride + column * input.column_stride, at + lane);
-      });
-      hn::Store(value, d, values + lane);
-    }
-  }
-
-  HWY_INLINE Real sample_edge(const Image<const T>& input, const T* channel, const Group& group, size_t i,
-                              const PointTaps<kTaps>& taps) const {
-    const hn::CappedTag<Real, 1> d;
-    const auto weights = load_weights<hn::CappedTag<Real, 1>, kTaps>(d, group, i);
-    return hn::GetLane(image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
-      if (taps.row[row] < 0 || taps.column[column] < 0) return hn::Zero(d);
-      return hn::Set(d, to_real(channel[input.offset(taps.row[row], taps.column[column])]));
-    }));
   }
 
   const GridSampler2D& problem_;

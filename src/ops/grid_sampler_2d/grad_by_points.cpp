@@ -182,13 +182,11 @@ class GradByPoints {
       if (!kInput) bits = owned;
       if (bits == 0) continue;
       alignas(64) Real products[kTaps * kTaps][kGroup] = {};
-      if (is_interior_group(group, band)) {
-        differentiate_group<kInput, kGrid>(image, group, first, sums, products);
+      if (gathers_) {
+        differentiate_group<kInput, kGrid, OffsetOf<Real>>(image, group, first, count, bits, band, sums,
+                                                           products);
       } else {
-        for (; bits != 0; bits &= bits - 1) {
-          const auto i = static_cast<size_t>(__builtin_ctz(bits));
-          differentiate_point<kInput, kGrid>(image, group, first, i, band, sums, products);
-        }
+        differentiate_group<kInput, kGrid, int64_t>(image, group, first, count, bits, band, sums, products);
       }
       if constexpr (kGrid) store_gradients(image, group, first, owned, products);
     }
@@ -213,44 +211,33 @@ class GradByPoints {
     sums[3] = hn::MulAdd(gradient, hn::Sub(below_right, above_right), sums[3]);
   }
 
-  // Whether all taps of the 16 points are pixels of the band, at offsets that a vector can gather by.
-  bool is_interior_group(const Group& group, RowBand band) const {
-    if (group.interior != kAllPoints || !gathers_) return false;
-    const auto [first_row, last_row] = std::minmax_element(group.y.first, group.y.first + kGroup);
-    return *first_row >= band.begin && *last_row + kTaps <= band.end;
-  }
-
-  // All taps of the 16 points are pixels of the band.
-  template <bool kInput, bool kGrid>
-  void differentiate_group(int64_t image, const Group& group, int64_t first, const Sums& sums,
-                           Real (*products)[kGroup]) const {
+  // Differentiates at the points of a group whose bits are set; the products of the others are left without a meaning.
+  template <bool kInput, bool kGrid, class Offset>
+  void differentiate_group(int64_t image, const Group& group, int64_t first, int64_t count, uint32_t bits,
+                           RowBand band, const Sums& sums, Real (*products)[kGroup]) const {
     const GroupTag<Real> d;
     const Image<const T> input = input_image(image);
     const Image<const T> grad_output = grad_output_image(image);
-    OffsetOf<Real> input_at[kGroup];
-    int64_t sums_at[kGroup];
-    for (size_t i = 0; i < kGroup; ++i) {
-      if constexpr (kGrid) {
-        input_at[i] = static_cast<OffsetOf<Real>>(input.offset(group.y.first[i], group.x.first[i]));
-      }
-      if constexpr (kInput) sums_at[i] = sums.offset(group.y.first[i], group.x.first[i]);
-    }
+    const GroupPixels<Real, kTaps, Offset> pixels(group, input, x_axis_, y_axis_);
     alignas(64) Real terms[kBlock][kTaps][kTaps][kGroup];
     for (int64_t block = 0; block < problem_.channels; block += kBlock) {
       const int64_t channels = std::min(kBlock, problem_.channels - block);
       alignas(64) Real gradients[kBlock][kGroup];
       for (int64_t c = 0; c < channels; ++c) {
-        load_pixels(grad_output, grad_output.data + (block + c) * grad_output.channel_stride, first, kGroup,
+        load_pixels(grad_output, grad_output.data + (block + c) * grad_output.channel_stride, first, count,
                     gradients[c]);
+        std::fill(gradients[c] + count, gradients[c] + kGroup, Real{0});
       }
       for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
         const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
+        const T* first_channel = input.data + block * input.channel_stride;
         if constexpr (kGrid && kDifferences) {
           hn::Vec<GroupTag<Real>> differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-          const T* from = input.data + block * input.channel_stride;
-          for (int64_t c = 0; c < channels; ++c, from += input.channel_stride) {
+          for (int64_t c = 0; c < channels; ++c) {
+            const T* channel = first_channel + c * input.channel_stride;
             add_differences(hn::Load(d, gradients[c] + lane), differences, [&](int row, int column) HWY_ATTR {
-              return gather(d, from + row * input.row_stride + column * input.column_stride, input_at + lane);
+              return hn::IfThenElseZero(pixels.is_pixel(d, row, column, lane),
+                                        pixels.gather_tap(d, channel, row, column, lane));
             });
           }
           for (int k = 0; k < 4; ++k) {
@@ -259,13 +246,12 @@ class GradByPoints {
         }
         for (int row = 0; row < kTaps; ++row) {
           for (int column = 0; column < kTaps; ++column) {
-            const T* from = input.data + block * input.channel_stride + row * input.row_stride +
-                            column * input.column_stride;
             auto product = hn::Zero(d);
-            for (int64_t c = 0; c < channels; ++c, from += input.channel_stride) {
+            for (int64_t c = 0; c < channels; ++c) {
               const auto gradient = hn::Load(d, gradients[c] + lane);
               if constexpr (kGrid && !kDifferences) {
-                product = hn::MulAdd(gradient, gather(d, from, input_at + lane), product);
+                const T* channel = first_channel + c * input.channel_stride;
+                product = hn::MulAdd(gradient, pixels.gather_tap(d, channel, row, column, lane), product);
               }
               if constexpr (kInput) {
                 hn::Store(hn::Mul(weights.of(row, column), gradient), d, terms[c][row][column] + lane);
@@ -273,70 +259,47 @@ class GradByPoints {
             }
             if constexpr (kGrid && !kDifferences) {
               Real* total = products[row * kTaps + column] + lane;
+              // Infinity times zero is no zero.
+              product = hn::IfThenElseZero(pixels.is_pixel(d, row, column, lane), product);
               hn::Store(hn::Add(hn::Load(d, total), product), d, total);
             }
           }
         }
       }
-      if constexpr (!kInput) continue;
-      for (size_t i = 0; i < kGroup; ++i) {
-        Real* to = sums.rows.data + block * sums.rows.channel_stride + sums_at[i];
-        for (int64_t c = 0; c < channels; ++c, to += sums.rows.channel_stride) {
-          for (int row = 0; row < kTaps; ++row) {
-            for (int column = 0; column < kTaps; ++column) {
-              to[row * sums.rows.row_stride + column * sums.rows.column_stride] += terms[c][row][column][i];
-            }
-          }
-        }
-      }
+      if constexpr (kInput) add_terms(group, bits, band, block, channels, terms, sums);
     }
   }
 
-  // One point with any taps: the same arithmetic in one lane.
-  template <bool kInput, bool kGrid>
-  HWY_NOINLINE void differentiate_point(int64_t image, const Group& group, int64_t first, size_t i,
-                                        RowBand band, const Sums& sums, Real (*products)[kGroup]) const {
-    using Lane = hn::CappedTag<Real, 1>;
-    const Lane d;
-    const Image<const T> input = input_image(image);
-    const Image<const T> grad_output = grad_output_image(image);
-    const PointTaps<kTaps> taps = point_taps<kTaps>(group, i, x_axis_, y_axis_);
-    const auto weights = load_weights<Lane, kTaps>(d, group, i);
-    const T* gradients = grad_output.data + grad_output.offset(first + static_cast<int64_t>(i));
-    const bool is_owner = kGrid && band.contains(group.first_row[i]);
-    for (int tap = 0; tap < kTaps * kTaps; ++tap) {
-      const int64_t row = taps.row[tap / kTaps];
-      const int64_t column = taps.column[tap % kTaps];
-      if (row < 0 || column < 0) continue;
-      const T* from = input.data + input.offset(row, column);
-      Real* to = kInput && band.contains(row) ? sums.rows.data + sums.offset(row, column) : nullptr;
-      const auto weight = weights.of(tap / kTaps, tap % kTaps);
-      for (int64_t block = 0; block < problem_.channels; block += kBlock) {
-        auto product = hn::Zero(d);
-        for (int64_t channel = block; channel < std::min(block + kBlock, problem_.channels); ++channel) {
-          const auto gradient = hn::Set(d, to_real(gradients[channel * grad_output.channel_stride]));
-          if (is_owner && !kDifferences) {
-            product =
-                hn::MulAdd(gradient, hn::Set(d, to_real(from[channel * input.channel_stride])), product);
+  // Adds to input_grad what the points whose bits are set give to channels [block, block + channels) of the band.
+  void add_terms(const Group& group, uint32_t bits, RowBand band, int64_t block, int64_t channels,
+                 const Real (&terms)[kBlock][kTaps][kTaps][kGroup], const Sums& sums) const {
+    const int64_t row_stride = sums.rows.row_stride;
+    const int64_t column_stride = sums.rows.column_stride;
+    Real* first_channel = sums.rows.data + block * sums.rows.channel_stride;
+    for (; bits != 0; bits &= bits - 1) {
+      const auto i = static_cast<size_t>(__builtin_ctz(bits));
+      const int64_t first_row = group.y.first[i];
+      Real* to = first_channel;
+      if ((group.interior >> i & 1) != 0 && first_row >= band.begin && first_row + kTaps <= band.end) {
+        to += sums.offset(first_row, group.x.first[i]);
+        for (int64_t c = 0; c < channels; ++c, to += sums.rows.channel_stride) {
+          for (int row = 0; row < kTaps; ++row) {
+            for (int column = 0; column < kTaps; ++column) {
+              to[row * row_stride + column * column_stride] += terms[c][row][column][i];
+            }
           }
-          if (to != nullptr) to[channel * sums.rows.channel_stride] += hn::GetLane(hn::Mul(weight, gradient));
         }
-        if (!kDifferences) products[tap][i] += hn::GetLane(product);
+        continue;
       }
-    }
-    if constexpr (kDifferences) {
-      if (!is_owner) return;
-      for (int64_t block = 0; block < problem_.channels; block += kBlock) {
-        hn::Vec<Lane> differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-        for (int64_t channel = block; channel < std::min(block + kBlock, problem_.channels); ++channel) {
-          const auto gradient = hn::Set(d, to_real(gradients[channel * grad_output.channel_stride]));
-          add_differences(gradient, differences, [&](int row, int column) HWY_ATTR {
-            if (taps.row[row] < 0 || taps.column[column] < 0) return hn::Zero(d);
-            const int64_t offset = input.offset(taps.row[row], taps.column[column]);
-            return hn::Set(d, to_real(input.data[offset + channel * input.channel_stride]));
-          });
+      const PointTaps<kTaps> taps = point_taps<kTaps>(group, i, x_axis_, y_axis_);
+      for (int64_t c = 0; c < channels; ++c, to += sums.rows.channel_stride) {
+        for (int row = 0; row < kTaps; ++row) {
+          if (!band.contains(taps.row[row])) continue;
+          for (int column = 0; column < kTaps; ++column) {
+            if (taps.column[column] < 0) continue;
+            to[sums.offset(taps.row[row], taps.column[column])] += terms[c][row][column][i];
+          }
         }
-        for (int k = 0; k < 4; ++k) products[k][i] += hn::GetLane(differences[k]);
       }
     }
   }

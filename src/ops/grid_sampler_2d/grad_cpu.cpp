@@ -55,7 +55,7 @@ double serial_nanoseconds(const GridSampler2DBackward& problem) {
   const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
   const bool by_channels = has_channels_in_lanes(problem);
   const double of_pixel = problem.wants_input_grad ? (by_channels ? 0.8 : 0.1) : 0;
-  return points * (5 + (by_channels ? 0.3 + 0.12 * taps : 0.8 * taps) * channels) +
+  return points * (5 + (by_channels ? 0.3 + 0.12 * taps : 1.4 * taps) * channels) +
          pixels * of_pixel * channels;
 }
 

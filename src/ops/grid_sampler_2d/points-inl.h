@@ -8,8 +8,7 @@
 
 #include <limits>
 
-#include "base/simd-inl.h"
-#include "ops/grid_sampler_2d/image.h"
+#include "ops/grid_sampler_2d/sampling-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::HWY_NAMESPACE {
@@ -18,24 +17,77 @@ namespace aclgrad::HWY_NAMESPACE {
 template <class Real>
 using OffsetOf = hwy::MakeSigned<Real>;
 
-// from[at[0]], from[at[1]], ... for each lane.
-template <class D, class T>
-HWY_INLINE hn::Vec<D> gather(D d, const T* from, const OffsetOf<hn::TFromD<D>>* at) {
-  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
-    return hn::GatherIndex(d, from, hn::LoadU(hn::RebindToSigned<D>(), at));
-  } else {
-    T values[hn::MaxLanes(d)];
-    for (size_t i = 0; i < hn::MaxLanes(d); ++i) values[i] = from[at[i]];
-    return load(values);
-  }
-}
-
 // Whether offsets within a channel of the image fit that type.
 template <class Real, class T>
 bool has_small_channels(const Image<T>& image) {
   const int64_t last = image.offset(image.height - 1, image.width - 1);
   return last <= std::numeric_limits<OffsetOf<Real>>::max();
 }
+
+// from[row[i] + column[i]] in lane i.
+template <class D, class T, class Offset>
+HWY_INLINE hn::Vec<D> gather(D d, const T* from, const Offset* row, const Offset* column) {
+  if constexpr (std::is_same_v<T, hn::TFromD<D>> && std::is_same_v<Offset, OffsetOf<hn::TFromD<D>>>) {
+    const hn::RebindToSigned<D> integer;
+    return hn::GatherIndex(d, from, hn::Add(hn::LoadU(integer, row), hn::LoadU(integer, column)));
+  } else {
+    T values[hn::MaxLanes(d)];
+    for (size_t i = 0; i < hn::MaxLanes(d); ++i) values[i] = from[row[i] + column[i]];
+    if constexpr (std::is_same_v<T, double>) {
+      return hn::LoadU(d, values);
+    } else {
+      return load(values);
+    }
+  }
+}
+
+// The pixels that 16 points read, in any channel of the image. Where a tap is no pixel, the first one is read.
+template <class Real, int kTaps, class Offset>
+class GroupPixels {
+ public:
+  template <class T>
+  HWY_INLINE GroupPixels(const PointGroup<Real, kTaps>& group, const Image<T>& image, const Axis& x_axis,
+                         const Axis& y_axis) {
+    const bool interior = group.interior == kAllPoints;
+    rows_.find(group.y, y_axis, image.row_stride, interior);
+    columns_.find(group.x, x_axis, image.column_stride, interior);
+  }
+
+  // Those of one tap, for the points from `lane` on.
+  template <class D, class T>
+  HWY_INLINE hn::Vec<D> gather_tap(D d, const T* channel, int row, int column, size_t lane) const {
+    return gather(d, channel, rows_.at[row] + lane, columns_.at[column] + lane);
+  }
+
+  template <class D>
+  HWY_INLINE hn::Mask<D> is_pixel(D d, int row, int column, size_t lane) const {
+    const hn::RebindToSigned<D> integer;
+    const auto both = hn::And(hn::Load(integer, rows_.is_pixel[row] + lane),
+                              hn::Load(integer, columns_.is_pixel[column] + lane));
+    return hn::MaskFromVec(hn::BitCast(d, both));
+  }
+
+ private:
+  // What the taps along one axis add to the offset. is_pixel is -1 or, where a tap is no pixel, 0.
+  struct Taps {
+    alignas(64) Offset at[kTaps][kGroup];
+    alignas(64) OffsetOf<Real> is_pixel[kTaps][kGroup];
+
+    HWY_INLINE void find(const AxisTaps<Real, kTaps>& taps, const Axis& axis, int64_t stride, bool interior) {
+      for (int k = 0; k < kTaps; ++k) {
+        for (size_t i = 0; i < kGroup; ++i) {
+          const int64_t place = int64_t{taps.first[i]} + k;
+          const int64_t pixel = interior ? place : tap_pixel<kTaps>(place, axis);
+          at[k][i] = pixel < 0 ? 0 : static_cast<Offset>(pixel) * static_cast<Offset>(stride);
+          is_pixel[k][i] = pixel < 0 ? 0 : -1;
+        }
+      }
+    }
+  };
+
+  Taps rows_;
+  Taps columns_;
+};
 
 // Pixels [first, first + count) of one channel of the image.
 template <class T>
