@@ -87,19 +87,32 @@ def msda_backward(
     sampling_locations: Array,
     attention_weights: Array,
     *,
+    needs: tuple[bool, bool, bool] = (True, True, True),
     out: Sequence[Array | None] | None = None,
 ) -> tuple[Any, Any, Any]:
     """The gradients of `msda_forward`.
 
     Args:
         grad_output: [B, Q, M * C] or [B, Q, M, C], the gradient of the result.
+        needs: whether the gradients of `value`, `sampling_locations` and `attention_weights` are wanted. What is not
+            costs nothing and is None.
         out: where the three results shall go, or None for those that shall be new.
 
     Returns:
         The gradients of `value`, `sampling_locations` and `attention_weights`, of their shapes.
     """
+    needs_value, needs_locations, needs_weights = needs
     return _core.msda_backward(
-        grad_output, value, spatial_shapes, level_start_index, sampling_locations, attention_weights, out
+        grad_output,
+        value,
+        spatial_shapes,
+        level_start_index,
+        sampling_locations,
+        attention_weights,
+        bool(needs_value),
+        bool(needs_locations),
+        bool(needs_weights),
+        out,
     )
 
 
@@ -139,18 +152,23 @@ def nsa_compress_backward(
     block: int,
     stride: int,
     *,
+    needs: tuple[bool, bool] = (True, True),
     out: Sequence[Array | None] | None = None,
 ) -> tuple[Any, Any]:
     """The gradients of `nsa_compress`.
 
     Args:
         grad_output: [windows, N, D], the gradient of the result.
+        needs: whether the gradients of `x` and `weight` are wanted. What is not costs nothing and is None.
         out: where the two results shall go, or None for those that shall be new.
 
     Returns:
         The gradients of `x` and `weight`, of their shapes. Tokens that no window covers get exact zeros.
     """
-    return _core.nsa_compress_backward(grad_output, x, weight, seq_ends, block, stride, out)
+    needs_x, needs_weight = needs
+    return _core.nsa_compress_backward(
+        grad_output, x, weight, seq_ends, block, stride, bool(needs_x), bool(needs_weight), out
+    )
 
 
 def grid_sample(

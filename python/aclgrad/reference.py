@@ -66,6 +66,9 @@ def msda_backward(
         level_start_index,
         _widened(sampling_locations),
         _widened(attention_weights),
+        True,
+        True,
+        True,
         None,
     )
 
@@ -80,7 +83,7 @@ def nsa_compress_backward(
 ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
     """See `aclgrad.nsa_compress_backward`."""
     return _core.nsa_compress_backward(
-        _widened(grad_output), _widened(x), _widened(weight), seq_ends, block, stride, None
+        _widened(grad_output), _widened(x), _widened(weight), seq_ends, block, stride, True, True, None
     )
 
 

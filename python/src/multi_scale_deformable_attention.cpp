@@ -183,7 +183,8 @@ nb::object forward(nb::handle value, nb::handle spatial_shapes, nb::handle level
 }
 
 nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
-                   nb::handle level_start_index, nb::handle locations, nb::handle weights, nb::handle out) {
+                   nb::handle level_start_index, nb::handle locations, nb::handle weights, bool needs_value,
+                   bool needs_locations, bool needs_weights, nb::handle out) {
   const Arguments arguments("msda_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
@@ -204,7 +205,9 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle s
     nb::gil_scoped_release unlocked;
     compute_backward(sampling, grad_output, grad_value, grad_locations, grad_weights);
   }
-  return nb::make_tuple(grad_value.object, grad_locations.object, grad_weights.object);
+  return nb::make_tuple(needs_value ? grad_value.object : nb::none(),
+                        needs_locations ? grad_locations.object : nb::none(),
+                        needs_weights ? grad_weights.object : nb::none());
 }
 
 }  // namespace

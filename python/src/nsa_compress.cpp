@@ -139,7 +139,7 @@ nb::object forward(nb::handle x, nb::handle weight, nb::handle seq_ends, nb::han
 }
 
 nb::tuple backward(nb::handle grad_output_object, nb::handle x, nb::handle weight, nb::handle seq_ends,
-                   nb::handle block, nb::handle stride, nb::handle out) {
+                   nb::handle block, nb::handle stride, bool needs_x, bool needs_weight, nb::handle out) {
   const Arguments arguments("nsa_compress_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Compression compression = read_compression(arguments, x, weight, seq_ends, block, stride);
@@ -154,7 +154,7 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle x, nb::handle weigh
     nb::gil_scoped_release unlocked;
     compute_backward(compression, grad_output, grad_x, grad_weight);
   }
-  return nb::make_tuple(grad_x.object, grad_weight.object);
+  return nb::make_tuple(needs_x ? grad_x.object : nb::none(), needs_weight ? grad_weight.object : nb::none());
 }
 
 }  // namespace

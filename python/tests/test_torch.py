@@ -1,0 +1,265 @@
+"""The PyTorch interface: values, gradients, and what PyTorch asks of custom operators."""
+
+import aclgrad
+import numpy
+import pytest
+from cases import CASES, as_tuple
+
+torch = pytest.importorskip("torch")
+import aclgrad.torch  # noqa: E402
+
+F = torch.nn.functional
+SHAPES = torch.tensor([[6, 4], [3, 2]])
+STARTS = torch.tensor([0, 24])
+ENDS = torch.tensor([7, 7, 20])
+
+
+def random(*shape, dtype=torch.float32):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def attention_arguments(dtype=torch.float32):
+    locations = random(1, 3, 2, 2, 2, 2, dtype=dtype).sigmoid()
+    return random(1, 30, 2, 4, dtype=dtype), SHAPES, STARTS, locations, random(1, 3, 2, 2, 2, dtype=dtype)
+
+
+def compress_arguments(dtype=torch.float32, ends=ENDS):
+    return random(20, 2, 3, dtype=dtype), random(4, 2, dtype=dtype), ends, 4, 2
+
+
+def sample_arguments(dtype=torch.float32, mode="bilinear"):
+    return random(2, 3, 5, 4, dtype=dtype), random(2, 3, 2, 2, dtype=dtype).tanh(), mode, "border", True
+
+
+def bias_arguments(dtype=torch.float32, ends=ENDS):
+    x = random(22, 5, dtype=dtype) if ends is not None else random(3, 7, 5, dtype=dtype)
+    return x, random(3, 5, dtype=dtype), ends
+
+
+CALLS = {
+    "attention": (aclgrad.torch.multi_scale_deformable_attention, attention_arguments),
+    "compress": (aclgrad.torch.nsa_compress, compress_arguments),
+    "compress, one sequence": (aclgrad.torch.nsa_compress, lambda *a: compress_arguments(*a, ends=None)),
+    "sample": (aclgrad.torch.grid_sample, sample_arguments),
+    "sample, bicubic": (aclgrad.torch.grid_sample, lambda *a: sample_arguments(*a, mode="bicubic")),
+    "bias": (aclgrad.torch.grouped_bias_add, bias_arguments),
+    "bias, equal groups": (aclgrad.torch.grouped_bias_add, lambda *a: bias_arguments(*a, ends=None)),
+}
+
+
+def is_float(argument):
+    return isinstance(argument, torch.Tensor) and argument.is_floating_point()
+
+
+def with_gradients(arguments):
+    return [a.clone().requires_grad_() if is_float(a) else a for a in arguments]
+
+
+def gradients(function, arguments):
+    """The result, and its gradients for all floating-point arguments."""
+    arguments = with_gradients(arguments)
+    result = function(*arguments)
+    inputs = [a for a in arguments if is_float(a)]
+    return [result, *torch.autograd.grad(result, inputs, random(*result.shape, dtype=result.dtype))]
+
+
+def same_bits(actual, expected):
+    return all(a.dtype == e.dtype and torch.equal(a, e) for a, e in zip(actual, expected, strict=True))
+
+
+each_call = pytest.mark.parametrize("name", CALLS)
+
+
+# ---- Values and gradients
+
+PAIRS = {
+    "msda_forward": ("msda_backward", aclgrad.torch.multi_scale_deformable_attention),
+    "nsa_compress": ("nsa_compress_backward", aclgrad.torch.nsa_compress),
+    "grid_sample, bicubic, reflection, edges": (
+        "grid_sample_backward, bicubic, reflection, edges",
+        aclgrad.torch.grid_sample,
+    ),
+    "grouped_bias_add": ("grouped_bias_add_backward", aclgrad.torch.grouped_bias_add),
+}
+
+
+@pytest.mark.parametrize("forward", PAIRS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_same_bits_as_the_numpy_functions(forward, dtype):
+    backward, function = PAIRS[forward]
+    case = CASES[forward]
+    arguments = {
+        name.replace("seq_ends", "cu_seqlens"): torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
+        for name, value in case.arguments(dtype).items()
+    }
+    for name in case.floats:
+        arguments[name].requires_grad_()
+    result = function(**arguments)
+    assert result.detach().numpy().tobytes() == case.run(dtype)[0].tobytes()
+
+    expected = as_tuple(CASES[backward].run(dtype))
+    grad_output = CASES[backward].arguments(dtype)
+    grad_output = torch.from_numpy(grad_output.get("grad_output", grad_output.get("grad_y")))
+    inputs = [arguments[name] for name in case.floats]
+    actual = torch.autograd.grad(result, inputs, grad_output)
+    for gradient, golden in zip(actual[-len(expected) :], expected, strict=True):
+        assert gradient.numpy().tobytes() == golden.tobytes()
+
+
+@each_call
+def test_gradcheck(name):
+    function, make = CALLS[name]
+    arguments = with_gradients(make(torch.float64))
+    assert torch.autograd.gradcheck(function, arguments)
+
+
+@each_call
+def test_only_needed_gradients_are_computed(name):
+    function, make = CALLS[name]
+    _, *expected = gradients(function, make())
+    positions = [i for i, argument in enumerate(make()) if is_float(argument)]
+    for needed, golden in zip(positions, expected, strict=True):
+        arguments = list(make())
+        arguments[needed].requires_grad_()
+        result = function(*arguments)
+        (actual,) = torch.autograd.grad(result, arguments[needed], random(*result.shape))
+        assert torch.equal(actual, golden)
+
+
+@each_call
+def test_no_gradient_is_recorded_without_need(name):
+    function, make = CALLS[name]
+    assert not function(*make()).requires_grad
+    with torch.no_grad():
+        assert not function(*with_gradients(make())).requires_grad
+
+
+@each_call
+def test_there_are_no_second_derivatives(name):
+    function, make = CALLS[name]
+    arguments = with_gradients(make())
+    inputs = [a for a in arguments if is_float(a)]
+    with pytest.raises((NotImplementedError, RuntimeError), match="second derivative|does not require grad"):
+        first = torch.autograd.grad(function(*arguments).square().sum(), inputs, create_graph=True)
+        torch.autograd.grad(sum(gradient.square().sum() for gradient in first), inputs)
+
+
+def test_errors_name_the_argument():
+    arguments = list(attention_arguments())
+    arguments[3] = arguments[3].double()
+    with pytest.raises(TypeError, match="sampling_locations: expected float32, as value is, got float64"):
+        aclgrad.torch.multi_scale_deformable_attention(*arguments)
+
+
+def test_tensors_that_are_views_with_a_pending_negation():
+    """PyTorch carries out the negation of such a view when it is used."""
+    negated = torch._neg_view(random(2, 3, 5, 4))
+    grid = sample_arguments()[1]
+    assert torch.equal(aclgrad.torch.grid_sample(negated, grid), aclgrad.torch.grid_sample(negated.clone(), grid))
+
+
+# ---- What PyTorch asks of custom operators
+
+
+def _gradient_calls():
+    """The operators that compute gradients, with arguments."""
+    attention, compress, sample, bias = (
+        CALLS[name][1]() for name in ("attention", "compress", "sample", "bias")
+    )
+    ops = torch.ops.aclgrad
+    return {
+        "attention": (ops.multi_scale_deformable_attention_backward, (random(1, 3, 8), *attention, [True, False, True])),
+        "compress": (ops.nsa_compress_backward, (random(7, 2, 3), *compress, [True, True])),
+        "sample": (ops.grid_sample_backward, (random(2, 3, 3, 2), *sample, [False, True])),
+        "bias": (ops.grouped_bias_add_backward, (bias[0], bias[2], "ends")),
+    }
+
+
+@each_call
+def test_opcheck(name):
+    function, make = CALLS[name]
+    arguments = [*with_gradients(make()), *(["ends"] if name.startswith("bias") else [])]
+    torch.library.opcheck(getattr(torch.ops.aclgrad, function.__name__).default, arguments)
+
+
+@pytest.mark.parametrize("name", ["attention", "compress", "sample", "bias"])
+def test_opcheck_of_gradients(name):
+    operator, arguments = _gradient_calls()[name]
+    torch.library.opcheck(operator.default, arguments)
+
+
+@each_call
+def test_compiled(name):
+    function, make = CALLS[name]
+    torch._dynamo.reset()
+
+    def around(*arguments):
+        return function(*arguments) * 2.0
+
+    compiled = torch.compile(around, fullgraph=True, backend="aot_eager")
+    assert same_bits(gradients(compiled, make()), gradients(around, make()))
+
+
+@each_call
+def test_exported(name):
+    function, make = CALLS[name]
+
+    class Module(torch.nn.Module):
+        def forward(self, *tensors):
+            return function(*tensors, *make()[len(tensors) :])
+
+    tensors = tuple(a for a in make() if isinstance(a, torch.Tensor))
+    exported = torch.export.export(Module(), tensors)
+    assert any("aclgrad" in str(node.target) for node in exported.graph.nodes)
+    assert torch.equal(exported.module()(*tensors), function(*make()))
+
+
+@each_call
+def test_function_transforms_and_profilers_see_the_operator(name):
+    function, make = CALLS[name]
+    expected = gradients(function, make())
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        assert same_bits(gradients(function, make()), expected)
+    assert f"aclgrad::{function.__name__}" in {event.key for event in profile.key_averages()}
+
+
+def test_meta_tensors_have_shapes():
+    arguments = [a.to("meta") if isinstance(a, torch.Tensor) else a for a in attention_arguments()]
+    assert aclgrad.torch.multi_scale_deformable_attention(*arguments).shape == (1, 3, 8)
+
+
+# ---- Autocast
+
+
+def autocast_call(name, change):
+    function, make = CALLS[name]
+    arguments = list(make())
+    for position, dtype in change.items():
+        arguments[position] = arguments[position].to(dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        return function(*with_gradients(arguments))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "dtype"),
+    [
+        ("attention", {0: torch.bfloat16}, torch.float32),
+        ("sample", {0: torch.bfloat16, 1: torch.bfloat16}, torch.float32),
+        ("compress", {}, torch.bfloat16),
+        ("compress", {0: torch.bfloat16}, torch.bfloat16),
+        ("bias", {0: torch.bfloat16}, torch.float32),
+        ("bias", {0: torch.bfloat16, 1: torch.bfloat16}, torch.bfloat16),
+        ("sample", {0: torch.float64, 1: torch.float64}, torch.float64),
+    ],
+)
+def test_autocast(name, change, dtype):
+    result = autocast_call(name, change)
+    assert result.dtype == dtype
+    result.sum().backward()
+
+
+def test_autocast_without_gradients():
+    arguments = sample_arguments()
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        actual = aclgrad.torch.grid_sample(arguments[0].bfloat16(), *arguments[1:])
+    assert torch.equal(actual, aclgrad.torch.grid_sample(arguments[0].bfloat16().float(), *arguments[1:]))

@@ -1,0 +1,348 @@
+"""The models of Hugging Face with and without our operators: small, with random weights, made from configurations."""
+
+import contextlib
+import sys
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import aclgrad.torch  # noqa: E402
+
+F = torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def unpatched():
+    yield
+    aclgrad.torch.unpatch()
+
+
+class Calls:
+    """Counts the calls of our operators."""
+
+    def __init__(self):
+        self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+
+    def __enter__(self):
+        self.profile.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self.profile.__exit__(*error)
+
+    def count(self, name):
+        return sum(event.count for event in self.profile.key_averages() if event.key == f"aclgrad::{name}")
+
+
+# ---- Hugging Face transformers
+
+SMALL = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 32,
+    "decoder_ffn_dim": 32,
+    "num_queries": 10,
+    "num_labels": 4,
+    "dropout": 0.0,
+}
+PIXELS = (1, 3, 64, 96)
+
+
+STAGES = ["stage2", "stage3", "stage4"]
+
+
+def resnet(transformers, stages=STAGES):
+    return transformers.ResNetConfig(
+        embedding_size=8,
+        hidden_sizes=[16, 24, 32, 40],
+        depths=[1, 1, 1, 1],
+        layer_type="basic",
+        out_features=stages,
+    )
+
+
+def box_labels():
+    return [{"class_labels": torch.tensor([0, 1]), "boxes": torch.tensor([[0.3, 0.4, 0.2, 0.3], [0.6, 0.5, 0.3, 0.4]])}]
+
+
+def deformable_detr(transformers):
+    config = transformers.DeformableDetrConfig(backbone_config=resnet(transformers), num_feature_levels=4, **SMALL)
+    return transformers.DeformableDetrForObjectDetection(config), {"labels": box_labels()}
+
+
+def rt_detr(transformers, prefix="RTDetr"):
+    backbone = transformers.RTDetrResNetConfig(
+        embedding_size=8,
+        hidden_sizes=[16, 24, 32, 40],
+        depths=[1, 1, 1, 1],
+        layer_type="bottleneck",
+        out_features=STAGES,
+    )
+    sizes = {name: value for name, value in SMALL.items() if name not in ("encoder_layers", "num_queries")}
+    config = getattr(transformers, f"{prefix}Config")(
+        backbone_config=backbone,
+        encoder_in_channels=[24, 32, 40],
+        feat_strides=[8, 16, 32],
+        encoder_hidden_dim=32,
+        decoder_in_channels=[32, 32, 32],
+        num_queries=10,
+        num_denoising=0,
+        anchor_image_size=None,
+        **sizes,
+    )
+    return getattr(transformers, f"{prefix}ForObjectDetection")(config), {"labels": box_labels()}
+
+
+def rt_detr_v2(transformers):
+    return rt_detr(transformers, "RTDetrV2")
+
+
+def grounding_dino(transformers, prefix="GroundingDino"):
+    text = transformers.BertConfig(
+        vocab_size=1100, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+    )
+    config = getattr(transformers, f"{prefix}Config")(
+        backbone_config=resnet(transformers),
+        text_config=text,
+        num_feature_levels=4,
+        max_text_len=8,
+        **SMALL,
+    )
+    model = getattr(transformers, f"{prefix}ForObjectDetection")(config)
+    two_words = torch.tensor([[101, 7, 1012, 9, 1012, 102]])  # each with a full stop behind it
+    return model, {"input_ids": two_words, "labels": box_labels()}
+
+
+def mm_grounding_dino(transformers):
+    return grounding_dino(transformers, "MMGroundingDino")
+
+
+def mask_labels():
+    generator = torch.Generator().manual_seed(0)
+    return [(torch.rand(2, *PIXELS[2:], generator=generator) > 0.5).float()], [torch.tensor([0, 2])]
+
+
+def mask2former(transformers):
+    config = transformers.Mask2FormerConfig(
+        backbone_config=resnet(transformers, ["stage1", *STAGES]),
+        feature_size=32,
+        mask_feature_size=32,
+        hidden_dim=32,
+        encoder_feedforward_dim=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        dim_feedforward=32,
+        num_attention_heads=2,
+        num_queries=5,
+        num_labels=4,
+        train_num_points=50,
+    )
+    masks, classes = mask_labels()
+    return transformers.Mask2FormerForUniversalSegmentation(config), {"mask_labels": masks, "class_labels": classes}
+
+
+MODELS = [deformable_detr, rt_detr, rt_detr_v2, grounding_dino, mm_grounding_dino, mask2former]
+
+
+def move_off_the_pixels(model):
+    """New models sample at the centres of pixels, where the derivative for the place jumps and rounding decides."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "sampling_offsets" in name:
+                parameter += 0.1 * torch.randn_like(parameter)
+
+
+def training_step(make, *targets):
+    """Loss, gradients by parameter, and the calls of our operators, with `targets` patched."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    pixels = torch.randn(PIXELS)
+    with aclgrad.torch.patched(*targets) if targets else contextlib.nullcontext():
+        model, arguments = make(transformers)
+        model.train()
+        move_off_the_pixels(model)
+        torch.manual_seed(1)
+        with Calls() as calls:
+            loss = model(pixel_values=pixels, **arguments).loss
+            loss.backward()
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return loss.detach(), gradients, calls
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_same_loss_and_gradients_with_and_without(make):
+    loss, gradients, calls = training_step(make, "transformers", "grid_sample")
+    assert calls.count("multi_scale_deformable_attention") > 0
+    assert calls.count("multi_scale_deformable_attention_backward") > 0
+    expected_loss, expected_gradients, _ = training_step(make)
+    torch.testing.assert_close(loss, expected_loss, rtol=1e-4, atol=0)
+    assert gradients.keys() == expected_gradients.keys() and len(gradients) > 20
+    scale = max(gradient.norm() for gradient in expected_gradients.values())
+    for name, gradient in gradients.items():
+        difference = (gradient - expected_gradients[name]).norm()
+        assert difference <= 2e-3 * expected_gradients[name].norm() + 1e-5 * scale, name
+
+
+def levels_and_points(dtype=torch.float32):
+    """Arguments with 3, 6 and 3 points in three levels, all of which require gradients."""
+    torch.manual_seed(0)
+    shapes = [(8, 12), (4, 6), (2, 3)]
+    value = torch.randn(2, 126, 4, 8, dtype=dtype)
+    locations = torch.rand(2, 10, 4, 12, 2, dtype=dtype) * 1.2 - 0.1
+    return shapes, [tensor.requires_grad_() for tensor in (value, locations, torch.rand(2, 10, 4, 12, dtype=dtype))]
+
+
+@pytest.mark.parametrize("model", ["rt_detr_v2", "d_fine", "deimv2"])
+@pytest.mark.parametrize("method", ["default", "discrete"])
+def test_levels_with_different_numbers_of_points(model, method):
+    pytest.importorskip("transformers")
+    module = pytest.importorskip(f"transformers.models.{model}.modeling_{model}")
+    shapes, tensors = levels_and_points()
+
+    def step():
+        value, locations, weights = tensors
+        output = module.multi_scale_deformable_attention_v2(
+            value, shapes, locations, weights, [3, 6, 3], method=method
+        )
+        with Calls() as calls:  # the discrete method has no gradient for locations
+            gradients = torch.autograd.grad(output, tensors, torch.ones_like(output), allow_unused=True)
+        return [output, *gradients], calls.count("multi_scale_deformable_attention_backward")
+
+    expected, _ = step()
+    with aclgrad.torch.patched("transformers"):
+        actual, ours = step()
+    assert ours == (method == "default")
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+# ---- mmcv
+
+
+@pytest.fixture
+def mmcv(monkeypatch):
+    """A stand-in for mmcv, which cannot be installed everywhere, with the names and arguments of its module."""
+
+    class MultiScaleDeformableAttnFunction(torch.autograd.Function):
+        @staticmethod
+        def forward(
+            ctx,
+            value,
+            value_spatial_shapes,
+            value_level_start_index,
+            sampling_locations,
+            attention_weights,
+            im2col_step=64,
+        ):
+            return torch.full((1,), 7.0)
+
+    def multi_scale_deformable_attn_pytorch(value, value_spatial_shapes, sampling_locations, attention_weights):
+        return torch.full((1,), 8.0)
+
+    module = types.ModuleType("mmcv.ops.multi_scale_deform_attn")
+    module.MultiScaleDeformableAttnFunction = MultiScaleDeformableAttnFunction
+    module.multi_scale_deformable_attn_pytorch = multi_scale_deformable_attn_pytorch
+    for name in ("mmcv", "mmcv.ops"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+def test_mmcv(mmcv):
+    shapes, starts = torch.tensor([[3, 4], [2, 2]]), torch.tensor([0, 12])
+    value = torch.randn(1, 16, 2, 4, requires_grad=True)
+    locations, weights = torch.rand(1, 5, 2, 2, 3, 2), torch.rand(1, 5, 2, 2, 3)
+    expected = aclgrad.torch.multi_scale_deformable_attention(value, shapes, starts, locations, weights)
+
+    function = mmcv.MultiScaleDeformableAttnFunction
+    with aclgrad.torch.patched("mmcv"):
+        result = function.apply(value, shapes, starts, locations, weights, 64)
+        assert torch.equal(result, expected) and result.requires_grad
+        assert torch.equal(
+            mmcv.multi_scale_deformable_attn_pytorch(value, shapes, locations, weights), expected
+        )
+        on_meta = [tensor.to("meta") for tensor in (value, shapes, starts, locations, weights)]
+        assert function.apply(*on_meta, 64) == 7
+    assert function.apply(value, shapes, starts, locations, weights, 64) == 7
+    assert mmcv.multi_scale_deformable_attn_pytorch(value, shapes, locations, weights) == 8
+
+
+# ---- torch.nn.functional.grid_sample
+
+_generator = torch.Generator().manual_seed(0)
+IMAGE = torch.randn(2, 3, 8, 9, generator=_generator)
+GRID = torch.rand(2, 4, 5, 2, generator=_generator) * 2 - 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (IMAGE, GRID),
+        (IMAGE.double(), GRID.double(), "bicubic", "reflection", True),
+        (IMAGE, GRID, "nearest", "border"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+def test_grid_sample_is_ours(arguments):
+    expected = F.grid_sample(*arguments)
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        actual = F.grid_sample(*arguments)
+    assert calls.count("grid_sample") == 1
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (torch.randn(1, 2, 3, 4, 5), torch.rand(1, 2, 3, 4, 3)),
+        (IMAGE.to("meta"), GRID.to("meta")),
+    ],
+)
+def test_grid_sample_of_other_kinds_stays_with_pytorch(arguments):
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        result = F.grid_sample(*arguments, align_corners=False)
+    assert calls.count("grid_sample") == 0
+    assert result.shape == F.grid_sample(*arguments, align_corners=False).shape
+
+
+def test_grid_sample_refuses_what_pytorch_refuses():
+    with aclgrad.torch.patched("grid_sample"), pytest.raises(RuntimeError, match="Double"):
+        F.grid_sample(IMAGE, GRID.double(), align_corners=False)
+
+
+def test_patched_grid_sample_compiles():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *a: F.grid_sample(*a, align_corners=True), fullgraph=True, backend="aot_eager")
+    with aclgrad.torch.patched("grid_sample"):
+        compiled(IMAGE, GRID)
+        with Calls() as calls:
+            result = compiled(IMAGE, GRID)
+    assert calls.count("grid_sample") == 1
+    torch.testing.assert_close(result, F.grid_sample(IMAGE, GRID, align_corners=True))
+
+
+# ---- Patching and undoing
+
+
+def test_everything_is_as_before():
+    original = F.grid_sample
+    aclgrad.torch.patch("grid_sample")
+    aclgrad.torch.patch("grid_sample")
+    assert F.grid_sample is not original
+    with aclgrad.torch.patched("grid_sample"):
+        pass
+    assert F.grid_sample is not original  # for it was patched before
+    aclgrad.torch.unpatch()
+    assert F.grid_sample is original
+    with pytest.raises(ZeroDivisionError), aclgrad.torch.patched("grid_sample"):
+        assert F.grid_sample is not original
+        raise ZeroDivisionError
+    assert F.grid_sample is original
+
+
+def test_unknown_targets_are_named():
+    with pytest.raises(ValueError, match="targets: expected transformers, mmcv, grid_sample, got jax"):
+        aclgrad.torch.patch("jax")
