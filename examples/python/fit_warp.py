@@ -2,8 +2,8 @@
 
     python examples/python/fit_warp.py [--steps 150] [--out build/examples]
 
-Reads the photograph that comes with Matplotlib, warps it by a smooth field, and looks for a field of 12 x 12 arrows that
-undoes nothing less: it shall lead from the photograph to the warped one. Writes fit_warp.png.
+Reads the photograph that comes with Matplotlib, warps it by a smooth field, and looks for 12 x 12 arrows that lead
+from the photograph to the warped one. Writes fit_warp.png.
 """
 
 import argparse
@@ -55,13 +55,14 @@ def fit(image: Tensor, target: Tensor, steps: int) -> tuple[Tensor, list[float]]
     height, width = image.shape[2:]
     grid = identity_grid(height, width)
     arrows = torch.zeros(1, 2, 12, 12, requires_grad=True)
-    optimizer = torch.optim.Adam([arrows], 1e-2)
+    optimizer = torch.optim.Adam([arrows])
     errors = []
     bar = tqdm(range(steps), unit="step")
     for step in bar:
         pixels = (12, 5, 0)[3 * step // steps]
         if step == 0 or pixels != (12, 5, 0)[3 * (step - 1) // steps]:
             source, aim = blurred(image, pixels), blurred(target, pixels)
+        optimizer.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
         optimizer.zero_grad()
         field = F.interpolate(arrows, (height, width), mode="bicubic", align_corners=True).permute(0, 2, 3, 1)
         loss = F.mse_loss(warp(source, grid + field), aim)

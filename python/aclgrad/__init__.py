@@ -6,8 +6,8 @@ PyTorch tensors where the first array is one, else NumPy arrays; with `out=` the
 not overlap an input. Any strides will do.
 
 Floating-point arrays of one call have one type: float32, float16, bfloat16 (of ml_dtypes or PyTorch) or float64. The
-first three compute in float32 and round once. float64 is exact and slow, except for grid sampling: it runs the
-definition in double precision, which is meant for checking. Indices are int32 or int64, in arrays or sequences.
+first three compute in float32 and round once. float64 computes in double, which is meant for checking and slow, except
+for grid sampling. Indices are int32 or int64, in arrays or sequences.
 
 Results have the same bits for any number of threads, any strides and run after run. Python's lock is released while
 a kernel runs. What is wrong with an argument is a ValueError or TypeError that names function, argument, what was
@@ -95,7 +95,7 @@ def msda_backward(
     Args:
         grad_output: [B, Q, M * C] or [B, Q, M, C], the gradient of the result.
         needs: whether the gradients of `value`, `sampling_locations` and `attention_weights` are wanted. What is not
-            costs nothing and is None.
+            is None.
         out: where the three results shall go, or None for those that shall be new.
 
     Returns:
@@ -159,7 +159,7 @@ def nsa_compress_backward(
 
     Args:
         grad_output: [windows, N, D], the gradient of the result.
-        needs: whether the gradients of `x` and `weight` are wanted. What is not costs nothing and is None.
+        needs: whether the gradients of `x` and `weight` are wanted. What is not is None.
         out: where the two results shall go, or None for those that shall be new.
 
     Returns:

@@ -32,6 +32,10 @@ def _widened(array: Any) -> numpy.ndarray[Any, Any]:
     return numpy.asarray(array).astype(numpy.float64, copy=False)
 
 
+def _is_double(array: Any) -> bool:
+    return str(array.dtype).endswith("float64")
+
+
 def msda_forward(
     value: Array,
     spatial_shapes: Indices,
@@ -39,14 +43,14 @@ def msda_forward(
     sampling_locations: Array,
     attention_weights: Array,
 ) -> numpy.ndarray[Any, Any]:
-    """See `aclgrad.msda_forward`. Locations become pixels in float32, as the definition says."""
-    return _core.msda_forward(
+    """See `aclgrad.msda_forward`. Positions are computed in float32 unless the arrays are float64."""
+    return _core.reference_msda_forward(
         _widened(value),
         spatial_shapes,
         level_start_index,
         _widened(sampling_locations),
         _widened(attention_weights),
-        None,
+        _is_double(value),
     )
 
 
@@ -58,18 +62,15 @@ def msda_backward(
     sampling_locations: Array,
     attention_weights: Array,
 ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
-    """See `aclgrad.msda_backward`. Locations become pixels in float32, as the definition says."""
-    return _core.msda_backward(
+    """See `aclgrad.msda_backward`. Positions are computed in float32 unless the arrays are float64."""
+    return _core.reference_msda_backward(
         _widened(grad_output),
         _widened(value),
         spatial_shapes,
         level_start_index,
         _widened(sampling_locations),
         _widened(attention_weights),
-        True,
-        True,
-        True,
-        None,
+        _is_double(value),
     )
 
 
@@ -85,10 +86,6 @@ def nsa_compress_backward(
     return _core.nsa_compress_backward(
         _widened(grad_output), _widened(x), _widened(weight), seq_ends, block, stride, True, True, None
     )
-
-
-def _is_double(array: Any) -> bool:
-    return str(array.dtype).endswith("float64")
 
 
 def grid_sample(

@@ -97,8 +97,10 @@ struct SamplingOperands {
   }
 };
 
-reference::MultiScaleDeformableAttention definition(const Sampling& sampling) {
+// The definition takes float64, but finds positions as the type did that the arrays had before they were widened.
+reference::MultiScaleDeformableAttention definition(const Sampling& sampling, bool positions_in_double) {
   reference::MultiScaleDeformableAttention definition{};
+  definition.positions_in_double = positions_in_double;
   definition.batches = sampling.batches();
   definition.rows = sampling.rows();
   definition.heads = sampling.heads();
@@ -117,11 +119,6 @@ reference::MultiScaleDeformableAttention definition(const Sampling& sampling) {
 void compute_forward(const Sampling& sampling, const Array& output) {
   const TensorView output_view = per_head(output, sampling.heads());
   if (sampling.empty()) return fill_zero(output_view);
-  if (sampling.value.type() == DataType::float64) {
-    auto golden = definition(sampling);
-    golden.run();
-    return write_doubles(golden.output, output_view);
-  }
   const SamplingOperands operands(sampling);
   const Operand output_operand = Operand::write(output_view, 3);
   MultiScaleDeformableAttention problem;
@@ -139,15 +136,6 @@ void compute_backward(const Sampling& sampling, const Array& grad_output, const 
     return;
   }
   const TensorView grad_output_view = per_head(grad_output, sampling.heads());
-  if (sampling.value.type() == DataType::float64) {
-    auto golden = definition(sampling);
-    golden.grad_output = doubles_of(grad_output_view);
-    golden.run();
-    write_doubles(golden.grad_value, grad_value.view);
-    write_doubles(golden.grad_location, grad_locations.view);
-    write_doubles(golden.grad_attention_weight, grad_weights.view);
-    return;
-  }
   const SamplingOperands operands(sampling);
   const Operand grad_output_operand = Operand::read(grad_output_view, 3);
   const Operand value_operand = Operand::write(grad_value.view, 3);
@@ -167,14 +155,35 @@ void compute_backward(const Sampling& sampling, const Array& grad_output, const 
   for (const Operand* operand : {&value_operand, &locations_operand, &weights_operand}) operand->finish();
 }
 
+Array new_output(const Arguments& arguments, const Sampling& sampling, nb::handle out) {
+  return arguments.result("out", sampling.value,
+                          {sampling.batches(), sampling.queries(), sampling.heads() * sampling.channels()},
+                          out);
+}
+
+struct Gradients {
+  Array value;
+  Array locations;
+  Array weights;
+
+  Gradients(const Arguments& arguments, const Sampling& sampling, nb::handle out) {
+    const int64_t batches = sampling.batches(), rows = sampling.rows(), heads = sampling.heads();
+    const int64_t queries = sampling.queries(), levels = sampling.levels(), points = sampling.points();
+    value = arguments.result("out[0]", sampling.value, {batches, rows, heads, sampling.channels()},
+                             arguments.entry("out", out, 3, 0));
+    locations = arguments.result("out[1]", sampling.value, {batches, queries, heads, levels, points, 2},
+                                 arguments.entry("out", out, 3, 1));
+    weights = arguments.result("out[2]", sampling.value, {batches, queries, heads, levels, points},
+                               arguments.entry("out", out, 3, 2));
+  }
+};
+
 nb::object forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,
                    nb::handle locations, nb::handle weights, nb::handle out) {
   const Arguments arguments("msda_forward");
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
-  const Array output =
-      arguments.result("out", sampling.value,
-                       {sampling.batches(), sampling.queries(), sampling.heads() * sampling.channels()}, out);
+  const Array output = new_output(arguments, sampling, out);
   {
     nb::gil_scoped_release unlocked;
     compute_forward(sampling, output);
@@ -191,23 +200,50 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle s
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
   arguments.check_same_type(sampling.value, {&grad_output});
   check_per_head(arguments, grad_output, sampling);
-  const int64_t batches = sampling.batches(), rows = sampling.rows(), heads = sampling.heads();
-  const int64_t queries = sampling.queries(), levels = sampling.levels(), points = sampling.points();
-  const Array grad_value =
-      arguments.result("out[0]", sampling.value, {batches, rows, heads, sampling.channels()},
-                       arguments.entry("out", out, 3, 0));
-  const Array grad_locations =
-      arguments.result("out[1]", sampling.value, {batches, queries, heads, levels, points, 2},
-                       arguments.entry("out", out, 3, 1));
-  const Array grad_weights = arguments.result(
-      "out[2]", sampling.value, {batches, queries, heads, levels, points}, arguments.entry("out", out, 3, 2));
+  const Gradients gradients(arguments, sampling, out);
   {
     nb::gil_scoped_release unlocked;
-    compute_backward(sampling, grad_output, grad_value, grad_locations, grad_weights);
+    compute_backward(sampling, grad_output, gradients.value, gradients.locations, gradients.weights);
   }
-  return nb::make_tuple(needs_value ? grad_value.object : nb::none(),
-                        needs_locations ? grad_locations.object : nb::none(),
-                        needs_weights ? grad_weights.object : nb::none());
+  return nb::make_tuple(needs_value ? gradients.value.object : nb::none(),
+                        needs_locations ? gradients.locations.object : nb::none(),
+                        needs_weights ? gradients.weights.object : nb::none());
+}
+
+nb::object reference_forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,
+                             nb::handle locations, nb::handle weights, bool positions_in_double) {
+  const Arguments arguments("reference.msda_forward");
+  const Sampling sampling =
+      read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
+  const Array output = new_output(arguments, sampling, nb::none());
+  {
+    nb::gil_scoped_release unlocked;
+    auto golden = definition(sampling, positions_in_double);
+    golden.run();
+    write_doubles(golden.output, per_head(output, sampling.heads()));
+  }
+  return output.object;
+}
+
+nb::tuple reference_backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
+                             nb::handle level_start_index, nb::handle locations, nb::handle weights,
+                             bool positions_in_double) {
+  const Arguments arguments("reference.msda_backward");
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  const Sampling sampling =
+      read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
+  check_per_head(arguments, grad_output, sampling);
+  const Gradients gradients(arguments, sampling, nb::none());
+  {
+    nb::gil_scoped_release unlocked;
+    auto golden = definition(sampling, positions_in_double);
+    golden.grad_output = doubles_of(per_head(grad_output, sampling.heads()));
+    golden.run();
+    write_doubles(golden.grad_value, gradients.value.view);
+    write_doubles(golden.grad_location, gradients.locations.view);
+    write_doubles(golden.grad_attention_weight, gradients.weights.view);
+  }
+  return nb::make_tuple(gradients.value.object, gradients.locations.object, gradients.weights.object);
 }
 
 }  // namespace
@@ -215,6 +251,8 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle s
 void add_multi_scale_deformable_attention(nb::module_& module) {
   define(module, "msda_forward", forward);
   define(module, "msda_backward", backward);
+  define(module, "reference_msda_forward", reference_forward);
+  define(module, "reference_msda_backward", reference_backward);
 }
 
 }  // namespace aclgrad::python
