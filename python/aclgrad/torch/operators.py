@@ -25,30 +25,37 @@ def _register(schema: str, kernel: Callable[..., Any], fake: Callable[..., Any])
     return getattr(torch.ops.aclgrad, name).default
 
 
-def _dispatch_state() -> tuple[Any, Any] | None:
-    """What this thread's dispatcher does beyond what tensors ask for; None where this PyTorch does not tell."""
-    try:
-        return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
-    except AttributeError:
-        return None
+try:
+    # Where a PyTorch does not tell what its dispatcher will do, every call goes through it.
+    from torch._C import (
+        _dispatch_keys,
+        _dispatch_tls_local_exclude_set,
+        _dispatch_tls_local_include_set,
+    )
+    from torch.autograd import _profiler_enabled
+    from torch.compiler import is_compiling
 
+    # A new thread has nothing switched on.
+    with ThreadPoolExecutor(1) as _pool:
+        _PLAIN_INCLUDED = _pool.submit(_dispatch_tls_local_include_set).result()
+        _PLAIN_EXCLUDED = _pool.submit(_dispatch_tls_local_exclude_set).result()
+        _PLAIN_KEYS = _pool.submit(lambda: _dispatch_keys(torch.empty(0))).result()
+except ImportError:
 
-# A new thread has nothing switched on.
-with ThreadPoolExecutor(1) as _pool:
-    _PLAIN_STATE = _pool.submit(_dispatch_state).result()
-    _PLAIN_KEYS = _pool.submit(lambda: torch._C._dispatch_keys(torch.empty(0)) if _PLAIN_STATE else None).result()
+    def is_compiling() -> bool:
+        return True
 
 
 def _is_plain(tensors: Sequence[Tensor | None]) -> bool:
     """Whether the dispatcher would find nothing to do but to record gradients and to call the kernel: no tracing,
     autocast, function transform, mode or profiler, and common tensors on the CPU. Its way, which for Python takes
     longer than a small kernel, is left out then."""
-    if torch.compiler.is_compiling() or _PLAIN_STATE is None:
+    if is_compiling() or _profiler_enabled():
         return False
-    if torch.autograd._profiler_enabled() or _dispatch_state() != _PLAIN_STATE:
+    if _dispatch_tls_local_include_set() != _PLAIN_INCLUDED or _dispatch_tls_local_exclude_set() != _PLAIN_EXCLUDED:
         return False
     for tensor in tensors:
-        if tensor is not None and torch._C._dispatch_keys(tensor) != _PLAIN_KEYS:
+        if tensor is not None and _dispatch_keys(tensor) != _PLAIN_KEYS:
             return False
     return True
 
@@ -68,7 +75,7 @@ class _Gradient:
         torch.library.register_autograd(name, refuse, lib=_library)
 
     def __call__(self, *arguments: Any) -> Any:
-        if _is_plain(arguments[: self._tensors]) and not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() and _is_plain(arguments[: self._tensors]):
             return self._kernel(*arguments)
         return self._overload(*arguments)
 
