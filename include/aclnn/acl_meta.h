@@ -3,8 +3,8 @@
 /// Objects made here are descriptions in host memory: creating one copies the sizes and values it is given,
 /// but never touches or owns device memory. A handle must live until phase 2 of the operator has returned,
 /// not until the stream has run. Functions that return aclnnStatus answer a null pointer with
-/// ACLNN_ERR_PARAM_NULLPTR (161001), except that destroying null succeeds; functions that create answer a
-/// failure with null.
+/// ACLNN_ERR_PARAM_NULLPTR (161001), except that destroying null succeeds, and a handle that was destroyed or
+/// never made with ACLNN_ERR_PARAM_INVALID (161002); functions that create answer a failure with null.
 #ifndef ACLGRAD_ACLNN_ACL_META_H
 #define ACLGRAD_ACLNN_ACL_META_H
 
@@ -103,7 +103,8 @@ ACL_FUNC_VISIBILITY aclnnStatus aclDestroyScalarList(const aclScalarList* array)
 ACL_FUNC_VISIBILITY aclnnStatus aclGetScalarListSize(const aclScalarList* scalarList, uint64_t* size);
 
 // ---- Executors: what phase 1 of an operator hands to phase 2 ----
-// A null executor or tensor is ACLNN_ERR_INNER_NULLPTR (561103) here.
+// A null executor or tensor is ACLNN_ERR_INNER_NULLPTR (561103) here; an executor that is gone, in use by
+// another thread or was never made is ACLNN_ERR_INNER (561000).
 
 /// Called between phase 1 and phase 2, keeps the executor from being freed by phase 2, so that phase 2 may
 /// run again and again; end with aclDestroyAclOpExecutor. An operator that cannot: ACLNN_ERR_INNER (561000).
@@ -156,7 +157,8 @@ ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor* exe
                                                               const size_t relativeIndex,
                                                               aclTensorList* tensors, void* addr);
 
-/// Queues a dump of an operator's tensors, inputs first, then outputs.
+/// Would queue a dump of an operator's tensors, inputs first, then outputs. Not supported: always
+/// ACL_ERROR_API_NOT_SUPPORT (200001).
 ACL_FUNC_VISIBILITY aclnnStatus aclDumpOpTensors(const char* opType, const char* opName, aclTensor** tensors,
                                                  size_t inputTensorNum, size_t outputTensorNum,
                                                  aclrtStream stream);
