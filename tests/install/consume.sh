@@ -88,6 +88,7 @@ relocated() {
   pkg_config
   one_line
   [ "$ASCEND_HOME_PATH" = "$prefix" ]
+  find moved -name '*.so*' -type f -exec strip --strip-debug {} +  # debug information names the sources, and may
   if grep -rlF -e "$build" -e "$(dirname "$(dirname "$sources")")" moved; then
     echo "These files of the prefix name the folders of the build or the sources." >&2
     return 1
