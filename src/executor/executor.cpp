@@ -99,7 +99,8 @@ void check_addresses(std::string_view function, const aclOpExecutor& executor) {
 // Gives the failures of the runtime the status that phase 2 reports them with.
 void submit(std::string_view function, const aclOpExecutor& executor, void* workspace, aclrtStream stream) {
   try {
-    Queue& queue = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    Queue& queue = *held;
     if (check::enabled) check_call(function, *executor.plan, executor.addresses, workspace, queue);
     queue.submit(executor.plan->serial_nanoseconds,
                  [plan = executor.plan, addresses = executor.addresses, workspace](Queue& on) {

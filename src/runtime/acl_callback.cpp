@@ -127,7 +127,8 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     require(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK, ACL_ERROR_INVALID_PARAM,
             {"aclrtLaunchCallback", "blockType"}, "ACL_CALLBACK_NO_BLOCK or ACL_CALLBACK_BLOCK",
             static_cast<int>(blockType));
-    Queue& queue = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    Queue& queue = *held;
     const std::shared_ptr<Stream> found = stream_of_any_context(stream);
     std::unique_lock lock(progress_board().mutex);
     const std::shared_ptr<CallbackMailbox> mailbox = found->subscriber;

@@ -135,7 +135,8 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   return entry([&] {
     const std::shared_ptr<Event> found = find_event({"aclrtRecordEvent", "event"}, event);
-    Queue& queue = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    Queue& queue = *held;
     std::lock_guard lock(found->mutex);
     auto mark = found->recorded ? current_context()->device->make_event_state() : found->mark;
     if (check::enabled) check::event_recorded(*mark, queue);
@@ -160,7 +161,8 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   return entry([&] {
     const Mark mark = mark_of({"aclrtStreamWaitEvent", "event"}, event);
-    Queue& queue = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    Queue& queue = *held;
     if (check::enabled) check::event_awaited(mark.state, queue);
     queue.wait(mark.state);
   });

@@ -92,7 +92,8 @@ void copy_now(std::string_view function, const Copy& copy, aclrtMemcpyKind kind)
 
 void copy_on(aclrtStream stream, std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
   check_kind(function, kind, Timing::queued);
-  Queue& queue = queue_of_stream(stream);
+  const std::shared_ptr<Queue> held = queue_of_stream(stream);
+  Queue& queue = *held;
   queue.copy(check::enabled ? check::begin_copy(function, copy, kind, &queue) : copy);
 }
 
@@ -177,7 +178,8 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
   return entry([&] {
     const Fill fill = checked_fill("aclrtMemsetAsync", devPtr, maxCount, value, count);
-    Queue& queue = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    Queue& queue = *held;
     if (check::enabled) check::begin_fill("aclrtMemsetAsync", fill, &queue);
     queue.fill(fill);
   });

@@ -190,6 +190,7 @@ void CpuQueue::enqueue(EntryKind kind, double serial_nanoseconds, Task task) {
     lock.unlock();
     start_worker();
     lock.lock();
+    refuse_where_stopped();
   }
   pending_.push_back({kind, std::move(task)});
   ++submitted_;

@@ -42,11 +42,11 @@ void close(Stream& stream) {
 
 }  // namespace
 
-Queue& queue_of_stream(void* stream) {
+std::shared_ptr<Queue> queue_of_stream(void* stream) {
   void* context = current_context_handle();
   if (stream == nullptr) stream = current_context()->default_stream;
   const std::shared_ptr<Stream> found = streams().find(stream);
-  if (found != nullptr && found->context == context) return *found->queue;
+  if (found != nullptr && found->context == context) return {found, found->queue.get()};
   current_context();
   if (found == nullptr) throw not_live(stream);
   if (check::enabled) check::foreign_stream(stream, context);

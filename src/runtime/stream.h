@@ -21,7 +21,8 @@ struct Stream {
 
 // The queue of `stream`; null means the default stream of the calling thread's context. Throws Error: 107002
 // where the thread has no context, 107003 where the stream does not belong to it or is not a live stream.
-Queue& queue_of_stream(void* stream);
+// To be held while it is used: another thread may destroy the stream meanwhile.
+std::shared_ptr<Queue> queue_of_stream(void* stream);
 
 // Whether operators planned now must give the same bits run after run (ACL_OPT_DETERMINISTIC of the process).
 bool deterministic_requested() noexcept;
