@@ -129,8 +129,15 @@ void compute_forward(const Sampling& sampling, const Array& output) {
   output_operand.finish();
 }
 
+// Which gradients are wanted; the others' arrays keep undefined contents.
+struct Needs {
+  bool value = true;
+  bool locations = true;
+  bool weights = true;
+};
+
 void compute_backward(const Sampling& sampling, const Array& grad_output, const Array& grad_value,
-                      const Array& grad_locations, const Array& grad_weights) {
+                      const Array& grad_locations, const Array& grad_weights, const Needs& needs) {
   if (sampling.empty()) {
     for (const Array* gradient : {&grad_value, &grad_locations, &grad_weights}) fill_zero(gradient->view);
     return;
@@ -145,6 +152,9 @@ void compute_backward(const Sampling& sampling, const Array& grad_output, const 
   operands.describe(sampling, problem);
   problem.grad_output = grad_output_operand.data();
   problem.grad_output_strides = block_strides(grad_output_operand);
+  problem.wants_grad_value = needs.value;
+  problem.wants_grad_location = needs.locations;
+  problem.wants_grad_attention_weight = needs.weights;
   problem.grad_value = value_operand.data();
   problem.grad_value_strides = block_strides(value_operand);
   problem.grad_location = locations_operand.data();
@@ -166,15 +176,19 @@ struct Gradients {
   Array locations;
   Array weights;
 
-  Gradients(const Arguments& arguments, const Sampling& sampling, nb::handle out) {
+  Gradients(const Arguments& arguments, const Sampling& sampling, nb::handle out, const Needs& needs) {
+    const auto entry = [&](bool needed, size_t index) {
+      const nb::object given = arguments.entry("out", out, 3, index);
+      return needed ? given : nb::none();
+    };
     const int64_t batches = sampling.batches(), rows = sampling.rows(), heads = sampling.heads();
     const int64_t queries = sampling.queries(), levels = sampling.levels(), points = sampling.points();
     value = arguments.result("out[0]", sampling.value, {batches, rows, heads, sampling.channels()},
-                             arguments.entry("out", out, 3, 0));
+                             entry(needs.value, 0));
     locations = arguments.result("out[1]", sampling.value, {batches, queries, heads, levels, points, 2},
-                                 arguments.entry("out", out, 3, 1));
+                                 entry(needs.locations, 1));
     weights = arguments.result("out[2]", sampling.value, {batches, queries, heads, levels, points},
-                               arguments.entry("out", out, 3, 2));
+                               entry(needs.weights, 2));
   }
 };
 
@@ -200,10 +214,11 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle s
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
   arguments.check_same_type(sampling.value, {&grad_output});
   check_per_head(arguments, grad_output, sampling);
-  const Gradients gradients(arguments, sampling, out);
+  const Needs needs{needs_value, needs_locations, needs_weights};
+  const Gradients gradients(arguments, sampling, out, needs);
   {
     nb::gil_scoped_release unlocked;
-    compute_backward(sampling, grad_output, gradients.value, gradients.locations, gradients.weights);
+    compute_backward(sampling, grad_output, gradients.value, gradients.locations, gradients.weights, needs);
   }
   return nb::make_tuple(needs_value ? gradients.value.object : nb::none(),
                         needs_locations ? gradients.locations.object : nb::none(),
@@ -233,7 +248,7 @@ nb::tuple reference_backward(nb::handle grad_output_object, nb::handle value, nb
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
   check_per_head(arguments, grad_output, sampling);
-  const Gradients gradients(arguments, sampling, nb::none());
+  const Gradients gradients(arguments, sampling, nb::none(), Needs{});
   {
     nb::gil_scoped_release unlocked;
     auto golden = definition(sampling, positions_in_double);

@@ -96,8 +96,9 @@ void compute_forward(const Compression& compression, const Array& output) {
   output_operand.finish();
 }
 
+// What is not needed keeps undefined contents.
 void compute_backward(const Compression& compression, const Array& grad_output, const Array& grad_x,
-                      const Array& grad_weight) {
+                      const Array& grad_weight, bool needs_x, bool needs_weight) {
   if (grad_output.empty()) {
     fill_zero(grad_x.view);
     return fill_zero(grad_weight.view);
@@ -118,6 +119,8 @@ void compute_backward(const Compression& compression, const Array& grad_output, 
   problem.output_grad = head_rows<const void>(grad_output_operand);
   problem.input = head_rows<const void>(x);
   problem.weight = weight.data();
+  problem.wants_input_grad = needs_x;
+  problem.wants_weight_grad = needs_weight;
   problem.input_grad = head_rows<void>(x_operand);
   problem.weight_grad = weight_operand.data();
   run(nsa_compress_grad, problem);
@@ -147,12 +150,12 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle x, nb::handle weigh
   arguments.check_same_type(compression.x, {&grad_output});
   arguments.check_shape(grad_output, {compression.window_count, heads, channels});
   const Array grad_x = arguments.result("out[0]", compression.x, {compression.tokens(), heads, channels},
-                                        arguments.entry("out", out, 2, 0));
+                                        needs_x ? arguments.entry("out", out, 2, 0) : nb::none());
   const Array grad_weight = arguments.result("out[1]", compression.x, {compression.windows.block, heads},
-                                             arguments.entry("out", out, 2, 1));
+                                             needs_weight ? arguments.entry("out", out, 2, 1) : nb::none());
   {
     nb::gil_scoped_release unlocked;
-    compute_backward(compression, grad_output, grad_x, grad_weight);
+    compute_backward(compression, grad_output, grad_x, grad_weight, needs_x, needs_weight);
   }
   return nb::make_tuple(needs_x ? grad_x.object : nb::none(), needs_weight ? grad_weight.object : nb::none());
 }
