@@ -29,6 +29,29 @@ struct IndexArray {
   }
 };
 
+namespace cuda {
+
+enum class DataFailure : uint32_t {
+  none = 0,
+  sequence_ends = 1,  // that fall, or do not end with the last token
+  window_count = 2,   // that is not the sequences'
+};
+
+// How an operator runs on a CUDA GPU, the current device of the calling thread. All data that a problem points at lies in
+// device memory, and so does the workspace; the call returns as soon as the work is queued.
+struct Launch {
+  void* stream = nullptr;      // a cudaStream_t
+  bool deterministic = false;  // the same bits run after run, even where that takes longer
+
+  // Where a kernel notes device data with which it cannot compute anything; memory that the GPU can write. Nothing is
+  // noted where it is null.
+  DataFailure* failure = nullptr;
+};
+
+}  // namespace cuda
+
+using CudaLaunch = cuda::Launch;
+
 // Number of threads that one operator uses at most. It starts as ACLGRAD_NUM_THREADS, or else as the number of
 // processors that the process may run on. Results do not depend on it, not even in the last bit.
 ACLGRAD_API int thread_count();

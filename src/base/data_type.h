@@ -126,4 +126,14 @@ void visit_float_type(DataType type, Function&& function) {
   }
 }
 
+// As visit_float_type, with T = double for float64, too.
+template <class Function>
+void visit_element_type(DataType type, Function&& function) {
+  if (type == DataType::float64) {
+    function(double{});
+  } else {
+    visit_float_type(type, function);
+  }
+}
+
 }  // namespace aclgrad

@@ -91,12 +91,6 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-Error::Error(Status status, std::string text, std::string possible_cause, std::string solution)
-    : status_(status),
-      text_(std::move(text)),
-      possible_cause_(std::move(possible_cause)),
-      solution_(std::move(solution)) {}
-
 void record_error(const Error& error) noexcept {
   try {
     std::string message = format_message(error);

@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 
 namespace aclgrad {
 
@@ -15,7 +16,11 @@ using Status = int32_t;
 // One failure: what the caller is told, and what a caller might have done to cause it.
 class Error : public std::exception {
  public:
-  Error(Status status, std::string text, std::string possible_cause = {}, std::string solution = {});
+  Error(Status status, std::string text, std::string possible_cause = {}, std::string solution = {})
+      : status_(status),
+        text_(std::move(text)),
+        possible_cause_(std::move(possible_cause)),
+        solution_(std::move(solution)) {}
 
   Status status() const { return status_; }
   const std::string& text() const { return text_; }

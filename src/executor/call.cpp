@@ -220,7 +220,7 @@ void Call::plan_zeros(std::initializer_list<const Argument*> outputs) {
   const Plan* plan = plan_.get();
   this->plan(0.1 * bytes, 0, [plan, zeroed](const Launch& launch) {
     for (const Argument& argument : plan->arguments) {
-      if (zeroed[static_cast<size_t>(argument.index)] && argument.is_output) fill_zero(launch.view(argument));
+      if (zeroed[static_cast<size_t>(argument.index)] && argument.is_output) launch.set_to_zero(argument);
     }
   });
 }

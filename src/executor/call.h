@@ -57,6 +57,11 @@ class Call {
   void pack(std::initializer_list<const Argument*> arguments);
   void plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel);
   void plan_nothing() {}
+
+  // The same for a kernel on either kind of device; `bind` puts the addresses of a launch into a copy of the problem.
+  template <class Problem, class Bind>
+  void plan_problem(const Problem& problem, Bind bind, void (*on_cpu)(const Problem&, void* workspace),
+                    void (*on_gpu)(const Problem&, void* workspace, const CudaLaunch&));
   void plan_zeros(std::initializer_list<const Argument*> outputs);  // sets them to zero; goes without pack
 
   std::shared_ptr<Plan> finish();
@@ -68,6 +73,23 @@ class Call {
   std::shared_ptr<Plan> plan_;
   int64_t reserved_ = 0;
 };
+
+template <class Problem, class Bind>
+void Call::plan_problem(const Problem& problem, Bind bind, void (*on_cpu)(const Problem&, void* workspace),
+                        void (*on_gpu)(const Problem&, void* workspace, const CudaLaunch&)) {
+  const size_t scratch = visible_device_kind() == DeviceKind::cuda
+                             ? workspace_size(problem, CudaLaunch{.deterministic = plan_->deterministic})
+                             : workspace_size(problem);
+  plan(serial_nanoseconds(problem), scratch, [=](const Launch& launch) {
+    Problem bound = problem;
+    bind(launch, bound);
+    if (launch.on_gpu()) {
+      on_gpu(bound, launch.scratch(), launch.cuda());
+    } else {
+      on_cpu(bound, launch.scratch());
+    }
+  });
+}
 
 // Phase 1: checks the two results, runs `body` on a new Call and hands out an executor of what it planned.
 aclnnStatus plan_call(std::string_view operator_name, uint64_t* workspace_size, aclOpExecutor** executor,

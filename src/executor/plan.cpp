@@ -1,6 +1,7 @@
 #include "executor/plan.h"
 
 #include "executor/call.h"
+#include "tensor/view_cuda.h"
 
 namespace aclgrad {
 
@@ -18,16 +19,34 @@ TensorView Launch::view(const Argument& argument) const {
   return view;
 }
 
+CudaLaunch Launch::cuda() const {
+  return {queue_.native_handle(), plan_.deterministic, queue_.data_failure()};
+}
+
 void Launch::run() const {
   for (const Argument& argument : plan_.arguments) {
     const bool packed = argument.packed_at != Argument::kNotPacked;
-    if (packed && !argument.is_output) pack(view(argument), workspace_ + argument.packed_at);
+    if (packed && !argument.is_output) pack_input(argument);
   }
   plan_.kernel(*this);
   for (const Argument& argument : plan_.arguments) {
     const bool packed = argument.packed_at != Argument::kNotPacked;
-    if (packed && argument.is_output) unpack(workspace_ + argument.packed_at, view(argument));
+    if (packed && argument.is_output) unpack_output(argument);
   }
+}
+
+void Launch::set_to_zero(const Argument& argument) const {
+  on_gpu() ? fill_zero(view(argument), cuda()) : fill_zero(view(argument));
+}
+
+void Launch::pack_input(const Argument& argument) const {
+  void* to = workspace_ + argument.packed_at;
+  on_gpu() ? pack(view(argument), to, cuda()) : pack(view(argument), to);
+}
+
+void Launch::unpack_output(const Argument& argument) const {
+  const void* from = workspace_ + argument.packed_at;
+  on_gpu() ? unpack(from, view(argument), cuda()) : unpack(from, view(argument));
 }
 
 }  // namespace aclgrad

@@ -64,13 +64,19 @@ class Launch {
   TensorView view(const Argument& argument) const;
 
   void* scratch() const { return workspace_ + plan_.scratch_at; }
-  bool deterministic() const { return plan_.deterministic; }
   Queue& queue() const { return queue_; }
+  bool on_gpu() const { return queue_.kind() == DeviceKind::cuda; }
+  CudaLaunch cuda() const;  // how kernels run if it is on a GPU
 
   // Packs inputs, runs the kernel, unpacks outputs.
   void run() const;
 
+  void set_to_zero(const Argument& argument) const;
+
  private:
+  void pack_input(const Argument& argument) const;
+  void unpack_output(const Argument& argument) const;
+
   const Plan& plan_;
   const Addresses& addresses_;
   std::byte* workspace_;

@@ -51,4 +51,8 @@ Device& visible_device(int id) {
   return *visible_devices()[static_cast<size_t>(id)];
 }
 
+DeviceKind visible_device_kind() {
+  return visible_devices().empty() ? DeviceKind::cpu : visible_devices().front()->kind();
+}
+
 }  // namespace aclgrad

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "aclgrad/types.h"
 #include "runtime/deadline.h"
 
 namespace aclgrad {
@@ -83,6 +84,9 @@ class Queue {
   // The cudaStream_t of a CUDA queue; null on the CPU.
   virtual void* native_handle() const { return nullptr; }
 
+  // Where a kernel of a CUDA queue notes that it refuses its data, which then comes out of synchronize().
+  virtual cuda::DataFailure* data_failure() const { return nullptr; }
+
   // Returns before the task has run, except that a task of few serial nanoseconds may run in the caller while
   // the queue is idle. What the task throws comes out of the next synchronize().
   virtual void submit(double serial_nanoseconds, Task task) = 0;
@@ -134,5 +138,8 @@ class Device {
 // Device.
 int visible_device_count();
 Device& visible_device(int id);
+
+// What the visible devices are: they are all of one kind.
+DeviceKind visible_device_kind();
 
 }  // namespace aclgrad

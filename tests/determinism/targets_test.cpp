@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <random>
 
 #include "base/data_type.h"
 #include "ops/grid_sampler_2d/problem.h"

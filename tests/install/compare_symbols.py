@@ -7,7 +7,10 @@ import subprocess
 import sys
 
 COMMENTS_AND_DIRECTIVES = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#(?:\\\n|[^\n])*", re.DOTALL | re.MULTILINE)
-DECLARATION = re.compile(r"\b(ACL_FUNC_VISIBILITY|ACLGRAD_API)\b[^;{(]*?(\w+)\s*\(")
+DECLARATION = re.compile(
+    r"\b(?P<mark>ACL_FUNC_VISIBILITY|ACLGRAD_API)\b[^;{(]*?(?P<name>\w+)\s*\("
+    r"|\bnamespace\s+(?P<namespace>\w+)\s*\{|(?P<open>\{)|(?P<close>\})"
+)
 
 
 def declared(include):
@@ -16,11 +19,16 @@ def declared(include):
     cxx_functions = collections.Counter()
     for header in include.rglob("*.h"):
         text = COMMENTS_AND_DIRECTIVES.sub("", header.read_text())
-        for mark, name in DECLARATION.findall(text):
-            if mark == "ACL_FUNC_VISIBILITY":
-                c_functions.add(name)
+        scopes = []  # name of each namespace around, None for other braces
+        for found in DECLARATION.finditer(text):
+            if found["mark"] == "ACL_FUNC_VISIBILITY":
+                c_functions.add(found["name"])
+            elif found["mark"]:
+                cxx_functions["::".join([*filter(None, scopes), found["name"]])] += 1
+            elif found["close"]:
+                scopes.pop()
             else:
-                cxx_functions["aclgrad::" + name] += 1
+                scopes.append(found["namespace"])
     return collections.Counter(c_functions) + cxx_functions
 
 

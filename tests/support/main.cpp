@@ -1,11 +1,15 @@
 // One main for all tests: every test may assume a device and a context.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "acl/acl.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (aclInit(nullptr) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS) return 1;
+  const bool deterministic = std::getenv("ACLGRAD_TEST_DETERMINISTIC") != nullptr;
+  if (deterministic && aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1) != ACL_SUCCESS) return 1;
   const int failed = RUN_ALL_TESTS();
   aclrtResetDevice(0);
   aclFinalize();

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "acl/acl.h"
 #include "aclgrad/types.h"
 #include "aclnn/acl_meta.h"
+#include "support/values.h"
 
 namespace aclgrad::test {
 
@@ -20,11 +20,8 @@ enum class Layout {
 };
 
 inline constexpr Layout kLayouts[] = {Layout::contiguous, Layout::transposed, Layout::gapped};
-inline constexpr DataType kFloatTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16};
 
 std::string name_of(Layout layout);
-
-using Shape = std::vector<int64_t>;
 
 // A tensor with its storage and its handle. Elements and holes start as a pattern.
 class TestTensor {
@@ -61,28 +58,10 @@ class TestTensor {
   aclTensor* handle_ = nullptr;
 };
 
-int64_t element_count(const Shape& shape);
-double rounded(double value, DataType type);  // to the nearest value of the type
-std::vector<double> rounded(std::vector<double> values, DataType type);
-
-// Random values in [low, high], reproducible.
-std::vector<double> uniform(int64_t count, double low, double high, uint32_t seed);
-
-// |actual - expected| / |expected|, in the L2 norm. NaNs must agree, or the error is infinite.
-double relative_error(const std::vector<double>& actual, const std::vector<double>& expected);
-
-// The bound on relative_error that every operator keeps. `uses_coordinates`: positions are computed in float.
-double tolerance(DataType type, bool uses_coordinates);
-
 // Runs both phases on the default stream and waits. `phase1` is called with where to put workspace size and
 // executor. Returns the first status that is not 0.
 using Phase1 = std::function<aclnnStatus(uint64_t*, aclOpExecutor**)>;
 using Phase2 = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
 aclnnStatus run(const Phase1& phase1, Phase2 phase2);
-
-// Prints how many units in the last place of `type` the values are away from the expected ones, as a
-// histogram.
-void print_ulp_histogram(const std::string& title, const std::vector<double>& actual,
-                         const std::vector<double>& expected, DataType type);
 
 }  // namespace aclgrad::test

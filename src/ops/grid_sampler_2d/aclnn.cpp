@@ -89,16 +89,17 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
     return call.plan_zeros({&input_grad, &grid_grad});
   }
 
-  call.plan(serial_nanoseconds(problem), workspace_size(problem),
-            [=, &grad_output, &input, &grid, &input_grad, &grid_grad](const Launch& launch) {
-              GridSampler2DBackward bound = problem;
-              bound.grad_output = launch.data(grad_output);
-              bound.input = launch.data(input);
-              bound.grid = launch.data(grid);
-              bound.input_grad = launch.data(input_grad);
-              bound.grid_grad = launch.data(grid_grad);
-              grid_sampler_2d_backward(bound, launch.scratch());
-            });
+  call.plan_problem(
+      problem,
+      [&grad_output, &input, &grid, &input_grad, &grid_grad](const Launch& launch,
+                                                             GridSampler2DBackward& bound) {
+        bound.grad_output = launch.data(grad_output);
+        bound.input = launch.data(input);
+        bound.grid = launch.data(grid);
+        bound.input_grad = launch.data(input_grad);
+        bound.grid_grad = launch.data(grid_grad);
+      },
+      grid_sampler_2d_backward, cuda::grid_sampler_2d_backward);
 }
 
 void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* grid_tensor,
@@ -121,14 +122,14 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
   GridSampler2D problem;
   describe(problem, input, grid, interpolationMode, paddingMode, alignCorners);
   problem.output_strides = strides_of(out);
-  call.plan(serial_nanoseconds(problem), workspace_size(problem),
-            [=, &input, &grid, &out](const Launch& launch) {
-              GridSampler2D bound = problem;
-              bound.input = launch.data(input);
-              bound.grid = launch.data(grid);
-              bound.output = launch.data(out);
-              grid_sampler_2d(bound, launch.scratch());
-            });
+  call.plan_problem(
+      problem,
+      [&input, &grid, &out](const Launch& launch, GridSampler2D& bound) {
+        bound.input = launch.data(input);
+        bound.grid = launch.data(grid);
+        bound.output = launch.data(out);
+      },
+      grid_sampler_2d, cuda::grid_sampler_2d);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <type_traits>
 
@@ -35,16 +34,6 @@ T from_real(RealOf<T> value) {
     return value;
   } else {
     return from_float<T>(value);
-  }
-}
-
-// Calls function(T{}) with the element type that `type` names.
-template <class Function>
-void visit_element_type(DataType type, Function&& function) {
-  if (type == DataType::float64) {
-    function(double{});
-  } else {
-    visit_float_type(type, function);
   }
 }
 
@@ -158,14 +147,14 @@ inline constexpr int32_t kNowhere = -(1 << 30);
 // The pixel that tap `index` of a point reads, or -1 for none. Only bicubic interpolation pads its taps; the points of
 // the others are padded already.
 template <int kTaps>
-inline int64_t tap_pixel(int64_t index, const Axis& axis) {
+constexpr int64_t tap_pixel(int64_t index, const Axis& axis) {
   if (index >= 0 && index < axis.size) return index;
   if (kTaps != 4 || axis.padding == Padding::zeros || index <= kNowhere + kTaps) return -1;
   if (axis.padding == Padding::border) return index < 0 ? 0 : axis.size - 1;
   if (axis.align_corners) {
     if (axis.size == 1) return 0;
     const int64_t period = 2 * (axis.size - 1);
-    const int64_t place = std::abs(index) % period;
+    const int64_t place = (index < 0 ? -index : index) % period;
     return std::min(place, period - place);
   }
   const int64_t period = 2 * axis.size;

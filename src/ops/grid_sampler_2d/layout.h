@@ -13,14 +13,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/carver.h"
 #include "base/parallel.h"
 #include "ops/grid_sampler_2d/image.h"
 
 namespace aclgrad {
-
-inline int64_t divide_up(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
 
 inline constexpr int64_t kChunk = 64;  // points of a chunk, of which the first and last row are known
 
@@ -64,25 +61,6 @@ inline bool is_pixel_major(const GridSampling& problem, const GridSampling::Stri
   return problem.type == DataType::float32 && strides[1] == 1 &&
          problem.channels % channel_block(problem) == 0;
 }
-
-// Hands out parts of the workspace, each on a 64-byte boundary.
-class Carver {
- public:
-  explicit Carver(void* workspace) : start_(static_cast<std::byte*>(workspace)) {}
-
-  template <class T>
-  T* take(int64_t count) {
-    std::byte* part = start_ == nullptr ? nullptr : start_ + size_;
-    size_ += divide_up(count * static_cast<int64_t>(sizeof(T)), 64) * 64;
-    return reinterpret_cast<T*>(part);
-  }
-
-  size_t size() const { return static_cast<size_t>(size_); }
-
- private:
-  std::byte* start_;
-  int64_t size_ = 0;
-};
 
 // parallel_for where each body also gets a slot, below `slots`, that it has for itself: body(index, slot).
 template <class Body>

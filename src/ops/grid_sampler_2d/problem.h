@@ -29,6 +29,7 @@
 // rounded once, to nearest even. input_grad adds up in the order of the points; grid_grad adds up over 16 channels or
 // fewer at a time.
 // Deterministic: the same bits for any number of threads, any strides and any instruction set with fused multiply-add.
+// On a CUDA GPU the bits of input_grad differ from run to run, unless the launch is deterministic; all else has the same.
 // Source: the document of aclnnGridSampler2DBackward.
 #pragma once
 
@@ -92,5 +93,16 @@ ACLGRAD_API double serial_nanoseconds(const GridSampler2DBackward& problem);
 
 ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, void* workspace);
 ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace);
+
+// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+namespace cuda {
+
+ACLGRAD_API size_t workspace_size(const GridSampler2D& problem, const CudaLaunch& on);
+ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on);
+ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, void* workspace, const CudaLaunch& on);
+ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace,
+                                          const CudaLaunch& on);
+
+}  // namespace cuda
 
 }  // namespace aclgrad

@@ -10,7 +10,8 @@
 // Types: float32, float16 or bfloat16, the same for grad_y and out. Sums are in float, rounded once to
 // nearest even. A sum is taken in blocks of 8, 512 and 8192 rows, so that its error grows with the logarithm
 // of the row count. Deterministic: the same bits for any number of threads, any row stride and any
-// instruction set. Source: the document of aclnnGroupedBiasAddGrad, and its V2 for counts.
+// instruction set; on a CUDA GPU the same bits run after run.
+// Source: the document of aclnnGroupedBiasAddGrad, and its V2 for counts.
 #pragma once
 
 #include "aclgrad/types.h"
@@ -49,5 +50,14 @@ ACLGRAD_API size_t workspace_size(const GroupedBiasAddGrad& problem);
 ACLGRAD_API double serial_nanoseconds(const GroupedBiasAddGrad& problem);
 
 ACLGRAD_API void grouped_bias_add_grad(const GroupedBiasAddGrad& problem, void* workspace);
+
+// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+namespace cuda {
+
+ACLGRAD_API size_t workspace_size(const GroupedBiasAddGrad& problem, const CudaLaunch& on);
+ACLGRAD_API void grouped_bias_add_grad(const GroupedBiasAddGrad& problem, void* workspace,
+                                       const CudaLaunch& on);
+
+}  // namespace cuda
 
 }  // namespace aclgrad

@@ -170,16 +170,17 @@ void plan_grad(Call& call, const Inputs& in, const aclTensor* gradOutput, const 
   problem.grad_value_strides = place(call, grad_value, problem.heads);
   problem.grad_location_strides = place(call, grad_location, problem.heads);
   problem.grad_attention_weight_strides = place(call, grad_attention_weight, problem.heads);
-  call.plan(serial_nanoseconds(problem), workspace_size(problem),
-            [=, &grad_output, &grad_value, &grad_location, &grad_attention_weight](const Launch& launch) {
-              MultiScaleDeformableAttentionGrad bound = problem;
-              bind_inputs(launch, in, bound);
-              bound.grad_output = launch.data(grad_output);
-              bound.grad_value = launch.data(grad_value);
-              bound.grad_location = launch.data(grad_location);
-              bound.grad_attention_weight = launch.data(grad_attention_weight);
-              multi_scale_deformable_attention_grad(bound, launch.scratch());
-            });
+  call.plan_problem(
+      problem,
+      [in, &grad_output, &grad_value, &grad_location, &grad_attention_weight](
+          const Launch& launch, MultiScaleDeformableAttentionGrad& bound) {
+        bind_inputs(launch, in, bound);
+        bound.grad_output = launch.data(grad_output);
+        bound.grad_value = launch.data(grad_value);
+        bound.grad_location = launch.data(grad_location);
+        bound.grad_attention_weight = launch.data(grad_attention_weight);
+      },
+      multi_scale_deformable_attention_grad, cuda::multi_scale_deformable_attention_grad);
 }
 
 void plan_forward(Call& call, const Inputs& in, const aclTensor* output_tensor) {
@@ -202,12 +203,13 @@ void plan_forward(Call& call, const Inputs& in, const aclTensor* output_tensor) 
 
   place_inputs(call, in, problem);
   problem.output_strides = place(call, output, problem.heads);
-  call.plan(serial_nanoseconds(problem), workspace_size(problem), [=, &output](const Launch& launch) {
-    MultiScaleDeformableAttention bound = problem;
-    bind_inputs(launch, in, bound);
-    bound.output = launch.data(output);
-    multi_scale_deformable_attention(bound, launch.scratch());
-  });
+  call.plan_problem(
+      problem,
+      [in, &output](const Launch& launch, MultiScaleDeformableAttention& bound) {
+        bind_inputs(launch, in, bound);
+        bound.output = launch.data(output);
+      },
+      multi_scale_deformable_attention, cuda::multi_scale_deformable_attention);
 }
 
 }  // namespace

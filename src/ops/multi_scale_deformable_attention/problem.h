@@ -24,6 +24,7 @@
 // arithmetic is in double; that is for checks of gradients, and not fast.
 // Deterministic: the same bits for any number of threads, any strides and every instruction set with fused
 // multiply-add.
+// On a CUDA GPU the bits of grad_value differ from run to run, unless the launch is deterministic; all else has the same.
 // Source: the two documents of aclnnMultiScaleDeformableAttentionGrad.
 #pragma once
 
@@ -101,5 +102,17 @@ ACLGRAD_API void multi_scale_deformable_attention(const MultiScaleDeformableAtte
                                                   void* workspace);
 ACLGRAD_API void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad& problem,
                                                        void* workspace);
+
+// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+namespace cuda {
+
+ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttention& problem, const CudaLaunch& on);
+ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem, const CudaLaunch& on);
+ACLGRAD_API void multi_scale_deformable_attention(const MultiScaleDeformableAttention& problem,
+                                                  void* workspace, const CudaLaunch& on);
+ACLGRAD_API void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad& problem,
+                                                       void* workspace, const CudaLaunch& on);
+
+}  // namespace cuda
 
 }  // namespace aclgrad

@@ -119,19 +119,20 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
   problem.input = head_rows<const void>(call, input);
   problem.input_grad = head_rows<void>(call, input_grad);
   call.pack({&weight, &act_seq_len, &weight_grad});
-  call.plan(serial_nanoseconds(problem), workspace_size(problem),
-            [=, ends = std::move(ends), &output_grad, &input, &weight, &act_seq_len, &input_grad,
-             &weight_grad](const Launch& launch) {
-              NsaCompressGrad bound = problem;
-              bound.windows.sequence_ends =
-                  ends_on_device ? static_cast<const int64_t*>(launch.data(act_seq_len)) : ends.data();
-              bound.output_grad.data = launch.data(output_grad);
-              bound.input.data = launch.data(input);
-              bound.weight = launch.data(weight);
-              bound.input_grad.data = launch.data(input_grad);
-              bound.weight_grad = launch.data(weight_grad);
-              nsa_compress_grad(bound, launch.scratch());
-            });
+  problem.windows.ends_on_gpu = ends_on_device;
+  call.plan_problem(
+      problem,
+      [ends_on_device, ends = std::move(ends), &output_grad, &input, &weight, &act_seq_len, &input_grad,
+       &weight_grad](const Launch& launch, NsaCompressGrad& bound) {
+        bound.windows.sequence_ends =
+            ends_on_device ? static_cast<const int64_t*>(launch.data(act_seq_len)) : ends.data();
+        bound.output_grad.data = launch.data(output_grad);
+        bound.input.data = launch.data(input);
+        bound.weight = launch.data(weight);
+        bound.input_grad.data = launch.data(input_grad);
+        bound.weight_grad = launch.data(weight_grad);
+      },
+      nsa_compress_grad, cuda::nsa_compress_grad);
 }
 
 void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* weight_tensor,
@@ -169,15 +170,15 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* we
   problem.input = head_rows<const void>(call, input);
   problem.output = head_rows<void>(call, output);
   call.pack({&weight});
-  call.plan(serial_nanoseconds(problem), workspace_size(problem),
-            [=, ends = std::move(ends), &input, &weight, &output](const Launch& launch) {
-              NsaCompress bound = problem;
-              bound.windows.sequence_ends = ends.data();
-              bound.input.data = launch.data(input);
-              bound.weight = launch.data(weight);
-              bound.output.data = launch.data(output);
-              nsa_compress(bound, launch.scratch());
-            });
+  call.plan_problem(
+      problem,
+      [ends = std::move(ends), &input, &weight, &output](const Launch& launch, NsaCompress& bound) {
+        bound.windows.sequence_ends = ends.data();
+        bound.input.data = launch.data(input);
+        bound.weight = launch.data(weight);
+        bound.output.data = launch.data(output);
+      },
+      nsa_compress, cuda::nsa_compress);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 // The forward operator sums a window in blocks of 32 tokens.
 // Deterministic: the same bits for any number of threads, any strides and any instruction set with fused
 // multiply-add.
+// On a CUDA GPU: the same bits run after run.
 // Source: the document of aclnnNsaCompressGrad.
 #pragma once
 
@@ -37,6 +38,8 @@ struct SlidingWindows {
   // Without any, all tokens are one sequence.
   const int64_t* sequence_ends = nullptr;
   int64_t sequences = 0;
+  bool ends_on_gpu =
+      false;  // whether sequence_ends lies in device memory, where the operator runs on a CUDA GPU
 };
 
 // Number of windows of all sequences. Throws std::exception unless the ends rise from 0 or more to `tokens`.
@@ -93,5 +96,16 @@ ACLGRAD_API double serial_nanoseconds(const NsaCompressGrad& problem);
 // not make `window_count` windows, nothing is computed and std::exception thrown.
 ACLGRAD_API void nsa_compress(const NsaCompress& problem, void* workspace);
 ACLGRAD_API void nsa_compress_grad(const NsaCompressGrad& problem, void* workspace);
+
+// The same on a CUDA GPU, where wrong sequence_ends are found by the kernel: nothing is computed then, and the launch's
+// `failure` set. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+namespace cuda {
+
+ACLGRAD_API size_t workspace_size(const NsaCompress& problem, const CudaLaunch& on);
+ACLGRAD_API size_t workspace_size(const NsaCompressGrad& problem, const CudaLaunch& on);
+ACLGRAD_API void nsa_compress(const NsaCompress& problem, void* workspace, const CudaLaunch& on);
+ACLGRAD_API void nsa_compress_grad(const NsaCompressGrad& problem, void* workspace, const CudaLaunch& on);
+
+}  // namespace cuda
 
 }  // namespace aclgrad

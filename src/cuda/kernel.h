@@ -1,0 +1,233 @@
+// What the CUDA kernels of all operators share.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "aclgrad/types.h"
+#include "base/carver.h"
+#include "base/data_type.h"
+#include "cuda/instructions.h"
+
+namespace aclgrad::cuda {
+
+// The type that arithmetic on T is done in.
+template <class T>
+using RealOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+__device__ inline int64_t element(IndexArray array, int64_t i) {
+  return array.type == DataType::int32 ? static_cast<const int32_t*>(array.data)[i]
+                                       : static_cast<const int64_t*>(array.data)[i];
+}
+
+// ---- Launching
+
+inline void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(std::string(what) + ": CUDA error " + cudaGetErrorName(error) + ", " +
+                           cudaGetErrorString(error));
+}
+
+inline cudaStream_t stream_of(const CudaLaunch& on) {
+  return static_cast<cudaStream_t>(on.stream);
+}
+
+// A grid has at most 2^31 - 1 blocks: kernels go over their work in steps of the grid.
+inline constexpr int64_t kMaxBlocks = int64_t{1} << 30;
+
+template <class... Parameters, class... Arguments>
+void launch(const CudaLaunch& on, int64_t blocks, int threads, size_t shared_bytes,
+            void (*kernel)(Parameters...), Arguments&&... arguments) {
+  if (blocks <= 0) return;
+  cudaLaunchConfig_t shape{};
+  shape.gridDim = dim3(static_cast<unsigned>(std::min(blocks, kMaxBlocks)));
+  shape.blockDim = dim3(static_cast<unsigned>(threads));
+  shape.dynamicSmemBytes = shared_bytes;
+  shape.stream = stream_of(on);
+  check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), "kernel launch");
+}
+
+inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
+
+// One thread for each of `count` items.
+template <class... Parameters, class... Arguments>
+void launch_for_each(const CudaLaunch& on, int64_t count, void (*kernel)(Parameters...),
+                     Arguments&&... arguments) {
+  launch(on, divide_up(count, kThreads), kThreads, 0, kernel, std::forward<Arguments>(arguments)...);
+}
+
+// As many threads as a GPU runs at a time, or one for each of `count` items where these are fewer.
+template <class... Parameters, class... Arguments>
+void launch_to_fill(const CudaLaunch& on, int64_t count, void (*kernel)(Parameters...),
+                    Arguments&&... arguments) {
+  launch(on, std::min<int64_t>(1024, divide_up(count, kThreads)), kThreads, 0, kernel,
+         std::forward<Arguments>(arguments)...);
+}
+
+__device__ inline int64_t thread_index() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline int64_t thread_count_of_grid() {
+  return static_cast<int64_t>(gridDim.x) * blockDim.x;
+}
+
+inline void zero(const CudaLaunch& on, void* memory, size_t bytes) {
+  if (bytes > 0) check(cudaMemsetAsync(memory, 0, bytes, stream_of(on)), "cudaMemsetAsync");
+}
+
+// ---- Groups of lanes that share the channels of a row, four channels each
+
+inline constexpr int kQuad = 4;
+
+// As many lanes as the channels fill, a power of two of at most a warp.
+inline int lanes_for(int64_t channels) {
+  int lanes = 1;
+  while (lanes < 32 && lanes * kQuad < channels) lanes *= 2;
+  return lanes;
+}
+
+struct Lanes {
+  int count;
+  int index;      // of the thread in its group
+  unsigned mask;  // the group's lanes in the warp
+
+  __device__ explicit Lanes(int lane_count)
+      : count(lane_count), index(static_cast<int>(threadIdx.x) & (lane_count - 1)) {
+    const unsigned first = (threadIdx.x & 31u) & ~static_cast<unsigned>(lane_count - 1);
+    mask = (lane_count == 32 ? ~0u : (1u << lane_count) - 1u) << first;
+  }
+
+  // The group's number in the grid, and the number of groups there.
+  __device__ int64_t group() const { return thread_index() / count; }
+  __device__ int64_t groups() const { return thread_count_of_grid() / count; }
+
+  // In every lane the sum over the group, always added up the same way.
+  template <class Real>
+  __device__ Real sum(Real value) const {
+    for (int offset = count / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(mask, value, offset);
+    return value;
+  }
+};
+
+template <class Real>
+struct Quad {
+  Real lane[kQuad];
+};
+
+// Vectors are loaded and stored in pieces of at most 16 bytes.
+template <class T>
+struct alignas(sizeof(T) * kQuad > 16 ? 16 : sizeof(T) * kQuad) PackedQuad {
+  T lane[kQuad];
+};
+
+// Whether quads of T at `data` and at all multiples of the strides, in elements, lie on boundaries of PackedQuad.
+template <class T>
+bool holds_quads(const void* data, std::initializer_list<int64_t> strides) {
+  return reinterpret_cast<uintptr_t>(data) % alignof(PackedQuad<T>) == 0 &&
+         std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride % kQuad == 0; });
+}
+
+// Up to four elements, of which `count` are there; the others are zero.
+template <class T>
+__device__ Quad<RealOf<T>> load_quad(const T* from, int64_t count, bool whole) {
+  Quad<RealOf<T>> quad{};
+  if (whole && count >= kQuad) {
+    const auto packed = *reinterpret_cast<const PackedQuad<T>*>(from);
+    for (int i = 0; i < kQuad; ++i) quad.lane[i] = widen(packed.lane[i]);
+  } else {
+    for (int i = 0; i < kQuad; ++i) {
+      if (i < count) quad.lane[i] = widen(from[i]);
+    }
+  }
+  return quad;
+}
+
+template <class T>
+__device__ void store_quad(T* to, const Quad<RealOf<T>>& quad, int64_t count, bool whole) {
+  if (whole && count >= kQuad) {
+    PackedQuad<T> packed;
+    for (int i = 0; i < kQuad; ++i) packed.lane[i] = narrow<T>(quad.lane[i]);
+    *reinterpret_cast<PackedQuad<T>*>(to) = packed;
+  } else {
+    for (int i = 0; i < kQuad; ++i) {
+      if (i < count) to[i] = narrow<T>(quad.lane[i]);
+    }
+  }
+}
+
+template <class Real>
+__device__ Real dot(const Quad<Real>& a, const Quad<Real>& b, Real sum) {
+  for (int i = 0; i < kQuad; ++i) sum = std::fma(a.lane[i], b.lane[i], sum);
+  return sum;
+}
+
+template <class Real>
+__device__ void add_scaled(Quad<Real>& sum, Real factor, const Quad<Real>& quad) {
+  for (int i = 0; i < kQuad; ++i) sum.lane[i] = std::fma(factor, quad.lane[i], sum.lane[i]);
+}
+
+// ---- Sums and prefix sums that always come out the same
+
+// A long sum in blocks of 16 and 256, so that its error grows slowly.
+class BlockedSum {
+ public:
+  __device__ void add(float value) {
+    inner_ += value;
+    if (++count_ % 16 == 0) {
+      middle_ += inner_;
+      inner_ = 0;
+    }
+    if (count_ % 256 == 0) {
+      outer_ += middle_;
+      middle_ = 0;
+    }
+  }
+  __device__ float value() const { return outer_ + (middle_ + inner_); }
+
+ private:
+  float inner_ = 0;
+  float middle_ = 0;
+  float outer_ = 0;
+  int64_t count_ = 0;
+};
+
+// The sum of the values of all threads of the block up to and with this one. `shared` has room for one value for each
+// thread. Values are integers.
+template <class Integer>
+__device__ Integer inclusive_scan(Integer value, Integer* shared) {
+  const unsigned thread = threadIdx.x;
+  shared[thread] = value;
+  __syncthreads();
+  for (unsigned offset = 1; offset < blockDim.x; offset *= 2) {
+    const Integer before = thread >= offset ? shared[thread - offset] : Integer{0};
+    __syncthreads();
+    shared[thread] += before;
+    __syncthreads();
+  }
+  return shared[thread];
+}
+
+// Index of the first of `count` rising values that is above `value`; `count` where none is.
+__device__ inline int64_t upper_bound(const int64_t* values, int64_t count, int64_t value) {
+  int64_t begin = 0;
+  while (count > 0) {
+    const int64_t half = count / 2;
+    if (values[begin + half] <= value) {
+      begin += half + 1;
+      count -= half + 1;
+    } else {
+      count = half;
+    }
+  }
+  return begin;
+}
+
+}  // namespace aclgrad::cuda

@@ -1,0 +1,152 @@
+// Sums in global memory to which any thread may add: as floats, fast but in no fixed order, or in fixed point, whose
+// integer additions give the same bits in every order.
+//
+// Fixed point: a call first finds the largest finite magnitude of each factor of its terms. With the number of terms
+// that may meet in one sum that gives the power of two by which terms are scaled, so that no sum can overflow and as
+// much precision as possible is left: 62 bits less one for each doubling of the number of terms, counted from the
+// largest possible term. Terms that are infinite or NaN cannot be added as integers; they set a bit for their sum.
+#pragma once
+
+#include <limits>
+
+#include "cuda/kernel.h"
+
+namespace aclgrad::cuda {
+
+template <class Real>
+struct FloatSums {
+  using Cell = Real;
+
+  Real* cells;
+
+  __device__ void begin() {}
+
+  __device__ void add(int64_t at, Real value) const { atomicAdd(cells + at, value); }
+
+  // Of `count` elements, or four where there are more. `whole`: cells + at is on a 16-byte boundary.
+  __device__ void add_quad(int64_t at, const Quad<Real>& quad, int64_t count, bool whole) const {
+    if constexpr (std::is_same_v<Real, float>) {
+      if (whole && count >= kQuad) {
+        add_four(cells + at, quad.lane[0], quad.lane[1], quad.lane[2], quad.lane[3]);
+        return;
+      }
+    }
+    for (int i = 0; i < kQuad; ++i) {
+      if (i < count) add(at + i, quad.lane[i]);
+    }
+  }
+
+  __device__ Real value(int64_t at) const { return cells[at]; }
+};
+
+// The bits of the largest finite magnitudes of the two factors of all terms, as doubles: these order as integers do.
+struct Magnitudes {
+  unsigned long long largest[2];
+
+  __device__ int exponent(int factor) const {
+    int exponent = 0;
+    std::frexp(std::bit_cast<double>(largest[factor]), &exponent);
+    return exponent;
+  }
+};
+
+template <class Real>
+struct FixedSums {
+  using Cell = unsigned long long;
+
+  // A double needs a second integer for what the first rounds off.
+  static constexpr int kLimbs = std::is_same_v<Real, double> ? 2 : 1;
+
+  Cell* cells;         // [limbs, size]
+  unsigned* specials;  // two bits for each cell: a positive infinity, a negative one, or both for NaN
+  const Magnitudes* magnitudes;  // of the terms
+  int64_t size;
+  int terms_exponent;  // at most 2 to this power terms meet in one cell
+  double scale = 1;    // of the cells
+
+  static constexpr int kCellsOfWord = 16;
+
+  FixedSums(int64_t cell_count, int64_t max_terms, Carver& carver)
+      : cells(carver.take<Cell>(kLimbs * cell_count)),
+        specials(carver.take<unsigned>(divide_up(cell_count, kCellsOfWord))),
+        magnitudes(carver.take<Magnitudes>(1)),
+        size(cell_count),
+        terms_exponent(0) {
+    while (int64_t{1} << terms_exponent < max_terms) ++terms_exponent;
+  }
+
+  // Sets all to zero. Queued before anything else.
+  void clear(const CudaLaunch& on) const {
+    zero(on, cells, static_cast<size_t>(kLimbs * size) * sizeof(Cell));
+    zero(on, specials, static_cast<size_t>(divide_up(size, kCellsOfWord)) * sizeof(unsigned));
+    zero(on, largest(), sizeof(Magnitudes));
+  }
+
+  Magnitudes* largest() const { return const_cast<Magnitudes*>(magnitudes); }
+
+  __device__ int shift() const {
+    const int exponent = 62 - terms_exponent - magnitudes->exponent(0) - magnitudes->exponent(1);
+    return exponent < 1000 ? exponent : 1000;  // so that the factor stays finite
+  }
+  __device__ int low_shift() const { return 62 - terms_exponent; }
+
+  // What a kernel calls before it adds anything.
+  __device__ void begin() { scale = std::ldexp(1.0, shift()); }
+
+  __device__ void add(int64_t at, Real value) const {
+    if (!(std::fabs(value) <= std::numeric_limits<Real>::max())) {
+      const unsigned bits = value > 0 ? 1u : value < 0 ? 2u : 3u;
+      atomicOr(specials + at / kCellsOfWord, bits << (at % kCellsOfWord * 2));
+      return;
+    }
+    const double scaled = static_cast<double>(value) * scale;
+    const double whole = std::rint(scaled);
+    add_to(cells + at, whole);
+    if constexpr (kLimbs == 2) add_to(cells + size + at, std::rint(std::ldexp(scaled - whole, low_shift())));
+  }
+
+  __device__ void add_quad(int64_t at, const Quad<Real>& quad, int64_t count, bool) const {
+    for (int i = 0; i < kQuad; ++i) {
+      if (i < count) add(at + i, quad.lane[i]);
+    }
+  }
+
+  __device__ Real value(int64_t at) const {
+    const unsigned bits = specials[at / kCellsOfWord] >> (at % kCellsOfWord * 2) & 3u;
+    if (bits == 3u) return std::numeric_limits<Real>::quiet_NaN();
+    if (bits != 0) return (bits == 1u ? 1 : -1) * std::numeric_limits<Real>::infinity();
+    auto sum = static_cast<double>(static_cast<long long>(cells[at]));
+    if constexpr (kLimbs == 2) {
+      sum += std::ldexp(static_cast<double>(static_cast<long long>(cells[size + at])), -low_shift());
+    }
+    return static_cast<Real>(std::ldexp(sum, -shift()));
+  }
+
+ private:
+  __device__ static void add_to(Cell* cell, double whole) {
+    atomicAdd(cell, static_cast<Cell>(static_cast<long long>(whole)));
+  }
+};
+
+// Largest finite magnitude that a thread has seen.
+class LargestMagnitude {
+ public:
+  __device__ void see(double value) {
+    const double magnitude = std::fabs(value);
+    if (magnitude <= std::numeric_limits<double>::max() && magnitude > largest_) largest_ = magnitude;
+  }
+  // All threads of the warp call it.
+  __device__ void leave_in(unsigned long long* largest) const {
+    auto bits = std::bit_cast<unsigned long long>(largest_);
+    for (int offset = 16; offset > 0; offset /= 2) {
+      const auto other = __shfl_xor_sync(~0u, bits, offset);
+      bits = other > bits ? other : bits;
+    }
+    if (threadIdx.x % 32 == 0 && bits > 0) atomicMax(largest, bits);
+  }
+
+ private:
+  double largest_ = 0;
+};
+
+}  // namespace aclgrad::cuda

@@ -1,0 +1,82 @@
+// The problems that the tests hold against the definition, on every kind of device.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "ops/grid_sampler_2d/reference.h"
+#include "support/values.h"
+
+namespace aclgrad::test::grid_sampler_2d_cases {
+
+inline constexpr DataType kTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16,
+                                      DataType::float64};
+
+using Sampling = reference::GridSampling;
+
+inline Shape input_shape(const Sampling& s) {
+  return {s.batch, s.channels, s.height, s.width};
+}
+inline Shape output_shape(const Sampling& s) {
+  return {s.batch, s.channels, s.output_height, s.output_width};
+}
+inline Shape grid_shape(const Sampling& s) {
+  return {s.batch, s.output_height, s.output_width, 2};
+}
+
+// The three inputs of the gradient, rounded to a type.
+struct Inputs {
+  std::vector<double> grad_output;
+  std::vector<double> input;
+  std::vector<double> grid;
+
+  Inputs(const Sampling& s, DataType type, double reach)
+      : grad_output(rounded(uniform(element_count(output_shape(s)), -5, 5, 1), type)),
+        input(rounded(uniform(element_count(input_shape(s)), -5, 5, 2), type)),
+        grid(rounded(uniform(element_count(grid_shape(s)), -reach, reach, 3), type)) {}
+};
+
+inline Sampling sizes(int64_t batch, int64_t channels, int64_t height, int64_t width, int64_t output_height,
+                      int64_t output_width) {
+  return {batch, channels, height, width, output_height, output_width, 0, 0, false, false};
+}
+
+inline const Sampling kSizes[] = {
+    sizes(1, 1, 1, 1, 1, 1),    sizes(2, 3, 5, 7, 4, 6),      sizes(1, 5, 1, 9, 3, 3),
+    sizes(1, 9, 8, 1, 3, 17),   sizes(1, 16, 16, 16, 15, 17), sizes(3, 20, 7, 3, 9, 5),
+    sizes(1, 1, 31, 33, 1, 65), sizes(2, 18, 64, 64, 2, 3),   sizes(1, 48, 32, 31, 33, 32),
+    sizes(40, 1, 4, 4, 3, 3),   sizes(1, 17, 64, 60, 37, 66), sizes(1, 3, 127, 128, 64, 129),
+};
+
+// tolerance() is about means: of a few elements, all may be rounded by half a unit.
+inline double allowed_error(DataType type, const std::vector<double>& expected) {
+  if (expected.size() >= 100) return tolerance(type, true);
+  return type == DataType::float16 ? 0x1p-11 : type == DataType::bfloat16 ? 0x1p-8 : tolerance(type, true);
+}
+
+// Relative to the size of the gradient's terms where these cancel: the image of one pixel has no slope.
+inline double gradient_error(const std::vector<double>& actual, const std::vector<double>& expected) {
+  double norm = 0;
+  for (double value : expected) norm += value * value;
+  if (norm > 1e-12 * static_cast<double>(expected.size())) return relative_error(actual, expected);
+  double difference = 0;
+  for (size_t i = 0; i < actual.size(); ++i) difference += std::fabs(actual[i] - expected[i]);
+  return 0.01 * difference / static_cast<double>(expected.size());
+}
+
+// Points far outside, on the centres and edges of pixels, and numbers that are no place at all.
+inline std::vector<double> hostile_grid(const Sampling& s, DataType type) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double values[] = {-1e30, 1e30,  -3e9,   3e9,   kInfinity, -kInfinity, std::nan(""), 0,
+                           -1,    1,     -1.5,   1.5,   -1e6,      1e6,        12345.678,    -98765.43,
+                           -3,    3,     0.5,    -0.5,  1e-30,     7.999,      -7.99,        1e38,
+                           1e-3,  65504, -65504, 1.125, -1.0001,   0.999};
+  std::vector<double> grid = uniform(element_count(grid_shape(s)), 0, std::size(values) - 0.001, 5);
+  for (double& value : grid) value = values[static_cast<size_t>(value)];
+  return rounded(grid, type);
+}
+
+}  // namespace aclgrad::test::grid_sampler_2d_cases

@@ -1,0 +1,348 @@
+// Two-dimensional grid sampling and its gradient on a GPU.
+//
+// Points in lanes: a thread owns a point and goes through the channels. Neighbouring threads own neighbouring points, so
+// images in which the pixels of a channel lie side by side are read and written in long pieces.
+// Channels in lanes, for the gradient of images of many channels: a group of lanes owns a point, and each lane four
+// channels. Images are first brought into an order where the channels of a pixel lie side by side.
+#include "cuda/sums.h"
+#include "ops/grid_sampler_2d/layout.h"
+#include "ops/grid_sampler_2d/problem.h"
+
+namespace aclgrad::cuda {
+namespace {
+
+// ---- Where a point reads
+
+template <class Real>
+struct Place {
+  Real pixel;
+  Real multiplier;  // pixels for each unit of the grid's coordinate
+};
+
+template <class Real>
+__device__ Place<Real> unnormalised(Real coordinate, const Axis& axis) {
+  const Real size = static_cast<Real>(axis.size);
+  if (axis.align_corners) return {(coordinate + 1) / 2 * (size - 1), (size - 1) / 2};
+  return {((coordinate + 1) * size - 1) / 2, size / 2};
+}
+
+template <class Real>
+__device__ Place<Real> clipped(Place<Real> at, const Axis& axis) {
+  const Real last = static_cast<Real>(axis.size - 1);
+  if (at.pixel <= 0) return {0, 0};
+  if (at.pixel >= last) return {last, 0};
+  return at;
+}
+
+template <class Real>
+__device__ Place<Real> reflected(Place<Real> at, const Axis& axis) {
+  const Real low = axis.align_corners ? Real{0} : Real{-0.5};
+  const Real span = static_cast<Real>(axis.align_corners ? axis.size - 1 : axis.size);
+  if (std::isnan(at.pixel)) return at;
+  if (span == 0) return {0, 0};
+  const Real distance = at.pixel - low;
+  const Real extra = std::fmod(std::fabs(distance), span);
+  const Real flips = std::round((std::fabs(distance) - extra) / span);
+  const bool odd = std::fmod(flips, Real{2}) != 0;
+  if (odd != (distance < 0)) at.multiplier = -at.multiplier;
+  at.pixel = odd ? span - extra + low : extra + low;
+  return at;
+}
+
+// Weight of a pixel at that distance, and its derivative.
+template <class Real>
+__device__ Real cubic_weight(Real distance) {
+  const Real a = Real{-0.75}, x = std::fabs(distance);
+  return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+}
+template <class Real>
+__device__ Real cubic_slope(Real distance) {
+  const Real a = Real{-0.75}, x = std::fabs(distance);
+  const Real slope = x <= 1 ? (3 * (a + 2) * x - 2 * (a + 3)) * x : (3 * a * x - 10 * a) * x + 8 * a;
+  return distance < 0 ? -slope : slope;
+}
+
+// What a coordinate reads along one axis.
+template <class Real, int kTaps>
+struct Taps {
+  int64_t pixel[kTaps];  // -1 for none
+  Real weight[kTaps];
+  Real slope[kTaps];  // derivative of the weight by the place, in pixels
+  Real multiplier;    // pixels for each unit of the grid's coordinate
+
+  __device__ Taps(Real coordinate, const Axis& axis) {
+    for (int k = 0; k < kTaps; ++k) pixel[k] = -1, weight[k] = slope[k] = 0;
+    multiplier = 0;
+    Place<Real> at = unnormalised(coordinate, axis);
+    if (kTaps != 4 && axis.padding == Padding::reflection) at = reflected(at, axis);
+    if (kTaps != 4 && axis.padding != Padding::zeros) at = clipped(at, axis);
+    constexpr Real kFarthest = (1 << 30) - 64;
+    if (!(std::fabs(at.pixel) < kFarthest)) {
+      if (!axis.forward || axis.padding == Padding::zeros) return;
+      const bool above = axis.padding == Padding::border && at.pixel > 0;
+      at.pixel = above ? static_cast<Real>(axis.size - 1) : Real{0};
+    }
+    multiplier = at.multiplier;
+    if constexpr (kTaps == 1) {
+      pixel[0] = tap_pixel<1>(static_cast<int64_t>(std::rint(at.pixel)), axis);
+      weight[0] = 1;
+    } else {
+      const Real whole = std::floor(at.pixel), rest = at.pixel - whole;
+      for (int k = 0; k < kTaps; ++k) {
+        const int step = k - (kTaps / 2 - 1);
+        pixel[k] = tap_pixel<kTaps>(static_cast<int64_t>(whole) + step, axis);
+        const Real distance = rest - static_cast<Real>(step);
+        weight[k] = kTaps == 2 ? (k == 0 ? 1 - rest : rest) : cubic_weight(distance);
+        slope[k] = kTaps == 2 ? (k == 0 ? Real{-1} : Real{1}) : cubic_slope(distance);
+      }
+    }
+  }
+};
+
+struct Point {
+  int64_t batch, row, column;
+
+  __device__ Point(const GridSampling& problem, int64_t index)
+      : batch(index / (problem.output_height * problem.output_width)),
+        row(index / problem.output_width % problem.output_height),
+        column(index % problem.output_width) {}
+
+  // Of the first channel in a tensor [N, C, Ho, Wo].
+  __device__ int64_t offset(const GridSampling::Strides& strides) const {
+    return batch * strides[0] + row * strides[2] + column * strides[3];
+  }
+  // Of x in a tensor [N, Ho, Wo, 2].
+  __device__ int64_t offset_in_grid(const GridSampling::Strides& strides) const {
+    return batch * strides[0] + row * strides[1] + column * strides[2];
+  }
+};
+
+template <class T, int kTaps>
+struct PointTaps {
+  using Real = RealOf<T>;
+
+  Taps<Real, kTaps> x, y;
+
+  __device__ PointTaps(const GridSampling& problem, const Point& point, const Axis& x_axis,
+                       const Axis& y_axis)
+      : PointTaps(static_cast<const T*>(problem.grid) + point.offset_in_grid(problem.grid_strides),
+                  problem.grid_strides[3], x_axis, y_axis) {}
+
+ private:
+  __device__ PointTaps(const T* grid, int64_t stride, const Axis& x_axis, const Axis& y_axis)
+      : x(widen(grid[0]), x_axis), y(widen(grid[stride]), y_axis) {}
+};
+
+// Calls function with the number of taps on each axis as a std::integral_constant.
+template <class Function>
+void visit_taps(Interpolation interpolation, Function&& function) {
+  switch (interpolation) {
+    case Interpolation::bilinear:
+      return function(std::integral_constant<int, 2>());
+    case Interpolation::nearest:
+      return function(std::integral_constant<int, 1>());
+    case Interpolation::bicubic:
+      return function(std::integral_constant<int, 4>());
+  }
+}
+
+// ---- Forward
+
+template <class T, int kTaps>
+__global__ void __launch_bounds__(kThreads) sample(GridSampler2D problem, Axis x_axis, Axis y_axis) {
+  using Real = RealOf<T>;
+  const int64_t points = problem.batch * problem.output_height * problem.output_width;
+  for (int64_t index = thread_index(); index < points; index += thread_count_of_grid()) {
+    const Point point(problem, index);
+    const PointTaps<T, kTaps> taps(problem, point, x_axis, y_axis);
+    const auto& strides = problem.input_strides;
+    const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
+    T* output = static_cast<T*>(problem.output) + point.offset(problem.output_strides);
+    for (int64_t c = 0; c < problem.channels; ++c, input += strides[1], output += problem.output_strides[1]) {
+      Real sum = 0;
+      for (int j = 0; j < kTaps; ++j) {
+        for (int i = 0; i < kTaps; ++i) {
+          if (taps.y.pixel[j] < 0 || taps.x.pixel[i] < 0) continue;
+          const Real value = widen(input[taps.y.pixel[j] * strides[2] + taps.x.pixel[i] * strides[3]]);
+          sum = std::fma(taps.y.weight[j] * taps.x.weight[i], value, sum);
+        }
+      }
+      *output = narrow<T>(sum);
+    }
+  }
+}
+
+// ---- Gradient, points in lanes
+
+template <class T, int kTaps, class Sums>
+__global__ void __launch_bounds__(kThreads)
+    scatter_by_points(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides,
+                      Axis x_axis, Axis y_axis) {
+  using Real = RealOf<T>;
+  if (problem.wants_input_grad) sums.begin();
+  const int64_t points = problem.batch * problem.output_height * problem.output_width;
+  for (int64_t index = thread_index(); index < points; index += thread_count_of_grid()) {
+    const Point point(problem, index);
+    const PointTaps<T, kTaps> taps(problem, point, x_axis, y_axis);
+    const auto& strides = problem.input_strides;
+    const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
+    const T* grad_output =
+        static_cast<const T*>(problem.grad_output) + point.offset(problem.grad_output_strides);
+    int64_t sums_at = point.batch * sums_strides[0];
+    Real x_gradient = 0, y_gradient = 0;
+    for (int64_t c = 0; c < problem.channels; ++c) {
+      const Real gradient = widen(*grad_output);
+      Real x_slope = 0, y_slope = 0;
+      for (int j = 0; j < kTaps; ++j) {
+        const int64_t y = taps.y.pixel[j];
+        if (y < 0) continue;
+        Real row = 0, row_slope = 0;  // of the image along this row, at the point's x
+        for (int i = 0; i < kTaps; ++i) {
+          const int64_t x = taps.x.pixel[i];
+          if (x < 0) continue;
+          if (problem.wants_input_grad) {
+            sums.add(sums_at + y * sums_strides[2] + x * sums_strides[3],
+                     taps.y.weight[j] * taps.x.weight[i] * gradient);
+          }
+          if (kTaps == 1 || !problem.wants_grid_grad) continue;
+          const Real value = widen(input[y * strides[2] + x * strides[3]]);
+          row = std::fma(taps.x.weight[i], value, row);
+          row_slope = std::fma(taps.x.slope[i], value, row_slope);
+        }
+        x_slope = std::fma(taps.y.weight[j], row_slope, x_slope);
+        y_slope = std::fma(taps.y.slope[j], row, y_slope);
+      }
+      x_gradient = std::fma(x_slope, gradient, x_gradient);
+      y_gradient = std::fma(y_slope, gradient, y_gradient);
+      input += strides[1];
+      grad_output += problem.grad_output_strides[1];
+      sums_at += sums_strides[1];
+    }
+    if (!problem.wants_grid_grad) continue;
+    T* grid_grad = static_cast<T*>(problem.grid_grad) + point.offset_in_grid(problem.grid_grad_strides);
+    grid_grad[0] = narrow<T>(kTaps == 1 ? Real{0} : taps.x.multiplier * x_gradient);
+    grid_grad[problem.grid_grad_strides[3]] =
+        narrow<T>(kTaps == 1 ? Real{0} : taps.y.multiplier * y_gradient);
+  }
+}
+
+// The largest element of grad_output; the largest weight of a term is at most 1.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    find_magnitudes(GridSampler2DBackward problem, Magnitudes* magnitudes) {
+  LargestMagnitude of_gradients;
+  const int64_t count = problem.batch * problem.channels * problem.output_height * problem.output_width;
+  const auto& strides = problem.grad_output_strides;
+  for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
+    const int64_t row = i / problem.output_width, plane = row / problem.output_height;
+    const int64_t at = plane / problem.channels * strides[0] + plane % problem.channels * strides[1] +
+                       row % problem.output_height * strides[2] + i % problem.output_width * strides[3];
+    of_gradients.see(widen(static_cast<const T*>(problem.grad_output)[at]));
+  }
+  of_gradients.leave_in(&magnitudes->largest[0]);
+  if (thread_index() == 0) magnitudes->largest[1] = std::bit_cast<unsigned long long>(1.0);
+}
+
+template <class T, class Sums>
+__global__ void __launch_bounds__(kThreads)
+    store_gradient(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides) {
+  const int64_t count = problem.batch * problem.channels * problem.height * problem.width;
+  const auto& strides = problem.input_grad_strides;
+  for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
+    const int64_t row = i / problem.width, plane = row / problem.height;
+    const int64_t n = plane / problem.channels, c = plane % problem.channels;
+    const int64_t y = row % problem.height, x = i % problem.width;
+    const int64_t from =
+        n * sums_strides[0] + c * sums_strides[1] + y * sums_strides[2] + x * sums_strides[3];
+    static_cast<T*>(problem.input_grad)[n * strides[0] + c * strides[1] + y * strides[2] + x * strides[3]] =
+        narrow<T>(sums.value(from));
+  }
+}
+
+GridSampling::Strides planar_strides(const GridSampling& problem) {
+  const int64_t plane = problem.height * problem.width;
+  return {problem.channels * plane, plane, problem.width, 1};
+}
+
+int64_t sums_size(const GridSampling& problem) {
+  return problem.batch * problem.channels * problem.height * problem.width;
+}
+
+// Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
+bool sums_in_place(const GridSampler2DBackward& problem) {
+  const bool rounds = problem.type != DataType::float32 && problem.type != DataType::float64;
+  return !rounds && problem.input_grad_strides == planar_strides(problem);
+}
+
+template <class Real>
+FixedSums<Real> fixed_sums(const GridSampler2DBackward& problem, Carver& carver) {
+  constexpr int64_t kMaxTaps = 16;  // padding may bring all taps of a point to one pixel
+  return {sums_size(problem), kMaxTaps * points_of(problem), carver};
+}
+
+template <class T, class Sums>
+void scatter(const GridSampler2DBackward& problem, const Sums& sums, const CudaLaunch& on) {
+  visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
+    launch_for_each(on, problem.batch * points_of(problem), scatter_by_points<T, kTaps, Sums>, problem, sums,
+                    planar_strides(problem), x_axis_of(problem, false), y_axis_of(problem, false));
+  });
+}
+
+template <class T>
+void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
+  using Real = RealOf<T>;
+  Carver carver(workspace);
+  const int64_t size = sums_size(problem);
+  if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<Real>{nullptr}, on);
+  if (on.deterministic) {
+    const FixedSums<Real> sums = fixed_sums<Real>(problem, carver);
+    sums.clear(on);
+    launch_to_fill(on, problem.batch * problem.channels * points_of(problem), find_magnitudes<T>, problem,
+                   sums.largest());
+    scatter<T>(problem, sums, on);
+    return launch_for_each(on, size, store_gradient<T, FixedSums<Real>>, problem, sums,
+                           planar_strides(problem));
+  }
+  const bool in_place = sums_in_place(problem);
+  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.input_grad) : carver.take<Real>(size)};
+  zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
+  scatter<T>(problem, sums, on);
+  if (!in_place) {
+    launch_for_each(on, size, store_gradient<T, FloatSums<Real>>, problem, sums, planar_strides(problem));
+  }
+}
+
+}  // namespace
+
+size_t workspace_size(const GridSampler2D&, const CudaLaunch&) {
+  return 0;
+}
+
+size_t workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on) {
+  if (!problem.wants_input_grad) return 0;
+  Carver carver(nullptr);
+  visit_element_type(problem.type, [&]<class T>(T) {
+    if (on.deterministic) {
+      fixed_sums<RealOf<T>>(problem, carver);
+    } else if (!sums_in_place(problem)) {
+      carver.take<RealOf<T>>(sums_size(problem));
+    }
+  });
+  return carver.size();
+}
+
+void grid_sampler_2d(const GridSampler2D& problem, void*, const CudaLaunch& on) {
+  visit_element_type(problem.type, [&]<class T>(T) {
+    visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
+      launch_for_each(on, problem.batch * points_of(problem), sample<T, kTaps>, problem,
+                      x_axis_of(problem, true), y_axis_of(problem, true));
+    });
+  });
+}
+
+void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
+  if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
+  visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
+}
+
+}  // namespace aclgrad::cuda

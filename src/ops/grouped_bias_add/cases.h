@@ -1,0 +1,56 @@
+// The problems that the tests hold against the definition, on every kind of device.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ops/grouped_bias_add/reference.h"
+#include "support/values.h"
+
+namespace aclgrad::test::grouped_bias_add_cases {
+
+struct Ranges {
+  std::vector<int64_t> begin;
+  std::vector<int64_t> end;
+};
+
+// The rows of each group as the definition says: [idx[g-1], idx[g]), clamped.
+inline Ranges ranges_of(const std::vector<double>& group_idx, int64_t type, int64_t rows) {
+  Ranges ranges;
+  double end = 0;
+  for (double value : group_idx) {
+    const double start = end;
+    end = type == 0 ? value : start + value;
+    const double limit = static_cast<double>(rows);
+    ranges.begin.push_back(static_cast<int64_t>(std::clamp(start, 0.0, limit)));
+    ranges.end.push_back(static_cast<int64_t>(std::clamp(end, 0.0, limit)));
+  }
+  return ranges;
+}
+
+struct Case {
+  int64_t rows;
+  int64_t columns;
+  std::vector<double> group_idx;
+  int64_t group_idx_type;
+};
+
+inline const Case kCases[] = {
+    {1, 1, {1}, 0},
+    {7, 3, {2, 2, 7}, 0},
+    {100, 31, {40, 60, 100}, 0},
+    {100, 127, {40, 20, 40}, 1},
+    {600, 64, {513, 600}, 0},
+    {1025, 17, {0, 1025}, 0},
+    {2000, 1100, {3, 1999}, 0},
+    {9000, 5, {9000}, 0},
+    {9000, 33, {100, 8600, 0, 200}, 1},
+    // Contents that no program should send: they must do no harm.
+    {50, 16, {30, 10, 60}, 0},
+    {50, 16, {-5, 20, 1e18}, 0},
+    {50, 16, {9.2e18, 9.2e18, -3}, 1},
+    {1500, 16, {1500, 0, 1500, 0, 1500, 0, 1500, 0, 1500}, 0},
+};
+
+}  // namespace aclgrad::test::grouped_bias_add_cases

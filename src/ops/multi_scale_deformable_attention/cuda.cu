@@ -1,0 +1,320 @@
+// Multi-scale deformable attention and its gradient on a GPU.
+//
+// A group of lanes owns one query of one head, and each lane four channels of it: rows of value and sums of grad_value
+// are read and added to 16 bytes at a time, grad_location and grad_attention_weight are sums over the group.
+#include "cuda/sums.h"
+#include "ops/multi_scale_deformable_attention/problem.h"
+
+namespace aclgrad::cuda {
+namespace {
+
+struct Level {
+  int64_t height;
+  int64_t width;
+  int64_t start;
+
+  __device__ Level(const MultiScaleDeformableSampling& problem, int64_t index)
+      : height(element(problem.spatial_shape, 2 * index)),
+        width(element(problem.spatial_shape, 2 * index + 1)),
+        start(element(problem.level_start_index, index)) {}
+
+  // The row of a pixel of the level, or -1 where the tensor has no such row.
+  __device__ int64_t row(int64_t y, int64_t x, int64_t rows) const {
+    constexpr int64_t kSmall = int64_t{1} << 30;
+    if (y < kSmall && width < kSmall && start < kSmall && start > -kSmall) {
+      const int64_t at = start + y * width + x;
+      return at >= 0 && at < rows ? at : -1;
+    }
+    const __int128 at = start + static_cast<__int128>(y) * width + x;
+    return at >= 0 && at < rows ? static_cast<int64_t>(at) : -1;
+  }
+};
+
+// The four pixels around a point: 0 and 1 above, 2 and 3 below.
+template <class Real>
+struct Corners {
+  int64_t row[4];  // of value; -1 for a pixel that counts as zero
+  Real right;      // the point's distance from the pixels on the left, in pixels
+  Real below;
+
+  __device__ Corners(const Level& level, Real location_x, Real location_y, int64_t rows)
+      : row{-1, -1, -1, -1}, right(0), below(0) {
+    if (level.height <= 0 || level.width <= 0) return;
+    const auto width = static_cast<Real>(level.width), height = static_cast<Real>(level.height);
+    const Real half{0.5};
+    const Real x = location_x * width - half, y = location_y * height - half;
+    if (!(x > -1 && y > -1 && x < width && y < height)) return;
+    const Real x_floor = std::floor(x), y_floor = std::floor(y);
+    const auto left = static_cast<int64_t>(x_floor), top = static_cast<int64_t>(y_floor);
+    right = x - x_floor;
+    below = y - y_floor;
+    for (int k = 0; k < 4; ++k) {
+      const int64_t column = left + k % 2, line = top + k / 2;
+      const bool inside = column >= 0 && column < level.width && line >= 0 && line < level.height;
+      if (inside) row[k] = level.row(line, column, rows);
+    }
+  }
+
+  __device__ Real weight(int k) const { return (k % 2 ? right : 1 - right) * (k / 2 ? below : 1 - below); }
+};
+
+struct Query {
+  int64_t batch, query, head;
+
+  __device__ Query(const MultiScaleDeformableSampling& problem, int64_t index)
+      : batch(index / (problem.queries * problem.heads)),
+        query(index / problem.heads % problem.queries),
+        head(index % problem.heads) {}
+
+  __device__ int64_t offset(const BlockStrides& strides) const {
+    return batch * strides.batch + query * strides.row + head * strides.head;
+  }
+};
+
+__device__ inline int64_t offset_of_row(const BlockStrides& strides, const Query& at, int64_t row) {
+  return at.batch * strides.batch + row * strides.row + at.head * strides.head;
+}
+
+// ---- Forward
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    sample(MultiScaleDeformableAttention problem, int lane_count, bool whole) {
+  using Real = RealOf<T>;
+  const Lanes lanes(lane_count);
+  const auto* value = static_cast<const T*>(problem.value);
+  const int64_t queries = problem.batches * problem.queries * problem.heads;
+  for (int64_t index = lanes.group(); index < queries; index += lanes.groups()) {
+    const Query at(problem, index);
+    const T* location = static_cast<const T*>(problem.location) + at.offset(problem.location_strides);
+    const T* attention =
+        static_cast<const T*>(problem.attention_weight) + at.offset(problem.attention_weight_strides);
+    T* output = static_cast<T*>(problem.output) + at.offset(problem.output_strides);
+    for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
+      Quad<Real> sum{};
+      for (int64_t l = 0; l < problem.levels; ++l) {
+        const Level level(problem, l);
+        for (int64_t point = l * problem.points; point < (l + 1) * problem.points; ++point) {
+          const Corners<Real> corners(level, widen(location[2 * point]), widen(location[2 * point + 1]),
+                                      problem.rows);
+          const Real weight = widen(attention[point]);
+          for (int k = 0; k < 4; ++k) {
+            if (corners.row[k] < 0) continue;
+            const T* row = value + offset_of_row(problem.value_strides, at, corners.row[k]) + c;
+            add_scaled(sum, weight * corners.weight(k), load_quad(row, problem.channels - c, whole));
+          }
+        }
+      }
+      store_quad(output + c, sum, problem.channels - c, whole);
+    }
+  }
+}
+
+// ---- Gradient
+
+template <class T, class Sums>
+__global__ void __launch_bounds__(kThreads)
+    scatter_gradient(MultiScaleDeformableAttentionGrad problem, Sums sums, BlockStrides sums_strides,
+                     int lane_count, bool whole) {
+  if (problem.wants_grad_value) sums.begin();
+  const bool wants_points = problem.wants_grad_location || problem.wants_grad_attention_weight;
+  using Real = RealOf<T>;
+  const Lanes lanes(lane_count);
+  const auto* value = static_cast<const T*>(problem.value);
+  const int64_t queries = problem.batches * problem.queries * problem.heads;
+  for (int64_t index = lanes.group(); index < queries; index += lanes.groups()) {
+    const Query at(problem, index);
+    const T* location = static_cast<const T*>(problem.location) + at.offset(problem.location_strides);
+    const T* attention =
+        static_cast<const T*>(problem.attention_weight) + at.offset(problem.attention_weight_strides);
+    const T* grad_output =
+        static_cast<const T*>(problem.grad_output) + at.offset(problem.grad_output_strides);
+    for (int64_t l = 0; l < problem.levels; ++l) {
+      const Level level(problem, l);
+      for (int64_t point = l * problem.points; point < (l + 1) * problem.points; ++point) {
+        const Corners<Real> corners(level, widen(location[2 * point]), widen(location[2 * point + 1]),
+                                    problem.rows);
+        const Real weight = widen(attention[point]);
+        Real products[4] = {};  // of grad_output with each corner
+        for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
+          const int64_t left = problem.channels - c;
+          const Quad<Real> gradient = load_quad(grad_output + c, left, whole);
+          for (int k = 0; k < 4; ++k) {
+            if (corners.row[k] < 0) continue;
+            const T* row = value + offset_of_row(problem.value_strides, at, corners.row[k]) + c;
+            if (wants_points) products[k] = dot(gradient, load_quad(row, left, whole), products[k]);
+            if (!problem.wants_grad_value) continue;
+            Quad<Real> term;
+            for (int i = 0; i < kQuad; ++i) term.lane[i] = corners.weight(k) * weight * gradient.lane[i];
+            sums.add_quad(offset_of_row(sums_strides, at, corners.row[k]) + c, term, left, whole);
+          }
+        }
+        if (!wants_points) continue;
+        const bool counts =
+            corners.row[0] >= 0 || corners.row[1] >= 0 || corners.row[2] >= 0 || corners.row[3] >= 0;
+        Real of_attention = 0, of_x = 0, of_y = 0;
+        if (counts) {
+          const Real right = corners.right, below = corners.below;
+          for (int k = 0; k < 4; ++k) of_attention += corners.weight(k) * products[k];
+          of_x = static_cast<Real>(level.width) * weight *
+                 ((1 - below) * (products[1] - products[0]) + below * (products[3] - products[2]));
+          of_y = static_cast<Real>(level.height) * weight *
+                 ((1 - right) * (products[2] - products[0]) + right * (products[3] - products[1]));
+        }
+        of_attention = lanes.sum(of_attention);
+        of_x = lanes.sum(of_x);
+        of_y = lanes.sum(of_y);
+        if (lanes.index != 0) continue;
+        if (problem.wants_grad_attention_weight) {
+          auto* grad_attention = static_cast<T*>(problem.grad_attention_weight);
+          grad_attention[at.offset(problem.grad_attention_weight_strides) + point] = narrow<T>(of_attention);
+        }
+        if (!problem.wants_grad_location) continue;
+        T* grad_location =
+            static_cast<T*>(problem.grad_location) + at.offset(problem.grad_location_strides) + 2 * point;
+        grad_location[0] = narrow<T>(of_x);
+        grad_location[1] = narrow<T>(of_y);
+      }
+    }
+  }
+}
+
+// The largest attention weight and element of grad_output.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    find_magnitudes(MultiScaleDeformableAttentionGrad problem, Magnitudes* magnitudes) {
+  LargestMagnitude of_weights, of_gradients;
+  const int64_t points = problem.levels * problem.points, block = points + problem.channels;
+  const int64_t count = problem.batches * problem.queries * problem.heads * block;
+  for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
+    const Query at(problem, i / block);
+    const int64_t k = i % block;
+    if (k < points) {
+      const T* weights =
+          static_cast<const T*>(problem.attention_weight) + at.offset(problem.attention_weight_strides);
+      of_weights.see(widen(weights[k]));
+    } else {
+      const T* gradients =
+          static_cast<const T*>(problem.grad_output) + at.offset(problem.grad_output_strides);
+      of_gradients.see(widen(gradients[k - points]));
+    }
+  }
+  of_weights.leave_in(&magnitudes->largest[0]);
+  of_gradients.leave_in(&magnitudes->largest[1]);
+}
+
+template <class T, class Sums>
+__global__ void __launch_bounds__(kThreads)
+    store_gradient(MultiScaleDeformableAttentionGrad problem, Sums sums) {
+  const int64_t count = problem.batches * problem.rows * problem.heads * problem.channels;
+  auto* grad_value = static_cast<T*>(problem.grad_value);
+  for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
+    const int64_t block = i / problem.channels;
+    const int64_t row = block / problem.heads;
+    const int64_t to = row / problem.rows * problem.grad_value_strides.batch +
+                       row % problem.rows * problem.grad_value_strides.row +
+                       block % problem.heads * problem.grad_value_strides.head + i % problem.channels;
+    grad_value[to] = narrow<T>(sums.value(i));
+  }
+}
+
+bool is_contiguous(const BlockStrides& strides, const BlockStrides& contiguous) {
+  return strides.batch == contiguous.batch && strides.row == contiguous.row &&
+         strides.head == contiguous.head;
+}
+
+BlockStrides sums_strides_of(const MultiScaleDeformableSampling& problem) {
+  return BlockStrides::contiguous(problem.rows, problem.heads, problem.channels);
+}
+
+int64_t sums_size(const MultiScaleDeformableSampling& problem) {
+  return problem.batches * problem.rows * problem.heads * problem.channels;
+}
+
+// Floats that lie side by side need no buffer: they are added up where they belong.
+bool sums_in_place(const MultiScaleDeformableAttentionGrad& problem) {
+  return problem.type == DataType::float32 &&
+         is_contiguous(problem.grad_value_strides, sums_strides_of(problem));
+}
+
+template <class Real>
+FixedSums<Real> fixed_sums(const MultiScaleDeformableAttentionGrad& problem, Carver& carver) {
+  return {sums_size(problem), problem.queries * problem.levels * problem.points, carver};
+}
+
+template <class T>
+bool blocks_hold_quads(const void* data, const BlockStrides& strides) {
+  return holds_quads<T>(data, {strides.batch, strides.row, strides.head});
+}
+
+template <class T, class Sums>
+void scatter(const MultiScaleDeformableAttentionGrad& problem, const Sums& sums, const CudaLaunch& on) {
+  const int lanes = lanes_for(problem.channels);
+  const bool whole = blocks_hold_quads<T>(problem.value, problem.value_strides) &&
+                     blocks_hold_quads<T>(problem.grad_output, problem.grad_output_strides) &&
+                     blocks_hold_quads<typename Sums::Cell>(sums.cells, sums_strides_of(problem));
+  launch_for_each(on, problem.batches * problem.queries * problem.heads * lanes, scatter_gradient<T, Sums>,
+                  problem, sums, sums_strides_of(problem), lanes, whole);
+}
+
+template <class T>
+void run(const MultiScaleDeformableAttentionGrad& problem, void* workspace, const CudaLaunch& on) {
+  using Real = RealOf<T>;
+  Carver carver(workspace);
+  const int64_t size = sums_size(problem);
+  if (!problem.wants_grad_value) {
+    if (problem.wants_points()) scatter<T>(problem, FloatSums<Real>{nullptr}, on);
+    return;
+  }
+  if (on.deterministic) {
+    const FixedSums<Real> sums = fixed_sums<Real>(problem, carver);
+    sums.clear(on);
+    launch_to_fill(on, problem.batches * problem.queries * problem.heads * problem.channels,
+                   find_magnitudes<T>, problem, sums.largest());
+    scatter<T>(problem, sums, on);
+    launch_for_each(on, size, store_gradient<T, FixedSums<Real>>, problem, sums);
+    return;
+  }
+  const bool in_place = sums_in_place(problem);
+  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.grad_value) : carver.take<Real>(size)};
+  zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
+  scatter<T>(problem, sums, on);
+  if (!in_place) launch_for_each(on, size, store_gradient<T, FloatSums<Real>>, problem, sums);
+}
+
+}  // namespace
+
+size_t workspace_size(const MultiScaleDeformableAttention&, const CudaLaunch&) {
+  return 0;
+}
+
+size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem, const CudaLaunch& on) {
+  if (!problem.wants_grad_value) return 0;
+  Carver carver(nullptr);
+  visit_element_type(problem.type, [&]<class T>(T) {
+    if (on.deterministic) {
+      fixed_sums<RealOf<T>>(problem, carver);
+    } else if (!sums_in_place(problem)) {
+      carver.take<RealOf<T>>(sums_size(problem));
+    }
+  });
+  return carver.size();
+}
+
+void multi_scale_deformable_attention(const MultiScaleDeformableAttention& problem, void*,
+                                      const CudaLaunch& on) {
+  visit_element_type(problem.type, [&]<class T>(T) {
+    const int lanes = lanes_for(problem.channels);
+    const bool whole = blocks_hold_quads<T>(problem.value, problem.value_strides) &&
+                       blocks_hold_quads<T>(problem.output, problem.output_strides);
+    launch_for_each(on, problem.batches * problem.queries * problem.heads * lanes, sample<T>, problem, lanes,
+                    whole);
+  });
+}
+
+void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad& problem, void* workspace,
+                                           const CudaLaunch& on) {
+  visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
+}
+
+}  // namespace aclgrad::cuda

@@ -1,0 +1,99 @@
+// The queue and the event marks of a CUDA device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <mutex>
+#include <optional>
+
+#include "base/error.h"
+#include "runtime/device.h"
+
+namespace aclgrad {
+
+// Makes a device the calling thread's current one, and the one before it again at the end: the program may use CUDA
+// itself.
+class CudaDeviceScope {
+ public:
+  explicit CudaDeviceScope(int device);
+  ~CudaDeviceScope();
+  CudaDeviceScope(const CudaDeviceScope&) = delete;
+  CudaDeviceScope& operator=(const CudaDeviceScope&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+// Throws Error with the runtime's status for what CUDA reports: 507… for what work on the device has run into.
+void check_cuda(cudaError_t error, const char* call);
+
+// Copies and fills, queued on a stream.
+void queue_copy(const Copy& copy, cudaStream_t stream);
+void queue_fill(const Fill& fill, cudaStream_t stream);
+
+class CudaEventState final : public EventState {
+ public:
+  explicit CudaEventState(int device);
+  ~CudaEventState() override;
+  CudaEventState(const CudaEventState&) = delete;
+  CudaEventState& operator=(const CudaEventState&) = delete;
+
+  bool reached() const override;
+  bool wait(Deadline deadline) const override;
+  double milliseconds_since(const EventState& start) const override;
+
+  void record(cudaStream_t stream, std::optional<Error> failure);
+  void let_wait(cudaStream_t stream) const;
+
+ private:
+  int device_;
+  cudaEvent_t event_ = nullptr;
+  mutable std::mutex mutex_;
+  bool recorded_ = false;
+  std::optional<Error> failure_;  // of the queue, before the mark
+};
+
+// A CUDA stream. What fails on the device stays with the device, as CUDA has it, and comes out of every synchronize();
+// what a kernel refuses about its data is noted in memory that it shares with the host.
+class CudaQueue final : public Queue {
+ public:
+  CudaQueue(int device, StopFlag context_stopped);
+  ~CudaQueue() override;
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  void* native_handle() const override { return stream_; }
+  cuda::DataFailure* data_failure() const override { return data_failure_; }
+  void submit(double serial_nanoseconds, Task task) override;
+  void submit_host(Task task) override;
+  void copy(const Copy& copy) override;
+  void fill(const Fill& fill) override;
+  void record(std::shared_ptr<EventState> event) override;
+
+  // An event that was not recorded yet is refused: CUDA has no way to wait for one.
+  void wait(std::shared_ptr<EventState> event) override;
+  bool synchronize(Deadline deadline) override;
+  bool idle() const override;
+  void stop_on_failure() override;
+  void close() override;
+  bool closing() const override { return closing_; }
+
+ private:
+  void enqueue(const Task& task);
+  void fail(const Error& error);
+  void throw_failure();
+  bool drops_tasks() const;
+  void refuse_where_stopped() const;
+
+  const int device_;
+  const StopFlag context_stopped_;
+  cudaStream_t stream_ = nullptr;
+  cuda::DataFailure* data_failure_ = nullptr;  // host memory that kernels write
+
+  mutable std::mutex mutex_;
+  bool stops_on_failure_ = false;
+  bool closed_ = false;
+  std::optional<Error> failure_;  // the first one
+  std::atomic<bool> closing_{false};
+};
+
+}  // namespace aclgrad

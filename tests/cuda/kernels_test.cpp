@@ -1,0 +1,214 @@
+// What holds for kernels on a GPU beyond the operators' own tests: deterministic sums have the same bits in whatever order
+// threads add to them, and the workspace is as large as said.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cuda/sums.h"
+#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grouped_bias_add/problem.h"
+#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/nsa_compress/problem.h"
+#include "support/test_tensor.h"
+
+namespace aclgrad::test {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+template <class T>
+std::vector<T> random_values(int64_t count, double low, double high, uint32_t seed) {
+  std::vector<T> values;
+  for (double value : uniform(count, low, high, seed)) values.push_back(static_cast<T>(value));
+  return values;
+}
+
+template <class T>
+Bytes bytes_of(const std::vector<T>& values) {
+  const auto* first = reinterpret_cast<const std::byte*>(values.data());
+  return {first, first + values.size() * sizeof(T)};
+}
+
+// Runs `run(launch)`, which returns the bits of its results, with threads in order and in the opposite order.
+template <class Run>
+bool depends_on_order(bool deterministic, Run&& run) {
+  emulation::set_reversed(false);
+  const Bytes forwards = run(CudaLaunch{.deterministic = deterministic});
+  emulation::set_reversed(true);
+  const Bytes backwards = run(CudaLaunch{.deterministic = deterministic});
+  emulation::set_reversed(false);
+  return forwards != backwards;
+}
+
+template <class Problem, class Operator>
+void run_on_gpu(const Problem& problem, Operator&& run_operator, const CudaLaunch& on) {
+  Bytes workspace(cuda::workspace_size(problem, on));  // so that the sanitizer sees what leaves it
+  run_operator(problem, workspace.data(), on);
+}
+
+Bytes msda_gradients(const CudaLaunch& on) {
+  MultiScaleDeformableAttentionGrad problem;
+  problem.batches = 2, problem.heads = 3, problem.channels = 20;
+  problem.queries = 150, problem.levels = 2, problem.points = 4;
+  const std::vector<int64_t> shape = {7, 9, 3, 4}, start = {0, 63};
+  problem.rows = 75;
+  const int64_t values = problem.batches * problem.rows * problem.heads * problem.channels;
+  const int64_t outputs = problem.batches * problem.queries * problem.heads * problem.channels;
+  const int64_t samples = problem.batches * problem.queries * problem.heads * problem.levels * problem.points;
+  const auto value = random_values<float>(values, -5, 5, 1),
+             grad_output = random_values<float>(outputs, -5, 5, 2);
+  const auto location = random_values<float>(2 * samples, -0.1, 1.1, 3),
+             weight = random_values<float>(samples, 0, 1, 4);
+  std::vector<float> grad_value(value.size()), grad_location(location.size()), grad_weight(weight.size());
+  const auto blocks = BlockStrides::contiguous;
+  problem.value = value.data(), problem.grad_value = grad_value.data();
+  problem.value_strides = problem.grad_value_strides = blocks(problem.rows, problem.heads, problem.channels);
+  problem.spatial_shape = {shape.data(), DataType::int64};
+  problem.level_start_index = {start.data(), DataType::int64};
+  problem.location = location.data(), problem.grad_location = grad_location.data();
+  problem.location_strides = problem.grad_location_strides = blocks(problem.queries, problem.heads, 16);
+  problem.attention_weight = weight.data(), problem.grad_attention_weight = grad_weight.data();
+  problem.attention_weight_strides = problem.grad_attention_weight_strides =
+      blocks(problem.queries, problem.heads, 8);
+  problem.grad_output = grad_output.data();
+  problem.grad_output_strides = blocks(problem.queries, problem.heads, problem.channels);
+  run_on_gpu(problem, cuda::multi_scale_deformable_attention_grad, on);
+  Bytes all = bytes_of(grad_value);
+  for (const Bytes& more : {bytes_of(grad_location), bytes_of(grad_weight)})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+template <class T>
+Bytes grid_gradients(const CudaLaunch& on, int64_t channels) {
+  GridSampler2DBackward problem;
+  problem.type = data_type_of<T>;
+  problem.batch = 2, problem.channels = channels;
+  problem.height = 13, problem.width = 11, problem.output_height = 24, problem.output_width = 30;
+  const int64_t pixels = problem.height * problem.width,
+                points = problem.output_height * problem.output_width;
+  const auto planes = [&](int64_t height, int64_t width) {
+    return GridSampling::Strides{channels * height * width, height * width, width, 1};
+  };
+  const auto input = random_values<T>(2 * channels * pixels, -5, 5, 1);
+  const auto grad_output = random_values<T>(2 * channels * points, -5, 5, 2);
+  const auto grid = random_values<T>(4 * points, -1.2, 1.2, 3);
+  std::vector<T> input_grad(input.size()), grid_grad(grid.size());
+  problem.input = input.data(), problem.input_grad = input_grad.data();
+  problem.input_strides = problem.input_grad_strides = planes(problem.height, problem.width);
+  problem.grad_output = grad_output.data();
+  problem.grad_output_strides = planes(problem.output_height, problem.output_width);
+  problem.grid = grid.data(), problem.grid_grad = grid_grad.data();
+  problem.grid_strides = problem.grid_grad_strides = {2 * points, 2 * problem.output_width, 2, 1};
+  run_on_gpu(problem, cuda::grid_sampler_2d_backward, on);
+  Bytes all = bytes_of(input_grad);
+  const Bytes more = bytes_of(grid_grad);
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Bytes nsa_gradients(const CudaLaunch& on) {
+  NsaCompressGrad problem;
+  const std::vector<int64_t> ends = {0, 31, 63, 700, 1000};
+  problem.windows = {.tokens = 1000, .block = 32, .stride = 16, .sequence_ends = ends.data(), .sequences = 5};
+  problem.window_count = count_windows(problem.windows);
+  problem.heads = 3, problem.channels = 48;
+  const auto input = random_values<float>(1000 * 144, -5, 5, 1),
+             weight = random_values<float>(32 * 3, -1, 1, 2);
+  const auto output_grad = random_values<float>(problem.window_count * 144, -5, 5, 3);
+  std::vector<float> input_grad(input.size()), weight_grad(weight.size());
+  problem.output_grad = {output_grad.data(), 144, 48};
+  problem.input = {input.data(), 144, 48};
+  problem.weight = weight.data();
+  problem.input_grad = {input_grad.data(), 144, 48};
+  problem.weight_grad = weight_grad.data();
+  run_on_gpu(problem, cuda::nsa_compress_grad, on);
+  Bytes all = bytes_of(input_grad);
+  const Bytes more = bytes_of(weight_grad);
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Bytes bias_gradient(const CudaLaunch& on) {
+  GroupedBiasAddGrad problem;
+  const std::vector<int32_t> ends = {700, 10, 2000, 2000, 1999};
+  problem.kind = GroupedBiasAddGrad::Groups::ends;
+  problem.groups = 5, problem.rows = 2000, problem.columns = problem.row_stride = 37;
+  const auto grad_y = random_values<float>(2000 * 37, -5, 5, 1);
+  std::vector<float> out(5 * 37);
+  problem.grad_y = grad_y.data();
+  problem.group_idx = {ends.data(), DataType::int32};
+  problem.out = out.data();
+  run_on_gpu(problem, cuda::grouped_bias_add_grad, on);
+  return bytes_of(out);
+}
+
+TEST(CudaKernels, DeterministicSumsDoNotDependOnTheOrderOfThreads) {
+  EXPECT_FALSE(depends_on_order(true, msda_gradients));
+  for (int64_t channels : {3, 20}) {
+    EXPECT_FALSE(depends_on_order(true, [&](const auto& on) { return grid_gradients<float>(on, channels); }));
+    EXPECT_FALSE(
+        depends_on_order(true, [&](const auto& on) { return grid_gradients<double>(on, channels); }));
+  }
+  for (bool deterministic : {false, true}) {
+    EXPECT_FALSE(depends_on_order(deterministic, nsa_gradients));
+    EXPECT_FALSE(depends_on_order(deterministic, bias_gradient));
+  }
+}
+
+// Or the test above could not fail.
+TEST(CudaKernels, FastSumsDependOnTheOrderOfThreads) {
+  EXPECT_TRUE(depends_on_order(false, msda_gradients));
+  for (int64_t channels : {3, 20}) {
+    EXPECT_TRUE(depends_on_order(false, [&](const auto& on) { return grid_gradients<float>(on, channels); }));
+    EXPECT_TRUE(
+        depends_on_order(false, [&](const auto& on) { return grid_gradients<double>(on, channels); }));
+  }
+}
+
+// The value that fixed-point sums give for some terms, of which `max_terms` may meet.
+template <class Real>
+Real fixed_sum(const std::vector<Real>& terms, int64_t max_terms) {
+  Carver sizes(nullptr);
+  cuda::FixedSums<Real>(1, max_terms, sizes);
+  Bytes memory(sizes.size() + 64);
+  Carver carver(memory.data());
+  cuda::FixedSums<Real> sums(1, max_terms, carver);
+  sums.clear({});
+  double largest = 0;
+  for (Real term : terms) {
+    if (std::isfinite(term)) largest = std::max(largest, std::fabs(static_cast<double>(term)));
+  }
+  *sums.largest() = {{std::bit_cast<unsigned long long>(largest), std::bit_cast<unsigned long long>(1.0)}};
+  sums.begin();
+  for (Real term : terms) sums.add(0, term);
+  return sums.value(0);
+}
+
+template <class Real>
+class FixedSum : public testing::Test {};
+using Reals = testing::Types<float, double>;
+TYPED_TEST_SUITE(FixedSum, Reals);
+
+TYPED_TEST(FixedSum, IsExactWithinItsRange) {
+  using Real = TypeParam;
+  constexpr Real kMax = std::numeric_limits<Real>::max(), kMin = std::numeric_limits<Real>::min();
+  EXPECT_EQ(fixed_sum<Real>({}, 1), 0);
+  EXPECT_EQ(fixed_sum<Real>({1, 0.5, -3}, 1 << 20), -1.5);
+  EXPECT_EQ(fixed_sum<Real>({kMax, -kMax, kMax}, 3), kMax);
+  EXPECT_EQ(fixed_sum<Real>({kMin, kMin}, 2), 2 * kMin);
+  EXPECT_NEAR(fixed_sum<Real>(std::vector<Real>(1000, kMax / 1000), 1000) / kMax, 1, 1e-6);
+}
+
+TYPED_TEST(FixedSum, CarriesInfinityAndNan) {
+  using Real = TypeParam;
+  constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+  EXPECT_EQ(fixed_sum<Real>({1, kInfinity, 2}, 3), kInfinity);
+  EXPECT_EQ(fixed_sum<Real>({1, -kInfinity, -kInfinity}, 3), -kInfinity);
+  EXPECT_TRUE(std::isnan(fixed_sum<Real>({kInfinity, -kInfinity}, 2)));
+  EXPECT_TRUE(std::isnan(fixed_sum<Real>({1, std::numeric_limits<Real>::quiet_NaN()}, 2)));
+}
+
+}  // namespace
+}  // namespace aclgrad::test

@@ -1,0 +1,38 @@
+// Values for tests as doubles: made, rounded to a type and compared. Needs no library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "aclgrad/types.h"
+
+namespace aclgrad::test {
+
+inline constexpr DataType kFloatTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16};
+using Shape = std::vector<int64_t>;
+
+// One element in memory.
+double read_element(const std::byte* from, DataType type);
+void write_element(double value, std::byte* to, DataType type);  // rounds to the type
+
+int64_t element_count(const Shape& shape);
+double rounded(double value, DataType type);  // to the nearest value of the type
+std::vector<double> rounded(std::vector<double> values, DataType type);
+
+// Random values in [low, high], reproducible.
+std::vector<double> uniform(int64_t count, double low, double high, uint32_t seed);
+
+// |actual - expected| / |expected|, in the L2 norm. NaNs must agree, or the error is infinite.
+double relative_error(const std::vector<double>& actual, const std::vector<double>& expected);
+
+// The bound on relative_error that every operator keeps. `uses_coordinates`: positions are computed in float.
+double tolerance(DataType type, bool uses_coordinates);
+
+// Prints how many units in the last place of `type` the values are away from the expected ones, as a
+// histogram.
+void print_ulp_histogram(const std::string& title, const std::vector<double>& actual,
+                         const std::vector<double>& expected, DataType type);
+
+}  // namespace aclgrad::test
