@@ -190,6 +190,15 @@ void test_multi_scale_deformable_attention() {
         run(forward, cuda::multi_scale_deformable_attention, false);
         expect_close(output.values(), r.output, allowed, what + " output");
 
+        // What is not wanted needs no memory.
+        const DeviceTensor only_weight(count(r.attention_weight), type, aligned);
+        problem.wants_grad_value = problem.wants_grad_location = false;
+        problem.grad_attention_weight = only_weight.data();
+        run(problem, cuda::multi_scale_deformable_attention_grad, true);
+        expect_close(only_weight.values(), r.grad_attention_weight, allowed,
+                     what + " grad_attention_weight alone");
+        problem.wants_grad_value = problem.wants_grad_location = true;
+
         Bytes first;
         for (bool deterministic : {false, true, true}) {
           const DeviceTensor grad_value(count(r.value), type, aligned),

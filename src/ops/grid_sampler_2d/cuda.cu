@@ -1,9 +1,7 @@
 // Two-dimensional grid sampling and its gradient on a GPU.
 //
-// Points in lanes: a thread owns a point and goes through the channels. Neighbouring threads own neighbouring points, so
-// images in which the pixels of a channel lie side by side are read and written in long pieces.
-// Channels in lanes, for the gradient of images of many channels: a group of lanes owns a point, and each lane four
-// channels. Images are first brought into an order where the channels of a pixel lie side by side.
+// A thread owns a point and goes through the channels. Neighbouring threads own neighbouring points, so images in which
+// the pixels of a channel lie side by side are read and written in long pieces.
 #include "cuda/sums.h"
 #include "ops/grid_sampler_2d/layout.h"
 #include "ops/grid_sampler_2d/problem.h"

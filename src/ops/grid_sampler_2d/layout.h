@@ -41,13 +41,6 @@ inline bool has_channels_in_lanes(const GridSampling& problem) {
   return problem.type != DataType::float64 && points_of(problem) >= pixels_of(problem) / 8;
 }
 
-// Without input_grad an image need not be read as a whole, so it takes more points to make that pay.
-inline bool has_channels_in_lanes(const GridSampler2DBackward& problem) {
-  const GridSampling& sampling = problem;
-  return has_channels_in_lanes(sampling) &&
-         (problem.wants_input_grad || points_of(problem) >= pixels_of(problem) / 2);
-}
-
 inline Axis x_axis_of(const GridSampling& problem, bool forward) {
   return {problem.width, problem.padding, problem.align_corners, forward};
 }
