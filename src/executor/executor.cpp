@@ -21,7 +21,9 @@ namespace aclgrad {
 namespace {
 
 [[noreturn]] void refuse_null(std::string_view function, std::string_view expected) {
-  throw Error(ACLNN_ERR_INNER_NULLPTR, fmt::format("{}: expected {}, got null.", function, expected));
+  throw Error(ACLNN_ERR_INNER_NULLPTR, fmt::format("{}: expected {}, got null.", function, expected),
+              "The object was not made, or its creation failed.",
+              "Check the status of the call that makes it before it is used.");
 }
 
 // Sole use of an executor: until it is given back no other thread finds it, so that none can run, change or
@@ -79,8 +81,11 @@ void check_workspace(std::string_view function, const Plan& plan, const void* wo
                 "Allocate workspaceSize bytes with aclrtMalloc and pass them to phase 2.");
   }
   if (size < plan.workspace_size) {
-    throw Error(ACLNN_ERR_PARAM_INVALID, fmt::format("{}.workspaceSize: expected at least {} bytes, got {}.",
-                                                     function, plan.workspace_size, size));
+    throw Error(ACLNN_ERR_PARAM_INVALID,
+                fmt::format("{}.workspaceSize: expected at least {} bytes, got {}.", function,
+                            plan.workspace_size, size),
+                "The workspace was made for another call.",
+                "Pass the workspaceSize that phase 1 of this call returned.");
   }
 }
 
@@ -110,7 +115,9 @@ void submit(std::string_view function, const aclOpExecutor& executor, void* work
     record_error(error);
     throw Error(ACLNN_ERR_RUNTIME_ERROR,
                 fmt::format("{}.stream: expected a stream that takes work, got runtime error {}.", function,
-                            error.status()));
+                            error.status()),
+                "The message below tells what the runtime found.",
+                "Pass a live stream of the calling thread's current context.");
   }
 }
 
@@ -135,14 +142,17 @@ aclnnStatus set_address(std::string_view function, aclOpExecutor* executor, Coun
     const int last = counted == Counted::inputs ? plan.inputs : plan.inputs + plan.outputs;
     if (index >= static_cast<size_t>(last - first)) {
       throw Error(ACLNN_ERR_PARAM_INVALID,
-                  fmt::format("{}.index: expected less than {}, got {}.", function, last - first, index));
+                  fmt::format("{}.index: expected less than {}, got {}.", function, last - first, index),
+                  "The index counts other arguments than the function does.",
+                  "Count the tensors of phase 1 in their order, from 0.");
     }
     const size_t argument = static_cast<size_t>(first) + index;
     if (!plan.arguments[argument].given) {
       throw Error(
           ACLNN_ERR_PARAM_INVALID,
           fmt::format("{}.index: expected a tensor that was given in phase 1, got {}, which was null.",
-                      function, index));
+                      function, index),
+          "The argument is optional, and this call goes without it.", "Call phase 1 again with the tensor.");
     }
     claim->addresses[argument] = address;
   });
@@ -157,7 +167,8 @@ aclnnStatus refuse_dynamic(std::string_view function, aclOpExecutor* executor, s
     throw Error(
         ACLNN_ERR_PARAM_INVALID,
         fmt::format("{}.irIndex: expected an argument that is a tensor list, got {} of {}, which has none.",
-                    function, ir_index, claim->plan->operator_name));
+                    function, ir_index, claim->plan->operator_name),
+        "The function is for operators that take lists of tensors.", "Call aclSetTensorAddr instead.");
   });
 }
 

@@ -70,7 +70,9 @@ std::shared_ptr<Callback> next_callback(Deadline deadline) {
   const auto found = mailboxes().find(this_thread());
   if (found == mailboxes().end()) {
     throw Error(ACL_ERROR_RT_THREAD_SUBSCRIBE,
-                "The calling thread has not subscribed to the callbacks of a stream.");
+                "The calling thread has not subscribed to the callbacks of a stream.",
+                "aclrtSubscribeReport was not called, or with the number of another thread.",
+                "Call aclrtSubscribeReport with this thread's number before aclrtProcessReport.");
   }
   const std::shared_ptr<CallbackMailbox> mailbox = found->second;
   const auto has_news = [&] {
@@ -79,7 +81,9 @@ std::shared_ptr<Callback> next_callback(Deadline deadline) {
   if (!wait_until(board.changed, lock, deadline, has_news)) return nullptr;
   if (mailbox->due.empty()) {
     throw Error(ACL_ERROR_RT_THREAD_SUBSCRIBE,
-                "The thread's subscription ended while it waited for callbacks.");
+                "The thread's subscription ended while it waited for callbacks.",
+                "aclrtUnSubscribeReport was called, or the stream was destroyed.",
+                "End the loop of aclrtProcessReport here.");
   }
   std::shared_ptr<Callback> callback = std::move(mailbox->due.front());
   mailbox->due.pop_front();
@@ -149,7 +153,9 @@ aclError aclrtProcessReport(int32_t timeout) {
         next_callback(deadline_after(timeout, ACL_ERROR_INVALID_PARAM, {"aclrtProcessReport", "timeout"}));
     if (callback == nullptr) {
       throw Error(ACL_ERROR_RT_REPORT_TIMEOUT,
-                  fmt::format("No callback was due within {} milliseconds.", timeout));
+                  fmt::format("No callback was due within {} milliseconds.", timeout),
+                  "The stream has not come to a callback yet, or none was launched.",
+                  "Call aclrtProcessReport again until all callbacks have run.");
     }
     if (check::enabled) check::host_reached(callback->after);
     callback->function(callback->user_data);

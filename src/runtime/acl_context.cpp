@@ -62,7 +62,9 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
         deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeDeviceWithTimeout", "timeout"});
     if (synchronize_device(current_context()->device_id, deadline)) return;
     throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                fmt::format("The device's work was not done after {} milliseconds.", timeout));
+                fmt::format("The device's work was not done after {} milliseconds.", timeout),
+                "The work takes longer than the time-out, or waits for an event that nobody records.",
+                "Wait longer, or -1 for ever, and check that every event is recorded.");
   });
 }
 

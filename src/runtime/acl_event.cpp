@@ -84,7 +84,9 @@ void synchronize(Parameter parameter, aclrtEvent event, Deadline deadline, int32
   if (check::enabled && reached) check::event_reached(*mark.state);
   if (reached) return;
   throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
-              fmt::format("The event was not reached after {} milliseconds.", timeout));
+              fmt::format("The event was not reached after {} milliseconds.", timeout),
+              "The work before the event takes longer than the time-out, or waits for another event.",
+              "Wait longer, or -1 for ever.");
 }
 
 std::shared_ptr<EventState> timed_mark(Parameter parameter, aclrtEvent handle) {

@@ -62,7 +62,8 @@ void warn_of_unused(const Json& configuration) {
 
 void check_initialized() {
   if (state().references > 0) return;
-  throw Error(ACL_ERROR_REPEAT_FINALIZE, "The library is ended already, or was never started with aclInit.");
+  throw Error(ACL_ERROR_REPEAT_FINALIZE, "The library is ended already, or was never started with aclInit.",
+              "aclFinalize was called twice, or without aclInit.", "Call aclFinalize once for a program.");
 }
 
 // What was counted is given back: waits for all work and releases the default contexts.
@@ -83,7 +84,8 @@ aclError aclInit(const char* configPath) {
     std::lock_guard lock(state().mutex);
     if (state().references > 0) {
       ++state().references;
-      throw Error(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before. This may be ignored.");
+      throw Error(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before. This may be ignored.",
+                  "Two parts of the program start the library.", "Go on, or call aclInit once only.");
     }
     require(!state().configuration || *state().configuration == configuration, ACL_ERROR_INVALID_PARAM,
             {"aclInit", "configPath"}, "the configuration of the first aclInit of the process",

@@ -58,7 +58,8 @@ size_t element_count(const aclTensorDesc& desc) {
 aclError refuse(const char* function) {
   return entry([&] {
     throw Error(ACL_ERROR_FEATURE_UNSUPPORTED,
-                fmt::format("{}: single operators by name are not supported.", function), "",
+                fmt::format("{}: single operators by name are not supported.", function),
+                "The program was written for the older interface of compiled operators.",
                 "Call the operator's two aclnn functions instead.");
   });
 }

@@ -60,7 +60,9 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
         deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeStreamWithTimeout", "timeout"});
     if (synchronize_queue(*stream_of_any_context(stream)->queue, deadline)) return;
     throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                fmt::format("The stream's work was not done after {} milliseconds.", timeout));
+                fmt::format("The stream's work was not done after {} milliseconds.", timeout),
+                "The work takes longer than the time-out, or waits for an event that nobody records.",
+                "Wait longer, or -1 for ever, and check that every event is recorded.");
   });
 }
 

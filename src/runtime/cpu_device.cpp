@@ -81,7 +81,9 @@ class CpuDevice final : public Device {
     if (memory == nullptr) {
       throw Error(ACL_ERROR_RT_MEMORY_ALLOCATION,
                   fmt::format("Out of memory: expected {} free bytes, got {} of {}.", bytes,
-                              available_memory(), total_memory()));
+                              available_memory(), total_memory()),
+                  "The program holds more memory than it needs, or asks for more than the machine has.",
+                  "Free memory that is not used any more, or make the problem smaller.");
     }
     // A hint only: without huge pages the memory works as well, if slower.
     if (huge) madvise(memory, round_up(bytes, alignment), MADV_HUGEPAGE);

@@ -22,7 +22,8 @@ HandleTable<Stream>& streams() {
 Error not_live(void* stream) {
   if (check::enabled) check::dead_handle("a call", "aclrtStream", stream);
   return Error(ACL_ERROR_RT_STREAM_CONTEXT, fmt::format("Expected a live aclrtStream, got {}.", stream),
-               "The stream was destroyed, or its context was destroyed or reset.");
+               "The stream was destroyed, or its context was destroyed or reset.",
+               "Destroy a stream after its last use, and before its context.");
 }
 
 // Waits for the work. A failure that nobody asked for goes to the log.

@@ -20,7 +20,7 @@ template <class Handle, class Count>
 aclnnStatus get_size(std::string_view function, const Handle* handle, uint64_t* size, Count&& count) {
   return guarded(ACLNN_ERR_INNER, [&] {
     check_handle(function, handle);
-    check_not_null(function, "result", size);
+    check_not_null(function, "size", size);
     *size = count(*handle);
   });
 }

@@ -37,11 +37,12 @@ aclTensor described(std::string_view function, const int64_t* viewDims, uint64_t
 
 // Gives the caller a copy to delete[], also where it is empty.
 aclnnStatus hand_out(std::string_view function, const aclTensor* tensor,
-                     std::vector<int64_t> aclTensor::*member, int64_t** values, uint64_t* count) {
+                     std::vector<int64_t> aclTensor::*member, std::string_view values_name, int64_t** values,
+                     std::string_view count_name, uint64_t* count) {
   return guarded(ACLNN_ERR_INNER, [&] {
     check_handle(function, tensor);
-    check_not_null(function, "result", values);
-    check_not_null(function, "result", count);
+    check_not_null(function, values_name, values);
+    check_not_null(function, count_name, count);
     const std::vector<int64_t>& source = tensor->*member;
     *values = new int64_t[source.size()];
     std::copy(source.begin(), source.end(), *values);
@@ -50,10 +51,11 @@ aclnnStatus hand_out(std::string_view function, const aclTensor* tensor,
 }
 
 template <class Value>
-aclnnStatus get(std::string_view function, const aclTensor* tensor, Value aclTensor::*member, Value* result) {
+aclnnStatus get(std::string_view function, const aclTensor* tensor, Value aclTensor::*member,
+                std::string_view name, Value* result) {
   return guarded(ACLNN_ERR_INNER, [&] {
     check_handle(function, tensor);
-    check_not_null(function, "result", result);
+    check_not_null(function, name, result);
     *result = tensor->*member;
   });
 }
@@ -90,27 +92,30 @@ aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
 }
 
 aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
-  return hand_out("aclGetViewShape", tensor, &aclTensor::view_shape, viewDims, viewDimsNum);
+  return hand_out("aclGetViewShape", tensor, &aclTensor::view_shape, "viewDims", viewDims, "viewDimsNum",
+                  viewDimsNum);
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
-  return hand_out("aclGetViewStrides", tensor, &aclTensor::strides, stridesValue, stridesNum);
+  return hand_out("aclGetViewStrides", tensor, &aclTensor::strides, "stridesValue", stridesValue,
+                  "stridesNum", stridesNum);
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
-  return hand_out("aclGetStorageShape", tensor, &aclTensor::storage_shape, storageDims, storageDimsNum);
+  return hand_out("aclGetStorageShape", tensor, &aclTensor::storage_shape, "storageDims", storageDims,
+                  "storageDimsNum", storageDimsNum);
 }
 
 aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
-  return get("aclGetViewOffset", tensor, &aclTensor::offset, offset);
+  return get("aclGetViewOffset", tensor, &aclTensor::offset, "offset", offset);
 }
 
 aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
-  return get("aclGetFormat", tensor, &aclTensor::format, format);
+  return get("aclGetFormat", tensor, &aclTensor::format, "format", format);
 }
 
 aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
-  return get("aclGetDataType", tensor, &aclTensor::type, dataType);
+  return get("aclGetDataType", tensor, &aclTensor::type, "dataType", dataType);
 }
 
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
@@ -121,12 +126,13 @@ aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
-  return get("aclGetRawTensorAddr", tensor, &aclTensor::data, addr);
+  return get("aclGetRawTensorAddr", tensor, &aclTensor::data, "addr", addr);
 }
 
 aclnnStatus aclDumpOpTensors(const char*, const char*, aclTensor**, size_t, size_t, aclrtStream) {
   return guarded(ACLNN_ERR_INNER, [] {
-    throw Error(ACL_ERROR_API_NOT_SUPPORT, "aclDumpOpTensors: dumping tensors is not supported.", {},
+    throw Error(ACL_ERROR_API_NOT_SUPPORT, "aclDumpOpTensors: dumping tensors is not supported.",
+                "The program was written for a device that offers this.",
                 "Copy the tensors to the host with aclrtMemcpy and print them there.");
   });
 }

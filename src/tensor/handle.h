@@ -41,7 +41,9 @@ constexpr HandleKind kind_of(const aclScalarList*) {
 inline void check_not_null(std::string_view function, std::string_view parameter, const void* pointer) {
   if (pointer != nullptr) return;
   throw Error(ACLNN_ERR_PARAM_NULLPTR,
-              fmt::format("{}.{}: expected a pointer, got null.", function, parameter));
+              fmt::format("{}.{}: expected a pointer, got null.", function, parameter),
+              "The argument is required, and the object was not made or its creation failed.",
+              fmt::format("Pass {} as the function's header describes.", parameter));
 }
 
 [[noreturn]] inline void refuse_dead_handle(std::string_view function, HandleKind kind, const void* handle) {
@@ -50,14 +52,17 @@ inline void check_not_null(std::string_view function, std::string_view parameter
       ACLNN_ERR_PARAM_INVALID,
       fmt::format("{}: expected a live {}, got a handle that was destroyed or never made.", function,
                   name_of(kind)),
-      "It was destroyed before, alone or with the list that it is in, or it is a handle of another type.");
+      "It was destroyed before, alone or with the list that it is in, or it is a handle of another type.",
+      "Destroy an object after its last use, once only.");
 }
 
 template <class Handle>
 void check_handle(std::string_view function, const Handle* handle) {
   if (handle == nullptr) {
     throw Error(ACLNN_ERR_PARAM_NULLPTR,
-                fmt::format("{}: expected a live {}, got null.", function, name_of(kind_of(handle))));
+                fmt::format("{}: expected a live {}, got null.", function, name_of(kind_of(handle))),
+                "The object was not made, or its creation failed.",
+                "Create the object first and check that the result is not null.");
   }
   if (!is_live_handle(handle, kind_of(handle))) refuse_dead_handle(function, kind_of(handle), handle);
 }
@@ -100,8 +105,10 @@ std::vector<Value> copy_array(std::string_view function, std::string_view parame
   if (count == 0) return {};
   check_not_null(function, parameter, values);
   if (count > kMaxCount) {
-    throw Error(ACLNN_ERR_PARAM_INVALID, fmt::format("{}.{}: expected at most {} entries, got {}.", function,
-                                                     parameter, kMaxCount, count));
+    throw Error(
+        ACLNN_ERR_PARAM_INVALID,
+        fmt::format("{}.{}: expected at most {} entries, got {}.", function, parameter, kMaxCount, count),
+        "The count was not set, or is negative.", "Pass the number of entries of the array.");
   }
   return std::vector<Value>(values, values + count);
 }
