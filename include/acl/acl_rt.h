@@ -314,7 +314,9 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void** devPtr, size_t size, aclrt
 ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy,
                                                 aclrtMallocConfig* cfg);
 
-/// Frees device memory at once: work that still uses it must be done before. Null: 100000.
+/// Frees device memory at once: work that still uses it must be done before. Needs no context: memory outlives
+/// the context in which it was made, aclrtResetDevice and aclFinalize. Null, or not the start of such memory:
+/// 100000.
 ACL_FUNC_VISIBILITY aclError aclrtFree(void* devPtr);
 
 /// Host memory that copies can use asynchronously, at a multiple of 64 bytes. Size 0: 100000. Only

@@ -83,6 +83,15 @@ TEST_F(MemoryTest, OutlivesItsContext) {
   in_other_thread([memory] { EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS) << "freeing needs no context"; });
 }
 
+TEST_F(MemoryTest, OutlivesItsDevicesReset) {
+  void* memory = nullptr;
+  ASSERT_EQ(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+  ASSERT_EQ(aclrtResetDevice(0), ACL_SUCCESS);
+  EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
+  EXPECT_EQ(aclrtFree(memory), ACL_ERROR_INVALID_PARAM) << "once only";
+  ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
+}
+
 TEST_F(MemoryTest, CopyChecksParameters) {
   char from[8] = "abcdefg";
   char to[8] = "";
