@@ -25,7 +25,7 @@ std::vector<Device*> all_devices() {
 
 // The list may renumber devices; an entry that names none ends it.
 std::vector<Device*> find_visible_devices() {
-  const std::vector<Device*> all = all_devices();
+  std::vector<Device*> all = all_devices();
   const Environment& environment = Environment::get();
   if (!environment.has_visible_devices) return all;
   std::vector<Device*> visible;
