@@ -23,6 +23,24 @@ struct Size {
   int64_t sequences;  // 0: one; else of random lengths, some shorter than a block
 };
 
+// Lies where aclrtMalloc would put it: on a cache line, which lets the gradient be written past the caches.
+class Memory {
+ public:
+  void resize(size_t bytes) {
+    lines_.resize((bytes + sizeof(Line) - 1) / sizeof(Line));
+    size_ = bytes;
+  }
+  std::byte* data() { return reinterpret_cast<std::byte*>(lines_.data()); }
+  size_t size() const { return size_; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> lines_;
+  size_t size_ = 0;
+};
+
 // All tensors of a problem, contiguous.
 class Tensors {
  public:
@@ -82,11 +100,11 @@ class Tensors {
   SlidingWindows windows_;
   int64_t window_count_;
   std::vector<int64_t> ends_;
-  std::vector<std::byte> tokens_;
-  std::vector<std::byte> token_grads_;
-  std::vector<std::byte> rows_;
-  std::vector<std::byte> weights_;
-  std::vector<std::byte> weight_grads_;
+  Memory tokens_;
+  Memory token_grads_;
+  Memory rows_;
+  Memory weights_;
+  Memory weight_grads_;
 };
 
 void grad(benchmark::State& state, DataType type, const Size& size) {
