@@ -95,6 +95,7 @@ void record_error(const Error& error) noexcept {
   try {
     std::string message = format_message(error);
     log(LogLevel::error, message);
+    if (failure_observer != nullptr) failure_observer(error);
     if (messages_gone) return;
     auto& messages = thread_messages().newest_first;
     messages.push_front(std::move(message));
@@ -109,10 +110,6 @@ void observe_failures(FailureObserver observer) noexcept {
 
 Status fail_with(const Error& error) noexcept {
   record_error(error);
-  try {
-    if (failure_observer != nullptr) failure_observer(error);
-  } catch (...) {  // without memory nobody learns of it
-  }
   return error.status();
 }
 

@@ -35,10 +35,11 @@ class Error : public std::exception {
   std::string solution_;
 };
 
-// Adds the error to what aclGetRecentErrMsg will tell this thread, and to the log. Never throws.
+// Adds the error to what aclGetRecentErrMsg will tell this thread, and to the log, and shows it to the observer.
+// Never throws.
 void record_error(const Error& error) noexcept;
 
-// Lets `observer` see every error that makes a call of the C interface fail. At most one, set before any call.
+// Lets `observer` see every error that is recorded. At most one, set before any call.
 using FailureObserver = void (*)(const Error&);
 void observe_failures(FailureObserver observer) noexcept;
 

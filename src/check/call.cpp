@@ -2,6 +2,7 @@
 
 #include "check/memory.h"
 #include "check/order.h"
+#include "check/views.h"
 
 namespace aclgrad::check {
 namespace {
@@ -46,12 +47,20 @@ Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kin
          {{"dst", to, true, sides.destination, false}, {"src", from, false, sides.source, false}},
          queue,
          false});
-  return queue == nullptr || is_device_memory(copy.source) ? copy : snapshot_source(function, copy, *queue);
+  Copy done = copy;
+  if (queue != nullptr) {
+    if (sides.destination == Side::host) deny_destination(to);
+    if (!is_device_memory(copy.source)) done = snapshot_source(function, copy, *queue);
+  }
+  done.destination = library_view(done.destination);
+  done.source = library_view(done.source);
+  return done;
 }
 
-void begin_fill(std::string_view function, const Fill& fill, const Queue* queue) {
+Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue) {
   const Region region = Region::contiguous(fill.destination, fill.bytes);
   begin({function, {{"devPtr", region, true, Side::allocated, false}}, queue, false});
+  return {library_view(fill.destination), fill.value, fill.bytes};
 }
 
 }  // namespace aclgrad::check

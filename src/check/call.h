@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
+#include "check/check.h"
 #include "check/region.h"
 #include "runtime/device.h"
 
@@ -37,10 +38,25 @@ struct Call {
 // write what it must not, and so cannot be done.
 void begin(const Call& call);
 
-// The copy to do in place of `copy`: one that is queued reads a snapshot of its source on the host, with which
-// the source is compared once the program may touch it again.
+// The same for a copy; returns the one to do in its place, through the library's view of memory. One that is
+// queued reads a snapshot of its source on the host, with which the source is compared once the program may touch
+// it again.
 Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, const Queue* queue);
 
-void begin_fill(std::string_view function, const Fill& fill, const Queue* queue);
+Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue);
+
+// The calling thread's newest call of begin() with a queue was in vain: the queue has refused the work.
+void forget_refused();
+
+// `queue_work` hands the work of a call to its queue, after begin().
+template <class Function>
+void submit(Function&& queue_work) {
+  try {
+    queue_work();
+  } catch (...) {
+    if (enabled) forget_refused();
+    throw;
+  }
+}
 
 }  // namespace aclgrad::check

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <iostream>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "acl/acl_base.h"
+#include "aclnn/opdev/op_errno.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "check/handles.h"
@@ -39,17 +40,18 @@ Reports& reports() {
   return reports;
 }
 
-// A call that failed, and that nobody asked about yet.
+// A call that failed.
 struct Failure {
   std::thread::id thread;
   Status status;
   std::string text;
   Place place;
+  enum class Standing { unread, read, explained } standing;  // explained: by a finding
 };
 
 struct Failures {
   std::mutex mutex;
-  std::vector<Failure> unread;
+  std::deque<Failure> all;  // newest last
 };
 
 Failures& failures() {
@@ -78,36 +80,65 @@ bool is_harmless(Status status) {
   }
 }
 
-void remember_failure(const Error& error) {
-  if (std::exchange(refusal_reported, false) || is_harmless(error.status())) return;
-  Failures& all = failures();
-  std::lock_guard lock(all.mutex);
-  constexpr size_t kMaxFailures = 1000;
-  if (all.unread.size() == kMaxFailures) return;
-  all.unread.push_back({std::this_thread::get_id(), error.status(), error.text(), Place::here()});
-}
-
-// Of the calling thread: its message.
-std::string take_newest_failure() {
-  Failures& all = failures();
-  std::lock_guard lock(all.mutex);
-  const auto newest = std::find_if(all.unread.rbegin(), all.unread.rend(),
-                                   [](const Failure& f) { return f.thread == std::this_thread::get_id(); });
-  if (newest == all.unread.rend()) return {};
-  std::string text = std::move(newest->text);
-  all.unread.erase(std::next(newest).base());
-  return text;
-}
-
-void report_unread_failures() {
-  for (const Failure& failure : failures().unread) {
-    report(
-        "ignored-status",
-        fmt::format("a call failed with status {} and the program went on to success without asking why: {} "
-                    "Called at {}",
-                    failure.status, failure.text, failure.place.text()),
-        failure.place);
+// No right program runs into these, whatever it does then.
+bool is_misuse(Status status) {
+  switch (status) {
+    case ACL_ERROR_RT_PARAM_INVALID:
+    case ACL_ERROR_RT_CONTEXT_NULL:
+    case ACL_ERROR_RT_INTERNAL_ERROR:
+    case ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID:
+    case ACL_ERROR_RT_STREAM_NO_CB_REG:
+      return true;
+    default:
+      return false;
   }
+}
+
+Failure::Standing first_standing(Status status) {
+  if (std::exchange(refusal_reported, false)) return Failure::Standing::explained;
+  return is_harmless(status) ? Failure::Standing::read : Failure::Standing::unread;
+}
+
+void remember_failure(const Error& error) {
+  if (error.status() == ACLNN_ERR_RUNTIME_ERROR) return;  // stands for the failure before it
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  constexpr size_t kMaxFailures = 1000;
+  if (failed.all.size() == kMaxFailures) failed.all.pop_front();
+  failed.all.push_back({std::this_thread::get_id(), error.status(), error.text(), Place::here(),
+                        first_standing(error.status())});
+}
+
+bool is_of_this_thread(const Failure& failure) {
+  return failure.thread == std::this_thread::get_id();
+}
+
+std::string text_of(const Failure& failure) {
+  return fmt::format("status {}: {} Called at {}", failure.status, failure.text, failure.place.text());
+}
+
+void report_failures() {
+  for (const Failure& failure : failures().all) {
+    if (failure.standing == Failure::Standing::unread) {
+      report("ignored-status",
+             fmt::format("the program went on to success without asking why a call had failed with {}",
+                         text_of(failure)),
+             failure.place);
+    } else if (failure.standing == Failure::Standing::read && is_misuse(failure.status)) {
+      report("failed-call", fmt::format("no right program makes a call that fails with {}", text_of(failure)),
+             failure.place);
+    }
+  }
+}
+
+// A program that has given up after a failed call need not release what it has.
+void report_giving_up(int exit_status) {
+  const Failure& reason = failures().all.back();
+  if (reason.standing == Failure::Standing::explained) return;
+  report("failed-call",
+         fmt::format("the program ended with status {} after a call had failed with {}", exit_status,
+                     text_of(reason)),
+         reason.place);
 }
 
 void print_summary() {
@@ -128,9 +159,14 @@ void finish(int exit_status, void* process) {
   if (getpid() != static_cast<pid_t>(reinterpret_cast<intptr_t>(process))) return;  // a fork, not the program
   report_unfinished_copies();
   report_damaged_guards();
-  report_unreleased_memory();
-  report_unreleased_handles();
-  if (exit_status == EXIT_SUCCESS) report_unread_failures();
+  const bool gave_up = exit_status != EXIT_SUCCESS && !failures().all.empty();
+  if (gave_up) {
+    report_giving_up(exit_status);
+  } else {
+    report_unreleased_memory();
+    report_unreleased_handles();
+    if (exit_status == EXIT_SUCCESS) report_failures();
+  }
   print_summary();
   if (reports().count == 0 || Environment::get().check != CheckMode::error) return;
   // exit() cannot change its status any more, so what it would still do is done here.
@@ -173,17 +209,37 @@ void report_refusal(const char* kind, std::string_view text) {
 }
 
 void failures_were_read() {
-  Failures& all = failures();
-  std::lock_guard lock(all.mutex);
-  std::erase_if(all.unread, [](const Failure& f) { return f.thread == std::this_thread::get_id(); });
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  for (Failure& failure : failed.all) {
+    const bool is_news = is_of_this_thread(failure) && failure.standing == Failure::Standing::unread;
+    if (is_news) failure.standing = Failure::Standing::read;
+  }
+}
+
+void failures_were_explained() {
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  for (Failure& failure : failed.all) {
+    if (is_of_this_thread(failure)) failure.standing = Failure::Standing::explained;
+  }
 }
 
 void failure_was_an_answer() {
-  take_newest_failure();
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), is_of_this_thread);
+  if (newest != failed.all.rend()) failed.all.erase(std::next(newest).base());
 }
 
 void phase_1_failed(std::string_view operator_name) {
-  remember_failed_phase_1(operator_name, take_newest_failure());
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), is_of_this_thread);
+  if (newest == failed.all.rend()) return;
+  const bool is_news = newest->standing == Failure::Standing::unread;
+  if (is_news) newest->standing = Failure::Standing::read;
+  remember_failed_phase_1(operator_name, newest->text);
 }
 
 }  // namespace aclgrad::check

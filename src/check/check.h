@@ -23,6 +23,9 @@ void report_refusal(const char* kind, std::string_view text);
 // The calling thread has asked for the message or the status of its failures.
 void failures_were_read();
 
+// A finding names what they came to.
+void failures_were_explained();
+
 // The calling thread's newest failure was an answer: "there is no context".
 void failure_was_an_answer();
 

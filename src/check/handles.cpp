@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,7 +17,9 @@ namespace {
 struct Live {
   const char* type;
   Place made;
-  bool used = false;  // executors: by phase 2
+  bool used = false;      // executors: by phase 2
+  std::string lost = {};  // where, in words, it was destroyed with its context
+  bool misused = false;   // there is a finding that may explain why it is not released
 };
 
 struct Gone {
@@ -31,6 +34,8 @@ struct Handles {
   std::map<const void*, Live> live;
   std::map<const void*, Gone> gone;
   std::deque<const void*> oldest_gone_first;
+  bool library_was_started = false;
+  std::optional<Place> library_started_at;  // while it is to be ended
 };
 
 Handles& handles() {
@@ -45,13 +50,20 @@ struct FailedPhase1 {
 
 thread_local FailedPhase1 failed_phase_1;
 
-// "destroyed at …, made at …", empty where nothing is known.
+// "was destroyed at …, made at …", empty where nothing is known.
 std::string history_of(const void* handle) {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
+  if (const auto found = all.live.find(handle); found != all.live.end()) {
+    Live& live = found->second;
+    live.misused = true;
+    if (live.lost.empty()) return fmt::format("is an {} made at {}", live.type, live.made.text());
+    return fmt::format("was destroyed with its context or device at {}, made at {}", live.lost,
+                       live.made.text());
+  }
   const auto found = all.gone.find(handle);
   if (found == all.gone.end()) return {};
-  return fmt::format("destroyed at {}, made at {}", found->second.destroyed.text(),
+  return fmt::format("was destroyed at {}, made at {}", found->second.destroyed.text(),
                      found->second.made.text());
 }
 
@@ -79,12 +91,18 @@ void handle_gone(const void* handle, std::shared_ptr<const void> object) {
   all.oldest_gone_first.pop_front();
 }
 
+void handle_lost(const void* handle) {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.live.find(handle);
+  if (found != all.live.end()) found->second.lost = Place::here().text();
+}
+
 void dead_handle(std::string_view function, const char* type, const void* handle) {
   const std::string history = history_of(handle);
-  report_refusal("dead-handle",
-                 fmt::format("{} got {} {}, which {}. Called at {}", function, type, handle,
-                             history.empty() ? "is no live handle of that type" : "was " + history,
-                             Place::here().text()));
+  report_refusal("dead-handle", fmt::format("{} got {} {}, which {}. Called at {}", function, type, handle,
+                                            history.empty() ? "is no live handle of that type" : history,
+                                            Place::here().text()));
 }
 
 void foreign_stream(const void* stream, const void* current_context) {
@@ -98,14 +116,15 @@ void dead_executor(std::string_view function, const void* executor) {
   const std::string place = Place::here().text();
   if (const std::string history = history_of(executor); !history.empty()) {
     report_refusal("executor-reused",
-                   fmt::format("{} got aclOpExecutor {}, which phase 2 has used up or the program has {}. "
-                               "Called at {}",
+                   fmt::format("{} got aclOpExecutor {}, which {}. Phase 2 uses up an executor that is not "
+                               "repeatable. Called at {}",
                                function, executor, history, place));
   } else if (failed_phase_1.operator_name.empty()) {
     report_refusal("executor-missing", fmt::format("{} got aclOpExecutor {}, which phase 1 did not make. "
                                                    "Called at {}",
                                                    function, executor, place));
   } else {
+    failures_were_explained();
     report_refusal(
         "executor-missing",
         fmt::format("{} got aclOpExecutor {} after the failure of {}GetWorkspaceSize: {} Called at {}",
@@ -124,10 +143,36 @@ void remember_failed_phase_1(std::string_view operator_name, std::string_view me
   failed_phase_1 = {std::string(operator_name), std::string(message)};
 }
 
+void library_started(bool must_be_ended) {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  all.library_was_started = true;
+  if (must_be_ended) all.library_started_at = Place::here();
+}
+
+void library_ended() {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  all.library_started_at.reset();
+}
+
+void check_library_started(std::string_view function) {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  if (std::exchange(all.library_was_started, true)) return;
+  report("not-initialized", fmt::format("{} before aclInit. Called at {}", function, Place::here().text()));
+}
+
 void report_unreleased_handles() {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
+  if (all.library_started_at) {
+    report("leak",
+           fmt::format("aclFinalize never followed the aclInit at {}", all.library_started_at->text()),
+           *all.library_started_at);
+  }
   for (const auto& [handle, live] : all.live) {
+    if (live.misused) continue;
     const bool is_unused_executor = std::string_view(live.type) == "aclOpExecutor" && !live.used;
     if (is_unused_executor) {
       report("executor-unused",

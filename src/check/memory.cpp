@@ -16,6 +16,7 @@
 #include "check/check.h"
 #include "check/order.h"
 #include "check/own_memory.h"
+#include "check/views.h"
 
 namespace aclgrad::check {
 namespace {
@@ -41,6 +42,7 @@ struct Block {
   Place made;
   std::map<int64_t, int64_t> written = {};  // begin to end of what calls wrote, apart from each other
 
+  bool free_failed = false;  // which was a finding
   bool freed = false;
   bool kept = true;  // false once the memory of a freed block was given back
   Place freed_at = {};
@@ -87,12 +89,16 @@ std::string text_of(const Call& call, const Use& use) {
                      static_cast<const void*>(use.region.start), use.region.bytes_spanned());
 }
 
+void fill_with_pattern(const Block& block, std::byte* begin, size_t bytes) {
+  block.device->fill({library_view(begin), kPattern, bytes});
+}
+
 // The first byte of the range that does not hold the pattern; nothing where all do.
 std::optional<int64_t> first_without_pattern(const Block& block, const std::byte* from, int64_t bytes) {
   std::array<uint8_t, 16384> chunk;
   for (int64_t done = 0; done < bytes;) {
     const auto size = std::min<size_t>(chunk.size(), static_cast<size_t>(bytes - done));
-    block.device->copy({chunk.data(), size, from + done, size, size, 1});
+    block.device->copy({chunk.data(), size, library_view(from + done), size, size, 1});
     for (size_t i = 0; i < size; ++i) {
       if (chunk[i] != kPattern) return done + static_cast<int64_t>(i);
     }
@@ -108,7 +114,7 @@ void check_guard(const Block& block, std::byte* guard, size_t bytes) {
          fmt::format("something wrote byte {} of {}. Noticed at {}", guard + *damaged - block.begin,
                      text_of(block), Place::here().text()),
          block.made);
-  block.device->fill({guard, kPattern, bytes});
+  fill_with_pattern(block, guard, bytes);
 }
 
 void check_guards(const Block& block) {
@@ -251,14 +257,22 @@ void check_arguments_apart(const Call& call) {
   }
 }
 
+void give_back(Block& block) {
+  block.kept = false;
+  if (is_in_program_view(block.start())) {
+    unmap_views(block.start(), block.reserved);
+  } else {
+    block.device->release(block.place, block.start());
+  }
+}
+
 // Gives the memory of the oldest freed blocks back, but keeps in mind that they were there.
 void trim(Blocks& all) {
   while (all.kept_bytes > kMaxKeptBytes && !all.kept_oldest_first.empty()) {
     Block& block = all.by_start.at(all.kept_oldest_first.front());
     all.kept_oldest_first.pop_front();
     all.kept_bytes -= block.reserved;
-    block.kept = false;
-    block.device->release(block.place, block.start());
+    give_back(block);
   }
 }
 
@@ -271,12 +285,31 @@ void forget_freed(Blocks& all, const std::byte* begin, const std::byte* end) {
   while (next != all.by_start.end() && next->first < end) next = all.by_start.erase(next);
 }
 
+// In two views where there are such; a GPU's memory is out of the host's reach anyway.
+std::byte* allocate_pages(Device& device, MemoryPlace place, size_t bytes) {
+  const bool may_have_views = device.kind() == DeviceKind::cpu && bytes <= device.memory_info().total_bytes;
+  std::byte* start = may_have_views ? map_views(bytes) : nullptr;
+  return start != nullptr ? start : static_cast<std::byte*>(device.allocate(place, bytes));
+}
+
+const char* text_of(HostUse use) {
+  switch (use) {
+    case HostUse::reads:
+      return "reads";
+    case HostUse::writes:
+      return "writes";
+    default:
+      return "uses";
+  }
+}
+
 }  // namespace
 
 void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved) {
   const size_t with_guards = reserved + 2 * kGuard;
-  auto* start = static_cast<std::byte*>(device.allocate(place, with_guards));
-  device.fill({start, kPattern, with_guards});
+  std::byte* start = allocate_pages(device, place, with_guards);
+  device.fill({library_view(start), kPattern, with_guards});
+  if (place == MemoryPlace::device) deny_host_access(start, start + with_guards);
   Blocks& all = blocks();
   std::lock_guard lock(all.mutex);
   forget_freed(all, start, start + with_guards);
@@ -295,9 +328,10 @@ void release(std::string_view function, void* memory) {
   block.freed = true;
   block.freed_at = Place::here();
   block.written.clear();
+  deny_host_access(block.start(), block.start() + block.reserved);
   // Work that is still queued goes on to use it.
   if (is_in_use) return;
-  block.device->fill({block.begin, kPattern, static_cast<size_t>(block.bytes)});
+  fill_with_pattern(block, block.begin, static_cast<size_t>(block.bytes));
   all.kept_oldest_first.push_back(block.start());
   all.kept_bytes += block.reserved;
   trim(all);
@@ -306,7 +340,8 @@ void release(std::string_view function, void* memory) {
 void refused_release(std::string_view function, const void* memory) {
   Blocks& all = blocks();
   std::lock_guard lock(all.mutex);
-  const Block* block = find_block(all, memory);
+  Block* block = find_block(all, memory);
+  if (block != nullptr) block->free_failed = true;
   const std::string what = block == nullptr ? "memory that this library did not allocate" : text_of(*block);
   report_refusal(
       block != nullptr && block->freed ? "double-free" : "invalid-free",
@@ -320,6 +355,42 @@ bool is_device_memory(const void* address) {
   std::lock_guard lock(all.mutex);
   const Block* block = find_block(all, address);
   return block != nullptr && block->kept && block->place == MemoryPlace::device;
+}
+
+void deny_destination(const Region& destination) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  const Block* block = find_block(all, destination.start);
+  if (block == nullptr || block->freed || block->place != MemoryPlace::host) return;
+  if (!destination.is_contiguous()) return;
+  // Pages that hold nothing else: what lies beside it in the block may be used.
+  const bool is_first = destination.start == block->begin;
+  const bool is_last = destination.end() == block->end();
+  deny_host_access(is_first ? block->start() : page_at_or_behind(destination.start),
+                   is_last ? block->start() + block->reserved : page_at_or_before(destination.end()));
+}
+
+void host_used(const void* address, HostUse use, const Place& place) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  const auto* byte = static_cast<const std::byte*>(address);
+  const Block* block = find_block(all, address);
+  if (block == nullptr) {
+    report("host-access",
+           fmt::format("the host {} {}, where no allocation is. At {}", text_of(use), address, place.text()),
+           place);
+    allow_host_access(byte, byte + 1);
+    return;
+  }
+  if (block->freed || block->place == MemoryPlace::device) {
+    report(block->freed ? "use-after-free" : "host-access",
+           fmt::format("the host {} byte {} of {}, through a pointer. At {}", text_of(use),
+                       byte - block->begin, text_of(*block), place.text()),
+           place);
+  } else {
+    check_host_order(byte, text_of(use), place);
+  }
+  allow_host_access(block->start(), block->start() + block->reserved);
 }
 
 void check_memory(const Call& call) {
@@ -348,7 +419,8 @@ void report_unreleased_memory() {
   Blocks& all = blocks();
   std::lock_guard lock(all.mutex);
   for (const auto& [start, block] : all.by_start) {
-    if (!block.freed) report("leak", fmt::format("never freed: {}", text_of(block)), block.made);
+    const bool is_leaked = !block.freed && !block.free_failed;
+    if (is_leaked) report("leak", fmt::format("never freed: {}", text_of(block)), block.made);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "check/call.h"
+#include "check/place.h"
 #include "runtime/device.h"
 
 namespace aclgrad::check {
@@ -20,6 +21,13 @@ void release(std::string_view function, void* memory);
 void refused_release(std::string_view function, const void* memory);
 
 bool is_device_memory(const void* address);
+
+// Until a queued copy to the host is done, the host has no business in what it writes.
+void deny_destination(const Region& destination);
+
+// What the host did through a pointer to memory that is out of its reach. It is within reach from then on.
+enum class HostUse { reads, writes, uses };
+void host_used(const void* address, HostUse use, const Place& place);
 
 // Whether every use of the call lies where it must, and reads what was written before.
 void check_memory(const Call& call);

@@ -16,6 +16,7 @@
 #include "check/check.h"
 #include "check/memory.h"
 #include "check/own_memory.h"
+#include "check/views.h"
 
 namespace aclgrad::check {
 namespace {
@@ -58,9 +59,18 @@ struct State {
   std::map<const Queue*, Timeline> timelines;
   Clock host;
   std::vector<Access> accesses;  // that the host does not know to be over
+  std::vector<Access> dropped;   // writes that may never happen
   std::vector<Snapshot> snapshots;
   std::set<std::thread::id> threads;
 };
+
+// Where the calling thread's newest task is.
+struct Newest {
+  int stream = 0;
+  uint64_t task = 0;
+};
+
+thread_local Newest newest;
 
 State& state() {
   static State& state = *new State;
@@ -107,7 +117,7 @@ bool is_unchanged(const Snapshot& snapshot) {
   for (size_t row = 0; row < snapshot.copy.height; ++row) {
     const auto* source =
         static_cast<const std::byte*>(snapshot.copy.source) + row * snapshot.copy.source_pitch;
-    if (!read_own_memory(source, now.data(), now.size())) return false;
+    if (!read_own_memory(library_view(source), now.data(), now.size())) return false;
     if (std::memcmp(now.data(), snapshot.bytes.data() + row * now.size(), now.size()) != 0) return false;
   }
   return true;
@@ -125,7 +135,11 @@ void check_snapshot(const Snapshot& snapshot) {
 
 void join_host(State& all, const Clock& clock) {
   join(all.host, clock);
-  std::erase_if(all.accesses, [&](const Access& a) { return has_done(all.host, a.stream, a.task); });
+  std::erase_if(all.accesses, [&](const Access& access) {
+    if (!has_done(all.host, access.stream, access.task)) return false;
+    if (access.copies_to_host) allow_host_access(access.region.start, access.region.end());
+    return true;
+  });
   std::erase_if(all.snapshots, [&](const Snapshot& snapshot) {
     if (!has_done(all.host, snapshot.stream, snapshot.task)) return false;
     check_snapshot(snapshot);
@@ -167,6 +181,24 @@ void remember(State& all, Access access) {
   all.accesses.push_back(std::move(access));
 }
 
+// Work that was dropped leaves what it was to write without contents, until something else writes it.
+void check_dropped(State& all, const Call& call) {
+  std::erase_if(all.dropped, [&](const Access& dropped) {
+    const auto use = std::find_if(call.uses.begin(), call.uses.end(),
+                                  [&](const Use& u) { return overlap(u.region, dropped.region); });
+    if (use == call.uses.end()) return false;
+    if (!use->writes) {
+      report(
+          "dropped-work",
+          fmt::format("{}.{} ({}, {} bytes) reads memory that {} was to write, but its stream was destroyed "
+                      "by force before anything synchronised with it. Called at {}",
+                      call.function, use->parameter, static_cast<const void*>(use->region.start),
+                      use->region.bytes_spanned(), text_of(dropped), Place::here().text()));
+    }
+    return true;
+  });
+}
+
 void report_unfinished(const Access& access) {
   report("unsynchronized-copy",
          fmt::format("{} copies to the host, and nothing synchronised with it before its stream ended",
@@ -205,6 +237,16 @@ void stream_ended(const Queue& queue) {
   std::lock_guard lock(all.mutex);
   join_host(all, all_queued(timeline_of(queue)));
   all.timelines.erase(&queue);
+}
+
+void stream_dropped(const Queue& queue) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  const int stream = timeline_of(queue).number;
+  for (const Access& access : all.accesses) {
+    const bool is_left_undone = access.stream == stream && access.writes;
+    if (is_left_undone) all.dropped.push_back(access);
+  }
 }
 
 int device_of(const Queue& queue) {
@@ -279,6 +321,7 @@ void check_order(const Call& call) {
   if (timeline != nullptr) join(timeline->after, all.host);
   const Clock before = timeline == nullptr ? all.host : all_queued(*timeline);
   const bool is_unordered = timeline != nullptr && !timeline->waits.empty();
+  check_dropped(all, call);
   for (const Use& use : call.uses) {
     for (const Access& earlier : all.accesses) {
       const bool order_is_known = timeline == nullptr || !(is_unordered || earlier.is_unordered);
@@ -289,6 +332,7 @@ void check_order(const Call& call) {
   }
   if (timeline == nullptr) return;
   const uint64_t task = ++timeline->tasks;
+  newest = {timeline->number, task};
   for (const Use& use : call.uses) {
     if (use.region.empty()) continue;
     const bool to_host = use.writes && use.side == Side::host;
@@ -297,9 +341,39 @@ void check_order(const Call& call) {
   }
 }
 
+void forget_refused() {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  const auto is_refused = [](const auto& work) {
+    return work.stream == newest.stream && work.task == newest.task;
+  };
+  for (const Access& access : all.accesses) {
+    if (is_refused(access) && access.copies_to_host)
+      allow_host_access(access.region.start, access.region.end());
+  }
+  std::erase_if(all.accesses, is_refused);
+  std::erase_if(all.snapshots, is_refused);
+}
+
+void check_host_order(const std::byte* byte, std::string_view use, const Place& place) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  for (Access& access : all.accesses) {
+    if (!access.copies_to_host || !access.region.touches(byte, byte + 1)) continue;
+    const bool is_write = use == "writes";
+    report(is_write ? "overwrite-while-queued" : "read-before-synchronize",
+           fmt::format(
+               "the host {} {} through a pointer, which {} writes, and nothing has synchronised since. At {}",
+               use, static_cast<const void*>(byte), text_of(access), place.text()),
+           place);
+    access.copies_to_host = false;  // that nothing has synchronised was said
+  }
+}
+
 bool check_release_order(std::string_view function, const Region& memory) {
   State& all = state();
   std::lock_guard lock(all.mutex);
+  std::erase_if(all.dropped, [&](const Access& access) { return overlap(memory, access.region); });
   bool found = false;
   std::erase_if(all.accesses, [&](const Access& access) {
     if (!overlap(memory, access.region)) return false;
@@ -319,11 +393,17 @@ Copy snapshot_source(std::string_view function, const Copy& copy, const Queue& q
   State& all = state();
   std::lock_guard lock(all.mutex);
   const Timeline& timeline = timeline_of(queue);
+  const Region source = Region::rows(copy.source, copy.width, copy.source_pitch, copy.height);
+  const bool is_still_to_be_written =
+      std::any_of(all.accesses.begin(), all.accesses.end(),
+                  [&](const Access& access) { return access.writes && overlap(source, access.region); });
+  if (is_still_to_be_written) return copy;
   Snapshot snapshot{std::string(function), copy,           std::vector<std::byte>(copy.width * copy.height),
                     timeline.number,       timeline.tasks, Place::here()};
   for (size_t row = 0; row < copy.height; ++row) {
-    const auto* source = static_cast<const std::byte*>(copy.source) + row * copy.source_pitch;
-    const bool readable = read_own_memory(source, snapshot.bytes.data() + row * copy.width, copy.width);
+    const auto* bytes = static_cast<const std::byte*>(copy.source) + row * copy.source_pitch;
+    const bool readable =
+        read_own_memory(library_view(bytes), snapshot.bytes.data() + row * copy.width, copy.width);
     if (!readable) return copy;
   }
   Copy from_snapshot = copy;

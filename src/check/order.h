@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "check/call.h"
+#include "check/place.h"
 #include "runtime/device.h"
 
 namespace aclgrad::check {
@@ -28,8 +29,11 @@ void stream_begins(const Queue& queue, const void* handle, int device_id);
 void report_unfinished_copies(const Queue& queue);
 void report_unfinished_copies();  // of all streams, at exit
 
-// All that is queued is done or dropped.
+// All that was queued is done.
 void stream_ended(const Queue& queue);
+
+// Or was dropped, as far as the host had not synchronised with it: nothing more will write what it was to write.
+void stream_dropped(const Queue& queue);
 
 int device_of(const Queue& queue);
 
@@ -51,6 +55,9 @@ void check_order(const Call& call);
 
 // True where queued work still uses the memory, which is then a finding.
 bool check_release_order(std::string_view function, const Region& memory);
+
+// The host uses this byte through a pointer, which it should not while a queued copy is to write it.
+void check_host_order(const std::byte* byte, std::string_view use, const Place& place);
 
 // After check_order() of the same copy.
 Copy snapshot_source(std::string_view function, const Copy& copy, const Queue& queue);

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <link.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -44,11 +46,29 @@ std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
+bool is_in_c_library(const void* frame) {
+  Dl_info module{};
+  return dladdr(frame, &module) != 0 && file_name(module.dli_fname).starts_with("libc.so");
+}
+
 }  // namespace
 
 Place Place::here() {
   Place place;
   place.count_ = backtrace(place.frames_.data(), kMaxFrames);
+  return place;
+}
+
+Place Place::interrupted_at(const void* instruction) {
+  Place handler = here();
+  const auto end = handler.frames_.begin() + handler.count_;
+  const auto interrupted = std::find(handler.frames_.begin(), end, instruction);
+  if (interrupted == end) return handler;
+  *interrupted = static_cast<std::byte*>(*interrupted) + 1;  // as if it were the call before a return address
+  // A function such as memcpy says less than who called it.
+  const auto first = std::find_if_not(interrupted, end, is_in_c_library);
+  Place place;
+  place.count_ = static_cast<int>(std::copy(first, end, place.frames_.begin()) - place.frames_.begin());
   return place;
 }
 

@@ -11,6 +11,9 @@ class Place {
  public:
   static Place here();
 
+  // For a signal handler: where the program was interrupted, at this instruction.
+  static Place interrupted_at(const void* instruction);
+
   // "main (program+0x1234) < start (program+0x5678)": what addr2line -e program 0x1234 turns into a line.
   std::string text() const;
 

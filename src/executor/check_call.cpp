@@ -6,6 +6,7 @@
 #include "check/call.h"
 #include "check/check.h"
 #include "check/handles.h"
+#include "check/views.h"
 
 namespace aclgrad {
 
@@ -26,7 +27,7 @@ void check_executor(std::string_view operator_name, const aclOpExecutor& executo
   }
 }
 
-void check_call(std::string_view operator_name, const Plan& plan, const Addresses& addresses, void* workspace,
+void check_call(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
                 const Queue& queue) {
   check::Call call{operator_name, {}, &queue, true};
   for (const Argument& argument : plan.arguments) {
@@ -41,6 +42,8 @@ void check_call(std::string_view operator_name, const Plan& plan, const Addresse
   call.uses.push_back({"workspace", check::Region::contiguous(workspace, plan.workspace_size), true,
                        check::Side::device, false});
   check::begin(call);
+  for (void*& address : addresses) address = check::library_view(address);
+  workspace = check::library_view(workspace);
 }
 
 }  // namespace aclgrad

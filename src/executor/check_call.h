@@ -11,8 +11,9 @@ namespace aclgrad {
 // Whether the executor and the tensors of phase 1 are still what this phase 2 expects.
 void check_executor(std::string_view operator_name, const aclOpExecutor& executor);
 
-// The memory that the operator will use. Throws Error where it cannot run on it.
-void check_call(std::string_view operator_name, const Plan& plan, const Addresses& addresses, void* workspace,
+// The memory that the operator will use. Throws Error where it cannot run on it; else turns the addresses into
+// those at which the library reaches it.
+void check_call(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
                 const Queue& queue);
 
 }  // namespace aclgrad

@@ -11,6 +11,7 @@
 #include "aclnn/acl_meta.h"
 #include "base/error.h"
 #include "base/handle_registry.h"
+#include "check/call.h"
 #include "check/check.h"
 #include "check/handles.h"
 #include "executor/call.h"
@@ -106,11 +107,14 @@ void submit(std::string_view function, const aclOpExecutor& executor, void* work
   try {
     const std::shared_ptr<Queue> held = queue_of_stream(stream);
     Queue& queue = *held;
-    if (check::enabled) check_call(function, *executor.plan, executor.addresses, workspace, queue);
-    queue.submit(executor.plan->serial_nanoseconds,
-                 [plan = executor.plan, addresses = executor.addresses, workspace](Queue& on) {
-                   Launch(*plan, addresses, workspace, on).run();
-                 });
+    Addresses addresses = executor.addresses;
+    check::submit([&] {
+      if (check::enabled) check_call(function, *executor.plan, addresses, workspace, queue);
+      queue.submit(executor.plan->serial_nanoseconds,
+                   [plan = executor.plan, addresses, workspace](Queue& on) {
+                     Launch(*plan, addresses, workspace, on).run();
+                   });
+    });
   } catch (const Error& error) {
     record_error(error);
     throw Error(ACLNN_ERR_RUNTIME_ERROR,

@@ -1,6 +1,7 @@
 // Devices and contexts at the C interface.
 #include "acl/acl_rt.h"
 #include "check/check.h"
+#include "check/handles.h"
 #include "runtime/context.h"
 #include "runtime/entry.h"
 #include "runtime/stream.h"
@@ -20,7 +21,10 @@ aclError question(Body&& body) noexcept {
 }  // namespace
 
 aclError aclrtSetDevice(int32_t deviceId) {
-  return entry([&] { set_device("aclrtSetDevice", deviceId); });
+  return entry([&] {
+    if (check::enabled) check::check_library_started("aclrtSetDevice");
+    set_device("aclrtSetDevice", deviceId);
+  });
 }
 
 aclError aclrtResetDevice(int32_t deviceId) {
@@ -70,6 +74,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
 
 aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   return entry([&] {
+    if (check::enabled) check::check_library_started("aclrtCreateContext");
     require_pointer(context, {"aclrtCreateContext", "context"});
     *context = create_context("aclrtCreateContext", deviceId);
   });

@@ -9,6 +9,8 @@
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 #include "base/log.h"
+#include "check/check.h"
+#include "check/handles.h"
 #include "runtime/context.h"
 #include "runtime/entry.h"
 #include "runtime/stream.h"
@@ -71,6 +73,7 @@ void end_library() {
   finish_all_streams();
   reset_all_devices();
   set_implicit_device(std::nullopt);
+  if (check::enabled) check::library_ended();
 }
 
 }  // namespace
@@ -94,6 +97,7 @@ aclError aclInit(const char* configPath) {
     warn_of_unused(configuration);
     state().configuration = std::move(configuration);
     state().references = 1;
+    if (check::enabled) check::library_started(true);
   });
 }
 
@@ -117,7 +121,10 @@ aclError aclFinalizeReference(uint64_t* refCount) {
 }
 
 aclnnStatus aclnnInit(const char* configPath) {
-  return entry([&] { read_configuration({"aclnnInit", "configPath"}, configPath); });
+  return entry([&] {
+    read_configuration({"aclnnInit", "configPath"}, configPath);
+    if (check::enabled) check::library_started(false);
+  });
 }
 
 // The operators keep nothing that would have to be given back.

@@ -86,15 +86,14 @@ Fill checked_fill(std::string_view function, void* destination, size_t room, int
 void copy_now(std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
   check_kind(function, kind, Timing::blocking);
   Device& device = *current_context()->device;
-  if (check::enabled) check::begin_copy(function, copy, kind, nullptr);
-  device.copy(copy);
+  device.copy(check::enabled ? check::begin_copy(function, copy, kind, nullptr) : copy);
 }
 
 void copy_on(aclrtStream stream, std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
   check_kind(function, kind, Timing::queued);
   const std::shared_ptr<Queue> held = queue_of_stream(stream);
   Queue& queue = *held;
-  queue.copy(check::enabled ? check::begin_copy(function, copy, kind, &queue) : copy);
+  check::submit([&] { queue.copy(check::enabled ? check::begin_copy(function, copy, kind, &queue) : copy); });
 }
 
 }  // namespace
@@ -170,8 +169,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
   return entry([&] {
     const Fill fill = checked_fill("aclrtMemset", devPtr, maxCount, value, count);
     Device& device = *current_context()->device;
-    if (check::enabled) check::begin_fill("aclrtMemset", fill, nullptr);
-    device.fill(fill);
+    device.fill(check::enabled ? check::begin_fill("aclrtMemset", fill, nullptr) : fill);
   });
 }
 
@@ -180,8 +178,8 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
     const Fill fill = checked_fill("aclrtMemsetAsync", devPtr, maxCount, value, count);
     const std::shared_ptr<Queue> held = queue_of_stream(stream);
     Queue& queue = *held;
-    if (check::enabled) check::begin_fill("aclrtMemsetAsync", fill, &queue);
-    queue.fill(fill);
+    check::submit(
+        [&] { queue.fill(check::enabled ? check::begin_fill("aclrtMemsetAsync", fill, &queue) : fill); });
   });
 }
 

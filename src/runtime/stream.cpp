@@ -77,7 +77,12 @@ std::shared_ptr<Stream> stream_of_any_context(void* stream) {
 void destroy_stream(void* handle, StreamEnd end) {
   const std::shared_ptr<Stream> stream = streams().remove(handle);
   if (stream == nullptr) throw not_live(handle);
-  if (end == StreamEnd::finish) finish(*stream);
+  if (end == StreamEnd::finish) {
+    finish(*stream);
+  } else if (check::enabled) {
+    check::report_unfinished_copies(*stream->queue);
+    check::stream_dropped(*stream->queue);
+  }
   close(*stream);
   if (check::enabled) check::handle_gone(handle);
 }
@@ -120,6 +125,7 @@ void destroy_streams_of(void* context_handle) {
     if (stream->context != context_handle || streams().remove(handle) == nullptr) continue;
     finish(*stream);
     close(*stream);
+    if (check::enabled) check::handle_lost(handle);
   }
 }
 

@@ -1,4 +1,4 @@
-// Finding: ignored-status: a call failed with status 107000
+// Finding: ignored-status: .* a call had failed with status 107000
 #include "program.h"
 
 int main() {

@@ -1,0 +1,144 @@
+#include "check/views.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "check/host_access.h"
+
+namespace aclgrad::check {
+namespace {
+
+// Address space only: pages become memory when they are used.
+constexpr size_t kViewBytes = size_t{1} << 44;
+
+struct Views {
+  std::byte* program = nullptr;
+  std::byte* library = nullptr;
+  int file = -1;
+
+  std::mutex mutex;
+  size_t used = 0;                               // bytes from the start that were handed out at some time
+  std::multimap<size_t, std::byte*> given_back;  // by size
+};
+
+// Sanitizers lay out the address space themselves and have signal handlers of their own.
+bool runs_under_sanitizer() {
+  for (const char* symbol : {"__asan_init", "__tsan_init", "__msan_init"}) {
+    if (dlsym(RTLD_DEFAULT, symbol) != nullptr) return true;
+  }
+  return false;
+}
+
+std::byte* map_file(int file, int protection) {
+  void* address = mmap(nullptr, kViewBytes, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (address == MAP_FAILED) return nullptr;
+  madvise(address, kViewBytes, MADV_DONTDUMP);  // a core would be as large as the views
+  return static_cast<std::byte*>(address);
+}
+
+void open(Views& views) {
+  rlimit file_size{};
+  const bool may_be_large = getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur >= kViewBytes;
+  if (!may_be_large || runs_under_sanitizer()) return;
+  views.file = memfd_create("aclgrad", MFD_CLOEXEC);
+  if (views.file < 0) return;
+  if (ftruncate(views.file, static_cast<off_t>(kViewBytes)) != 0) return;
+  views.library = map_file(views.file, PROT_READ | PROT_WRITE);
+  if (views.library == nullptr) return;
+  views.program = map_file(views.file, PROT_NONE);
+  if (views.program != nullptr) watch_host_accesses();
+}
+
+Views& views() {
+  static Views& views = [&]() -> Views& {
+    Views& opened = *new Views;
+    open(opened);
+    return opened;
+  }();
+  return views;
+}
+
+size_t page_size() {
+  static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+size_t whole_pages(size_t bytes) {
+  return (bytes + page_size() - 1) / page_size() * page_size();
+}
+
+void protect(const std::byte* begin, const std::byte* end, int protection) {
+  if (begin >= end || !is_in_program_view(begin)) return;
+  auto* page = const_cast<std::byte*>(page_at_or_before(begin));
+  mprotect(page, whole_pages(static_cast<size_t>(end - page)), protection);
+}
+
+}  // namespace
+
+std::byte* map_views(size_t bytes) {
+  Views& all = views();
+  if (all.program == nullptr) return nullptr;
+  const size_t size = whole_pages(bytes);
+  std::lock_guard lock(all.mutex);
+  std::byte* start = nullptr;
+  if (const auto found = all.given_back.find(size); found != all.given_back.end()) {
+    start = found->second;
+    all.given_back.erase(found);
+  } else if (size <= kViewBytes - all.used) {
+    start = all.program + all.used;
+    all.used += size;
+  }
+  if (start != nullptr) allow_host_access(start, start + size);
+  return start;
+}
+
+void unmap_views(std::byte* start, size_t bytes) {
+  Views& all = views();
+  const size_t size = whole_pages(bytes);
+  deny_host_access(start, start + size);
+  fallocate(all.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start - all.program,
+            static_cast<off_t>(size));
+  std::lock_guard lock(all.mutex);
+  all.given_back.emplace(size, start);
+}
+
+bool is_in_program_view(const void* address) {
+  const Views& all = views();
+  const auto* byte = static_cast<const std::byte*>(address);
+  return all.program != nullptr && byte >= all.program && byte < all.program + kViewBytes;
+}
+
+void* library_view(void* address) {
+  return const_cast<void*>(library_view(const_cast<const void*>(address)));
+}
+
+const void* library_view(const void* address) {
+  if (!is_in_program_view(address)) return address;
+  const Views& all = views();
+  return all.library + (static_cast<const std::byte*>(address) - all.program);
+}
+
+void allow_host_access(const std::byte* begin, const std::byte* end) {
+  protect(begin, end, PROT_READ | PROT_WRITE);
+}
+
+void deny_host_access(const std::byte* begin, const std::byte* end) {
+  protect(begin, end, PROT_NONE);
+}
+
+const std::byte* page_at_or_before(const std::byte* address) {
+  return address - reinterpret_cast<uintptr_t>(address) % page_size();
+}
+
+const std::byte* page_at_or_behind(const std::byte* address) {
+  return page_at_or_before(address + page_size() - 1);
+}
+
+}  // namespace aclgrad::check

@@ -1,0 +1,28 @@
+// Memory in two views: the same pages at two places of the address space. The program gets addresses in one view,
+// to which the host's access can be taken away, as an NPU's memory is out of the host's reach. The library works
+// through the other, so that its threads are never in the way.
+#pragma once
+
+#include <cstddef>
+
+namespace aclgrad::check {
+
+// Whole pages of zeros that the host may access; null where the system offers no views, as under a sanitizer.
+std::byte* map_views(size_t bytes);
+void unmap_views(std::byte* start, size_t bytes);
+
+bool is_in_program_view(const void* address);
+
+// The library's address of the same byte. Memory that is not in views is left as it is.
+void* library_view(void* address);
+const void* library_view(const void* address);
+
+// Of all pages that hold a byte of [begin, end), where these are in views.
+void allow_host_access(const std::byte* begin, const std::byte* end);
+void deny_host_access(const std::byte* begin, const std::byte* end);
+
+// The nearest beginnings of pages.
+const std::byte* page_at_or_before(const std::byte* address);
+const std::byte* page_at_or_behind(const std::byte* address);
+
+}  // namespace aclgrad::check

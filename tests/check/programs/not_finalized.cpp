@@ -1,0 +1,8 @@
+// Finding: leak: aclFinalize never followed the aclInit at
+#include "program.h"
+
+int main() {
+  must(aclInit(nullptr));
+  must(aclrtSetDevice(0));
+  must(aclrtResetDevice(0));
+}
