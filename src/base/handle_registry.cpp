@@ -14,11 +14,14 @@ struct Shard {
 
 // Several shards, so that threads with handles of their own seldom meet. Never destroyed: programs release
 // handles in destructors of their own static objects.
+std::array<Shard, 64>& all_shards() {
+  static auto& shards = *new std::array<Shard, 64>;
+  return shards;
+}
+
 Shard& shard_of(const void* handle) {
-  constexpr size_t kShards = 64;
-  static auto& shards = *new std::array<Shard, kShards>;
   const uint64_t mixed = reinterpret_cast<uintptr_t>(handle) * 0x9E3779B97F4A7C15u;
-  return shards[mixed >> 58];
+  return all_shards()[mixed >> 58];
 }
 
 }  // namespace
@@ -71,6 +74,15 @@ bool is_live_handle(const void* handle, HandleKind kind) noexcept {
   std::lock_guard lock(shard.mutex);
   const auto found = shard.handles.find(handle);
   return found != shard.handles.end() && found->second == kind;
+}
+
+size_t live_handle_count() noexcept {
+  size_t count = 0;
+  for (Shard& shard : all_shards()) {
+    std::lock_guard lock(shard.mutex);
+    count += shard.handles.size();
+  }
+  return count;
 }
 
 }  // namespace aclgrad

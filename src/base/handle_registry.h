@@ -1,6 +1,7 @@
 // The handles that are alive, so that a double destroy or a foreign pointer gets an error instead of a crash.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace aclgrad {
@@ -27,5 +28,8 @@ void register_handle(const void* handle, HandleKind kind);
 bool unregister_handle(const void* handle, HandleKind kind) noexcept;
 
 bool is_live_handle(const void* handle, HandleKind kind) noexcept;
+
+// Of all kinds; what a program leaves behind.
+size_t live_handle_count() noexcept;
 
 }  // namespace aclgrad

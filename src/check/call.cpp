@@ -50,7 +50,8 @@ Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kin
   Copy done = copy;
   if (queue != nullptr) {
     if (sides.destination == Side::host) deny_destination(to);
-    if (!is_device_memory(copy.source)) done = snapshot_source(function, copy, *queue);
+    const bool reads_host_later = !from.empty() && !is_device_memory(copy.source);
+    if (reads_host_later) done = snapshot_source(function, copy, *queue);
   }
   done.destination = library_view(done.destination);
   done.source = library_view(done.source);

@@ -17,6 +17,7 @@
 #include "executor/call.h"
 #include "executor/check_call.h"
 #include "runtime/stream.h"
+#include "tensor/handle.h"
 
 namespace aclgrad {
 namespace {
@@ -141,6 +142,7 @@ aclnnStatus set_address(std::string_view function, aclOpExecutor* executor, Coun
   return guarded(ACLNN_ERR_INNER, [&] {
     const ExecutorClaim claim(function, executor);
     if (tensor == nullptr) refuse_null(function, "a tensor");
+    check_handle(function, tensor);
     const Plan& plan = *claim->plan;
     const int first = counted == Counted::outputs ? plan.inputs : 0;
     const int last = counted == Counted::inputs ? plan.inputs : plan.inputs + plan.outputs;
@@ -168,6 +170,7 @@ aclnnStatus refuse_dynamic(std::string_view function, aclOpExecutor* executor, s
   return guarded(ACLNN_ERR_INNER, [&] {
     const ExecutorClaim claim(function, executor);
     if (tensors == nullptr) refuse_null(function, "a tensor list");
+    check_handle(function, tensors);
     throw Error(
         ACLNN_ERR_PARAM_INVALID,
         fmt::format("{}.irIndex: expected an argument that is a tensor list, got {} of {}, which has none.",

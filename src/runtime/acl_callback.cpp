@@ -91,12 +91,21 @@ std::shared_ptr<Callback> next_callback(Deadline deadline) {
 }
 
 }  // namespace
+
+void end_subscription(Stream& stream) {
+  announce([&] {
+    if (stream.subscriber == nullptr) return;
+    --stream.subscriber->subscribed_streams;  // what is due already may still be run
+    stream.subscriber = nullptr;
+  });
+}
+
 }  // namespace aclgrad
 
 using namespace aclgrad;
 
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const std::shared_ptr<Stream> found = stream_of_any_context(stream);
     std::lock_guard lock(progress_board().mutex);
     require(found->subscriber == nullptr, ACL_ERROR_RT_STREAM_SUBSCRIBE, {"aclrtSubscribeReport", "stream"},
@@ -109,7 +118,7 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const std::shared_ptr<Stream> found = stream_of_any_context(stream);
     announce([&] {
       const auto mailbox = mailboxes().find(threadId);
@@ -126,7 +135,7 @@ aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
 
 aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType,
                              aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require(fn != nullptr, ACL_ERROR_INVALID_PARAM, {"aclrtLaunchCallback", "fn"}, "a function", "null");
     require(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK, ACL_ERROR_INVALID_PARAM,
             {"aclrtLaunchCallback", "blockType"}, "ACL_CALLBACK_NO_BLOCK or ACL_CALLBACK_BLOCK",
@@ -148,7 +157,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
 }
 
 aclError aclrtProcessReport(int32_t timeout) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const std::shared_ptr<Callback> callback =
         next_callback(deadline_after(timeout, ACL_ERROR_INVALID_PARAM, {"aclrtProcessReport", "timeout"}));
     if (callback == nullptr) {

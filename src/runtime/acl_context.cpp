@@ -12,8 +12,8 @@ namespace {
 
 // An entry that programs also call to find out whether it fails.
 template <class Body>
-aclError question(Body&& body) noexcept {
-  const aclError status = entry(std::forward<Body>(body));
+aclError question(std::string_view function, Body&& body) noexcept {
+  const aclError status = entry(function, std::forward<Body>(body));
   if (check::enabled && status != ACL_SUCCESS) check::failure_was_an_answer();
   return status;
 }
@@ -21,47 +21,47 @@ aclError question(Body&& body) noexcept {
 }  // namespace
 
 aclError aclrtSetDevice(int32_t deviceId) {
-  return entry([&] {
+  return entry(__func__, [&] {
     if (check::enabled) check::check_library_started("aclrtSetDevice");
     set_device("aclrtSetDevice", deviceId);
   });
 }
 
 aclError aclrtResetDevice(int32_t deviceId) {
-  return entry([&] { reset_device("aclrtResetDevice", deviceId); });
+  return entry(__func__, [&] { reset_device("aclrtResetDevice", deviceId); });
 }
 
 aclError aclrtResetDeviceForce(int32_t deviceId) {
-  return entry([&] { reset_device_force("aclrtResetDeviceForce", deviceId); });
+  return entry(__func__, [&] { reset_device_force("aclrtResetDeviceForce", deviceId); });
 }
 
 aclError aclrtGetDevice(int32_t* deviceId) {
-  return question([&] {
+  return question(__func__, [&] {
     require_pointer(deviceId, {"aclrtGetDevice", "deviceId"});
     *deviceId = current_context()->device_id;
   });
 }
 
 aclError aclrtGetDeviceCount(uint32_t* count) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(count, {"aclrtGetDeviceCount", "count"});
     *count = static_cast<uint32_t>(visible_device_count());
   });
 }
 
 aclError aclrtGetRunMode(aclrtRunMode* runMode) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(runMode, {"aclrtGetRunMode", "runMode"});
     *runMode = ACL_HOST;
   });
 }
 
 aclError aclrtSynchronizeDevice() {
-  return entry([] { synchronize_device(current_context()->device_id, std::nullopt); });
+  return entry(__func__, [] { synchronize_device(current_context()->device_id, std::nullopt); });
 }
 
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Deadline deadline =
         deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeDeviceWithTimeout", "timeout"});
     if (synchronize_device(current_context()->device_id, deadline)) return;
@@ -73,7 +73,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
 }
 
 aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
-  return entry([&] {
+  return entry(__func__, [&] {
     if (check::enabled) check::check_library_started("aclrtCreateContext");
     require_pointer(context, {"aclrtCreateContext", "context"});
     *context = create_context("aclrtCreateContext", deviceId);
@@ -81,21 +81,21 @@ aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
 }
 
 aclError aclrtDestroyContext(aclrtContext context) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(context, {"aclrtDestroyContext", "context"});
     destroy_context(context);
   });
 }
 
 aclError aclrtSetCurrentContext(aclrtContext context) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(context, {"aclrtSetCurrentContext", "context"});
     set_current_context(context);
   });
 }
 
 aclError aclrtGetCurrentContext(aclrtContext* context) {
-  return question([&] {
+  return question(__func__, [&] {
     require_pointer(context, {"aclrtGetCurrentContext", "context"});
     current_context();
     *context = current_context_handle();

@@ -64,7 +64,7 @@ aclrtEvent create_event(bool timed) {
 }
 
 aclError create_event_with_flag(std::string_view function, aclrtEvent* event, uint32_t flag) {
-  return entry([&] {
+  return entry(function, [&] {
     require_pointer(event, {function, "event"});
     constexpr uint32_t kSupported = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
     constexpr uint32_t kKnown = kSupported | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
@@ -107,7 +107,7 @@ std::shared_ptr<EventState> timed_mark(Parameter parameter, aclrtEvent handle) {
 using namespace aclgrad;
 
 aclError aclrtCreateEvent(aclrtEvent* event) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(event, {"aclrtCreateEvent", "event"});
     *event = create_event(true);
   });
@@ -122,7 +122,7 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Mark mark = mark_of({"aclrtDestroyEvent", "event"}, event);
     // Without its handle nobody could record it any more.
     require(mark.recorded || mark.state->queued_waits == 0, ACL_ERROR_RT_PARAM_INVALID,
@@ -135,7 +135,7 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const std::shared_ptr<Event> found = find_event({"aclrtRecordEvent", "event"}, event);
     const std::shared_ptr<Queue> held = queue_of_stream(stream);
     Queue& queue = *held;
@@ -149,7 +149,7 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const std::shared_ptr<Event> found = find_event({"aclrtResetEvent", "event"}, event);
     queue_of_stream(stream);
     std::lock_guard lock(found->mutex);
@@ -161,7 +161,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Mark mark = mark_of({"aclrtStreamWaitEvent", "event"}, event);
     const std::shared_ptr<Queue> held = queue_of_stream(stream);
     Queue& queue = *held;
@@ -171,7 +171,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
 }
 
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(status, {"aclrtQueryEvent", "status"});
     *status = is_reached({"aclrtQueryEvent", "event"}, event) ? ACL_EVENT_STATUS_COMPLETE
                                                               : ACL_EVENT_STATUS_NOT_READY;
@@ -179,7 +179,7 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(status, {"aclrtQueryEventStatus", "status"});
     *status = is_reached({"aclrtQueryEventStatus", "event"}, event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE
                                                                     : ACL_EVENT_RECORDED_STATUS_NOT_READY;
@@ -187,7 +187,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(status, {"aclrtQueryEventWaitStatus", "status"});
     const Mark mark = mark_of({"aclrtQueryEventWaitStatus", "event"}, event);
     *status =
@@ -196,11 +196,11 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* statu
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
-  return entry([&] { synchronize({"aclrtSynchronizeEvent", "event"}, event, std::nullopt, -1); });
+  return entry(__func__, [&] { synchronize({"aclrtSynchronizeEvent", "event"}, event, std::nullopt, -1); });
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Deadline deadline =
         deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeEventWithTimeout", "timeout"});
     synchronize({"aclrtSynchronizeEventWithTimeout", "event"}, event, deadline, timeout);
@@ -208,7 +208,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
 }
 
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(ms, {"aclrtEventElapsedTime", "ms"});
     const auto start = timed_mark({"aclrtEventElapsedTime", "startEvent"}, startEvent);
     const auto end = timed_mark({"aclrtEventElapsedTime", "endEvent"}, endEvent);

@@ -36,7 +36,8 @@ State& state() {
 Json read_configuration(Parameter parameter, const char* path) {
   if (path == nullptr || *path == '\0') return Json::object();
   std::ifstream file(path);
-  require(file.good(), ACL_ERROR_INVALID_FILE, parameter, "a readable file", path);
+  file.peek();  // a folder opens, too
+  require(!file.fail(), ACL_ERROR_INVALID_FILE, parameter, "a readable file", path);
   Json configuration = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   require(configuration.is_object(), ACL_ERROR_PARSE_FILE, parameter, "a file with a JSON object", path);
   return configuration;
@@ -82,7 +83,7 @@ void end_library() {
 using namespace aclgrad;
 
 aclError aclInit(const char* configPath) {
-  return entry([&] {
+  return entry(__func__, [&] {
     Json configuration = read_configuration({"aclInit", "configPath"}, configPath);
     std::lock_guard lock(state().mutex);
     if (state().references > 0) {
@@ -102,7 +103,7 @@ aclError aclInit(const char* configPath) {
 }
 
 aclError aclFinalize() {
-  return entry([] {
+  return entry(__func__, [] {
     std::lock_guard lock(state().mutex);
     check_initialized();
     state().references = 0;
@@ -111,7 +112,7 @@ aclError aclFinalize() {
 }
 
 aclError aclFinalizeReference(uint64_t* refCount) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(refCount, {"aclFinalizeReference", "refCount"});
     std::lock_guard lock(state().mutex);
     check_initialized();
@@ -121,7 +122,7 @@ aclError aclFinalizeReference(uint64_t* refCount) {
 }
 
 aclnnStatus aclnnInit(const char* configPath) {
-  return entry([&] {
+  return entry(__func__, [&] {
     read_configuration({"aclnnInit", "configPath"}, configPath);
     if (check::enabled) check::library_started(false);
   });

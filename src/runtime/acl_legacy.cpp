@@ -56,7 +56,7 @@ size_t element_count(const aclTensorDesc& desc) {
 }
 
 aclError refuse(const char* function) {
-  return entry([&] {
+  return entry(function, [&] {
     throw Error(ACL_ERROR_FEATURE_UNSUPPORTED,
                 fmt::format("{}: single operators by name are not supported.", function),
                 "The program was written for the older interface of compiled operators.",
@@ -68,12 +68,12 @@ aclError refuse(const char* function) {
 
 aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
   aclDataBuffer* buffer = nullptr;
-  entry([&] { buffer = make_handle<aclDataBuffer>(HandleKind::data_buffer, data, size); });
+  entry(__func__, [&] { buffer = make_handle<aclDataBuffer>(HandleKind::data_buffer, data, size); });
   return buffer;
 }
 
 aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require(unregister_handle(dataBuffer, HandleKind::data_buffer), ACL_ERROR_INVALID_PARAM,
             {"aclDestroyDataBuffer", "dataBuffer"}, "a live aclDataBuffer",
             static_cast<const void*>(dataBuffer));
@@ -93,7 +93,7 @@ size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
 
 aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format) {
   aclTensorDesc* desc = nullptr;
-  entry([&] {
+  entry(__func__, [&] {
     require(numDims >= 0, ACL_ERROR_INVALID_PARAM, {"aclCreateTensorDesc", "numDims"}, "0 or more", numDims);
     if (numDims > 0) require_pointer(dims, {"aclCreateTensorDesc", "dims"});
     desc = make_handle<aclTensorDesc>(HandleKind::tensor_desc, dataType, format,
@@ -133,7 +133,7 @@ size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
 }
 
 aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require(is_live_handle(desc, HandleKind::tensor_desc), ACL_ERROR_INVALID_PARAM,
             {"aclGetTensorDescDimV2", "desc"}, "a live aclTensorDesc", static_cast<const void*>(desc));
     require_pointer(dimSize, {"aclGetTensorDescDimV2", "dimSize"});

@@ -1,4 +1,5 @@
 // Memory at the C interface.
+#include <algorithm>
 #include <limits>
 
 #include "acl/acl_rt.h"
@@ -35,7 +36,7 @@ void* allocate(std::string_view function, MemoryPlace place, size_t size, size_t
 
 aclError allocate_device(std::string_view function, void** pointer, size_t size, aclrtMemMallocPolicy policy,
                          size_t padding) {
-  return entry([&] {
+  return entry(function, [&] {
     require_pointer(pointer, {function, "devPtr"});
     check_policy(function, policy);
     *pointer = allocate(function, MemoryPlace::device, size, padding);
@@ -73,6 +74,13 @@ Copy pitched_copy(std::string_view function, void* destination, size_t destinati
     throw bad_parameter(ACL_ERROR_RT_PARAM_INVALID, {function, "width"},
                         fmt::format("at most dpitch {} and spitch {}", destination_pitch, source_pitch),
                         width);
+  }
+  if (width == 0 || height == 0) return {destination, 0, source, 0, 0, 0};
+  if (height == 1) return {destination, width, source, width, width, 1};
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(std::max(destination_pitch, source_pitch), height, &bytes)) {
+    throw bad_parameter(ACL_ERROR_RT_PARAM_INVALID, {function, "height"},
+                        "as many rows as the address space can hold", height);
   }
   return {destination, destination_pitch, source, source_pitch, width, height};
 }
@@ -112,46 +120,47 @@ aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy poli
 
 aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg) {
   if (cfg != nullptr) {
-    return entry([] { throw not_supported("aclrtMallocWithCfg.cfg other than null"); });
+    return entry(__func__, [] { throw not_supported("aclrtMallocWithCfg.cfg other than null"); });
   }
   return allocate_device("aclrtMallocWithCfg", devPtr, size, policy, kUnit);
 }
 
 aclError aclrtFree(void* devPtr) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(devPtr, {"aclrtFree", "devPtr"});
     release_memory({"aclrtFree", "devPtr"}, MemoryPlace::device, devPtr);
   });
 }
 
 aclError aclrtMallocHost(void** hostPtr, size_t size) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(hostPtr, {"aclrtMallocHost", "hostPtr"});
     *hostPtr = allocate("aclrtMallocHost", MemoryPlace::host, size, 0);
   });
 }
 
 aclError aclrtFreeHost(void* hostPtr) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(hostPtr, {"aclrtFreeHost", "hostPtr"});
     release_memory({"aclrtFreeHost", "hostPtr"}, MemoryPlace::host, hostPtr);
   });
 }
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
-  return entry([&] { copy_now("aclrtMemcpy", plain_copy("aclrtMemcpy", dst, destMax, src, count), kind); });
+  return entry(__func__,
+               [&] { copy_now("aclrtMemcpy", plain_copy("aclrtMemcpy", dst, destMax, src, count), kind); });
 }
 
 aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     copy_on(stream, "aclrtMemcpyAsync", plain_copy("aclrtMemcpyAsync", dst, destMax, src, count), kind);
   });
 }
 
 aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
                        aclrtMemcpyKind kind) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Copy copy = pitched_copy("aclrtMemcpy2d", dst, dpitch, src, spitch, width, height);
     copy_now("aclrtMemcpy2d", copy, kind);
   });
@@ -159,14 +168,14 @@ aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
 
 aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
                             size_t height, aclrtMemcpyKind kind, aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Copy copy = pitched_copy("aclrtMemcpy2dAsync", dst, dpitch, src, spitch, width, height);
     copy_on(stream, "aclrtMemcpy2dAsync", copy, kind);
   });
 }
 
 aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Fill fill = checked_fill("aclrtMemset", devPtr, maxCount, value, count);
     Device& device = *current_context()->device;
     device.fill(check::enabled ? check::begin_fill("aclrtMemset", fill, nullptr) : fill);
@@ -174,7 +183,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
 }
 
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Fill fill = checked_fill("aclrtMemsetAsync", devPtr, maxCount, value, count);
     const std::shared_ptr<Queue> held = queue_of_stream(stream);
     Queue& queue = *held;
@@ -184,7 +193,7 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
 }
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require(attr >= ACL_DDR_MEM && attr <= ACL_MEM_P2P_HUGE1G, ACL_ERROR_INVALID_PARAM,
             {"aclrtGetMemInfo", "attr"}, "a value of aclrtMemAttr", static_cast<int>(attr));
     require_pointer(free, {"aclrtGetMemInfo", "free"});

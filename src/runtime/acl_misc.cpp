@@ -8,8 +8,17 @@
 
 using namespace aclgrad;
 
+namespace {
+
+Status refuse_level(const char* function, aclrtLastErrLevel level) {
+  return fail_with(bad_parameter(ACL_ERROR_INVALID_PARAM, {function, "level"}, "ACL_RT_THREAD_LEVEL",
+                                 static_cast<int>(level)));
+}
+
+}  // namespace
+
 aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(majorVersion, {"aclrtGetVersion", "majorVersion"});
     require_pointer(minorVersion, {"aclrtGetVersion", "minorVersion"});
     require_pointer(patchVersion, {"aclrtGetVersion", "patchVersion"});
@@ -25,13 +34,13 @@ const char* aclGetRecentErrMsg() {
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
-  if (level != ACL_RT_THREAD_LEVEL) return ACL_ERROR_INVALID_PARAM;
+  if (level != ACL_RT_THREAD_LEVEL) return refuse_level(__func__, level);
   if (check::enabled) check::failures_were_read();
   return last_error;
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level) {
-  if (level != ACL_RT_THREAD_LEVEL) return ACL_ERROR_INVALID_PARAM;
+  if (level != ACL_RT_THREAD_LEVEL) return refuse_level(__func__, level);
   if (check::enabled) check::failures_were_read();
   return std::exchange(last_error, ACL_SUCCESS);
 }

@@ -39,7 +39,7 @@ bool deterministic_requested() noexcept {
 using namespace aclgrad;
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return entry([&] {
+  return entry(__func__, [&] {
     check_option("aclrtCtxSetSysParamOpt", Scope::context, opt);
     check_value("aclrtCtxSetSysParamOpt", opt, value);
     slot_of(current_context()->options, opt) = value;
@@ -49,7 +49,7 @@ aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
 }
 
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  return entry([&] {
+  return entry(__func__, [&] {
     check_option("aclrtCtxGetSysParamOpt", Scope::context, opt);
     require_pointer(value, {"aclrtCtxGetSysParamOpt", "value"});
     const int64_t set = slot_of(current_context()->options, opt);
@@ -60,7 +60,7 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
 }
 
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return entry([&] {
+  return entry(__func__, [&] {
     check_option("aclrtSetSysParamOpt", Scope::process, opt);
     check_value("aclrtSetSysParamOpt", opt, value);
     slot_of(process_options, opt) = value;
@@ -68,7 +68,7 @@ aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
 }
 
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  return entry([&] {
+  return entry(__func__, [&] {
     check_option("aclrtGetSysParamOpt", Scope::process, opt);
     require_pointer(value, {"aclrtGetSysParamOpt", "value"});
     *value = slot_of(process_options, opt);

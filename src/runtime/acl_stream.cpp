@@ -19,14 +19,14 @@ void* new_stream() {
 }  // namespace
 
 aclError aclrtCreateStream(aclrtStream* stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(stream, {"aclrtCreateStream", "stream"});
     *stream = new_stream();
   });
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t, uint32_t flag) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(stream, {"aclrtCreateStreamWithConfig", "stream"});
     constexpr uint32_t kKnown = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT |
                                 ACL_STREAM_HUGE | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
@@ -37,25 +37,25 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t, uint32_t fla
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(stream, {"aclrtDestroyStream", "stream"});
     destroy_stream(stream, StreamEnd::finish);
   });
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(stream, {"aclrtDestroyStreamForce", "stream"});
     destroy_stream(stream, StreamEnd::drop);
   });
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
-  return entry([&] { synchronize_queue(*stream_of_any_context(stream)->queue, std::nullopt); });
+  return entry(__func__, [&] { synchronize_queue(*stream_of_any_context(stream)->queue, std::nullopt); });
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
-  return entry([&] {
+  return entry(__func__, [&] {
     const Deadline deadline =
         deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeStreamWithTimeout", "timeout"});
     if (synchronize_queue(*stream_of_any_context(stream)->queue, deadline)) return;
@@ -67,7 +67,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 }
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require_pointer(status, {"aclrtStreamQuery", "status"});
     const Queue& queue = *stream_of_any_context(stream)->queue;
     const check::Clock reached = check::enabled ? check::clock_of(queue) : check::Clock();
@@ -77,7 +77,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
 }
 
 aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
-  return entry([&] {
+  return entry(__func__, [&] {
     require(mode <= ACL_STOP_ON_FAILURE, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSetStreamFailureMode", "mode"},
             "ACL_CONTINUE_ON_FAILURE or ACL_STOP_ON_FAILURE", mode);
     const std::shared_ptr<Stream> found = stream_of_any_context(stream);

@@ -38,6 +38,7 @@ void finish(Stream& stream) {
 
 void close(Stream& stream) {
   stream.queue->close();
+  end_subscription(stream);
   if (check::enabled) check::stream_ended(*stream.queue);
 }
 

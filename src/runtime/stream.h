@@ -29,6 +29,9 @@ bool deterministic_requested() noexcept;
 
 void* create_stream(void* context_handle, const Context& context);
 
+// Of the callbacks of a stream that ends.
+void end_subscription(Stream& stream);
+
 // As queue_of_stream(), for what may be asked of a stream of any context.
 std::shared_ptr<Stream> stream_of_any_context(void* stream);
 

@@ -31,7 +31,10 @@ List* create_list(std::string_view function, const Member* const* value, uint64_
   return create_handle<List>([&](List& list) {
     list.members = copy_array(function, "value", value, size);
     for (const Member* member : list.members) {
-      if (is_live_handle(member, kind_of(member))) member->owner = &list;
+      if (member != nullptr) check_handle(function, member);
+    }
+    for (const Member* member : list.members) {
+      if (member != nullptr) member->owner = &list;
     }
   });
 }

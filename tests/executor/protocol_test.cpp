@@ -223,6 +223,12 @@ TEST_F(Protocol, WrongUsesOfAddressRefresh) {
   EXPECT_EQ(aclSetInputTensorAddr(nullptr, 0, grad_y, data), ACLNN_ERR_INNER_NULLPTR);
   EXPECT_EQ(aclSetOutputTensorAddr(nullptr, 0, grad_y, data), ACLNN_ERR_INNER_NULLPTR);
 
+  const int64_t shape[] = {1};
+  aclTensor* gone = aclCreateTensor(shape, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, 1, nullptr);
+  aclDestroyTensor(gone);
+  EXPECT_EQ(aclSetTensorAddr(executor, 0, gone, data), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(recent_message(), HasSubstr("aclSetTensorAddr: expected a live aclTensor"));
+
   aclTensorList* list = aclCreateTensorList(nullptr, 0);
   for (auto* set : {aclSetDynamicTensorAddr, aclSetDynamicInputTensorAddr, aclSetDynamicOutputTensorAddr,
                     AclSetDynamicTensorAddr, AclSetDynamicInputTensorAddr, AclSetDynamicOutputTensorAddr}) {

@@ -105,6 +105,18 @@ TEST_F(CallbackTest, UnsubscribingFreesAStreamThatWaits) {
   EXPECT_EQ(call.count, 0);
 }
 
+TEST_F(CallbackTest, TheSubscriptionEndsWithItsStream) {
+  aclrtStream stream = nullptr;
+  ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream), ACL_SUCCESS);
+  Call call;
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_NO_BLOCK, stream), ACL_SUCCESS);
+  ASSERT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
+  EXPECT_EQ(aclrtProcessReport(-1), ACL_SUCCESS) << "it was due before";
+  EXPECT_EQ(call.count, 1);
+  EXPECT_EQ(aclrtProcessReport(-1), ACL_ERROR_RT_THREAD_SUBSCRIBE) << "rather than wait for ever";
+}
+
 TEST_F(CallbackTest, ForcedDestroyEndsAWaitForACallback) {
   ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
   Call call;

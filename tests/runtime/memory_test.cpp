@@ -174,6 +174,27 @@ TEST_F(MemoryTest, PitchedCopies) {
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
 }
 
+// However many rows there are then, and however far apart.
+TEST_F(MemoryTest, PitchedCopiesOfNothing) {
+  char byte = 'a';
+  EXPECT_EQ(aclrtMemcpy2d(&byte, 0, &byte, 0, 0, SIZE_MAX, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
+  EXPECT_EQ(aclrtMemcpy2d(&byte, SIZE_MAX, &byte, SIZE_MAX, SIZE_MAX, 0, ACL_MEMCPY_HOST_TO_DEVICE),
+            ACL_SUCCESS);
+  EXPECT_EQ(aclrtMemcpy2dAsync(&byte, SIZE_MAX, &byte, 1, 0, SIZE_MAX, ACL_MEMCPY_HOST_TO_DEVICE, stream_),
+            ACL_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+}
+
+TEST_F(MemoryTest, PitchesDoNotMatterToASingleRow) {
+  const char from = 'a';
+  char to = '-';
+  EXPECT_EQ(aclrtMemcpy2d(&to, SIZE_MAX, &from, SIZE_MAX / 2, 1, 1, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
+  EXPECT_EQ(to, 'a');
+  EXPECT_EQ(aclrtMemcpy2d(&to, SIZE_MAX, &from, 1, 1, 2, ACL_MEMCPY_HOST_TO_DEVICE),
+            ACL_ERROR_RT_PARAM_INVALID)
+      << "no memory is so large";
+}
+
 TEST_F(MemoryTest, MemoryInfoChecksParameters) {
   size_t free = 0;
   size_t total = 0;

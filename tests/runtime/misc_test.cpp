@@ -69,6 +69,33 @@ TEST_F(RuntimeTest, MessagesHaveTheDocumentedForm) {
   EXPECT_EQ(aclGetRecentErrMsg(), nullptr) << "telling clears";
 }
 
+TEST_F(RuntimeTest, EveryMessageNamesTheCallThatFailed) {
+  in_other_thread([] {
+    EXPECT_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_CONTEXT_NULL);
+    EXPECT_THAT(recent_message(),
+                testing::HasSubstr("aclrtSynchronizeDevice: The calling thread has no context."));
+    EXPECT_EQ(aclrtProcessReport(1), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+    EXPECT_THAT(recent_message(),
+                testing::HasSubstr("aclrtProcessReport: The calling thread has not subscribed"));
+  });
+  EXPECT_EQ(aclrtStreamQuery(&stream_, nullptr), ACL_ERROR_INVALID_PARAM);
+  aclrtStreamStatus status;
+  EXPECT_EQ(aclrtStreamQuery(&stream_, &status), ACL_ERROR_RT_STREAM_CONTEXT);
+  EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtStreamQuery: Expected a live aclrtStream"));
+  submit_failure(stream_, ACL_ERROR_RT_AICORE_EXCEPTION, "Something failed.");
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtSynchronizeStream: Something failed."));
+}
+
+TEST_F(RuntimeTest, LastErrorOfAnotherLevelIsRefused) {
+  EXPECT_EQ(aclrtPeekAtLastError(outside_of<aclrtLastErrLevel>(1)), ACL_ERROR_INVALID_PARAM);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("aclrtPeekAtLastError.level: expected ACL_RT_THREAD_LEVEL, got 1"));
+  EXPECT_EQ(aclrtGetLastError(outside_of<aclrtLastErrLevel>(-1)), ACL_ERROR_INVALID_PARAM);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("aclrtGetLastError.level: expected ACL_RT_THREAD_LEVEL, got -1"));
+}
+
 TEST_F(RuntimeTest, LastErrorIsTheThreadsOwn) {
   EXPECT_EQ(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), ACL_SUCCESS);
   aclrtFree(nullptr);

@@ -70,6 +70,7 @@ TEST_F(ProcessTest, InitChecksItsFile) {
   EXPECT_CLEAN_EXIT([] {
     end_library();
     REQUIRE(aclInit("/nonexistent/acl.json") == ACL_ERROR_INVALID_FILE);
+    REQUIRE(aclInit("/") == ACL_ERROR_INVALID_FILE);
     REQUIRE(init_with("{") == ACL_ERROR_PARSE_FILE);
     REQUIRE(init_with("[]") == ACL_ERROR_PARSE_FILE);
     REQUIRE(init_with("") == ACL_ERROR_PARSE_FILE);

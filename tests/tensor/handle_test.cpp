@@ -330,6 +330,14 @@ TEST(List, MembersMayGoFirst) {
   for (aclTensor* other : others) EXPECT_EQ(aclDestroyTensor(other), OK);
 }
 
+TEST(List, AMemberMustBeAliveOrNull) {
+  const aclTensor* tensors[] = {make_tensor({1}), nullptr};
+  aclTensorList* list = aclCreateTensorList(tensors, 2);
+  EXPECT_EQ(aclDestroyTensorList(list), OK);
+  EXPECT_EQ(aclCreateTensorList(tensors, 2), nullptr);
+  EXPECT_THAT(recent_message(), HasSubstr("aclCreateTensorList: expected a live aclTensor"));
+}
+
 TEST(List, AMemberOfTwoListsIsDestroyedOnce) {
   const aclTensor* tensors[] = {make_tensor({1})};
   const aclTensor* twice[] = {tensors[0], tensors[0]};
