@@ -57,8 +57,8 @@ std::string_view Arguments::text(const char* name, nb::handle object) const {
 
 Array Arguments::result(const char* name, const Array& like, std::initializer_list<int64_t> shape,
                         nb::handle out) const {
+  if (out.is_none()) return new_array(like, shape);
   const char* type = name_of(like.type());
-  if (out.is_none()) return read(name, new_array(like, shape), type, true);
   Array array = read(name, out, type, true);
   if (array.type() != like.type()) fail(true, name, type, name_of(array.type()));
   check_shape(array, shape);

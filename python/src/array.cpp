@@ -52,6 +52,35 @@ struct Numpy {
       : ndarray(numpy.attr("ndarray")), empty(numpy.attr("empty")), asarray(numpy.attr("asarray")) {}
 };
 
+struct Torch {
+  nb::object is_grad_enabled;
+
+  static const Torch& get() {
+    static const Torch& torch = *new Torch(nb::module_::import_("torch"));
+    return torch;
+  }
+
+ private:
+  explicit Torch(const nb::module_& torch) : is_grad_enabled(torch.attr("is_grad_enabled")) {}
+};
+
+// Names that every call looks up, made once.
+struct Names {
+  nb::object requires_grad = interned("requires_grad");
+  nb::object is_neg = interned("is_neg");
+  nb::object new_empty = interned("new_empty");
+  nb::object array_struct = interned("__array_struct__");
+  nb::object dtype = interned("dtype");
+
+  static const Names& get() {
+    static const Names& names = *new Names;
+    return names;
+  }
+
+ private:
+  static nb::object interned(const char* name) { return nb::steal(PyUnicode_InternFromString(name)); }
+};
+
 bool is_numpy(nb::handle object) {
   const auto* ndarray = reinterpret_cast<PyTypeObject*>(Numpy::get().ndarray.ptr());
   return PyType_IsSubtype(Py_TYPE(object.ptr()), const_cast<PyTypeObject*>(ndarray)) != 0;
@@ -89,13 +118,23 @@ std::string element_type_name(nb::handle array) {
   return nb::str(nb::getattr(array, "dtype", nb::str("another type"))).c_str();
 }
 
+// In PyTorch's words, as "device cpu, dtype torch.float32, layout torch.sparse_coo".
+std::string properties_of(nb::handle tensor) {
+  std::string text;
+  for (const char* name : {"device", "dtype", "layout"}) {
+    const nb::str value(nb::getattr(tensor, name, nb::str("unknown")));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value.c_str());
+  }
+  return text;
+}
+
 void check_rank(int64_t rank) {
   if (rank > TensorView::kMaxRank) throw NotAnArray{false, "at most 8 axes", std::to_string(rank)};
 }
 
 // NumPy's own interface, because its DLPack and its buffer protocol refuse bfloat16.
 Array read_numpy(nb::handle object, std::string_view types) {
-  const nb::object capsule = object.attr("__array_struct__");
+  const nb::object capsule = object.attr(Names::get().array_struct);
   const auto* numpy = static_cast<const NumpyInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
   if (numpy == nullptr) nb::raise_python_error();
   check_rank(numpy->rank);
@@ -143,21 +182,57 @@ TensorView view_of(const nb::dlpack::dltensor& tensor, nb::handle object, std::s
   return view;
 }
 
-// A gradient that would silently be lost is an error, as it is in PyTorch's own conversion to NumPy.
-void check_needs_no_gradient(nb::handle object) {
-  if (!nb::cast<bool>(nb::getattr(object, "requires_grad", nb::bool_(false)))) return;
-  if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return;
-  throw NotAnArray{true, "a tensor without gradient, for functions with gradients are in aclgrad.torch",
-                   "one that requires grad"};
+const DlpackExchange* exchange_of(nb::handle type) {
+  const nb::object capsule = nb::getattr(type, "__dlpack_c_exchange_api__", nb::none());
+  if (capsule.is_none()) return nullptr;
+  const void* pointer = PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
+  if (pointer == nullptr) nb::raise_python_error();
+  const auto* exchange = static_cast<const DlpackExchange*>(pointer);
+  return exchange->major_version == 1 ? exchange : nullptr;
+}
+
+// What is known of a type of arrays.
+struct ArrayType {
+  nb::object type;
+  bool is_torch = false;
+  const DlpackExchange* exchange = nullptr;
+
+  // Remembers the last one, because the arrays of a call mostly have one type.
+  static const ArrayType& of(nb::handle object) {
+    static ArrayType& last = *new ArrayType;
+    const nb::handle type = object.type();
+    if (!last.type.is(type)) last = {nb::borrow(type), nb::hasattr(type, "is_neg"), exchange_of(type)};
+    return last;
+  }
+};
+
+// What PyTorch's own conversion to NumPy refuses, too: a gradient that would silently be lost, and memory that does
+// not hold the values yet.
+void check_is_plain(nb::handle tensor) {
+  const Names& names = Names::get();
+  if (tensor.attr(names.is_neg)().is(Py_True)) {
+    throw NotAnArray{false, "a tensor whose memory holds its values",
+                     "a view with a pending negation: call its resolve_neg()"};
+  }
+  if (tensor.attr(names.requires_grad).is(Py_True) && Torch::get().is_grad_enabled().is(Py_True)) {
+    throw NotAnArray{true, "a tensor without gradient, for functions with gradients are in aclgrad.torch",
+                     "one that requires grad"};
+  }
 }
 
 // Many times faster than PyTorch's __dlpack__, which is written in Python.
 Array read_exchange(nb::handle object, const DlpackExchange& exchange, std::string_view types) {
-  check_needs_no_gradient(object);
   nb::dlpack::dltensor tensor;
-  if (exchange.view(object.ptr(), &tensor) != 0) nb::raise_python_error();
+  if (exchange.view(object.ptr(), &tensor) != 0) {
+    PyErr_Clear();  // its message is about PyTorch's inside
+    throw NotAnArray{true, fmt::format("a dense array of {} in the memory of the CPU", types),
+                     properties_of(object)};
+  }
   Array array;
   array.view = view_of(tensor, object, types);
+  // Derivatives that PyTorch knows to be zero have none.
+  if (tensor.data == nullptr && !array.empty())
+    throw NotAnArray{false, "a tensor with memory", "one without"};
   array.writable = true;
   return array;
 }
@@ -185,16 +260,10 @@ Array read_dlpack(nb::handle object, std::string_view types, bool writable) {
   return array;
 }
 
-Array read_any(nb::handle object, std::string_view types, bool writable) {
+Array read_layout(nb::handle object, std::string_view types, bool writable) {
   if (is_numpy(object)) return read_numpy(object, types);
-  const nb::object capsule = nb::getattr(object.type(), "__dlpack_c_exchange_api__", nb::none());
-  if (!capsule.is_none()) {
-    const void* pointer = PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
-    if (pointer == nullptr) nb::raise_python_error();
-    const auto& exchange = *static_cast<const DlpackExchange*>(pointer);
-    if (exchange.major_version == 1) return read_exchange(object, exchange, types);
-  }
-  return read_dlpack(object, types, writable);
+  const DlpackExchange* exchange = ArrayType::of(object).exchange;
+  return exchange != nullptr ? read_exchange(object, *exchange, types) : read_dlpack(object, types, writable);
 }
 
 // The stride along an axis of one element may be any number: gives it that of contiguous memory, by which kernels
@@ -207,13 +276,18 @@ void settle_strides(TensorView& view) {
   }
 }
 
-}  // namespace
-
-Array read_array(nb::handle object, std::string_view types, bool writable) {
-  Array array = read_any(object, types, writable);
+Array read_unchecked(nb::handle object, std::string_view types, bool writable) {
+  Array array = read_layout(object, types, writable);
   settle_strides(array.view);
   array.object = nb::borrow(object);
   return array;
+}
+
+}  // namespace
+
+Array read_array(nb::handle object, std::string_view types, bool writable) {
+  if (!is_numpy(object) && ArrayType::of(object).is_torch) check_is_plain(object);
+  return read_unchecked(object, types, writable);
 }
 
 nb::object integer_array(nb::handle sequence) {
@@ -221,13 +295,21 @@ nb::object integer_array(nb::handle sequence) {
   return Numpy::get().asarray(sequence, "int64");
 }
 
-nb::object new_array(const Array& like, std::initializer_list<int64_t> shape) {
+Array new_array(const Array& like, std::initializer_list<int64_t> shape) {
   nb::list sizes;
   for (int64_t size : shape) sizes.append(size);
-  if (is_numpy(like.object)) return Numpy::get().empty(sizes, like.object.attr("dtype"));
-  if (nb::hasattr(like.object, "new_empty")) return like.object.attr("new_empty")(sizes);  // PyTorch's
-  if (like.type() != DataType::bfloat16) return Numpy::get().empty(sizes, name_of(like.type()));
-  return Numpy::get().empty(sizes, nb::module_::import_("ml_dtypes").attr("bfloat16"));
+  const char* type = name_of(like.type());
+  nb::object array;
+  if (is_numpy(like.object)) {
+    array = Numpy::get().empty(sizes, like.object.attr(Names::get().dtype));
+  } else if (ArrayType::of(like.object).is_torch) {
+    array = like.object.attr(Names::get().new_empty)(*sizes);  // for a list it takes longer
+  } else if (like.type() == DataType::bfloat16) {
+    array = Numpy::get().empty(sizes, nb::module_::import_("ml_dtypes").attr("bfloat16"));
+  } else {
+    array = Numpy::get().empty(sizes, type);
+  }
+  return read_unchecked(array, type, true);
 }
 
 std::string type_name_of(nb::handle object) {

@@ -42,7 +42,7 @@ Array read_array(nb::handle object, std::string_view types, bool writable);
 nb::object integer_array(nb::handle sequence);
 
 // A new array of the kind and type of `like`: PyTorch's for PyTorch's, else NumPy's. Its contents are undefined.
-nb::object new_array(const Array& like, std::initializer_list<int64_t> shape);
+Array new_array(const Array& like, std::initializer_list<int64_t> shape);
 
 std::string type_name_of(nb::handle object);
 

@@ -151,11 +151,22 @@ def test_errors_name_the_argument():
         aclgrad.torch.multi_scale_deformable_attention(*arguments)
 
 
-def test_tensors_that_are_views_with_a_pending_negation():
-    """PyTorch carries out the negation of such a view when it is used."""
-    negated = torch._neg_view(random(2, 3, 5, 4))
-    grid = sample_arguments()[1]
-    assert torch.equal(aclgrad.torch.grid_sample(negated, grid), aclgrad.torch.grid_sample(negated.clone(), grid))
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_tensors_that_a_kernel_cannot_read_are_resolved(needs_gradient):
+    """PyTorch carries out the negation of a view, and fills known zeros, when they are used."""
+    grid = sample_arguments()[1].requires_grad_(needs_gradient)
+    for pending in (torch._neg_view(random(2, 3, 5, 4)), torch._efficientzerotensor((2, 3, 5, 4))):
+        resolved = aclgrad.torch.grid_sample(pending.clone(), grid)
+        assert torch.equal(aclgrad.torch.grid_sample(pending, grid), resolved)
+    if needs_gradient:
+        negated = torch._neg_view(random(*resolved.shape))
+        (actual,) = torch.autograd.grad(resolved, grid, negated, retain_graph=True)
+        assert torch.equal(actual, *torch.autograd.grad(resolved, grid, negated.clone()))
+
+
+def test_devices_and_layouts_that_have_no_kernel():
+    with pytest.raises(NotImplementedError, match="SparseCPU"):
+        aclgrad.torch.grid_sample(random(2, 3, 5, 4).to_sparse(), sample_arguments()[1])
 
 
 # ---- What PyTorch asks of custom operators
@@ -168,10 +179,13 @@ def _gradient_calls():
     )
     ops = torch.ops.aclgrad
     return {
-        "attention": (ops.multi_scale_deformable_attention_backward, (random(1, 3, 8), *attention, [True, False, True])),
+        "attention": (
+            ops.multi_scale_deformable_attention_backward,
+            (random(1, 3, 8), *attention, [True, False, True]),
+        ),
         "compress": (ops.nsa_compress_backward, (random(7, 2, 3), *compress, [True, True])),
         "sample": (ops.grid_sample_backward, (random(2, 3, 3, 2), *sample, [False, True])),
-        "bias": (ops.grouped_bias_add_backward, (bias[0], bias[2], "ends")),
+        "bias": (ops.grouped_bias_add_backward, (bias[0], bias[2], "ends", [True])),
     }
 
 

@@ -46,27 +46,42 @@ except ImportError:
         return True
 
 
+_PLAIN_TYPES = frozenset((Tensor, torch.nn.Parameter, type(None)))
+
+
 def _is_plain(tensors: Sequence[Tensor | None]) -> bool:
     """Whether the dispatcher would find nothing to do but to record gradients and to call the kernel: no tracing,
-    autocast, function transform, mode or profiler, and common tensors on the CPU. Its way, which for Python takes
-    longer than a small kernel, is left out then."""
+    autocast, function transform, mode or profiler, and common tensors. Its way, which for Python takes longer than a
+    small kernel, is left out then. A kernel refuses what else it cannot read."""
     if is_compiling() or _profiler_enabled():
         return False
-    if _dispatch_tls_local_include_set() != _PLAIN_INCLUDED or _dispatch_tls_local_exclude_set() != _PLAIN_EXCLUDED:
+    # These types define `==` alone, and `!=` takes longer.
+    if not _dispatch_tls_local_include_set() == _PLAIN_INCLUDED:
+        return False
+    if not _dispatch_tls_local_exclude_set() == _PLAIN_EXCLUDED:
         return False
     for tensor in tensors:
-        if tensor is not None and _dispatch_keys(tensor) != _PLAIN_KEYS:
+        if type(tensor) not in _PLAIN_TYPES:
             return False
     return True
 
 
-class _Gradient:
-    """An operator that computes gradients and has none itself."""
+def _may_be_resolved(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether the dispatcher knows what to do with tensors that a kernel cannot read: of other devices or layouts, or
+    with a pending negation."""
+    return any(tensor is not None and _dispatch_keys(tensor) != _PLAIN_KEYS for tensor in tensors)
 
-    def __init__(self, schema: str, kernel: Callable[..., Any], fake: Callable[..., Any]) -> None:
-        self._kernel = kernel
+
+class _Gradient:
+    """An operator that computes the gradients that are needed, which the last argument says, and has none itself."""
+
+    def __init__(self, schema: str, core: Callable[..., tuple[Tensor | None, ...]], fake: Callable[..., Any]) -> None:
+        def kernel(*arguments: Any) -> list[Tensor]:
+            *others, needs = arguments
+            return [gradient for gradient in core(*others, *needs, None) if gradient is not None]
+
+        self._core = core
         self._overload = _register(schema, kernel, fake)
-        self._tensors = schema.partition("->")[0].count("Tensor")
         name = self._overload.name()
 
         def refuse(*_: Any) -> None:
@@ -74,10 +89,18 @@ class _Gradient:
 
         torch.library.register_autograd(name, refuse, lib=_library)
 
-    def __call__(self, *arguments: Any) -> Any:
-        if not torch.is_grad_enabled() and _is_plain(arguments[: self._tensors]):
-            return self._kernel(*arguments)
-        return self._overload(*arguments)
+    def __call__(
+        self, tensors: Sequence[Tensor | None], attributes: Sequence[Any], needs: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        """A gradient for each of `needs`, or None."""
+        if not torch.is_grad_enabled() and _is_plain(tensors):
+            try:
+                return self._core(*tensors, *attributes, *needs, None)
+            except Exception:
+                if not _may_be_resolved(tensors):
+                    raise
+        gradients = iter(self._overload(*tensors, *attributes, needs))
+        return [next(gradients) if needed else None for needed in needs]
 
 
 class _Operator:
@@ -106,13 +129,17 @@ class _Operator:
 
     def __call__(self, *arguments: Any) -> Any:
         tensors = arguments[: self._tensors]
-        if not _is_plain(tensors):
-            return self._overload(*arguments)
-        if torch.is_grad_enabled():
-            for tensor in tensors:
-                if tensor is not None and tensor.requires_grad:
-                    return self._record(*arguments)
-        return self._kernel(*arguments)
+        if _is_plain(tensors):
+            try:
+                if torch.is_grad_enabled():
+                    for tensor in tensors:
+                        if tensor is not None and tensor.requires_grad:
+                            return self._record(*arguments)
+                return self._kernel(*arguments)
+            except Exception:
+                if not _may_be_resolved(tensors):
+                    raise
+        return self._overload(*arguments)
 
     def _cast_and_call(self, *arguments: Any) -> Any:
         def is_cast(argument: Any) -> bool:
@@ -134,17 +161,6 @@ def _in_autocast_type(_: list[torch.dtype]) -> torch.dtype:
 
 def _in_widest_type(types: list[torch.dtype]) -> torch.dtype:
     return torch.float32 if len(set(types)) != 1 else types[0]
-
-
-def _select(gradients: Sequence[Tensor | None]) -> list[Tensor]:
-    """The gradients that were needed, as a custom operator can return them."""
-    return [gradient for gradient in gradients if gradient is not None]
-
-
-def _spread(gradients: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
-    """The opposite of `_select`."""
-    remaining = iter(gradients)
-    return [next(remaining) if needed else None for needed in needs]
 
 
 # ---- Multi-scale deformable attention
@@ -171,15 +187,10 @@ def _attention_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _attention_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     needs_value, _, _, needs_locations, needs_weights = ctx.needs_input_grad
-    needs = [needs_value, needs_locations, needs_weights]
-    gradients = _attention_gradient(grad_output, *ctx.saved_tensors, needs)
-    grad_value, grad_locations, grad_weights = _spread(gradients, needs)
+    grad_value, grad_locations, grad_weights = _attention_gradient(
+        (grad_output, *ctx.saved_tensors), (), (needs_value, needs_locations, needs_weights)
+    )
     return grad_value, None, None, grad_locations, grad_weights
-
-
-def _attention_gradient_kernel(*arguments: Any) -> list[Tensor]:
-    *arrays, needs = arguments
-    return _select(_core.msda_backward(*arrays, *needs, None))
 
 
 def _attention_gradient_fake(
@@ -198,7 +209,7 @@ def _attention_gradient_fake(
 _attention_gradient = _Gradient(
     "multi_scale_deformable_attention_backward(Tensor grad_output, Tensor value, Tensor spatial_shapes, "
     "Tensor level_start_index, Tensor sampling_locations, Tensor attention_weights, bool[3] needs) -> Tensor[]",
-    _attention_gradient_kernel,
+    _core.msda_backward,
     _attention_gradient_fake,
 )
 _attention = _Operator(
@@ -258,14 +269,9 @@ def _compress_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _compress_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    needs = list(ctx.needs_input_grad[:2])
-    gradients = _compress_gradient(grad_output, *ctx.saved_tensors, ctx.block, ctx.stride, needs)
-    return *_spread(gradients, needs), None, None, None
-
-
-def _compress_gradient_kernel(*arguments: Any) -> list[Tensor]:
-    *others, needs = arguments
-    return _select(_core.nsa_compress_backward(*others, *needs, None))
+    tensors = (grad_output, *ctx.saved_tensors)
+    grad_x, grad_weight = _compress_gradient(tensors, (ctx.block, ctx.stride), ctx.needs_input_grad[:2])
+    return grad_x, grad_weight, None, None, None
 
 
 def _compress_gradient_fake(
@@ -283,7 +289,7 @@ def _compress_gradient_fake(
 _compress_gradient = _Gradient(
     "nsa_compress_backward(Tensor grad_output, Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride, "
     "bool[2] needs) -> Tensor[]",
-    _compress_gradient_kernel,
+    _core.nsa_compress_backward,
     _compress_gradient_fake,
 )
 _compress = _Operator(
@@ -334,14 +340,9 @@ def _sample_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    needs = list(ctx.needs_input_grad[:2])
-    gradients = _sample_gradient(grad_output, *ctx.saved_tensors, *ctx.attributes, needs)
-    return *_spread(gradients, needs), None, None, None
-
-
-def _sample_gradient_kernel(*arguments: Any) -> list[Tensor]:
-    *others, needs = arguments
-    return _select(_core.grid_sample_backward(*others, *needs, None))
+    tensors = (grad_output, *ctx.saved_tensors)
+    grad_input, grad_grid = _sample_gradient(tensors, ctx.attributes, ctx.needs_input_grad[:2])
+    return grad_input, grad_grid, None, None, None
 
 
 def _sample_gradient_fake(
@@ -359,7 +360,7 @@ def _sample_gradient_fake(
 _sample_gradient = _Gradient(
     "grid_sample_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
     "bool align_corners, bool[2] needs) -> Tensor[]",
-    _sample_gradient_kernel,
+    _core.grid_sample_backward,
     _sample_gradient_fake,
 )
 _sample = _Operator(
@@ -412,23 +413,25 @@ def _bias_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _bias_backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
-    needs_x, needs_bias = ctx.needs_input_grad[:2]
-    grad_bias = _bias_gradient(grad_y, *ctx.saved_tensors, ctx.kind) if needs_bias else None
+    needs_x, *needs = ctx.needs_input_grad[:2]
+    (grad_bias,) = _bias_gradient((grad_y, *ctx.saved_tensors), (ctx.kind,), needs)
     return grad_y if needs_x else None, grad_bias, None, None
 
 
-def _bias_gradient_kernel(*arguments: Any) -> Tensor:
-    return _core.grouped_bias_add_backward(*arguments, None)
+def _bias_gradient_core(
+    grad_y: Tensor, group_ends: Tensor | None, kind: str, needs_bias: bool, out: None
+) -> tuple[Tensor | None]:
+    return (_core.grouped_bias_add_backward(grad_y, group_ends, kind, out) if needs_bias else None,)
 
 
-def _bias_gradient_fake(grad_y: Tensor, group_ends: Tensor | None, kind: str) -> Tensor:
+def _bias_gradient_fake(grad_y: Tensor, group_ends: Tensor | None, kind: str, needs: list[bool]) -> list[Tensor]:
     groups = grad_y.shape[0] if group_ends is None else group_ends.shape[0]
-    return grad_y.new_empty(groups, grad_y.shape[-1])
+    return [grad_y.new_empty(groups, grad_y.shape[-1])] if needs[0] else []
 
 
 _bias_gradient = _Gradient(
-    "grouped_bias_add_backward(Tensor grad_y, Tensor? group_ends, str kind) -> Tensor",
-    _bias_gradient_kernel,
+    "grouped_bias_add_backward(Tensor grad_y, Tensor? group_ends, str kind, bool[1] needs) -> Tensor[]",
+    _bias_gradient_core,
     _bias_gradient_fake,
 )
 _bias = _Operator(
