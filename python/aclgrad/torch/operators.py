@@ -31,7 +31,9 @@ try:
         _dispatch_keys,
         _dispatch_tls_local_exclude_set,
         _dispatch_tls_local_include_set,
+        _len_torch_dispatch_stack,
     )
+    from torch._C._functorch import peek_interpreter_stack
     from torch.autograd import _profiler_enabled
     from torch.compiler import is_compiling
 
@@ -49,21 +51,30 @@ except ImportError:
 _PLAIN_TYPES = frozenset((Tensor, torch.nn.Parameter, type(None)))
 
 
-def _is_plain(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether the dispatcher would find nothing to do but to record gradients and to call the kernel: no tracing,
-    autocast, function transform, mode or profiler, and common tensors. Its way, which for Python takes longer than a
-    small kernel, is left out then. A kernel refuses what else it cannot read."""
+def _are_plain(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether these are common tensors. A kernel itself refuses what else it cannot read."""
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN_TYPES:
+            return False
+    return True
+
+
+def _has_nothing_to_dispatch() -> bool:
+    """Whether the dispatcher would only record gradients and call the kernel: no tracing, autocast, function transform,
+    mode or profiler. Its way, which for Python takes longer than a small kernel, is left out then."""
     if is_compiling() or _profiler_enabled():
         return False
     # These types define `==` alone, and `!=` takes longer.
     if not _dispatch_tls_local_include_set() == _PLAIN_INCLUDED:
         return False
-    if not _dispatch_tls_local_exclude_set() == _PLAIN_EXCLUDED:
+    return _dispatch_tls_local_exclude_set() == _PLAIN_EXCLUDED
+
+
+def _is_unwatched() -> bool:
+    """The same within the backward pass of a call that had nothing to dispatch, where less can be on."""
+    if is_compiling() or _profiler_enabled() or torch.is_grad_enabled():
         return False
-    for tensor in tensors:
-        if type(tensor) not in _PLAIN_TYPES:
-            return False
-    return True
+    return _len_torch_dispatch_stack() == 0 and peek_interpreter_stack() is None
 
 
 def _may_be_resolved(tensors: Sequence[Tensor | None]) -> bool:
@@ -93,7 +104,7 @@ class _Gradient:
         self, tensors: Sequence[Tensor | None], attributes: Sequence[Any], needs: Sequence[bool]
     ) -> Sequence[Tensor | None]:
         """A gradient for each of `needs`, or None."""
-        if not torch.is_grad_enabled() and _is_plain(tensors):
+        if _is_unwatched() and _are_plain(tensors):
             try:
                 return self._core(*tensors, *attributes, *needs, None)
             except Exception:
@@ -129,7 +140,7 @@ class _Operator:
 
     def __call__(self, *arguments: Any) -> Any:
         tensors = arguments[: self._tensors]
-        if _is_plain(tensors):
+        if _has_nothing_to_dispatch() and _are_plain(tensors):
             try:
                 if torch.is_grad_enabled():
                     for tensor in tensors:
