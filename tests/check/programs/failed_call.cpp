@@ -1,4 +1,4 @@
-// Finding: failed-call: no right program makes a call that fails with status 107002: The calling thread has no context
+// Finding: failed-call: no right program makes a call that fails with status 107002: aclrtMemsetAsync: The calling thread has no context
 #include <thread>
 
 #include "program.h"
