@@ -26,6 +26,7 @@ class CudaDevice final : public Device {
   }
 
   void release(MemoryPlace place, void* memory) noexcept override {
+    const CudaDeviceScope scope(index_, std::nothrow);
     place == MemoryPlace::device ? cudaFree(memory) : cudaFreeHost(memory);
   }
 

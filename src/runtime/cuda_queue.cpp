@@ -32,6 +32,11 @@ Error as_runtime_failure(const Error& error) {
   return Error(ACL_ERROR_RT_AICORE_EXCEPTION, error.text(), error.possible_cause(), error.solution());
 }
 
+Error task_failure(const std::exception& error) {
+  return Error(ACL_ERROR_RT_AICORE_EXCEPTION,
+               std::string("A task of a stream failed: ") + error.what() + ".");
+}
+
 // Only the gradient of NSA compress reads such data on the device.
 Error error_of(cuda::DataFailure failure) {
   const char* text = failure == cuda::DataFailure::sequence_ends
@@ -55,10 +60,10 @@ bool poll_until(Deadline deadline, IsReached&& is_reached) {
   return true;
 }
 
-bool is_done(cudaError_t state, const char* call) {
-  if (state == cudaErrorNotReady) return false;
-  check_cuda(state, call);
-  return true;
+// Whether what was queried is over, be it by an error, which the next wait reports.
+bool is_over(cudaError_t state) {
+  if (state != cudaSuccess) cudaGetLastError();  // so that the program does not find it
+  return state != cudaErrorNotReady;
 }
 
 }  // namespace
@@ -71,12 +76,22 @@ void check_cuda(cudaError_t error, const char* call) {
 }
 
 CudaDeviceScope::CudaDeviceScope(int device) {
-  check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
-  check_cuda(cudaSetDevice(device), "cudaSetDevice");
+  check_cuda(enter(device), "cudaSetDevice");
+}
+
+CudaDeviceScope::CudaDeviceScope(int device, std::nothrow_t) noexcept {
+  if (enter(device) != cudaSuccess) cudaGetLastError();
 }
 
 CudaDeviceScope::~CudaDeviceScope() {
-  cudaSetDevice(before_);
+  if (changed_) cudaSetDevice(before_);
+}
+
+cudaError_t CudaDeviceScope::enter(int device) noexcept {
+  const cudaError_t error = cudaGetDevice(&before_);
+  if (error != cudaSuccess || before_ == device) return error;
+  changed_ = true;
+  return cudaSetDevice(device);
 }
 
 // ---- Events
@@ -87,27 +102,27 @@ CudaEventState::CudaEventState(int device) : device_(device) {
 }
 
 CudaEventState::~CudaEventState() {
+  const CudaDeviceScope scope(device_, std::nothrow);
   cudaEventDestroy(event_);
 }
 
 bool CudaEventState::reached() const {
+  const CudaDeviceScope scope(device_, std::nothrow);
   std::lock_guard lock(mutex_);
-  return recorded_ && cudaEventQuery(event_) != cudaErrorNotReady;
+  return recorded_ && is_over(cudaEventQuery(event_));
 }
 
 bool CudaEventState::wait(Deadline deadline) const {
-  if (deadline) {
-    if (!poll_until(deadline, [&] { return reached(); })) return false;
-    check_cuda(cudaEventQuery(event_), "cudaEventQuery");
-  } else {
-    check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
-  }
+  if (deadline && !poll_until(deadline, [&] { return reached(); })) return false;
+  const CudaDeviceScope scope(device_);
+  check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
   std::lock_guard lock(mutex_);
   if (failure_) throw *failure_;
   return true;
 }
 
 double CudaEventState::milliseconds_since(const EventState& start) const {
+  const CudaDeviceScope scope(device_);
   float milliseconds = 0;
   check_cuda(cudaEventElapsedTime(&milliseconds, dynamic_cast<const CudaEventState&>(start).event_, event_),
              "cudaEventElapsedTime");
@@ -169,6 +184,7 @@ CudaQueue::CudaQueue(int device, StopFlag context_stopped)
 
 CudaQueue::~CudaQueue() {
   close();
+  const CudaDeviceScope scope(device_, std::nothrow);
   cudaStreamDestroy(stream_);
   cudaFreeHost(data_failure_);
 }
@@ -186,13 +202,7 @@ void CudaQueue::submit_host(Task task) {
     auto host_task = std::make_unique<HostTask>(HostTask{this, std::move(task)});
     const auto run = [](void* data) {
       const std::unique_ptr<HostTask> owned(static_cast<HostTask*>(data));
-      try {
-        owned->task(*owned->queue);
-      } catch (const Error& error) {
-        owned->queue->fail(as_runtime_failure(error));
-      } catch (const std::exception& error) {
-        owned->queue->fail(Error(ACL_ERROR_RT_AICORE_EXCEPTION, error.what()));
-      }
+      owned->queue->run_host_task(owned->task);
     };
     check_cuda(cudaLaunchHostFunc(stream_, run, host_task.get()), "cudaLaunchHostFunc");
     std::ignore = host_task.release();
@@ -208,26 +218,23 @@ void CudaQueue::fill(const Fill& fill) {
 }
 
 void CudaQueue::record(std::shared_ptr<EventState> event) {
-  std::unique_lock lock(mutex_);
-  std::optional<Error> failure = failure_;
-  lock.unlock();
-  const CudaDeviceScope scope(device_);
-  dynamic_cast<CudaEventState&>(*event).record(stream_, std::move(failure));
+  in_turn([&] {
+    std::unique_lock lock(mutex_);
+    std::optional<Error> failure = failure_;
+    lock.unlock();
+    dynamic_cast<CudaEventState&>(*event).record(stream_, std::move(failure));
+  });
 }
 
 void CudaQueue::wait(std::shared_ptr<EventState> event) {
-  const CudaDeviceScope scope(device_);
-  dynamic_cast<const CudaEventState&>(*event).let_wait(stream_);
+  in_turn([&] { dynamic_cast<const CudaEventState&>(*event).let_wait(stream_); });
 }
 
 bool CudaQueue::synchronize(Deadline deadline) {
-  const CudaDeviceScope scope(device_);
+  if (deadline && !poll_until(deadline, [&] { return idle(); })) return false;
   try {
-    if (!deadline) {
-      check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    } else if (!poll_until(deadline, [&] { return is_done(cudaStreamQuery(stream_), "cudaStreamQuery"); })) {
-      return false;
-    }
+    const CudaDeviceScope scope(device_);
+    check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   } catch (const Error& error) {
     fail(as_runtime_failure(error));
   }
@@ -236,7 +243,8 @@ bool CudaQueue::synchronize(Deadline deadline) {
 }
 
 bool CudaQueue::idle() const {
-  return cudaStreamQuery(stream_) != cudaErrorNotReady;
+  const CudaDeviceScope scope(device_, std::nothrow);
+  return is_over(cudaStreamQuery(stream_));
 }
 
 void CudaQueue::stop_on_failure() {
@@ -247,25 +255,44 @@ void CudaQueue::stop_on_failure() {
 void CudaQueue::close() {
   announce([&] { closing_ = true; });
   {
+    std::lock_guard turn(turn_);
     std::lock_guard lock(mutex_);
     closed_ = true;
   }
-  cudaStreamSynchronize(stream_);
+  const CudaDeviceScope scope(device_, std::nothrow);
+  // Who wanted to know of an error has synchronised before.
+  if (cudaStreamSynchronize(stream_) != cudaSuccess) cudaGetLastError();
+}
+
+// With the device current and no other thread putting anything on the stream. Throws where the queue takes no more.
+template <class Work>
+void CudaQueue::in_turn(Work&& work) {
+  std::lock_guard turn(turn_);
+  refuse_where_stopped();
+  const CudaDeviceScope scope(device_);
+  work();
 }
 
 void CudaQueue::enqueue(const Task& task) {
-  {
-    std::lock_guard lock(mutex_);
-    refuse_where_stopped();
-  }
+  in_turn([&] {
+    try {
+      task(*this);
+    } catch (const Error& error) {
+      fail(as_runtime_failure(error));
+    } catch (const std::exception& error) {
+      fail(task_failure(error));
+    }
+  });
+}
+
+void CudaQueue::run_host_task(const Task& task) noexcept {
+  if (closing_) return;
   try {
-    const CudaDeviceScope scope(device_);
     task(*this);
   } catch (const Error& error) {
     fail(as_runtime_failure(error));
   } catch (const std::exception& error) {
-    fail(Error(ACL_ERROR_RT_AICORE_EXCEPTION,
-               std::string("A task of a stream failed: ") + error.what() + "."));
+    fail(task_failure(error));
   }
 }
 
@@ -287,6 +314,7 @@ bool CudaQueue::drops_tasks() const {
 }
 
 void CudaQueue::refuse_where_stopped() const {
+  std::lock_guard lock(mutex_);
   if (!drops_tasks()) return;
   if (failure_) throw *failure_;
   throw Error(ACL_ERROR_RT_STREAM_ABORT, "The stream accepts no work any more.",

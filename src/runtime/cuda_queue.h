@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <mutex>
+#include <new>
 #include <optional>
 
 #include "base/error.h"
@@ -16,12 +17,18 @@ namespace aclgrad {
 class CudaDeviceScope {
  public:
   explicit CudaDeviceScope(int device);
+
+  // For what must not throw. Where CUDA refuses, the calls that follow fail by themselves.
+  CudaDeviceScope(int device, std::nothrow_t) noexcept;
   ~CudaDeviceScope();
   CudaDeviceScope(const CudaDeviceScope&) = delete;
   CudaDeviceScope& operator=(const CudaDeviceScope&) = delete;
 
  private:
+  cudaError_t enter(int device) noexcept;
+
   int before_ = 0;
+  bool changed_ = false;
 };
 
 // Throws Error with the runtime's status for what CUDA reports: 507… for what work on the device has run into.
@@ -55,6 +62,9 @@ class CudaEventState final : public EventState {
 
 // A CUDA stream. What fails on the device stays with the device, as CUDA has it, and comes out of every synchronize();
 // what a kernel refuses about its data is noted in memory that it shares with the host.
+//
+// The stream lives as long as the queue, so until the last call that uses it is over. close() is what waits: work that is
+// on the stream cannot be dropped, but for host tasks whose turn has not come.
 class CudaQueue final : public Queue {
  public:
   CudaQueue(int device, StopFlag context_stopped);
@@ -78,7 +88,10 @@ class CudaQueue final : public Queue {
   bool closing() const override { return closing_; }
 
  private:
+  template <class Work>
+  void in_turn(Work&& work);
   void enqueue(const Task& task);
+  void run_host_task(const Task& task) noexcept;
   void fail(const Error& error);
   void throw_failure();
   bool drops_tasks() const;
@@ -89,7 +102,9 @@ class CudaQueue final : public Queue {
   cudaStream_t stream_ = nullptr;
   cuda::DataFailure* data_failure_ = nullptr;  // host memory that kernels write
 
-  mutable std::mutex mutex_;
+  std::mutex turn_;  // held while something is put on the stream, so that close() can wait for it
+
+  mutable std::mutex mutex_;  // never held during calls of CUDA, which may wait for host tasks
   bool stops_on_failure_ = false;
   bool closed_ = false;
   std::optional<Error> failure_;  // the first one

@@ -86,15 +86,21 @@ T atomicOr(T* to, T value) {
 }
 inline void __threadfence_system() {}
 
-// ---- The runtime: all that is queued is done before the call returns.
+// ---- The runtime: each stream has a thread that does its work in order; without a stream, work is done at once.
+//
+// It is stricter than CUDA in one thing: calls about a stream or an event are refused unless its device is the thread's
+// current one. CUDA lets some of them pass, but makes a context on whatever device is current.
 
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
   cudaErrorECCUncorrectable = 214,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
   cudaErrorLaunchTimeout = 702,
 };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
@@ -105,13 +111,27 @@ enum {
   cudaHostAllocMapped = 2
 };
 
-struct EmulatedStream {};
-struct EmulatedEvent {
-  double milliseconds = 0;
-};
+class EmulatedStream;
+class EmulatedEvent;
 using cudaStream_t = EmulatedStream*;
 using cudaEvent_t = EmulatedEvent*;
 using cudaHostFn_t = void (*)(void*);
+
+namespace emulation {
+
+// Lets the next call of that function return the error.
+void fail_next(const char* function, cudaError_t error);
+
+// From now on, all that touches a device returns the error, as after a kernel that has failed; cudaSuccess mends it.
+void break_devices(cudaError_t error);
+
+// Streams and events that are not destroyed.
+int live_objects();
+
+// Puts work on a stream.
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+
+}  // namespace emulation
 
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -123,9 +143,10 @@ template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* shape, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   const std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
-  emulation::run_grid(shape->gridDim.x, shape->blockDim.x, shape->dynamicSmemBytes,
-                      [&] { std::apply(kernel, values); });
-  return cudaSuccess;
+  return emulation::enqueue(shape->stream, [shape = *shape, kernel, values] {
+    emulation::run_grid(shape.gridDim.x, shape.blockDim.x, shape.dynamicSmemBytes,
+                        [&] { std::apply(kernel, values); });
+  });
 }
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };

@@ -1,0 +1,231 @@
+// What a CUDA queue has to get right beyond the runtime's own tests: devices of threads, errors that come later, and who
+// lives how long. CUDA's runtime is the emulated one.
+#include <cuda_runtime.h>
+
+#include "runtime/cuda_device.h"
+#include "runtime/fixture.h"
+
+namespace aclgrad {
+namespace {
+
+StopFlag no_stop() {
+  return std::make_shared<std::atomic<bool>>(false);
+}
+
+Status status_of(const std::function<void()>& body) {
+  try {
+    body();
+    return ACL_SUCCESS;
+  } catch (const Error& error) {
+    return error.status();
+  }
+}
+
+Status synchronize(Queue& queue) {
+  return status_of([&] { queue.synchronize(std::nullopt); });
+}
+
+Status waited(const EventState& event) {
+  return status_of([&] { event.wait(std::nullopt); });
+}
+
+// A host task that ends when the test lets it, or the queue closes.
+struct Pause {
+  std::shared_ptr<std::atomic<bool>> over = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<bool>> reached = std::make_shared<std::atomic<bool>>(false);
+
+  void put_on(Queue& queue) const {
+    queue.submit_host([over = over, reached = reached](Queue& on) {
+      *reached = true;
+      while (!*over && !on.closing()) std::this_thread::yield();
+    });
+  }
+  void wait_until_reached() const {
+    while (!*reached) std::this_thread::yield();
+  }
+};
+
+class CudaQueueTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    cudaSetDevice(0);
+    cudaGetLastError();
+    objects_before_ = emulation::live_objects();
+  }
+  void TearDown() override {
+    emulation::break_devices(cudaSuccess);
+    EXPECT_EQ(emulation::live_objects(), objects_before_) << "a stream or an event was not destroyed";
+    int device = -1;
+    cudaGetDevice(&device);
+    EXPECT_EQ(device, 0) << "the thread's device was not restored";
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "an error was left for the program to find";
+  }
+
+ private:
+  int objects_before_ = 0;
+};
+
+TEST_F(CudaQueueTest, AllItsCallsAreMadeOnItsDevice) {
+  Device& device = cuda_device(1);
+  auto queue = device.make_queue(no_stop());
+  auto start = device.make_event_state(), end = device.make_event_state();
+  std::vector<char> bytes(64);
+  queue->record(start);
+  queue->fill({bytes.data(), 7, bytes.size()});
+  queue->record(end);
+  queue->wait(end);
+  EXPECT_EQ(synchronize(*queue), ACL_SUCCESS);
+  EXPECT_TRUE(queue->synchronize(Clock::now() + std::chrono::seconds(10)));
+  EXPECT_TRUE(queue->idle() && start->reached() && end->reached());
+  EXPECT_EQ(waited(*end), ACL_SUCCESS);
+  EXPECT_GE(end->milliseconds_since(*start), 0);
+  EXPECT_EQ(bytes, std::vector<char>(64, 7));
+  in_other_thread([&] {
+    queue.reset();
+    start.reset();
+    end.reset();
+  });
+}
+
+TEST_F(CudaQueueTest, MarksOutliveTheQueue) {
+  Device& device = cuda_device(0);
+  const auto start = device.make_event_state(), end = device.make_event_state();
+  auto queue = device.make_queue(no_stop());
+  queue->record(start);
+  queue->submit(0, [](Queue&) { throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "planted"); });
+  queue->record(end);
+  queue.reset();
+  EXPECT_TRUE(start->reached() && end->reached());
+  EXPECT_EQ(waited(*start), ACL_SUCCESS);
+  EXPECT_EQ(waited(*end), ACL_ERROR_RT_AICORE_TIMEOUT);
+  EXPECT_GE(end->milliseconds_since(*start), 0);
+}
+
+TEST_F(CudaQueueTest, ItsStreamLivesUntilAllWorkIsDone) {
+  auto queue = cuda_device(0).make_queue(no_stop());
+  auto memory = std::make_unique<std::vector<char>>(1 << 20);
+  for (int i = 0; i < 100; ++i) queue->fill({memory->data(), 1, memory->size()});
+  queue.reset();
+  memory.reset();  // the sanitizer would see work that is left
+}
+
+TEST_F(CudaQueueTest, ClosingEndsAWaitingHostTaskAndDropsTheNext) {
+  const auto queue = cuda_device(0).make_queue(no_stop());
+  const Pause pause;
+  pause.put_on(*queue);
+  std::atomic<bool> ran{false};
+  queue->submit_host([&](Queue&) { ran = true; });
+  pause.wait_until_reached();
+  EXPECT_FALSE(queue->synchronize(Clock::now() + std::chrono::milliseconds(1)));
+  EXPECT_FALSE(queue->idle());
+  in_other_thread([&] { queue->close(); });
+  EXPECT_FALSE(ran);
+  EXPECT_TRUE(queue->idle());
+}
+
+TEST_F(CudaQueueTest, RefusesWorkOnceItIsClosed) {
+  Device& device = cuda_device(0);
+  const auto queue = device.make_queue(no_stop());
+  const auto event = device.make_event_state();
+  queue->record(event);
+  queue->close();
+  const auto nothing = [](Queue&) {};
+  EXPECT_EQ(status_of([&] { queue->submit(0, nothing); }), ACL_ERROR_RT_STREAM_ABORT);
+  EXPECT_EQ(status_of([&] { queue->submit_host(nothing); }), ACL_ERROR_RT_STREAM_ABORT);
+  EXPECT_EQ(status_of([&] { queue->record(event); }), ACL_ERROR_RT_STREAM_ABORT);
+  EXPECT_EQ(status_of([&] { queue->wait(event); }), ACL_ERROR_RT_STREAM_ABORT);
+  EXPECT_EQ(waited(*event), ACL_SUCCESS);
+}
+
+// Nothing is put on the stream after close() has waited for it: the program may free its memory then.
+TEST_F(CudaQueueTest, ClosingWaitsForWhoIsPuttingWorkOnTheStream) {
+  const auto queue = cuda_device(0).make_queue(no_stop());
+  auto memory = std::make_unique<std::vector<char>>(1 << 16);
+  std::atomic<bool> submitting{false}, submitted{false};
+  std::thread other([&] {
+    queue->submit(0, [&](Queue& on) {
+      submitting = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      cudaMemsetAsync(memory->data(), 1, memory->size(), static_cast<cudaStream_t>(on.native_handle()));
+      submitted = true;
+    });
+  });
+  while (!submitting) std::this_thread::yield();
+  queue->close();
+  EXPECT_TRUE(submitted && queue->idle());
+  memory.reset();
+  other.join();
+}
+
+TEST_F(CudaQueueTest, ErrorsOfTheDeviceComeOutOfEverySynchronize) {
+  Device& device = cuda_device(0);
+  const auto queue = device.make_queue(no_stop());
+  const auto event = device.make_event_state();
+  queue->record(event);
+  emulation::break_devices(cudaErrorIllegalAddress);
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_EQ(status_of([&] { queue->synchronize(Clock::now() + std::chrono::seconds(10)); }),
+            ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_EQ(waited(*event), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_TRUE(queue->idle()) << "there is nothing to wait for any more";
+}
+
+TEST_F(CudaQueueTest, ARefusedLaunchIsAFailureOfTheQueue) {
+  const auto queue = cuda_device(0).make_queue(no_stop());
+  std::vector<char> bytes(8);
+  emulation::fail_next("cudaMemsetAsync", cudaErrorInvalidValue);
+  queue->fill({bytes.data(), 1, bytes.size()});
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
+  queue->fill({bytes.data(), 2, bytes.size()});
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION) << "a failure stays";
+  EXPECT_EQ(bytes[0], 2) << "later work is done all the same";
+}
+
+TEST_F(CudaQueueTest, DataThatAKernelRefusesComesOutOfSynchronize) {
+  const auto queue = cuda_device(0).make_queue(no_stop());
+  queue->submit_host([](Queue& on) { *on.data_failure() = cuda::DataFailure::sequence_ends; });
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
+}
+
+TEST_F(CudaQueueTest, AHostTaskThatFailsStopsTheContext) {
+  const StopFlag stopped = no_stop();
+  const auto queue = cuda_device(0).make_queue(stopped), other = cuda_device(0).make_queue(stopped);
+  queue->stop_on_failure();
+  queue->submit_host([](Queue&) { throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "planted"); });
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_TIMEOUT);
+  EXPECT_EQ(status_of([&] { other->submit(0, [](Queue&) {}); }), ACL_ERROR_RT_STREAM_ABORT);
+}
+
+TEST_F(CudaQueueTest, AQueueThatCannotBeMadeLeavesNothing) {
+  for (const char* function : {"cudaSetDevice", "cudaStreamCreateWithFlags", "cudaHostAlloc"}) {
+    emulation::fail_next(function, cudaErrorMemoryAllocation);
+    EXPECT_EQ(status_of([] { cuda_device(1).make_queue(no_stop()); }), ACL_ERROR_RT_MEMORY_ALLOCATION)
+        << function;
+  }
+  emulation::fail_next("cudaEventCreateWithFlags", cudaErrorMemoryAllocation);
+  EXPECT_EQ(status_of([] { cuda_device(1).make_event_state(); }), ACL_ERROR_RT_MEMORY_ALLOCATION);
+}
+
+// As programs reach it: one thread destroys the stream that another one's call uses.
+TEST(CudaStreams, MayBeDestroyedWhileACallUsesThem) {
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_EQ(aclrtSetDevice(1), ACL_SUCCESS);
+    aclrtStream stream = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+    std::vector<char> bytes(4096);
+    std::thread user([&] {
+      aclrtSetDevice(1);
+      while (aclrtMemsetAsync(bytes.data(), bytes.size(), 1, bytes.size(), stream) == ACL_SUCCESS) {
+      }
+      aclrtResetDevice(1);
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(50 * round));
+    EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
+    user.join();
+    aclrtResetDevice(1);
+  }
+}
+
+}  // namespace
+}  // namespace aclgrad
