@@ -17,6 +17,10 @@ bool is_sequence(nb::handle object) {
   return nb::isinstance<nb::tuple>(object) || nb::isinstance<nb::list>(object);
 }
 
+std::string device_name(const Array& array) {
+  return array.on_gpu() ? fmt::format("CUDA device {}", array.gpu) : "the CPU";
+}
+
 bool repeats_elements(const TensorView& view) {
   for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
     if (view.shape[axis] > 1 && view.strides[axis] == 0) return true;
@@ -75,6 +79,19 @@ nb::object Arguments::entry(const char* name, nb::handle out, size_t count, size
   return out[index];
 }
 
+void Arguments::check_same_device(const Array& first, std::initializer_list<const Array*> others) const {
+  for (const Array* other : others) {
+    if (other->gpu == first.gpu) continue;
+    fail(false, other->name, fmt::format("an array on {}, as {} is", device_name(first), first.name),
+         "one on " + device_name(*other));
+  }
+}
+
+void Arguments::check_type_on_gpu(const Array& array) const {
+  if (!array.on_gpu() || array.type() != DataType::float64) return;
+  fail(true, array.name, "float32, float16 or bfloat16 on a GPU", "float64");
+}
+
 void Arguments::check_same_type(const Array& first, std::initializer_list<const Array*> others) const {
   for (const Array* other : others) {
     if (other->type() == first.type()) continue;
@@ -107,6 +124,8 @@ Array Arguments::read(const char* name, nb::handle object, std::string_view type
   try {
     Array array = read_array(object, types, writable);
     array.name = name;
+    const bool suits = !array.on_gpu() || memory_ == Memory::cpu_or_gpu;
+    if (!suits) fail(false, name, "an array in the memory of the CPU", "one on " + device_name(array));
     return array;
   } catch (const NotAnArray& problem) {
     fail(problem.wrong_type, name, problem.expected, problem.got);

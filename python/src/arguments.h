@@ -9,7 +9,10 @@ namespace aclgrad::python {
 // came.
 class Arguments {
  public:
-  explicit Arguments(const char* function) : function_(function) {}
+  enum class Memory { cpu, cpu_or_gpu };
+
+  explicit Arguments(const char* function, Memory memory = Memory::cpu)
+      : function_(function), memory_(memory) {}
 
   Array floats(const char* name, nb::handle object) const;    // float32, float16, bfloat16 or float64
   Array integers(const char* name, nb::handle object) const;  // int32 or int64, in an array or a sequence
@@ -24,6 +27,8 @@ class Arguments {
   // The i-th of `count` entries of a tuple or list of results; None where there is no tuple.
   nb::object entry(const char* name, nb::handle out, size_t count, size_t index) const;
 
+  void check_same_device(const Array& first, std::initializer_list<const Array*> others) const;
+  void check_type_on_gpu(const Array& array) const;  // float64 is for the CPU, where a kernel has no doubles
   void check_same_type(const Array& first, std::initializer_list<const Array*> others) const;
   void check_rank(const Array& array, int64_t rank) const;
   void check_shape(const Array& array, std::initializer_list<int64_t> shape) const;
@@ -36,6 +41,7 @@ class Arguments {
                          std::string_view got) const;
 
   const char* function_;
+  Memory memory_;
 };
 
 }  // namespace aclgrad::python

@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "runtime/cuda_device.h"
+
 namespace aclgrad::python {
 namespace {
 
@@ -33,7 +35,7 @@ struct DlpackExchange {
   void* export_managed;
   void* import_managed;
   int (*view)(void* object, nb::dlpack::dltensor* tensor);
-  void* current_stream;
+  int (*current_stream)(int32_t device_type, int32_t device, void** stream);
 };
 
 struct Numpy {
@@ -162,12 +164,17 @@ Array read_numpy(nb::handle object, std::string_view types) {
   return array;
 }
 
+bool is_on_cpu(nb::dlpack::device device) {
+  return device.device_type == nb::device::cpu::value || device.device_type == nb::device::cuda_host::value;
+}
+
+void require_cpu(nb::dlpack::device device) {
+  if (is_on_cpu(device)) return;
+  throw NotAnArray{false, "an array in the memory of the CPU",
+                   fmt::format("one on DLPack device {}", device.device_type)};
+}
+
 TensorView view_of(const nb::dlpack::dltensor& tensor, nb::handle object, std::string_view types) {
-  const auto device = tensor.device.device_type;
-  if (device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
-    throw NotAnArray{false, "an array in the memory of the CPU",
-                     fmt::format("one on DLPack device {}", device)};
-  }
   check_rank(tensor.ndim);
   const std::optional<DataType> type = data_type(tensor.dtype);
   if (!type) throw NotAnArray{true, std::string(types), element_type_name(object)};
@@ -220,6 +227,18 @@ void check_is_plain(nb::handle tensor) {
   }
 }
 
+// Notes the GPU that holds the tensor, and the stream of PyTorch's there.
+void place_on_gpu(Array& array, nb::dlpack::device device, const DlpackExchange& exchange) {
+  if (device.device_type != nb::device::cuda::value) return require_cpu(device);
+  if (device.device_id >= cuda_device_count()) {
+    throw NotAnArray{
+        false, "an array in the memory of the CPU, since aclgrad finds no such GPU or was built without CUDA",
+        fmt::format("one on CUDA device {}", device.device_id)};
+  }
+  array.gpu = device.device_id;
+  if (exchange.current_stream(device.device_type, array.gpu, &array.stream) != 0) nb::raise_python_error();
+}
+
 // Many times faster than PyTorch's __dlpack__, which is written in Python.
 Array read_exchange(nb::handle object, const DlpackExchange& exchange, std::string_view types) {
   nb::dlpack::dltensor tensor;
@@ -233,6 +252,7 @@ Array read_exchange(nb::handle object, const DlpackExchange& exchange, std::stri
   // Derivatives that PyTorch knows to be zero have none.
   if (tensor.data == nullptr && !array.empty())
     throw NotAnArray{false, "a tensor with memory", "one without"};
+  if (!is_on_cpu(tensor.device)) place_on_gpu(array, tensor.device, exchange);
   array.writable = true;
   return array;
 }
@@ -256,6 +276,7 @@ Array read_dlpack(nb::handle object, std::string_view types, bool writable) {
   tensor.shape = const_cast<int64_t*>(source.shape_ptr());
   tensor.strides = const_cast<int64_t*>(source.stride_ptr());
   tensor.byte_offset = source.byte_offset();
+  require_cpu(tensor.device);
   array.view = view_of(tensor, object, types);
   return array;
 }

@@ -14,10 +14,14 @@ namespace aclgrad::python {
 
 namespace nb = nanobind;
 
+inline constexpr int kOnCpu = -1;
+
 // An array that the caller passed, or a new one for a result.
 struct Array {
-  const char* name = "";  // as the caller knows it
-  TensorView view;        // of the object's own memory
+  const char* name = "";   // as the caller knows it
+  TensorView view;         // of the object's own memory
+  int gpu = kOnCpu;        // number of the CUDA device in whose memory it lies
+  void* stream = nullptr;  // of that device, on which the caller works
   bool writable = false;
   nb::object object;
   nb::ndarray<nb::ro> lent;  // what DLPack lent, to be given back at the end
@@ -25,6 +29,7 @@ struct Array {
   DataType type() const { return view.type; }
   int64_t size(int axis) const { return view.shape[static_cast<size_t>(axis)]; }
   bool empty() const { return view.empty(); }
+  bool on_gpu() const { return gpu != kOnCpu; }
 };
 
 // Why an object does not serve as an array.
@@ -34,8 +39,8 @@ struct NotAnArray {
   std::string got;
 };
 
-// Reads NumPy's arrays, tensors of PyTorch on the CPU, and whatever else has DLPack or the buffer protocol. Copies
-// nothing. Throws NotAnArray; `types` says there in words which element types are wanted.
+// Reads NumPy's arrays, tensors of PyTorch, and whatever else has DLPack or the buffer protocol on the CPU. Copies
+// nothing, and waits for nothing. Throws NotAnArray; `types` says there in words which element types are wanted.
 Array read_array(nb::handle object, std::string_view types, bool writable);
 
 // A NumPy array of the values of a tuple or list.

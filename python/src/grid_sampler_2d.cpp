@@ -69,9 +69,9 @@ struct SamplingOperands {
   Operand input;
   Operand grid;
 
-  explicit SamplingOperands(const Sampling& sampling)
-      : input(Operand::read(sampling.input.view, kNoDenseAxis)),
-        grid(Operand::read(sampling.grid.view, kNoDenseAxis)) {}
+  SamplingOperands(const Place& place, const Sampling& sampling)
+      : input(Operand::read(place, sampling.input.view, kNoDenseAxis)),
+        grid(Operand::read(place, sampling.grid.view, kNoDenseAxis)) {}
 
   void describe(const Sampling& sampling, GridSampling& problem) const {
     problem.type = sampling.input.type();
@@ -91,28 +91,28 @@ struct SamplingOperands {
   }
 };
 
-void compute_forward(const Sampling& sampling, const Array& output) {
+void compute_forward(const Place& place, const Sampling& sampling, const Array& output) {
   if (output.empty()) return;
-  const SamplingOperands operands(sampling);
-  const Operand output_operand = Operand::write(output.view, kNoDenseAxis);
+  const SamplingOperands operands(place, sampling);
+  const Operand output_operand = Operand::write(place, output.view, kNoDenseAxis);
   GridSampler2D problem;
   operands.describe(sampling, problem);
   problem.output = output_operand.data();
   problem.output_strides = strides_of(output_operand);
-  run(grid_sampler_2d, problem);
+  place.run(problem, grid_sampler_2d, cuda::grid_sampler_2d);
   output_operand.finish();
 }
 
 // A gradient that is not wanted is absent.
-void compute_backward(const Sampling& sampling, const Array& grad_output,
+void compute_backward(const Place& place, const Sampling& sampling, const Array& grad_output,
                       const std::optional<Array>& grad_input, const std::optional<Array>& grad_grid) {
   if (grad_output.empty()) {
-    if (grad_input) fill_zero(grad_input->view);
-    if (grad_grid) fill_zero(grad_grid->view);
+    if (grad_input) place.fill_zero(grad_input->view);
+    if (grad_grid) place.fill_zero(grad_grid->view);
     return;
   }
-  const SamplingOperands operands(sampling);
-  const Operand grad_output_operand = Operand::read(grad_output.view, kNoDenseAxis);
+  const SamplingOperands operands(place, sampling);
+  const Operand grad_output_operand = Operand::read(place, grad_output.view, kNoDenseAxis);
   GridSampler2DBackward problem;
   operands.describe(sampling, problem);
   problem.grad_output = grad_output_operand.data();
@@ -121,16 +121,16 @@ void compute_backward(const Sampling& sampling, const Array& grad_output,
   problem.wants_grid_grad = grad_grid.has_value();
   std::optional<Operand> input_operand, grid_operand;
   if (grad_input) {
-    input_operand = Operand::write(grad_input->view, kNoDenseAxis);
+    input_operand = Operand::write(place, grad_input->view, kNoDenseAxis);
     problem.input_grad = input_operand->data();
     problem.input_grad_strides = strides_of(*input_operand);
   }
   if (grad_grid) {
-    grid_operand = Operand::write(grad_grid->view, kNoDenseAxis);
+    grid_operand = Operand::write(place, grad_grid->view, kNoDenseAxis);
     problem.grid_grad = grid_operand->data();
     problem.grid_grad_strides = strides_of(*grid_operand);
   }
-  run(grid_sampler_2d_backward, problem);
+  place.run(problem, grid_sampler_2d_backward, cuda::grid_sampler_2d_backward);
   if (input_operand) input_operand->finish();
   if (grid_operand) grid_operand->finish();
 }
@@ -151,22 +151,20 @@ reference::GridSampling definition_of(const Sampling& sampling, bool positions_i
 
 nb::object forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
                    bool align_corners, nb::handle out) {
-  const Arguments arguments("grid_sample");
+  const Arguments arguments("grid_sample", Arguments::Memory::cpu_or_gpu);
   const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
   const Array output = arguments.result(
       "out", sampling.input,
       {sampling.batch(), sampling.channels(), sampling.output_height(), sampling.output_width()}, out);
-  {
-    nb::gil_scoped_release unlocked;
-    compute_forward(sampling, output);
-  }
+  const Place place(arguments, sampling.input, {&sampling.grid, &output});
+  place.compute([&] { compute_forward(place, sampling, output); });
   return output.object;
 }
 
 nb::tuple backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
                    nb::handle padding_mode, bool align_corners, bool needs_input, bool needs_grid,
                    nb::handle out) {
-  const Arguments arguments("grid_sample_backward");
+  const Arguments arguments("grid_sample_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
   const int64_t batch = sampling.batch(), channels = sampling.channels();
@@ -183,9 +181,12 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle input, nb::handle g
     grad_grid = arguments.result("out[1]", sampling.input, {batch, output_height, output_width, 2},
                                  arguments.entry("out", out, 2, 1));
   }
+  const Place place(arguments, sampling.input, {&sampling.grid, &grad_output});
+  for (const auto* gradient : {&grad_input, &grad_grid}) {
+    if (*gradient) arguments.check_same_device(sampling.input, {&**gradient});
+  }
   if (grad_input || grad_grid) {
-    nb::gil_scoped_release unlocked;
-    compute_backward(sampling, grad_output, grad_input, grad_grid);
+    place.compute([&] { compute_backward(place, sampling, grad_output, grad_input, grad_grid); });
   }
   return nb::make_tuple(grad_input ? grad_input->object : nb::none(),
                         grad_grid ? grad_grid->object : nb::none());

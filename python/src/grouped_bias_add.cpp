@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "arguments.h"
@@ -21,7 +22,7 @@ using Groups = GroupedBiasAddGrad::Groups;
 // The rows of x or grad_y, as [rows, columns], or as [groups, rows, columns] where there are no group_ends.
 struct Grouping {
   Groups kind = Groups::equal;
-  std::vector<int64_t> group_idx;
+  std::optional<Array> group_idx;
   int64_t groups = 0;
   int64_t rows = 0;  // of each group where they are equal, else in all
   int64_t columns = 0;
@@ -39,12 +40,13 @@ Grouping read_grouping(const Arguments& arguments, const Array& rows, nb::handle
   const Groups named_kind = kind_of(arguments, kind);
   if (group_ends.is_none()) {
     arguments.check_rank(rows, 3);
-    return {Groups::equal, {}, rows.size(0), rows.size(1), rows.size(2)};
+    return {Groups::equal, std::nullopt, rows.size(0), rows.size(1), rows.size(2)};
   }
   const Array idx = arguments.integers("group_ends", group_ends);
+  arguments.check_same_device(rows, {&idx});
   arguments.check_rank(rows, 2);
   arguments.check_rank(idx, 1);
-  return {named_kind, integers_of(idx.view), idx.size(0), rows.size(0), rows.size(1)};
+  return {named_kind, idx, idx.size(0), rows.size(0), rows.size(1)};
 }
 
 struct Ranges {
@@ -56,6 +58,8 @@ struct Ranges {
 // gradient's kernel.
 Ranges ranges_of(const Grouping& grouping) {
   const int64_t row_count = grouping.kind == Groups::equal ? grouping.groups * grouping.rows : grouping.rows;
+  const std::vector<int64_t> group_idx =
+      grouping.group_idx ? integers_of(grouping.group_idx->view) : std::vector<int64_t>();
   Ranges ranges;
   int64_t end = 0;  // as given, not clamped
   for (int64_t group = 0; group < grouping.groups; ++group) {
@@ -63,8 +67,8 @@ Ranges ranges_of(const Grouping& grouping) {
     if (grouping.kind == Groups::equal) {
       end += grouping.rows;
     } else if (grouping.kind == Groups::ends) {
-      end = grouping.group_idx[static_cast<size_t>(group)];
-    } else if (__builtin_add_overflow(start, grouping.group_idx[static_cast<size_t>(group)], &end)) {
+      end = group_idx[static_cast<size_t>(group)];
+    } else if (__builtin_add_overflow(start, group_idx[static_cast<size_t>(group)], &end)) {
       end = start < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
     }
     const int64_t begin = std::clamp<int64_t>(start, 0, row_count);
@@ -114,11 +118,12 @@ void add_bias(const Grouping& grouping, int64_t row_count, const T* x, const T* 
   });
 }
 
-void compute_forward(const Grouping& grouping, const Array& x, const Array& bias, const Array& y) {
+void compute_forward(const Place& place, const Grouping& grouping, const Array& x, const Array& bias,
+                     const Array& y) {
   if (y.empty()) return;
-  const Operand x_operand = Operand::read(x.view, 0);
-  const Operand bias_operand = Operand::read(bias.view, 0);
-  const Operand y_operand = Operand::write(y.view, 0);
+  const Operand x_operand = Operand::read(place, x.view, 0);
+  const Operand bias_operand = Operand::read(place, bias.view, 0);
+  const Operand y_operand = Operand::write(place, y.view, 0);
   const int64_t row_count = x.view.size() / grouping.columns;
   const auto add = [&](auto element) {
     using T = decltype(element);
@@ -133,9 +138,10 @@ void compute_forward(const Grouping& grouping, const Array& x, const Array& bias
   y_operand.finish();
 }
 
-void compute_backward(const Grouping& grouping, const Array& grad_y, const Array& grad_bias) {
+void compute_backward(const Place& place, const Grouping& grouping, const Array& grad_y,
+                      const Array& grad_bias) {
   if (grad_bias.empty()) return;
-  if (grad_y.empty()) return fill_zero(grad_bias.view);
+  if (grad_y.empty()) return place.fill_zero(grad_bias.view);
   if (grad_y.type() == DataType::float64) {
     const Ranges ranges = ranges_of(grouping);
     return write_doubles(
@@ -143,8 +149,8 @@ void compute_backward(const Grouping& grouping, const Array& grad_y, const Array
         grad_bias.view);
   }
   const bool equal = grouping.kind == Groups::equal;
-  const Operand grad_y_operand = Operand::read(grad_y.view, equal ? 2 : 1);
-  const Operand out = Operand::write(grad_bias.view, 0);
+  const Operand grad_y_operand = Operand::read(place, grad_y.view, equal ? 2 : 1);
+  const Operand out = Operand::write(place, grad_bias.view, 0);
   GroupedBiasAddGrad problem;
   problem.type = grad_y.type();
   problem.kind = grouping.kind;
@@ -154,9 +160,13 @@ void compute_backward(const Grouping& grouping, const Array& grad_y, const Array
   problem.grad_y = grad_y_operand.data();
   problem.row_stride = grad_y_operand.stride(equal ? 1 : 0);
   if (equal) problem.group_stride = grad_y_operand.stride(0);
-  problem.group_idx = {grouping.group_idx.data(), DataType::int64};
+  std::optional<Operand> group_idx;
+  if (!equal) {
+    group_idx = Operand::read(place, grouping.group_idx->view, 0);
+    problem.group_idx = {group_idx->data(), group_idx->type()};
+  }
   problem.out = out.data();
-  run(grouped_bias_add_grad, problem);
+  place.run(problem, grouped_bias_add_grad, cuda::grouped_bias_add_grad);
   out.finish();
 }
 
@@ -171,22 +181,19 @@ nb::object forward(nb::handle x_object, nb::handle bias_object, nb::handle group
   const Array y = grouping.kind == Groups::equal
                       ? arguments.result("out", x, {grouping.groups, grouping.rows, grouping.columns}, out)
                       : arguments.result("out", x, {grouping.rows, grouping.columns}, out);
-  {
-    nb::gil_scoped_release unlocked;
-    compute_forward(grouping, x, bias, y);
-  }
+  const Place place(arguments, x, {&bias, &y});
+  place.compute([&] { compute_forward(place, grouping, x, bias, y); });
   return y.object;
 }
 
 nb::object backward(nb::handle grad_y_object, nb::handle group_ends, nb::handle kind, nb::handle out) {
-  const Arguments arguments("grouped_bias_add_backward");
+  const Arguments arguments("grouped_bias_add_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_y = arguments.floats("grad_y", grad_y_object);
+  arguments.check_type_on_gpu(grad_y);
   const Grouping grouping = read_grouping(arguments, grad_y, group_ends, kind);
   const Array grad_bias = arguments.result("out", grad_y, {grouping.groups, grouping.columns}, out);
-  {
-    nb::gil_scoped_release unlocked;
-    compute_backward(grouping, grad_y, grad_bias);
-  }
+  const Place place(arguments, grad_y, {&grad_bias});
+  place.compute([&] { compute_backward(place, grouping, grad_y, grad_bias); });
   return grad_bias.object;
 }
 

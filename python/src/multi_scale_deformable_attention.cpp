@@ -28,6 +28,12 @@ struct Sampling {
   bool empty() const { return value.empty() || locations.empty(); }
 };
 
+Place place_of(const Arguments& arguments, const Sampling& sampling) {
+  return {arguments,
+          sampling.value,
+          {&sampling.spatial_shapes, &sampling.level_start_index, &sampling.locations, &sampling.weights}};
+}
+
 Sampling read_sampling(const Arguments& arguments, nb::handle value, nb::handle spatial_shapes,
                        nb::handle level_start_index, nb::handle locations, nb::handle weights) {
   Sampling sampling{arguments.floats("value", value), arguments.integers("spatial_shapes", spatial_shapes),
@@ -70,12 +76,12 @@ struct SamplingOperands {
   Operand locations;
   Operand weights;
 
-  explicit SamplingOperands(const Sampling& sampling)
-      : value(Operand::read(sampling.value.view, 3)),
-        spatial_shapes(Operand::read(sampling.spatial_shapes.view, 0)),
-        level_start_index(Operand::read(sampling.level_start_index.view, 0)),
-        locations(Operand::read(sampling.locations.view, 3)),
-        weights(Operand::read(sampling.weights.view, 3)) {}
+  SamplingOperands(const Place& place, const Sampling& sampling)
+      : value(Operand::read(place, sampling.value.view, 3)),
+        spatial_shapes(Operand::read(place, sampling.spatial_shapes.view, 0)),
+        level_start_index(Operand::read(place, sampling.level_start_index.view, 0)),
+        locations(Operand::read(place, sampling.locations.view, 3)),
+        weights(Operand::read(place, sampling.weights.view, 3)) {}
 
   void describe(const Sampling& sampling, MultiScaleDeformableSampling& problem) const {
     problem.type = sampling.value.type();
@@ -116,16 +122,16 @@ reference::MultiScaleDeformableAttention definition(const Sampling& sampling, bo
   return definition;
 }
 
-void compute_forward(const Sampling& sampling, const Array& output) {
+void compute_forward(const Place& place, const Sampling& sampling, const Array& output) {
   const TensorView output_view = per_head(output, sampling.heads());
-  if (sampling.empty()) return fill_zero(output_view);
-  const SamplingOperands operands(sampling);
-  const Operand output_operand = Operand::write(output_view, 3);
+  if (sampling.empty()) return place.fill_zero(output_view);
+  const SamplingOperands operands(place, sampling);
+  const Operand output_operand = Operand::write(place, output_view, 3);
   MultiScaleDeformableAttention problem;
   operands.describe(sampling, problem);
   problem.output = output_operand.data();
   problem.output_strides = block_strides(output_operand);
-  run(multi_scale_deformable_attention, problem);
+  place.run(problem, multi_scale_deformable_attention, cuda::multi_scale_deformable_attention);
   output_operand.finish();
 }
 
@@ -136,18 +142,20 @@ struct Needs {
   bool weights = true;
 };
 
-void compute_backward(const Sampling& sampling, const Array& grad_output, const Array& grad_value,
-                      const Array& grad_locations, const Array& grad_weights, const Needs& needs) {
+void compute_backward(const Place& place, const Sampling& sampling, const Array& grad_output,
+                      const Array& grad_value, const Array& grad_locations, const Array& grad_weights,
+                      const Needs& needs) {
   if (sampling.empty()) {
-    for (const Array* gradient : {&grad_value, &grad_locations, &grad_weights}) fill_zero(gradient->view);
+    for (const Array* gradient : {&grad_value, &grad_locations, &grad_weights})
+      place.fill_zero(gradient->view);
     return;
   }
   const TensorView grad_output_view = per_head(grad_output, sampling.heads());
-  const SamplingOperands operands(sampling);
-  const Operand grad_output_operand = Operand::read(grad_output_view, 3);
-  const Operand value_operand = Operand::write(grad_value.view, 3);
-  const Operand locations_operand = Operand::write(grad_locations.view, 3);
-  const Operand weights_operand = Operand::write(grad_weights.view, 3);
+  const SamplingOperands operands(place, sampling);
+  const Operand grad_output_operand = Operand::read(place, grad_output_view, 3);
+  const Operand value_operand = Operand::write(place, grad_value.view, 3);
+  const Operand locations_operand = Operand::write(place, grad_locations.view, 3);
+  const Operand weights_operand = Operand::write(place, grad_weights.view, 3);
   MultiScaleDeformableAttentionGrad problem;
   operands.describe(sampling, problem);
   problem.grad_output = grad_output_operand.data();
@@ -161,7 +169,7 @@ void compute_backward(const Sampling& sampling, const Array& grad_output, const 
   problem.grad_location_strides = block_strides(locations_operand);
   problem.grad_attention_weight = weights_operand.data();
   problem.grad_attention_weight_strides = block_strides(weights_operand);
-  run(multi_scale_deformable_attention_grad, problem);
+  place.run(problem, multi_scale_deformable_attention_grad, cuda::multi_scale_deformable_attention_grad);
   for (const Operand* operand : {&value_operand, &locations_operand, &weights_operand}) operand->finish();
 }
 
@@ -194,21 +202,20 @@ struct Gradients {
 
 nb::object forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,
                    nb::handle locations, nb::handle weights, nb::handle out) {
-  const Arguments arguments("msda_forward");
+  const Arguments arguments("msda_forward", Arguments::Memory::cpu_or_gpu);
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
   const Array output = new_output(arguments, sampling, out);
-  {
-    nb::gil_scoped_release unlocked;
-    compute_forward(sampling, output);
-  }
+  const Place place = place_of(arguments, sampling);
+  arguments.check_same_device(sampling.value, {&output});
+  place.compute([&] { compute_forward(place, sampling, output); });
   return output.object;
 }
 
 nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
                    nb::handle level_start_index, nb::handle locations, nb::handle weights, bool needs_value,
                    bool needs_locations, bool needs_weights, nb::handle out) {
-  const Arguments arguments("msda_backward");
+  const Arguments arguments("msda_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
@@ -216,10 +223,13 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle s
   check_per_head(arguments, grad_output, sampling);
   const Needs needs{needs_value, needs_locations, needs_weights};
   const Gradients gradients(arguments, sampling, out, needs);
-  {
-    nb::gil_scoped_release unlocked;
-    compute_backward(sampling, grad_output, gradients.value, gradients.locations, gradients.weights, needs);
-  }
+  const Place place = place_of(arguments, sampling);
+  arguments.check_same_device(sampling.value,
+                              {&grad_output, &gradients.value, &gradients.locations, &gradients.weights});
+  place.compute([&] {
+    compute_backward(place, sampling, grad_output, gradients.value, gradients.locations, gradients.weights,
+                     needs);
+  });
   return nb::make_tuple(needs_value ? gradients.value.object : nb::none(),
                         needs_locations ? gradients.locations.object : nb::none(),
                         needs_weights ? gradients.weights.object : nb::none());

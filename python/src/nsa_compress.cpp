@@ -25,6 +25,9 @@ struct Compression {
 std::vector<int64_t> read_ends(const Arguments& arguments, nb::handle seq_ends, int64_t tokens) {
   if (seq_ends.is_none()) return {tokens};
   const Array ends = arguments.integers("seq_ends", seq_ends);
+  arguments.check(!ends.on_gpu(), "seq_ends",
+                  "an array in the memory of the CPU, since the number of windows follows from its contents",
+                  "one on a GPU");
   arguments.check_rank(ends, 1);
   if (ends.empty()) return {tokens};
   std::vector<int64_t> values = integers_of(ends.view);
@@ -43,6 +46,7 @@ Compression read_compression(const Arguments& arguments, nb::handle x, nb::handl
   const int64_t stride = arguments.integer("stride", stride_object);
   Compression compression{arguments.floats("x", x), arguments.floats("weight", weight), {}, {}, 0};
   arguments.check_same_type(compression.x, {&compression.weight});
+  arguments.check_type_on_gpu(compression.x);
   arguments.check_rank(compression.x, 3);
   arguments.check(block >= 1, "block", "at least 1", block);
   arguments.check(stride >= 1, "stride", "at least 1", stride);
@@ -78,30 +82,30 @@ HeadRows<Void> head_rows(const Operand& operand) {
   return {operand.data(), operand.stride(0), operand.stride(1)};
 }
 
-void compute_forward(const Compression& compression, const Array& output) {
+void compute_forward(const Place& place, const Compression& compression, const Array& output) {
   if (output.empty()) return;
   if (compression.x.type() == DataType::float64) {
     return write_doubles(reference::nsa_compress(sizes_of(compression), doubles_of(compression.x.view),
                                                  doubles_of(compression.weight.view)),
                          output.view);
   }
-  const Operand x = Operand::read(compression.x.view, 2);
-  const Operand weight = Operand::read(compression.weight.view, 0);
-  const Operand output_operand = Operand::write(output.view, 2);
+  const Operand x = Operand::read(place, compression.x.view, 2);
+  const Operand weight = Operand::read(place, compression.weight.view, 0);
+  const Operand output_operand = Operand::write(place, output.view, 2);
   auto problem = describe<NsaCompress>(compression);
   problem.input = head_rows<const void>(x);
   problem.weight = weight.data();
   problem.output = head_rows<void>(output_operand);
-  run(nsa_compress, problem);
+  place.run(problem, nsa_compress, cuda::nsa_compress);
   output_operand.finish();
 }
 
 // What is not needed keeps undefined contents.
-void compute_backward(const Compression& compression, const Array& grad_output, const Array& grad_x,
-                      const Array& grad_weight, bool needs_x, bool needs_weight) {
+void compute_backward(const Place& place, const Compression& compression, const Array& grad_output,
+                      const Array& grad_x, const Array& grad_weight, bool needs_x, bool needs_weight) {
   if (grad_output.empty()) {
-    fill_zero(grad_x.view);
-    return fill_zero(grad_weight.view);
+    place.fill_zero(grad_x.view);
+    return place.fill_zero(grad_weight.view);
   }
   if (compression.x.type() == DataType::float64) {
     const reference::NsaGradients golden =
@@ -110,11 +114,11 @@ void compute_backward(const Compression& compression, const Array& grad_output, 
     write_doubles(golden.input, grad_x.view);
     return write_doubles(golden.weight, grad_weight.view);
   }
-  const Operand grad_output_operand = Operand::read(grad_output.view, 2);
-  const Operand x = Operand::read(compression.x.view, 2);
-  const Operand weight = Operand::read(compression.weight.view, 0);
-  const Operand x_operand = Operand::write(grad_x.view, 2);
-  const Operand weight_operand = Operand::write(grad_weight.view, 0);
+  const Operand grad_output_operand = Operand::read(place, grad_output.view, 2);
+  const Operand x = Operand::read(place, compression.x.view, 2);
+  const Operand weight = Operand::read(place, compression.weight.view, 0);
+  const Operand x_operand = Operand::write(place, grad_x.view, 2);
+  const Operand weight_operand = Operand::write(place, grad_weight.view, 0);
   auto problem = describe<NsaCompressGrad>(compression);
   problem.output_grad = head_rows<const void>(grad_output_operand);
   problem.input = head_rows<const void>(x);
@@ -123,27 +127,25 @@ void compute_backward(const Compression& compression, const Array& grad_output, 
   problem.wants_weight_grad = needs_weight;
   problem.input_grad = head_rows<void>(x_operand);
   problem.weight_grad = weight_operand.data();
-  run(nsa_compress_grad, problem);
+  place.run(problem, nsa_compress_grad, cuda::nsa_compress_grad);
   x_operand.finish();
   weight_operand.finish();
 }
 
 nb::object forward(nb::handle x, nb::handle weight, nb::handle seq_ends, nb::handle block, nb::handle stride,
                    nb::handle out) {
-  const Arguments arguments("nsa_compress");
+  const Arguments arguments("nsa_compress", Arguments::Memory::cpu_or_gpu);
   const Compression compression = read_compression(arguments, x, weight, seq_ends, block, stride);
   const Array output = arguments.result(
       "out", compression.x, {compression.window_count, compression.heads(), compression.channels()}, out);
-  {
-    nb::gil_scoped_release unlocked;
-    compute_forward(compression, output);
-  }
+  const Place place(arguments, compression.x, {&compression.weight, &output});
+  place.compute([&] { compute_forward(place, compression, output); });
   return output.object;
 }
 
 nb::tuple backward(nb::handle grad_output_object, nb::handle x, nb::handle weight, nb::handle seq_ends,
                    nb::handle block, nb::handle stride, bool needs_x, bool needs_weight, nb::handle out) {
-  const Arguments arguments("nsa_compress_backward");
+  const Arguments arguments("nsa_compress_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Compression compression = read_compression(arguments, x, weight, seq_ends, block, stride);
   const int64_t heads = compression.heads(), channels = compression.channels();
@@ -153,10 +155,9 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle x, nb::handle weigh
                                         needs_x ? arguments.entry("out", out, 2, 0) : nb::none());
   const Array grad_weight = arguments.result("out[1]", compression.x, {compression.windows.block, heads},
                                              needs_weight ? arguments.entry("out", out, 2, 1) : nb::none());
-  {
-    nb::gil_scoped_release unlocked;
-    compute_backward(compression, grad_output, grad_x, grad_weight, needs_x, needs_weight);
-  }
+  const Place place(arguments, compression.x, {&compression.weight, &grad_output, &grad_x, &grad_weight});
+  place.compute(
+      [&] { compute_backward(place, compression, grad_output, grad_x, grad_weight, needs_x, needs_weight); });
   return nb::make_tuple(needs_x ? grad_x.object : nb::none(), needs_weight ? grad_weight.object : nb::none());
 }
 

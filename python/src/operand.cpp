@@ -2,6 +2,9 @@
 
 #include <new>
 
+#include "runtime/cuda_device.h"
+#include "tensor/view_cuda.h"
+
 namespace aclgrad::python {
 namespace {
 
@@ -54,24 +57,64 @@ class Scratch {
 
 }  // namespace
 
-Operand::Operand(const TensorView& array, int first_dense) : array_(array), view_(array) {
-  if (suits_kernel(array, first_dense)) return;
-  copy_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(array.bytes()));
-  view_ = contiguous(array, copy_.get());
+Place::Place(const Arguments& arguments, const Array& first, std::initializer_list<const Array*> others)
+    : first_(first) {
+  arguments.check_same_device(first, others);
+  if (!on_gpu()) return;
+  const nb::object are_deterministic =
+      nb::module_::import_("torch").attr("are_deterministic_algorithms_enabled");
+  launch_ = {first.stream, nb::cast<bool>(are_deterministic()), nullptr};
 }
 
-Operand Operand::read(const TensorView& array, int first_dense) {
-  Operand operand(array, first_dense);
-  if (operand.copy_ != nullptr) pack(array, operand.copy_.get());
+void Place::compute(const std::function<void()>& body) const {
+  nb::gil_scoped_release unlocked;
+  on_gpu() ? on_cuda_device(first_.gpu, body) : body();
+}
+
+void* Place::memory(size_t bytes) const {
+  if (!on_gpu()) {
+    allocated_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    return allocated_.back().get();
+  }
+  if (bytes == 0) return nullptr;
+  nb::gil_scoped_acquire locked;
+  const nb::object byte = nb::module_::import_("torch").attr("uint8");
+  const nb::object tensor = first_.object.attr("new_empty")(bytes, nb::arg("dtype") = byte);
+  tensors_.push_back(tensor);
+  return reinterpret_cast<void*>(nb::cast<uintptr_t>(tensor.attr("data_ptr")()));
+}
+
+void Place::fill_zero(const TensorView& view) const {
+  on_gpu() ? aclgrad::fill_zero(view, launch_) : aclgrad::fill_zero(view);
+}
+
+void Place::pack(const TensorView& from, void* to) const {
+  on_gpu() ? aclgrad::pack(from, to, launch_) : aclgrad::pack(from, to);
+}
+
+void Place::unpack(const void* from, const TensorView& to) const {
+  on_gpu() ? aclgrad::unpack(from, to, launch_) : aclgrad::unpack(from, to);
+}
+
+Operand::Operand(const Place& place, const TensorView& array, int first_dense)
+    : place_(&place), array_(array), view_(array) {
+  if (suits_kernel(array, first_dense)) return;
+  copy_ = place.memory(static_cast<size_t>(array.bytes()));
+  view_ = contiguous(array, copy_);
+}
+
+Operand Operand::read(const Place& place, const TensorView& array, int first_dense) {
+  Operand operand(place, array, first_dense);
+  if (operand.copy_ != nullptr) place.pack(array, operand.copy_);
   return operand;
 }
 
-Operand Operand::write(const TensorView& array, int first_dense) {
-  return {array, first_dense};
+Operand Operand::write(const Place& place, const TensorView& array, int first_dense) {
+  return {place, array, first_dense};
 }
 
 void Operand::finish() const {
-  if (copy_ != nullptr) unpack(copy_.get(), array_);
+  if (copy_ != nullptr) place_->unpack(copy_, array_);
 }
 
 TensorView split_last_axis(TensorView view, int64_t outer) {

@@ -1,20 +1,52 @@
-// Between arrays and kernels. None of this touches Python, so that it runs without the interpreter's lock.
+// Between arrays and kernels. It runs without the interpreter's lock.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "arguments.h"
 #include "tensor/view.h"
 
 namespace aclgrad::python {
+
+// Where the arrays of a call lie, all of them in one place, and so where it runs. On a GPU that is on PyTorch's current
+// stream, with memory of PyTorch's, so that nothing is waited for and CUDA graphs can capture it.
+class Place {
+ public:
+  Place(const Arguments& arguments, const Array& first, std::initializer_list<const Array*> others);
+
+  bool on_gpu() const { return first_.on_gpu(); }
+
+  // Calls `body` without the interpreter's lock.
+  void compute(const std::function<void()>& body) const;
+
+  // What follows is for `body`.
+
+  template <class Problem>
+  void run(const Problem& problem, void (*on_cpu)(const Problem&, void*),
+           void (*on_cuda)(const Problem&, void*, const CudaLaunch&)) const;
+
+  // Memory that lives as long as this object; on a GPU at a multiple of 64 bytes.
+  void* memory(size_t bytes) const;
+  void fill_zero(const TensorView& view) const;
+  void pack(const TensorView& from, void* to) const;
+  void unpack(const void* from, const TensorView& to) const;
+
+ private:
+  const Array& first_;
+  CudaLaunch launch_;
+  mutable std::vector<nb::object> tensors_;                      // that hold memory on the GPU
+  mutable std::vector<std::unique_ptr<std::byte[]>> allocated_;  // memory on the CPU
+};
 
 // What a kernel reads or writes: an array where it lies, or a contiguous copy where its layout does not suit. Kernels
 // want aligned elements, strides of 0 or more, and the axes from `first_dense` on contiguous.
 class Operand {
  public:
-  static Operand read(const TensorView& array, int first_dense);
-  static Operand write(const TensorView& array, int first_dense);
+  static Operand read(const Place& place, const TensorView& array, int first_dense);
+  static Operand write(const Place& place, const TensorView& array, int first_dense);
 
   void* data() const { return view_.first(); }
   int64_t stride(int axis) const { return view_.strides[static_cast<size_t>(axis)]; }
@@ -24,11 +56,12 @@ class Operand {
   void finish() const;
 
  private:
-  Operand(const TensorView& array, int first_dense);
+  Operand(const Place& place, const TensorView& array, int first_dense);
 
+  const Place* place_;
   TensorView array_;
   TensorView view_;
-  std::unique_ptr<std::byte[]> copy_;
+  void* copy_ = nullptr;
 };
 
 // The same memory with the last axis cut in two, of which the first has `outer` entries.
@@ -43,8 +76,13 @@ void write_doubles(const std::vector<double>& values, const TensorView& float64_
 void* scratch(size_t bytes);
 
 template <class Problem>
-void run(void (*kernel)(const Problem&, void*), const Problem& problem) {
-  kernel(problem, scratch(workspace_size(problem)));
+void Place::run(const Problem& problem, void (*on_cpu)(const Problem&, void*),
+                void (*on_cuda)(const Problem&, void*, const CudaLaunch&)) const {
+  if (on_gpu()) {
+    on_cuda(problem, memory(workspace_size(problem, launch_)), launch_);
+  } else {
+    on_cpu(problem, scratch(workspace_size(problem)));
+  }
 }
 
 }  // namespace aclgrad::python

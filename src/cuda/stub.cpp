@@ -25,6 +25,10 @@ Device& cuda_device(int) {
   refuse();
 }
 
+void on_cuda_device(int, const std::function<void()>&) {
+  refuse();
+}
+
 void pack(const TensorView&, void*, const CudaLaunch&) {
   refuse();
 }

@@ -94,4 +94,9 @@ Device& cuda_device(int index) {
   return *devices()[static_cast<size_t>(index)];
 }
 
+void on_cuda_device(int index, const std::function<void()>& body) {
+  const CudaDeviceScope scope(index);
+  body();
+}
+
 }  // namespace aclgrad

@@ -1,6 +1,8 @@
 // The CUDA GPUs of this machine as devices.
 #pragma once
 
+#include <functional>
+
 #include "runtime/device.h"
 
 namespace aclgrad {
@@ -10,5 +12,8 @@ int cuda_device_count() noexcept;
 
 // The device of that index, below cuda_device_count().
 Device& cuda_device(int index);
+
+// Calls `body` with that device as the calling thread's current one.
+void on_cuda_device(int index, const std::function<void()>& body);
 
 }  // namespace aclgrad

@@ -1,4 +1,6 @@
-"""The operators in PyTorch, on CPUs: with gradients, under torch.compile, torch.export and autocast.
+"""The operators in PyTorch: with gradients, under torch.compile, torch.export and autocast, on CPUs and, where aclgrad
+was built with CUDA, on NVIDIA GPUs. There they run on the current stream, wait for nothing and can be captured in CUDA
+graphs; `torch.use_deterministic_algorithms` gives the same bits run after run.
 
 They are custom operators (`torch.ops.aclgrad.*`). Only the gradients that are needed are computed; there are no second
 derivatives. All floating-point tensors of a call have one type, unless autocast is on; each function says what it does

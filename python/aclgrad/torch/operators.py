@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,10 +18,13 @@ _library = torch.library.Library("aclgrad", "DEF")
 # ---- How an operator is registered and called
 
 
-def _register(schema: str, kernel: Callable[..., Any], fake: Callable[..., Any]) -> Any:
+def _register(
+    schema: str, kernel: Callable[..., Any], fake: Callable[..., Any], cuda_kernel: Callable[..., Any] | None = None
+) -> Any:
     name = schema.partition("(")[0]
     _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     _library.impl(name, kernel, "CPU")
+    _library.impl(name, cuda_kernel or kernel, "CUDA")
     torch.library.register_fake(f"aclgrad::{name}", fake, lib=_library)
     return getattr(torch.ops.aclgrad, name).default
 
@@ -124,10 +128,11 @@ class _Operator:
         fake: Callable[..., Any],
         setup_context: Callable[..., None],
         backward: Callable[..., Any],
-        autocast_type: Callable[[list[torch.dtype]], torch.dtype],
+        autocast_type: Callable[[str, list[torch.dtype]], torch.dtype],
+        cuda_kernel: Callable[..., Any] | None = None,
     ) -> None:
         self._kernel = kernel
-        self._overload = _register(schema, kernel, fake)
+        self._overload = _register(schema, kernel, fake, cuda_kernel)
         self._tensors = schema.partition("->")[0].count("Tensor")
         name = self._overload.name()
         torch.library.register_autograd(name, backward, setup_context=setup_context, lib=_library)
@@ -136,7 +141,8 @@ class _Operator:
         # Without what Function.apply does for function transforms, which _is_plain excludes.
         self._record = super(torch.autograd.Function, function).apply
         self._autocast_type = autocast_type
-        _library.impl(name, self._cast_and_call, "AutocastCPU")
+        _library.impl(name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
+        _library.impl(name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
 
     def __call__(self, *arguments: Any) -> Any:
         tensors = arguments[: self._tensors]
@@ -152,25 +158,25 @@ class _Operator:
                     raise
         return self._overload(*arguments)
 
-    def _cast_and_call(self, *arguments: Any) -> Any:
+    def _cast_and_call(self, device: str, *arguments: Any) -> Any:
         def is_cast(argument: Any) -> bool:
             return isinstance(argument, Tensor) and argument.is_floating_point() and argument.dtype != torch.float64
 
-        dtype = self._autocast_type([argument.dtype for argument in arguments if is_cast(argument)])
-        with torch.autocast("cpu", enabled=False):
+        dtype = self._autocast_type(device, [argument.dtype for argument in arguments if is_cast(argument)])
+        with torch.autocast(device, enabled=False):
             return self._overload(*(argument.to(dtype) if is_cast(argument) else argument for argument in arguments))
 
 
-def _in_float32(_: list[torch.dtype]) -> torch.dtype:
+def _in_float32(device: str, types: list[torch.dtype]) -> torch.dtype:
     """For coordinates: eight bits of bfloat16 do not tell the pixels of a large map apart."""
     return torch.float32
 
 
-def _in_autocast_type(_: list[torch.dtype]) -> torch.dtype:
-    return torch.get_autocast_dtype("cpu")
+def _in_autocast_type(device: str, types: list[torch.dtype]) -> torch.dtype:
+    return torch.get_autocast_dtype(device)
 
 
-def _in_widest_type(types: list[torch.dtype]) -> torch.dtype:
+def _in_widest_type(device: str, types: list[torch.dtype]) -> torch.dtype:
     return torch.float32 if len(set(types)) != 1 else types[0]
 
 
@@ -323,7 +329,7 @@ def nsa_compress(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: in
         x: [T, N, D], the tokens of all sequences, one sequence after the other, of N heads with D channels.
         weight: [block, N].
         cu_seqlens: the token after the last one of each sequence, int32 or int64; the last entry is T. A 0 may come
-            first. None: one sequence.
+            first. None: one sequence. On the CPU wherever `x` is, since the size of the result follows from it.
         block: tokens of a window.
         stride: tokens from one window of a sequence to the next.
 
@@ -414,6 +420,23 @@ def _bias_kernel(*arguments: Any) -> Tensor:
     return _core.grouped_bias_add(*arguments, None)
 
 
+def _bias_on_cuda(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str) -> Tensor:
+    """Composed of PyTorch's operators, as the library has no kernel for it. Ends that fall are not told from others."""
+    groups = x.shape[0] if group_ends is None else group_ends.shape[0]
+    if bias.dtype != x.dtype:
+        raise TypeError(f"aclgrad.grouped_bias_add: bias: expected {x.dtype}, as x is, got {bias.dtype}")
+    if x.dim() != (3 if group_ends is None else 2) or bias.shape != (groups, x.shape[-1]):
+        shapes = f"{list(x.shape)} and {list(bias.shape)}"
+        raise ValueError(f"aclgrad.grouped_bias_add: expected x [R, H] or [G, R, H], and bias [G, H], got {shapes}")
+    if group_ends is None:
+        return x + bias[:, None]
+    if groups == 0:
+        return x.clone()
+    ends = group_ends.cumsum(0) if kind == "counts" else group_ends
+    group = torch.searchsorted(ends, torch.arange(x.shape[0], device=x.device, dtype=ends.dtype), right=True)
+    return torch.where((group < groups)[:, None], x + bias[group.clamp(max=groups - 1)], x)
+
+
 def _bias_fake(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str) -> Tensor:
     return x.new_empty(x.shape)
 
@@ -452,6 +475,7 @@ _bias = _Operator(
     _bias_setup,
     _bias_backward,
     _in_widest_type,
+    _bias_on_cuda,
 )
 
 
