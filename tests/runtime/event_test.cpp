@@ -101,6 +101,7 @@ TEST_F(EventTest, ElapsedTime) {
   float milliseconds = -1;
   EXPECT_EQ(aclrtEventElapsedTime(&milliseconds, event_, end), ACL_ERROR_RT_INTERNAL_ERROR) << "not recorded";
   ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSynchronizeEvent(event_), ACL_SUCCESS) << "a device with threads of its own may be late";
   queue_of_stream(stream_)->submit(
       1e9, [](Queue&) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
   Gate gate;
