@@ -80,28 +80,46 @@ Bytes msda_gradients(const CudaLaunch& on) {
   return all;
 }
 
+// [outer, a, b] as [outer, b, a].
 template <class T>
-Bytes grid_gradients(const CudaLaunch& on, int64_t channels) {
+std::vector<T> swapped(const std::vector<T>& values, int64_t outer, int64_t a, int64_t b) {
+  std::vector<T> result(values.size());
+  for (int64_t i = 0; i < outer * a * b; ++i) {
+    const int64_t n = i / (a * b), row = i / b % a, column = i % b;
+    result[static_cast<size_t>((n * b + column) * a + row)] = values[static_cast<size_t>(i)];
+  }
+  return result;
+}
+
+// The gradients as planes, also where the images are given with their channels last.
+template <class T>
+Bytes grid_gradients(const CudaLaunch& on, int64_t channels, bool channels_last = false) {
   GridSampler2DBackward problem;
   problem.type = data_type_of<T>;
   problem.batch = 2, problem.channels = channels;
   problem.height = 13, problem.width = 11, problem.output_height = 24, problem.output_width = 30;
   const int64_t pixels = problem.height * problem.width,
                 points = problem.output_height * problem.output_width;
-  const auto planes = [&](int64_t height, int64_t width) {
-    return GridSampling::Strides{channels * height * width, height * width, width, 1};
+  const auto strides = [&](int64_t height, int64_t width) {
+    return channels_last ? GridSampling::Strides{channels * height * width, 1, channels * width, channels}
+                         : GridSampling::Strides{channels * height * width, height * width, width, 1};
   };
-  const auto input = random_values<T>(2 * channels * pixels, -5, 5, 1);
-  const auto grad_output = random_values<T>(2 * channels * points, -5, 5, 2);
+  auto input = random_values<T>(2 * channels * pixels, -5, 5, 1);
+  auto grad_output = random_values<T>(2 * channels * points, -5, 5, 2);
+  if (channels_last) {
+    input = swapped(input, 2, channels, pixels);
+    grad_output = swapped(grad_output, 2, channels, points);
+  }
   const auto grid = random_values<T>(4 * points, -1.2, 1.2, 3);
   std::vector<T> input_grad(input.size()), grid_grad(grid.size());
   problem.input = input.data(), problem.input_grad = input_grad.data();
-  problem.input_strides = problem.input_grad_strides = planes(problem.height, problem.width);
+  problem.input_strides = problem.input_grad_strides = strides(problem.height, problem.width);
   problem.grad_output = grad_output.data();
-  problem.grad_output_strides = planes(problem.output_height, problem.output_width);
+  problem.grad_output_strides = strides(problem.output_height, problem.output_width);
   problem.grid = grid.data(), problem.grid_grad = grid_grad.data();
   problem.grid_strides = problem.grid_grad_strides = {2 * points, 2 * problem.output_width, 2, 1};
   run_on_gpu(problem, cuda::grid_sampler_2d_backward, on);
+  if (channels_last) input_grad = swapped(input_grad, 2, pixels, channels);
   Bytes all = bytes_of(input_grad);
   const Bytes more = bytes_of(grid_grad);
   all.insert(all.end(), more.begin(), more.end());
@@ -164,6 +182,16 @@ TEST(CudaKernels, FastSumsDependOnTheOrderOfThreads) {
     EXPECT_TRUE(depends_on_order(false, [&](const auto& on) { return grid_gradients<float>(on, channels); }));
     EXPECT_TRUE(
         depends_on_order(false, [&](const auto& on) { return grid_gradients<double>(on, channels); }));
+  }
+}
+
+// Copied into that order or not, in the workspace or where the gradient belongs: the sums are the same.
+TEST(CudaKernels, GridSamplerTakesImagesWithTheirChannelsLast) {
+  for (int64_t channels : {3, 16, 18, 20, 132}) {
+    for (bool deterministic : {false, true}) {
+      const CudaLaunch on{.deterministic = deterministic};
+      EXPECT_EQ(grid_gradients<float>(on, channels, true), grid_gradients<float>(on, channels, false));
+    }
   }
 }
 

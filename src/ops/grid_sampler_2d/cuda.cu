@@ -1,7 +1,11 @@
 // Two-dimensional grid sampling and its gradient on a GPU.
 //
-// A thread owns a point and goes through the channels. Neighbouring threads own neighbouring points, so images in which
-// the pixels of a channel lie side by side are read and written in long pieces.
+// Points in lanes: a thread owns a point and goes through the channels. Neighbouring threads own neighbouring points, so
+// images in which the pixels of a channel lie side by side are read in long pieces, as far as the grid is smooth.
+//
+// Channels in lanes, for the gradient of many channels: a group of lanes owns a point, and each lane four channels of it.
+// What is added to a pixel then lies side by side, however wild the grid is. Images whose pixels do not hold their
+// channels side by side are brought into that order first.
 #include "cuda/sums.h"
 #include "ops/grid_sampler_2d/layout.h"
 #include "ops/grid_sampler_2d/problem.h"
@@ -224,6 +228,185 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// ---- Gradient, channels in lanes
+
+// From so many on, the channels of a pixel fill 32 bytes, which is what memory is moved in, in every type.
+constexpr int64_t kFewestChannelsInLanes = 16;
+
+bool channels_in_lanes(const GridSampler2DBackward& problem) {
+  return has_channels_in_lanes(problem) && problem.channels >= kFewestChannelsInLanes;
+}
+
+// Images and their gradient sums have strides of 1 between channels.
+template <class T, int kTaps, class Sums>
+__global__ void __launch_bounds__(kThreads)
+    scatter_by_channels(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides,
+                        Axis x_axis, Axis y_axis, int lane_count, bool whole) {
+  using Real = RealOf<T>;
+  if (problem.wants_input_grad) sums.begin();
+  const Lanes lanes(lane_count);
+  const int64_t points = problem.batch * problem.output_height * problem.output_width;
+  for (int64_t index = lanes.group(); index < points; index += lanes.groups()) {
+    const Point point(problem, index);
+    const PointTaps<T, kTaps> taps(problem, point, x_axis, y_axis);
+    const auto& strides = problem.input_strides;
+    const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
+    const T* grad_output =
+        static_cast<const T*>(problem.grad_output) + point.offset(problem.grad_output_strides);
+    const int64_t sums_at = point.batch * sums_strides[0];
+    Real x_gradient = 0, y_gradient = 0;
+    for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
+      const int64_t left = problem.channels - c;
+      const Quad<Real> gradient = load_quad(grad_output + c, left, whole);
+      for (int j = 0; j < kTaps; ++j) {
+        const int64_t y = taps.y.pixel[j];
+        if (y < 0) continue;
+        for (int i = 0; i < kTaps; ++i) {
+          const int64_t x = taps.x.pixel[i];
+          if (x < 0) continue;
+          if (problem.wants_input_grad) {
+            Quad<Real> term;
+            for (int k = 0; k < kQuad; ++k)
+              term.lane[k] = taps.y.weight[j] * taps.x.weight[i] * gradient.lane[k];
+            sums.add_quad(sums_at + y * sums_strides[2] + x * sums_strides[3] + c, term, left, whole);
+          }
+          if (kTaps == 1 || !problem.wants_grid_grad) continue;
+          const Real product =
+              dot(gradient, load_quad(input + y * strides[2] + x * strides[3] + c, left, whole), Real{0});
+          x_gradient = std::fma(taps.y.weight[j] * taps.x.slope[i], product, x_gradient);
+          y_gradient = std::fma(taps.y.slope[j] * taps.x.weight[i], product, y_gradient);
+        }
+      }
+    }
+    if (!problem.wants_grid_grad) continue;
+    x_gradient = lanes.sum(x_gradient);
+    y_gradient = lanes.sum(y_gradient);
+    if (lanes.index != 0) continue;
+    T* grid_grad = static_cast<T*>(problem.grid_grad) + point.offset_in_grid(problem.grid_grad_strides);
+    grid_grad[0] = narrow<T>(taps.x.multiplier * x_gradient);
+    grid_grad[problem.grid_grad_strides[3]] = narrow<T>(taps.y.multiplier * y_gradient);
+  }
+}
+
+// An image [N, C, H, W] whose axes lie in another order on the other side of a copy.
+struct Image {
+  int64_t batch, channels, height, width;
+
+  __device__ int64_t offset(const GridSampling::Strides& strides, int64_t n, int64_t c, int64_t pixel) const {
+    return n * strides[0] + c * strides[1] + pixel / width * strides[2] + pixel % width * strides[3];
+  }
+};
+
+constexpr int kTile = 32;
+
+int64_t tiles_of(const Image& image) {
+  return image.batch * divide_up(image.channels, kTile) * divide_up(image.height * image.width, kTile);
+}
+
+// Calls store(n, c, pixel, load(n, c, pixel)) for the whole image. Neighbouring threads load neighbouring pixels and store
+// neighbouring channels, or the other way round.
+template <class T, bool kLoadsPixels, class Load, class Store>
+__device__ void transpose(const Image& image, Load&& load, Store&& store) {
+  __shared__ T tile[kTile][kTile + 1];  // one more, so that columns do not meet in one bank
+  const int lane = static_cast<int>(threadIdx.x) % kTile, first_line = static_cast<int>(threadIdx.x) / kTile;
+  constexpr int kLines = kThreads / kTile;
+  const int64_t pixels = image.height * image.width;
+  const int64_t pixel_tiles = divide_up(pixels, kTile), channel_tiles = divide_up(image.channels, kTile);
+  for (int64_t t = blockIdx.x; t < image.batch * channel_tiles * pixel_tiles; t += gridDim.x) {
+    const int64_t n = t / pixel_tiles / channel_tiles;
+    const int64_t first_channel = t / pixel_tiles % channel_tiles * kTile;
+    const int64_t first_pixel = t % pixel_tiles * kTile;
+    const auto visit = [&](bool along_pixels, int line, auto&& move) {
+      const int64_t c = first_channel + (along_pixels ? line : lane);
+      const int64_t pixel = first_pixel + (along_pixels ? lane : line);
+      if (c < image.channels && pixel < pixels) move(c, pixel);
+    };
+    for (int line = first_line; line < kTile; line += kLines) {
+      visit(kLoadsPixels, line, [&](int64_t c, int64_t pixel) { tile[line][lane] = load(n, c, pixel); });
+    }
+    __syncthreads();
+    for (int line = first_line; line < kTile; line += kLines) {
+      visit(!kLoadsPixels, line, [&](int64_t c, int64_t pixel) { store(n, c, pixel, tile[lane][line]); });
+    }
+    __syncthreads();
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    pack_pixels(Image image, const T* from, GridSampling::Strides from_strides, T* to,
+                GridSampling::Strides to_strides) {
+  transpose<T, true>(
+      image,
+      [&](int64_t n, int64_t c, int64_t pixel) { return from[image.offset(from_strides, n, c, pixel)]; },
+      [&](int64_t n, int64_t c, int64_t pixel, T value) {
+        to[image.offset(to_strides, n, c, pixel)] = value;
+      });
+}
+
+template <class T, class Sums>
+__global__ void __launch_bounds__(kThreads)
+    store_pixels(Image image, Sums sums, GridSampling::Strides sums_strides, T* to,
+                 GridSampling::Strides to_strides) {
+  transpose<RealOf<T>, false>(
+      image,
+      [&](int64_t n, int64_t c, int64_t pixel) {
+        return sums.value(image.offset(sums_strides, n, c, pixel));
+      },
+      [&](int64_t n, int64_t c, int64_t pixel, RealOf<T> value) {
+        to[image.offset(to_strides, n, c, pixel)] = narrow<T>(value);
+      });
+}
+
+// Of images in the workspace: whole quads of channels.
+int64_t pixel_stride(const GridSampling& problem) {
+  return divide_up(problem.channels, kQuad) * kQuad;
+}
+
+GridSampling::Strides pixel_major_strides(int64_t height, int64_t width, int64_t pixel) {
+  return {height * width * pixel, 1, width * pixel, pixel};
+}
+
+bool reads_input(const GridSampler2DBackward& problem) {
+  return problem.wants_grid_grad && problem.interpolation != Interpolation::nearest;
+}
+
+template <class T>
+bool pixels_hold_quads(const void* data, const GridSampling::Strides& strides) {
+  return holds_quads<T>(data, {strides[0], strides[2], strides[3]});
+}
+
+// Brings an image into the workspace, unless its channels lie side by side already, and changes data and strides to where
+// it then is. With a carver without memory it only takes the room.
+template <class T>
+void pack_image(const Image& image, const void*& data, GridSampling::Strides& strides, Carver& carver,
+                const CudaLaunch* on) {
+  if (strides[1] == 1) return;
+  const int64_t pixel = divide_up(image.channels, kQuad) * kQuad;
+  T* packed = carver.take<T>(image.batch * image.height * image.width * pixel);
+  if (on == nullptr) return;
+  const auto packed_strides = pixel_major_strides(image.height, image.width, pixel);
+  launch(*on, tiles_of(image), kThreads, 0, pack_pixels<T>, image, static_cast<const T*>(data), strides,
+         packed, packed_strides);
+  data = packed;
+  strides = packed_strides;
+}
+
+// The problem with its images in the order that channels in lanes want. Without a launch it only takes their room.
+template <class T>
+GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, Carver& carver,
+                                                 const CudaLaunch* on) {
+  pack_image<T>({problem.batch, problem.channels, problem.output_height, problem.output_width},
+                problem.grad_output, problem.grad_output_strides, carver, on);
+  if (reads_input(problem)) {
+    pack_image<T>({problem.batch, problem.channels, problem.height, problem.width}, problem.input,
+                  problem.input_strides, carver, on);
+  }
+  return problem;
+}
+
+// ---- Gradient, either way
+
 // The largest element of grad_output; the largest weight of a term is at most 1.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -262,14 +445,24 @@ GridSampling::Strides planar_strides(const GridSampling& problem) {
   return {problem.channels * plane, plane, problem.width, 1};
 }
 
-int64_t sums_size(const GridSampling& problem) {
-  return problem.batch * problem.channels * problem.height * problem.width;
-}
-
 // Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
 bool sums_in_place(const GridSampler2DBackward& problem) {
   const bool rounds = problem.type != DataType::float32 && problem.type != DataType::float64;
-  return !rounds && problem.input_grad_strides == planar_strides(problem);
+  const auto strides = channels_in_lanes(problem)
+                           ? pixel_major_strides(problem.height, problem.width, problem.channels)
+                           : planar_strides(problem);
+  return !rounds && problem.input_grad_strides == strides;
+}
+
+// Of the sums in the workspace.
+GridSampling::Strides sums_strides(const GridSampling& problem, bool by_channels) {
+  return by_channels ? pixel_major_strides(problem.height, problem.width, pixel_stride(problem))
+                     : planar_strides(problem);
+}
+
+int64_t sums_size(const GridSampler2DBackward& problem) {
+  const int64_t channels = channels_in_lanes(problem) ? pixel_stride(problem) : problem.channels;
+  return problem.batch * channels * problem.height * problem.width;
 }
 
 template <class Real>
@@ -279,35 +472,64 @@ FixedSums<Real> fixed_sums(const GridSampler2DBackward& problem, Carver& carver)
 }
 
 template <class T, class Sums>
-void scatter(const GridSampler2DBackward& problem, const Sums& sums, const CudaLaunch& on) {
+void scatter(const GridSampler2DBackward& problem, const Sums& sums, const GridSampling::Strides& strides,
+             Carver& carver, const CudaLaunch& on) {
+  const Axis x_axis = x_axis_of(problem, false), y_axis = y_axis_of(problem, false);
+  const int64_t points = problem.batch * points_of(problem);
   visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
-    launch_for_each(on, problem.batch * points_of(problem), scatter_by_points<T, kTaps, Sums>, problem, sums,
-                    planar_strides(problem), x_axis_of(problem, false), y_axis_of(problem, false));
+    if constexpr (!std::is_same_v<T, double>) {
+      if (channels_in_lanes(problem)) {
+        const auto packed = with_channels_side_by_side<T>(problem, carver, &on);
+        const bool whole =
+            pixels_hold_quads<T>(packed.grad_output, packed.grad_output_strides) &&
+            (!reads_input(problem) || pixels_hold_quads<T>(packed.input, packed.input_strides)) &&
+            pixels_hold_quads<typename Sums::Cell>(sums.cells, strides);
+        const int lanes = lanes_for(problem.channels);
+        return launch_for_each(on, points * lanes, scatter_by_channels<T, kTaps, Sums>, packed, sums, strides,
+                               x_axis, y_axis, lanes, whole);
+      }
+    }
+    launch_for_each(on, points, scatter_by_points<T, kTaps, Sums>, problem, sums, strides, x_axis, y_axis);
   });
+}
+
+template <class T, class Sums>
+void store(const GridSampler2DBackward& problem, const Sums& sums, const GridSampling::Strides& strides,
+           const CudaLaunch& on) {
+  if (!channels_in_lanes(problem)) {
+    return launch_for_each(on, problem.batch * problem.channels * pixels_of(problem), store_gradient<T, Sums>,
+                           problem, sums, strides);
+  }
+  const Image image{problem.batch, problem.channels, problem.height, problem.width};
+  launch(on, tiles_of(image), kThreads, 0, store_pixels<T, Sums>, image, sums, strides,
+         static_cast<T*>(problem.input_grad), problem.input_grad_strides);
 }
 
 template <class T>
 void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
   using Real = RealOf<T>;
   Carver carver(workspace);
-  const int64_t size = sums_size(problem);
-  if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<Real>{nullptr}, on);
+  const GridSampling::Strides strides = sums_strides(problem, channels_in_lanes(problem));
+  if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<Real>{nullptr}, strides, carver, on);
   if (on.deterministic) {
     const FixedSums<Real> sums = fixed_sums<Real>(problem, carver);
     sums.clear(on);
     launch_to_fill(on, problem.batch * problem.channels * points_of(problem), find_magnitudes<T>, problem,
                    sums.largest());
-    scatter<T>(problem, sums, on);
-    return launch_for_each(on, size, store_gradient<T, FixedSums<Real>>, problem, sums,
-                           planar_strides(problem));
+    scatter<T>(problem, sums, strides, carver, on);
+    return store<T>(problem, sums, strides, on);
   }
-  const bool in_place = sums_in_place(problem);
-  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.input_grad) : carver.take<Real>(size)};
+  const int64_t size = sums_size(problem);
+  if (sums_in_place(problem)) {
+    const FloatSums<Real> sums{static_cast<Real*>(problem.input_grad)};
+    const int64_t elements = problem.batch * problem.channels * pixels_of(problem);
+    zero(on, sums.cells, static_cast<size_t>(elements) * sizeof(Real));
+    return scatter<T>(problem, sums, problem.input_grad_strides, carver, on);
+  }
+  const FloatSums<Real> sums{carver.take<Real>(size)};
   zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
-  scatter<T>(problem, sums, on);
-  if (!in_place) {
-    launch_for_each(on, size, store_gradient<T, FloatSums<Real>>, problem, sums, planar_strides(problem));
-  }
+  scatter<T>(problem, sums, strides, carver, on);
+  store<T>(problem, sums, strides, on);
 }
 
 }  // namespace
@@ -317,14 +539,14 @@ size_t workspace_size(const GridSampler2D&, const CudaLaunch&) {
 }
 
 size_t workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on) {
-  if (!problem.wants_input_grad) return 0;
   Carver carver(nullptr);
   visit_element_type(problem.type, [&]<class T>(T) {
-    if (on.deterministic) {
+    if (problem.wants_input_grad && on.deterministic) {
       fixed_sums<RealOf<T>>(problem, carver);
-    } else if (!sums_in_place(problem)) {
+    } else if (problem.wants_input_grad && !sums_in_place(problem)) {
       carver.take<RealOf<T>>(sums_size(problem));
     }
+    if (channels_in_lanes(problem)) with_channels_side_by_side<T>(problem, carver, nullptr);
   });
   return carver.size();
 }
