@@ -92,7 +92,7 @@ class GpuTensor:
     def data_ptr(self):
         return self.array.ctypes.data
 
-    def new_empty(self, shape, dtype=None):
+    def new_empty(self, *shape, dtype=None):
         GpuTensor.allocated += 1
         kind = self.array.dtype if dtype is None else numpy.dtype("uint8")
         memory = numpy.full(numpy.prod(shape, dtype=int) * kind.itemsize + 64, 0xA5, "uint8")
@@ -102,4 +102,4 @@ class GpuTensor:
     @classmethod
     def __torch_function__(cls, function, types, arguments, keywords=None):
         assert function is torch.empty_like
-        return arguments[0].new_empty(arguments[0].array.shape)
+        return arguments[0].new_empty(*arguments[0].array.shape)

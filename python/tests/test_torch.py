@@ -253,7 +253,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is n
 def on_gpu(arguments):
     """What is on the CPU is the size of the result: the ends of NSA compression."""
     compresses = isinstance(arguments[-1], int)
-    return [a.cuda() if isinstance(a, torch.Tensor) and not (compresses and i == 2) else a for i, a in enumerate(arguments)]
+    return [a.cuda() if torch.is_tensor(a) and not (compresses and i == 2) else a for i, a in enumerate(arguments)]
 
 
 def as_list(result):
@@ -288,7 +288,7 @@ def test_fake_gradients_of_gpus(name):
 
 def test_gpu_arrays_are_refused_where_there_is_no_such_gpu():
     image, grid = (GpuTensor(a.numpy(), device=99) for a in sample_arguments()[:2])
-    with pytest.raises(ValueError, match="grid_sample: input: expected an array in the memory of the CPU, .* CUDA device 99"):
+    with pytest.raises(ValueError, match="grid_sample: input: expected an array in the memory of the CPU, .* device 99"):
         aclgrad.grid_sample(image, grid)
 
 

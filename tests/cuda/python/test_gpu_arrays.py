@@ -93,7 +93,7 @@ def test_all_on_one_device():
     case = CASES["msda_forward"]
     arguments = case.arguments("float32")
     mixed = on_gpu(arguments) | {"spatial_shapes": arguments["spatial_shapes"]}
-    with pytest.raises(ValueError, match="spatial_shapes: expected an array on CUDA device 0, as value is, got one on the CPU"):
+    with pytest.raises(ValueError, match="spatial_shapes: expected an array on CUDA device 0, as value is, got one on"):
         aclgrad.msda_forward(**mixed)
     mixed = on_gpu(arguments) | {"attention_weights": GpuTensor(arguments["attention_weights"], 1)}
     with pytest.raises(ValueError, match="attention_weights: expected an array on CUDA device 0, .* CUDA device 1"):
