@@ -166,31 +166,50 @@ uint64_t attention(DataType type, int64_t channels) {
   return hash({&output, &grad_value, &grad_location, &grad_weight});
 }
 
-uint64_t grid_sampling(DataType type, Interpolation interpolation, int64_t channels) {
-  constexpr int64_t kHeight = 11, kWidth = 14, kOutHeight = 9, kOutWidth = 13;
-  const Bytes input = data(2 * channels * kHeight * kWidth, type, -2, 2, 9);
-  const Bytes grid = data(2 * kOutHeight * kOutWidth * 2, type, -1.2, 1.2, 10);
-  const Bytes grad_output = data(2 * channels * kOutHeight * kOutWidth, type, -2, 2, 11);
-  Bytes output = zeros(2 * channels * kOutHeight * kOutWidth, type);
-  Bytes input_grad = zeros(2 * channels * kHeight * kWidth, type);
-  Bytes grid_grad = zeros(2 * kOutHeight * kOutWidth * 2, type);
-  const GridSampling::Strides image_strides = {channels * kHeight * kWidth, kHeight * kWidth, kWidth, 1};
-  const GridSampling::Strides output_strides = {channels * kOutHeight * kOutWidth, kOutHeight * kOutWidth,
-                                                kOutWidth, 1};
+// A point for each pixel, most of them next to the pixels of the point before.
+Bytes smooth_grid(int64_t batch, int64_t height, int64_t width) {
+  Bytes bytes = zeros(batch * height * width * 2, DataType::float32);
+  auto* to = reinterpret_cast<float*>(bytes.data());
+  for (int64_t point = 0; point < batch * height * width; ++point) {
+    const auto row = static_cast<double>(point / width % height);
+    const auto column = static_cast<double>(point % width);
+    const double slant = (row - column) / 16;
+    *to++ = static_cast<float>((2 * column + slant) / static_cast<double>(width) - 1);
+    *to++ = static_cast<float>((2 * row - slant) / static_cast<double>(height) - 1);
+  }
+  return bytes;
+}
+
+struct ImageSizes {
+  int64_t height, width, out_height, out_width;
+};
+
+uint64_t grid_sampling(DataType type, Interpolation interpolation, int64_t channels, const ImageSizes& sizes,
+                       const Bytes& grid) {
+  const int64_t height = sizes.height, width = sizes.width;
+  const int64_t out_height = sizes.out_height, out_width = sizes.out_width;
+  const Bytes input = data(2 * channels * height * width, type, -2, 2, 9);
+  const Bytes grad_output = data(2 * channels * out_height * out_width, type, -2, 2, 11);
+  Bytes output = zeros(2 * channels * out_height * out_width, type);
+  Bytes input_grad = zeros(2 * channels * height * width, type);
+  Bytes grid_grad = zeros(2 * out_height * out_width * 2, type);
+  const GridSampling::Strides image_strides = {channels * height * width, height * width, width, 1};
+  const GridSampling::Strides output_strides = {channels * out_height * out_width, out_height * out_width,
+                                                out_width, 1};
   const auto describe = [&](GridSampling& sampling) {
     sampling.type = type;
     sampling.interpolation = interpolation;
     sampling.padding = Padding::reflection;
     sampling.batch = 2;
     sampling.channels = channels;
-    sampling.height = kHeight;
-    sampling.width = kWidth;
-    sampling.output_height = kOutHeight;
-    sampling.output_width = kOutWidth;
+    sampling.height = height;
+    sampling.width = width;
+    sampling.output_height = out_height;
+    sampling.output_width = out_width;
     sampling.input = input.data();
     sampling.input_strides = image_strides;
     sampling.grid = grid.data();
-    sampling.grid_strides = {kOutHeight * kOutWidth * 2, kOutWidth * 2, 2, 1};
+    sampling.grid_strides = {out_height * out_width * 2, out_width * 2, 2, 1};
   };
   GridSampler2D forward;
   describe(forward);
@@ -209,6 +228,18 @@ uint64_t grid_sampling(DataType type, Interpolation interpolation, int64_t chann
   Workspace workspace(workspace_size(problem));
   grid_sampler_2d_backward(problem, workspace.get());
   return hash({&output, &input_grad, &grid_grad});
+}
+
+uint64_t grid_sampling(DataType type, Interpolation interpolation, int64_t channels) {
+  const ImageSizes sizes = {11, 14, 9, 13};
+  return grid_sampling(type, interpolation, channels, sizes,
+                       data(2 * sizes.out_height * sizes.out_width * 2, type, -1.2, 1.2, 10));
+}
+
+uint64_t smooth_grid_sampling(Interpolation interpolation, int64_t channels) {
+  const ImageSizes sizes = {20, 70, 20, 70};
+  return grid_sampling(DataType::float32, interpolation, channels, sizes,
+                       smooth_grid(2, sizes.height, sizes.width));
 }
 
 struct Known {
@@ -241,6 +272,10 @@ const Known kKnown[] = {
      [] { return grid_sampling(kFloat, Interpolation::bicubic, 20); }, 0x154A65E8C88DBB2Du},
     {"grid sampler, half, bicubic, 3 channels",
      [] { return grid_sampling(kHalf, Interpolation::bicubic, 3); }, 0xAA9AC59FB7B4E74Eu},
+    {"grid sampler, float, bilinear, smooth grid, 3 channels",
+     [] { return smooth_grid_sampling(Interpolation::bilinear, 3); }, 0x9C62297A03256F24u},
+    {"grid sampler, float, nearest, smooth grid, 3 channels",
+     [] { return smooth_grid_sampling(Interpolation::nearest, 3); }, 0xE0B6D33B333504C9u},
     {"grid sampler, bfloat16, nearest, 16 channels",
      [] { return grid_sampling(kBFloat16, Interpolation::nearest, 16); }, 0xB41D121655F87DC9u},
 };

@@ -79,4 +79,20 @@ inline std::vector<double> hostile_grid(const Sampling& s, DataType type) {
   return rounded(grid, type);
 }
 
+// A gentle warp: most points read the pixels next to those of the point before, if there are as many points as pixels.
+inline std::vector<double> smooth_grid(const Sampling& s, DataType type) {
+  std::vector<double> grid;
+  for (int64_t n = 0; n < s.batch; ++n) {
+    for (int64_t i = 0; i < s.output_height; ++i) {
+      for (int64_t j = 0; j < s.output_width; ++j) {
+        const double x = (2.0 * static_cast<double>(j) + 1) / static_cast<double>(s.output_width) - 1;
+        const double y = (2.0 * static_cast<double>(i) + 1) / static_cast<double>(s.output_height) - 1;
+        grid.push_back(1.02 * x + 0.02 * std::sin(5 * y + static_cast<double>(n)));
+        grid.push_back(y + 0.02 * std::cos(4 * x));
+      }
+    }
+  }
+  return rounded(grid, type);
+}
+
 }  // namespace aclgrad::test::grid_sampler_2d_cases

@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler_2d/channels-inl.h"
+#include "ops/grid_sampler_2d/lines-inl.h"
 #include "ops/grid_sampler_2d/pixel_major-inl.h"
 #include "ops/grid_sampler_2d/points-inl.h"
 
@@ -45,7 +46,8 @@ class Forward {
         x_axis_(x_axis_of(problem, true)),
         y_axis_(y_axis_of(problem, true)),
         points_(points_of(problem)),
-        chunks_(divide_up(points_, kChunk)) {}
+        chunks_(divide_up(points_, kChunk)),
+        by_channels_(!goes_by_points(problem)) {}
 
   void run() {
     const int64_t round = images_of_round(problem_);
@@ -53,7 +55,7 @@ class Forward {
       const int64_t images = std::min(round, problem_.batch - first_image_);
       const double nanoseconds =
           serial_nanoseconds(problem_) * static_cast<double>(images) / static_cast<double>(problem_.batch);
-      if (packs_input(problem_)) pack(images, 0.5 * nanoseconds);
+      if (by_channels_ && packs_input(problem_)) pack(images, 0.5 * nanoseconds);
       parallel_for(images * chunks_, nanoseconds,
                    [&](int64_t task) HWY_ATTR { sample_chunk(task / chunks_, task % chunks_); });
     }
@@ -110,11 +112,12 @@ class Forward {
       Group group;
       plan_group(grid, x_axis_, y_axis_, first, count, group);
       if constexpr (!std::is_same_v<T, double>) {
-        if (has_channels_in_lanes(problem_)) {
+        if (by_channels_) {
           sample_by_channels(image, group, first, count);
           continue;
         }
       }
+      if (sample_lines(image, group, first)) continue;
       if (has_small_channels<Real>(input_image(image))) {
         sample_by_points<OffsetOf<Real>>(image, group, first, count);
       } else {
@@ -139,6 +142,30 @@ class Forward {
         output.data += output.channels * output.channel_stride;
       }
     });
+  }
+
+  // Samples at the points of a group if they lie in lines.
+  bool sample_lines(int64_t image, const Group& group, int64_t first) const {
+    using Tag = GroupTag<Real>;
+    const Tag d;
+    const Image<const T> input = input_image(image);
+    const Image<T> output = output_image(image);
+    if (group.interior != kAllPoints || input.column_stride != 1 || !output.is_planar()) return false;
+    GroupLines<Tag, kTaps> lines;
+    if (!lines.find(group, input.width)) return false;
+    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      const auto weights = load_weights<Tag, kTaps>(d, group, lane);
+      lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
+        for (int64_t c = 0; c < input.channels; ++c) {
+          const T* channel = input.data + c * input.channel_stride;
+          const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
+            return of_lanes.load_tap(d, channel, input.row_stride, row, column);
+          });
+          store_lanes(d, value, output.data + c * output.channel_stride + first + lane);
+        }
+      });
+    }
+    return true;
   }
 
   template <class Offset>
@@ -168,6 +195,7 @@ class Forward {
   const Axis y_axis_;
   const int64_t points_;
   const int64_t chunks_;
+  const bool by_channels_;
   int64_t first_image_ = 0;  // of the current round
 };
 

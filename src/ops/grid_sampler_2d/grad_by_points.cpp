@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ops/grid_sampler_2d/lines-inl.h"
 #include "ops/grid_sampler_2d/points-inl.h"
 #include "ops/grid_sampler_2d/sampling-inl.h"
 
@@ -54,6 +55,8 @@ class GradByPoints {
  public:
   using Real = RealOf<T>;
   using Group = PointGroup<Real, kTaps>;
+  using Tag = GroupTag<Real>;
+  using V = hn::Vec<Tag>;
   static constexpr bool kInPlace = std::is_same_v<T, Real>;
 
   GradByPoints(const GridSampler2DBackward& problem, void* workspace)
@@ -80,13 +83,47 @@ class GradByPoints {
   }
 
  private:
-  // An image of sums whose rows start at `first_row` of the image.
+  // An image of sums whose rows start at `first_row` of the image. They become zero when the points come to them: so
+  // they are in the cache when they are added to.
   struct Sums {
     Image<Real> rows;
     int64_t first_row;
+    RowBand missing;  // rows yet to come
 
     int64_t offset(int64_t row, int64_t column) const { return rows.offset(row - first_row, column); }
+
+    void zero_to(int64_t last_row) {
+      const int64_t end = std::min(last_row + 1, missing.end);
+      if (end <= missing.begin) return;
+      zero_rows(rows, RowBand{missing.begin - first_row, end - first_row});
+      missing.begin = end;
+    }
   };
+
+  // A band of rows of one image.
+  struct Task {
+    Image<const T> input;
+    Image<const T> grad_output;
+    Image<const T> grid;
+    Image<T> grid_grad;
+    RowBand band;
+    Sums sums;
+    bool is_planar;  // all of them
+  };
+
+  Task task_of(int64_t image, RowBand band, Sums sums) const {
+    Task task{input_image(image),
+              grad_output_image(image),
+              grid_image(image),
+              grid_grad_image(image),
+              band,
+              sums,
+              false};
+    task.is_planar = task.grad_output.is_planar() &&
+                     (!problem_.wants_grid_grad || task.input.column_stride == 1) &&
+                     (!problem_.wants_input_grad || sums.rows.column_stride == 1);
+    return task;
+  }
 
   Image<const T> input_image(int64_t image) const {
     return image_of(static_cast<const T*>(problem_.input), problem_.input_strides, image, problem_.channels,
@@ -115,8 +152,12 @@ class GradByPoints {
 
   template <bool kGrid>
   void differentiate() const {
-    // One thread has nothing to gain from bands.
-    const int64_t bands = kInPlace && thread_count() == 1 ? 1 : layout_.bands;
+    // The fewer bands, the fewer points lie in two; one thread needs none.
+    constexpr int64_t kBandsPerThread = 4;
+    const int64_t threads = thread_count();
+    int64_t bands = layout_.bands;
+    if (kInPlace)
+      bands = threads == 1 ? 1 : std::min(bands, divide_up(threads * kBandsPerThread, problem_.batch));
     if (bands > 1) find_ranges();
     parallel_for_with_slots(problem_.batch * bands, layout_.slots, serial_nanoseconds(problem_),
                             [&](int64_t task, int64_t slot) HWY_ATTR {
@@ -134,16 +175,17 @@ class GradByPoints {
     const int64_t width = problem_.width;
     Sums sums;
     if constexpr (kInPlace) {
-      sums = {input_grad, 0};
-      zero_rows(input_grad, band);
+      sums = {input_grad, 0, band};
     } else {
-      sums = {Image<Real>{buffer, problem_.channels, rows, width, rows * width, width, 1}, band.begin};
-      zero_rows(sums.rows, RowBand{0, rows});
+      sums = {Image<Real>{buffer, problem_.channels, rows, width, rows * width, width, 1}, band.begin, band};
     }
+    Task task = task_of(image, band, sums);
     for (int64_t chunk = 0; chunk < layout_.chunks; ++chunk) {
-      if (has_ranges && !ranges_[image * layout_.chunks + chunk].meets(band)) continue;
-      go_through<true, kGrid>(image, chunk, band, sums);
+      const RowRange range = has_ranges ? ranges_[image * layout_.chunks + chunk] : RowRange{0, 0};
+      if (!range.meets(band)) continue;
+      go_through<true, kGrid>(task, chunk, range.first >= band.begin && range.last < band.end);
     }
+    task.sums.zero_to(band.end - 1);
     if constexpr (!kInPlace) {
       for (int64_t channel = 0; channel < problem_.channels; ++channel) {
         T* to = input_grad.data + channel * input_grad.channel_stride;
@@ -153,9 +195,9 @@ class GradByPoints {
   }
 
   void differentiate_grid() const {
-    parallel_for(problem_.batch * layout_.chunks, serial_nanoseconds(problem_), [&](int64_t task) HWY_ATTR {
-      go_through<false, true>(task / layout_.chunks, task % layout_.chunks, RowBand{0, problem_.height},
-                              Sums{});
+    parallel_for(problem_.batch * layout_.chunks, serial_nanoseconds(problem_), [&](int64_t index) HWY_ATTR {
+      Task task = task_of(index / layout_.chunks, RowBand{0, problem_.height}, Sums{});
+      go_through<false, true>(task, index % layout_.chunks, true);
     });
   }
 
@@ -170,25 +212,55 @@ class GradByPoints {
 
   // Differentiates at the points of a chunk, as far as they have to do with the band.
   template <bool kInput, bool kGrid>
-  void go_through(int64_t image, int64_t chunk, RowBand band, const Sums& sums) const {
-    const Image<const T> grid = grid_image(image);
-    const int64_t end = std::min(points_, (chunk + 1) * kChunk);
-    for (int64_t first = chunk * kChunk; first < end; first += kGroup) {
+  void go_through(Task& task, int64_t chunk, bool is_inside) const {
+    const Axis x_axis = x_axis_;
+    const Axis y_axis = y_axis_;
+    const int64_t begin = chunk * kChunk;
+    const int64_t end = std::min(points_, begin + kChunk);
+    // Planned all at once, so that the processor need not wait for one plan after the other.
+    Group groups[kChunk / kGroup];
+    for (int64_t first = begin; first < end; first += kGroup) {
+      Group& group = groups[(first - begin) / kGroup];
+      plan_group(task.grid, x_axis, y_axis, first, std::min<int64_t>(kGroup, end - first), group);
+      if (task.is_planar && group.interior == kAllPoints) prefetch<kInput, kGrid>(task, group, first);
+    }
+    for (int64_t first = begin; first < end; first += kGroup) {
+      const Group& group = groups[(first - begin) / kGroup];
       const int64_t count = std::min<int64_t>(kGroup, end - first);
-      Group group;
-      plan_group(grid, x_axis_, y_axis_, first, count, group);
-      uint32_t bits = points_of_band(group, count, band);
-      const uint32_t owned = kGrid ? bits & points_owned(group, band) : 0;
+      const uint32_t all = (1u << count) - 1;
+      uint32_t bits = is_inside ? all : points_of_band(group, count, task.band);
+      const uint32_t owned = !kGrid ? 0 : is_inside ? all : bits & points_owned(group, task.band);
       if (!kInput) bits = owned;
       if (bits == 0) continue;
-      alignas(64) Real products[kTaps * kTaps][kGroup] = {};
-      if (gathers_) {
-        differentiate_group<kInput, kGrid, OffsetOf<Real>>(image, group, first, count, bits, band, sums,
-                                                           products);
+      if constexpr (kInput) task.sums.zero_to(last_row_of(group));
+      alignas(64) Real x[kGroup];
+      alignas(64) Real y[kGroup];
+      if (differentiate_lines<kInput, kGrid>(task, group, first, x, y)) {
+        // Nothing is left to do.
+      } else if (gathers_) {
+        differentiate_group<kInput, kGrid, OffsetOf<Real>>(task, group, first, count, bits, x, y);
       } else {
-        differentiate_group<kInput, kGrid, int64_t>(image, group, first, count, bits, band, sums, products);
+        differentiate_group<kInput, kGrid, int64_t>(task, group, first, count, bits, x, y);
       }
-      if constexpr (kGrid) store_gradients(image, group, first, owned, products);
+      if constexpr (kGrid) store_grid_grad(task.grid_grad, first, owned, x, y);
+    }
+  }
+
+  // Asks for what the last point of a group reads and adds to, where the grid is new to that: below, on the right.
+  template <bool kInput, bool kGrid>
+  static HWY_INLINE void prefetch(const Task& task, const Group& group, int64_t first) {
+    const int64_t row = group.y.first[kGroup - 1] + kTaps - 1;
+    const int64_t column = group.x.first[kGroup - 1] + kTaps - 1;
+    for (int64_t c = 0; c < task.grad_output.channels; ++c) {
+      hwy::Prefetch(task.grad_output.data + c * task.grad_output.channel_stride + first + kGroup - 1);
+      if constexpr (kGrid) {
+        hwy::Prefetch(task.input.data + c * task.input.channel_stride + task.input.offset(row, column));
+      }
+      if constexpr (kInput) {
+        if (!task.band.contains(row)) continue;
+        const Image<Real>& sums = task.sums.rows;
+        hwy::Prefetch(sums.data + c * sums.channel_stride + task.sums.offset(row, column));
+      }
     }
   }
 
@@ -211,13 +283,14 @@ class GradByPoints {
     sums[3] = hn::MulAdd(gradient, hn::Sub(below_right, above_right), sums[3]);
   }
 
-  // Differentiates at the points of a group whose bits are set; the products of the others are left without a meaning.
+  // Differentiates at the points of a group whose bits are set; x and y of the others are left without a meaning.
   template <bool kInput, bool kGrid, class Offset>
-  void differentiate_group(int64_t image, const Group& group, int64_t first, int64_t count, uint32_t bits,
-                           RowBand band, const Sums& sums, Real (*products)[kGroup]) const {
+  HWY_NOINLINE void differentiate_group(const Task& task, const Group& group, int64_t first, int64_t count,
+                                        uint32_t bits, Real* x, Real* y) const {
     const GroupTag<Real> d;
-    const Image<const T> input = input_image(image);
-    const Image<const T> grad_output = grad_output_image(image);
+    const Image<const T>& input = task.input;
+    const Image<const T>& grad_output = task.grad_output;
+    alignas(64) Real products[kTaps * kTaps][kGroup] = {};
     const GroupPixels<Real, kTaps, Offset> pixels(group, input, x_axis_, y_axis_);
     alignas(64) Real terms[kBlock][kTaps][kTaps][kGroup];
     for (int64_t block = 0; block < problem_.channels; block += kBlock) {
@@ -266,7 +339,90 @@ class GradByPoints {
           }
         }
       }
-      if constexpr (kInput) add_terms(group, bits, band, block, channels, terms, sums);
+      if constexpr (kInput) add_terms(group, bits, task.band, block, channels, terms, task.sums);
+    }
+    if constexpr (kGrid) find_slopes(group, products, x, y);
+  }
+
+  // The same for a group whose points lie in lines. Returns false where they do not.
+  template <bool kInput, bool kGrid>
+  HWY_INLINE bool differentiate_lines(const Task& task, const Group& group, int64_t first, Real* x,
+                                      Real* y) const {
+    if constexpr (kTaps <= 2) {
+      const Tag d;
+      if (group.interior != kAllPoints || !task.is_planar) return false;
+      GroupLines<Tag, kTaps> lines;
+      if (!lines.find(group, problem_.width)) return false;
+      const T* gradients = task.grad_output.data + first;
+      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+        lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
+          if constexpr (kGrid) find_slopes(task, group, of_lanes, lane, gradients + lane, x + lane, y + lane);
+          if constexpr (kInput) add_lines(task, group, of_lanes, lane, gradients + lane);
+        });
+      }
+      return true;
+    } else {
+      return false;
+    }
+  }
+
+  template <int kLines>
+  static HWY_INLINE void find_slopes(const Task& task, const Group& group, const Lines<Tag, kLines>& lines,
+                                     size_t lane, const T* gradients, Real* x, Real* y) {
+    const Tag d;
+    const Image<const T>& input = task.input;
+    V totals[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    for (int64_t block = 0; block < input.channels; block += kBlock) {
+      V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+      for (int64_t c = block; c < std::min(block + kBlock, input.channels); ++c) {
+        const T* channel = input.data + c * input.channel_stride;
+        const V gradient = load_lanes(d, gradients + c * task.grad_output.channel_stride);
+        add_differences(gradient, differences, [&](int row, int column) HWY_ATTR {
+          return lines.load_tap(d, channel, input.row_stride, row, column);
+        });
+      }
+      for (int k = 0; k < 4; ++k) totals[k] = hn::Add(totals[k], differences[k]);
+    }
+    const auto slopes = bilinear_gradients(d, group, lane, [&](int k) HWY_ATTR { return totals[k]; });
+    hn::Store(slopes.x, d, x);
+    hn::Store(slopes.y, d, y);
+  }
+
+  // A pixel of a line gets the right term of the point before its own, then the left one of its own.
+  template <int kLines>
+  static HWY_INLINE void add_lines(const Task& task, const Group& group, const Lines<Tag, kLines>& lines,
+                                   size_t lane, const T* gradients) {
+    const Tag d;
+    constexpr auto kLast = hn::MaxLanes(Tag()) - 1;
+    const Image<Real>& rows = task.sums.rows;
+    const auto weights = load_weights<Tag, kTaps>(d, group, lane);
+    V left[kTaps], right[kTaps];
+    Real last_right[kTaps];
+    for (int row = 0; row < kTaps; ++row) {
+      left[row] = weights.of(row, 0);
+      right[row] = previous_lanes(d, weights.of(row, kTaps - 1));
+      last_right[row] = group.y.weight[row][lane + kLast] * group.x.weight[kTaps - 1][lane + kLast];
+    }
+    for (int k = 0; k < kLines; ++k) {
+      const Line<Tag>& line = lines.line[k];
+      bool has_row[kTaps];
+      for (int row = 0; row < kTaps; ++row) has_row[row] = task.band.contains(line.row + row);
+      Real* first_row = rows.data + task.sums.offset(line.row, line.column);
+      for (int64_t c = 0; c < rows.channels; ++c, first_row += rows.channel_stride) {
+        const T* of_channel = gradients + c * task.grad_output.channel_stride;
+        const V gradient = lines.keep(k, load_lanes(d, of_channel));
+        const V gradient_before = previous_lanes(d, gradient);
+        for (int row = 0; row < kTaps; ++row) {
+          if (!has_row[row]) continue;
+          Real* to = first_row + row * rows.row_stride;
+          V sum = hn::LoadU(d, to);
+          if constexpr (kTaps == 2) sum = hn::Add(sum, hn::Mul(right[row], gradient_before));
+          hn::StoreU(hn::Add(sum, hn::Mul(left[row], gradient)), d, to);
+          if (kTaps == 2 && line.has_last_point) {
+            to[kLast + 1] += last_right[row] * to_real(of_channel[kLast]);
+          }
+        }
+      }
     }
   }
 
@@ -304,13 +460,10 @@ class GradByPoints {
     }
   }
 
-  void store_gradients(int64_t image, const Group& group, int64_t first, uint32_t owned,
-                       const Real (*products)[kGroup]) const {
-    const GroupTag<Real> d;
-    alignas(64) Real x[kGroup];
-    alignas(64) Real y[kGroup];
+  static void find_slopes(const Group& group, const Real (*products)[kGroup], Real* x, Real* y) {
+    const Tag d;
     for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-      const auto gradients = [&]() HWY_ATTR {
+      const auto slopes = [&]() HWY_ATTR {
         if constexpr (kDifferences) {
           return bilinear_gradients(d, group, lane,
                                     [&](int k) HWY_ATTR { return hn::Load(d, products[k] + lane); });
@@ -320,10 +473,9 @@ class GradByPoints {
           });
         }
       }();
-      hn::Store(gradients.x, d, x + lane);
-      hn::Store(gradients.y, d, y + lane);
+      hn::Store(slopes.x, d, x + lane);
+      hn::Store(slopes.y, d, y + lane);
     }
-    store_grid_grad(grid_grad_image(image), first, owned, x, y);
   }
 
   const GridSampler2DBackward& problem_;

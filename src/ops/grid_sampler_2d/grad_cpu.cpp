@@ -44,8 +44,9 @@ void zero_grid_grad(const GridSampler2DBackward& problem) {
 size_t workspace_size(const GridSampler2DBackward& problem) {
   const GridSampler2DBackward part = differentiable_part(problem);
   if (is_empty(part) || (!part.wants_input_grad && !part.wants_grid_grad)) return 0;
-  return has_channels_in_lanes(part) ? grad_by_channels_workspace_size(part)
-                                     : grad_by_points_workspace_size(part);
+  if (!has_channels_in_lanes(part)) return grad_by_points_workspace_size(part);
+  const size_t size = grad_by_channels_workspace_size(part);
+  return may_have_lines(part) ? std::max(size, grad_by_points_workspace_size(part)) : size;
 }
 
 double serial_nanoseconds(const GridSampler2DBackward& problem) {
@@ -68,7 +69,7 @@ void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* worksp
   }
   if (problem.wants_grid_grad && !part.wants_grid_grad) zero_grid_grad(problem);
   if (!part.wants_input_grad && !part.wants_grid_grad) return;
-  has_channels_in_lanes(part) ? grad_by_channels(part, workspace) : grad_by_points(part, workspace);
+  goes_by_points(part) ? grad_by_points(part, workspace) : grad_by_channels(part, workspace);
 }
 
 }  // namespace aclgrad

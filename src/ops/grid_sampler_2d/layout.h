@@ -2,8 +2,9 @@
 //
 // Channels in lanes: a vector holds channels of one pixel, so images are first brought into pixel-major order, in
 // pieces that stay in the cache.
-// Points in lanes: for float64, and for few points in a large image. A vector holds one channel of several points, and
-// images are read where they lie.
+// Points in lanes: for float64, for few points in a large image, and for few channels where the grid is smooth. A
+// vector holds one channel of several points, and images are read where they lie. On a smooth grid neighbouring points
+// read neighbouring pixels: see lines-inl.h.
 //
 // For the gradient the rows of an image are cut into bands. The task of a band goes through the points in order and
 // adds what falls into the band, so a pixel's sum does not depend on how many bands or threads there are.
@@ -20,6 +21,8 @@
 namespace aclgrad {
 
 inline constexpr int64_t kChunk = 64;  // points of a chunk, of which the first and last row are known
+
+inline constexpr int64_t kFewChannels = 8;
 
 inline int64_t points_of(const GridSampling& problem) {
   return problem.output_height * problem.output_width;
@@ -40,6 +43,15 @@ inline int64_t padded_channels(const GridSampling& problem) {
 inline bool has_channels_in_lanes(const GridSampling& problem) {
   return problem.type != DataType::float64 && points_of(problem) >= pixels_of(problem) / 8;
 }
+
+// Whether channels could be in lanes, but points in lines, see lines-inl.h, would be faster.
+inline bool may_have_lines(const GridSampling& problem) {
+  return problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic &&
+         problem.channels <= kFewChannels;
+}
+
+// Whether points are in lanes. This looks at the grid.
+bool goes_by_points(const GridSampling& problem);
 
 inline Axis x_axis_of(const GridSampling& problem, bool forward) {
   return {problem.width, problem.padding, problem.align_corners, forward};

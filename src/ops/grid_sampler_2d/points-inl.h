@@ -24,6 +24,25 @@ bool has_small_channels(const Image<T>& image) {
   return last <= std::numeric_limits<OffsetOf<Real>>::max();
 }
 
+// Elements side by side, as many as a vector has lanes.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_lanes(D d, const T* from) {
+  if constexpr (std::is_same_v<T, double>) {
+    return hn::LoadU(d, from);
+  } else {
+    return load(from);
+  }
+}
+
+template <class D, class T>
+HWY_INLINE void store_lanes(D d, hn::Vec<D> v, T* to) {
+  if constexpr (std::is_same_v<T, double>) {
+    hn::StoreU(v, d, to);
+  } else {
+    store(v, to);
+  }
+}
+
 // from[row[i] + column[i]] in lane i.
 template <class D, class T, class Offset>
 HWY_INLINE hn::Vec<D> gather(D d, const T* from, const Offset* row, const Offset* column) {
@@ -33,11 +52,7 @@ HWY_INLINE hn::Vec<D> gather(D d, const T* from, const Offset* row, const Offset
   } else {
     T values[hn::MaxLanes(d)];
     for (size_t i = 0; i < hn::MaxLanes(d); ++i) values[i] = from[row[i] + column[i]];
-    if constexpr (std::is_same_v<T, double>) {
-      return hn::LoadU(d, values);
-    } else {
-      return load(values);
-    }
+    return load_lanes(d, values);
   }
 }
 

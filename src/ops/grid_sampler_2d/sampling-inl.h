@@ -260,15 +260,16 @@ HWY_INLINE void load_coordinates(const Image<const T>& grid, int64_t first, int6
 // A bit for each lane of the mask.
 template <class D>
 HWY_INLINE uint32_t bits_of(D d, hn::Mask<D> mask) {
-  uint8_t bytes[8] = {};
+  uint8_t bytes[8];
   hn::StoreMaskBits(d, mask, bytes);
-  return static_cast<uint32_t>(bytes[0] | bytes[1] << 8);
+  return hn::MaxLanes(d) > 8 ? static_cast<uint32_t>(bytes[0] | bytes[1] << 8) : bytes[0];
 }
 
 using IndexTag = hn::CappedTag<int32_t, kGroup>;
 
 HWY_INLINE hn::Vec<IndexTag> index_vector(int64_t index) {
-  return hn::Set(IndexTag(), static_cast<int32_t>(std::min<int64_t>(index, -kNowhere)));
+  const int64_t most = -kNowhere;
+  return hn::Set(IndexTag(), static_cast<int32_t>(index < most ? index : most));
 }
 
 template <int kTaps, class Real>
@@ -359,6 +360,17 @@ RowRange rows_of_points(const Image<const T>& grid, Axis y_axis, int64_t first, 
   return {hn::GetLane(hn::MinOfLanes(d, first_row)), hn::GetLane(hn::MaxOfLanes(d, last_row))};
 }
 
+// The last row that a point of the group reads.
+template <int kTaps, class Real>
+HWY_INLINE int64_t last_row_of(const PointGroup<Real, kTaps>& group) {
+  const IndexTag d;
+  auto last_row = hn::Zero(d);
+  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+    last_row = hn::Max(last_row, hn::Load(d, group.last_row + lane));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, last_row));
+}
+
 // A bit for each of `count` points of a group that has to do with the band.
 template <int kTaps, class Real>
 HWY_INLINE uint32_t points_of_band(const PointGroup<Real, kTaps>& group, int64_t count, RowBand band) {
@@ -411,13 +423,13 @@ HWY_INLINE void store_grid_grad(const Image<T>& grid_grad, int64_t first, uint32
   if (bits == kAllPoints && is_interleaved_grid(grid_grad)) {
     const GroupTag<Real> d;
     T* to = grid_grad.data + grid_grad.offset(first);
-    alignas(64) Real pairs[2 * kGroup];
+    alignas(64) Real rounded_later[2 * kGroup];
+    Real* pairs = rounded_later;
+    if constexpr (std::is_same_v<T, Real>) pairs = to;
     for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
       hn::StoreInterleaved2(hn::Load(d, x + lane), hn::Load(d, y + lane), d, pairs + 2 * lane);
     }
-    if constexpr (std::is_same_v<T, Real>) {
-      std::memcpy(to, pairs, sizeof pairs);
-    } else {
+    if constexpr (!std::is_same_v<T, Real>) {
       for (size_t i = 0; i < 2 * kGroup; i += kLanes) store(load(pairs + i), to + i);
     }
     return;

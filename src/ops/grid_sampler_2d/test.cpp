@@ -149,6 +149,53 @@ TEST(GridSampler2D, MatchesReferenceInAllTypesModesAndLayouts) {
   }
 }
 
+TEST(GridSampler2DBackward, SmoothGridsMatchReference) {
+  for (const Sampling& size : {sizes(2, 3, 40, 70, 40, 70), sizes(1, 1, 33, 64, 33, 64)}) {
+    for (DataType type : kTypes) {
+      Inputs inputs(size, type, 1);
+      inputs.grid = smooth_grid(size, type);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        const auto expected =
+            reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        for (bool wants_input_grad : {false, true}) {
+          for (bool wants_grid_grad : {false, true}) {
+            Call call(s, type, inputs);
+            ASSERT_EQ(call.run(s, wants_input_grad, wants_grid_grad), OK);
+            if (wants_input_grad) {
+              EXPECT_LE(relative_error(call.input_grad.values(), expected.input),
+                        allowed_error(type, expected.input));
+            }
+            if (wants_grid_grad) {
+              EXPECT_LE(gradient_error(call.grid_grad.values(), expected.grid),
+                        allowed_error(type, expected.grid));
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST(GridSampler2DBackward, InfinityStaysWhereItIsOnASmoothGrid) {
+  const Sampling s = sizes(1, 1, 32, 64, 32, 64);
+  for (DataType type : {DataType::float32, DataType::float64}) {
+    Inputs inputs(s, type, 1);
+    inputs.grid = smooth_grid(s, type);
+    for (size_t i = 37; i < inputs.grad_output.size(); i += 41) inputs.grad_output[i] = kInfinity;
+    Sampling sampling = s;
+    sampling.positions_in_double = type == DataType::float64;
+    const auto expected =
+        reference::grid_sampler_2d_backward(sampling, inputs.grad_output, inputs.input, inputs.grid);
+    Call call(s, type, inputs);
+    ASSERT_EQ(call.run(s), OK);
+    const auto values = call.input_grad.values();
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(std::isinf(values[i]), std::isinf(expected.input[i])) << i;
+      EXPECT_EQ(std::isnan(values[i]), std::isnan(expected.input[i])) << i;
+    }
+  }
+}
+
 TEST(GridSampler2DBackward, TakesAnyGrid) {
   for (const Sampling& size : {sizes(1, 3, 8, 8, 20, 20), sizes(2, 16, 9, 4, 20, 20),
                                sizes(1, 1, 300, 1, 1, 1), sizes(1, 20, 1, 5, 16, 16)}) {
@@ -268,10 +315,12 @@ TEST(GridSampler2DBackward, ComputesOnlyWhatTheMaskAsksFor) {
 }
 
 TEST(GridSampler2DBackward, GivesTheSameBitsForAnyThreadCount) {
-  for (const Sampling& size : {sizes(1, 3, 160, 150, 170, 140), sizes(1, 32, 96, 64, 80, 90),
-                               sizes(64, 2, 40, 40, 40, 40), sizes(3, 16, 200, 200, 30, 30)}) {
+  for (const Sampling& size :
+       {sizes(1, 3, 160, 150, 170, 140), sizes(1, 32, 96, 64, 80, 90), sizes(64, 2, 40, 40, 40, 40),
+        sizes(3, 16, 200, 200, 30, 30), sizes(1, 3, 160, 150, 160, 150)}) {
     for (DataType type : kTypes) {
-      const Inputs inputs(size, type, 1.1);
+      Inputs inputs(size, type, 1.1);
+      if (size.height == size.output_height) inputs.grid = smooth_grid(size, type);
       for_each_mode(size, type, [&](Sampling s) {
         if (s.align_corners || s.padding != (s.mode == 0 ? 2 : 0)) return;
         std::vector<std::byte> input_grad, grid_grad;
@@ -651,9 +700,11 @@ void describe_sizes(Problem& problem, const Sampling& s) {
 }
 
 TEST(GridSampler2DBackward, ChannelsLastGivesTheSameBits) {
-  for (const Sampling& size : {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26),
-                               sizes(1, 3, 40, 40, 30, 50), sizes(1, 32, 80, 80, 10, 10)}) {
-    const Inputs inputs(size, DataType::float32, 1.2);
+  for (const Sampling& size :
+       {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26), sizes(1, 3, 40, 40, 30, 50),
+        sizes(1, 32, 80, 80, 10, 10), sizes(2, 3, 40, 70, 40, 70), sizes(1, 5, 33, 64, 33, 64)}) {
+    Inputs inputs(size, DataType::float32, 1.2);
+    if (size.width == size.output_width) inputs.grid = smooth_grid(size, DataType::float32);
     for_each_mode(size, DataType::float32, [&](const Sampling& s) {
       const int64_t pixels = s.height * s.width;
       const int64_t points = s.output_height * s.output_width;

@@ -1,0 +1,123 @@
+// Points in lines: where a grid is smooth, a point mostly reads the pixels next to those of the point before. Then the
+// pixels that a vector of points reads are vectors of neighbours, which need no gather.
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
+#else
+#define ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
+#endif
+
+#include "ops/grid_sampler_2d/points-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+
+// Where the first pixels of a line's points are: that of the point in lane i at column + i. Where lane i is of another
+// line, that is some pixel, too.
+template <class D>
+struct Line {
+  int64_t row;
+  int64_t column;
+  bool has_last_point;
+  hn::Mask<D> points;
+};
+
+// kCount lines that the points of a vector make up.
+template <class D, int kCount>
+struct Lines {
+  Line<D> line[kCount];
+
+  // The pixels that one tap reads, in a channel of planar rows.
+  template <class T>
+  HWY_INLINE hn::Vec<D> load_tap(D d, const T* channel, int64_t row_stride, int row, int column) const {
+    const auto load_line = [&](const Line<D>& of) HWY_ATTR {
+      return load_lanes(d, channel + (of.row + row) * row_stride + of.column + column);
+    };
+    hn::Vec<D> pixels = load_line(line[0]);
+    for (int k = 1; k < kCount; ++k) pixels = hn::IfThenElse(line[k].points, load_line(line[k]), pixels);
+    return pixels;
+  }
+
+  // Zeros in place of what the points of other lines have.
+  HWY_INLINE hn::Vec<D> keep(int k, hn::Vec<D> v) const {
+    return kCount == 1 ? v : hn::IfThenElseZero(line[k].points, v);
+  }
+};
+
+// The lines that interior points of a group make up, vector by vector.
+template <class D, int kTaps>
+class GroupLines {
+ public:
+  using Group = PointGroup<hn::TFromD<D>, kTaps>;
+
+  // Returns whether there are at most two in each vector, away from the ends of the rows.
+  HWY_INLINE bool find(const Group& group, int64_t width) {
+    for (size_t vector = 0; vector < kVectors; ++vector) {
+      if (!find_in_vector(group, vector, width)) return false;
+    }
+    return true;
+  }
+
+  // Calls function(Lines) for the points from `lane` on.
+  template <class Function>
+  HWY_INLINE void visit(size_t lane, Function&& function) const {
+    const size_t vector = lane / kPoints;
+    if (counts_[vector] == 1) {
+      function(Lines<D, 1>{{lines_[vector].line[0]}});
+    } else {
+      function(lines_[vector]);
+    }
+  }
+
+ private:
+  static constexpr int kMost = 2;
+  static constexpr size_t kPoints = hn::MaxLanes(D());
+  static constexpr size_t kVectors = kGroup / kPoints;
+
+  HWY_INLINE bool find_in_vector(const Group& group, size_t vector, int64_t width) {
+    const D d;
+    const hn::Rebind<int32_t, D> integer;
+    const size_t lane = vector * kPoints;
+    const auto rows = hn::Load(integer, group.y.first + lane);
+    const auto columns = hn::Sub(hn::Load(integer, group.x.first + lane), hn::Iota(integer, 0));
+    uint32_t rest = (uint32_t{1} << kPoints) - 1;
+    int count = 0;
+    for (; rest != 0; ++count) {
+      if (count == kMost) return false;
+      const auto first = static_cast<size_t>(__builtin_ctz(rest));
+      const int32_t row = group.y.first[lane + first];
+      const int32_t column = group.x.first[lane + first] - static_cast<int32_t>(first);
+      if (column < 0 || column + static_cast<int64_t>(kPoints) + kTaps - 1 > width) return false;
+      const auto is_in_line =
+          hn::And(hn::Eq(rows, hn::Set(integer, row)), hn::Eq(columns, hn::Set(integer, column)));
+      const uint32_t bits = bits_of(integer, is_in_line);
+      // Sums add up in the order of the points, so no other line may be in between.
+      const uint32_t from_first = bits >> first;
+      if ((from_first & (from_first + 1)) != 0) return false;
+      const uint8_t bytes[8] = {static_cast<uint8_t>(bits), static_cast<uint8_t>(bits >> 8)};
+      lines_[vector].line[count] = {row, column, (bits >> (kPoints - 1)) != 0, hn::LoadMaskBits(d, bytes)};
+      rest &= ~bits;
+    }
+    counts_[vector] = count;
+    return true;
+  }
+
+  int counts_[kVectors];
+  Lines<D, kMost> lines_[kVectors];
+};
+
+// Lane i of the result is lane i - 1 of the vector, lane 0 is zero.
+template <class D>
+HWY_INLINE hn::Vec<D> previous_lanes(D d, hn::Vec<D> v) {
+  using Index = hwy::MakeSigned<hn::TFromD<D>>;
+  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  alignas(64) Index indices[lanes];
+  for (int64_t i = 0; i < lanes; ++i) indices[i] = static_cast<Index>(i == 0 ? 0 : i - 1);
+  const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, indices));
+  return hn::IfThenZeroElse(hn::FirstN(d, 1), moved);
+}
+
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
