@@ -27,15 +27,30 @@ GridSampling::Strides contiguous(int64_t channels, int64_t height, int64_t width
   return {channels * height * width, height * width, width, 1};
 }
 
-std::vector<std::byte> stored(const std::vector<float>& values, DataType type) {
-  std::vector<std::byte> bytes(values.size() * size_of(type));
+// Bytes on the boundary that device memory and the tensors of frameworks lie on.
+class Memory {
+ public:
+  explicit Memory(size_t bytes) : lines_((bytes + sizeof(Line) - 1) / sizeof(Line)) {}
+  std::byte* data() { return lines_.data()->bytes; }
+  const std::byte* data() const { return lines_.data()->bytes; }
+  size_t size() const { return lines_.size() * sizeof(Line); }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> lines_;
+};
+
+Memory stored(const std::vector<float>& values, DataType type) {
+  Memory memory(values.size() * size_of(type));
   visit_float_type(type, [&]<class T>(T) {
     for (size_t i = 0; i < values.size(); ++i) {
       const T value = from_float<T>(values[i]);
-      std::memcpy(&bytes[i * sizeof(T)], &value, sizeof(T));
+      std::memcpy(memory.data() + i * sizeof(T), &value, sizeof(T));
     }
   });
-  return bytes;
+  return memory;
 }
 
 std::vector<float> random_values(int64_t count) {
@@ -85,17 +100,15 @@ struct Data {
     sampling.grid_strides = {size.output_height * size.output_width * 2, size.output_width * 2, 2, 1};
   }
 
-  std::vector<std::byte> input;
-  std::vector<std::byte> grid;
-  std::vector<std::byte> output;
+  Memory input;
+  Memory grid;
+  Memory output;
 };
 
 template <class Problem, class Operator>
 void measure(benchmark::State& state, const Problem& problem, const Size& size, Operator&& run) {
-  std::vector<std::byte> workspace(workspace_size(problem) + 64);
-  const auto address = reinterpret_cast<uintptr_t>(workspace.data());
-  auto* aligned = reinterpret_cast<void*>((address + 63) / 64 * 64);
-  for (auto _ : state) run(problem, aligned);
+  Memory workspace(workspace_size(problem));
+  for (auto _ : state) run(problem, workspace.data());
   state.SetItemsProcessed(state.iterations() * size.batch * size.channels * size.output_height *
                           size.output_width);
 }
@@ -105,8 +118,8 @@ void gradient(benchmark::State& state, DataType type, Size size, GridKind kind, 
   set_thread_count(static_cast<int>(state.range(0)));
   GridSampler2DBackward problem;
   const Data data(problem, type, size, kind, interpolation);
-  std::vector<std::byte> grad_of_input(data.input.size());
-  std::vector<std::byte> grad_of_grid(data.grid.size());
+  Memory grad_of_input(data.input.size());
+  Memory grad_of_grid(data.grid.size());
   problem.grad_output = data.output.data();
   problem.grad_output_strides = contiguous(size.channels, size.output_height, size.output_width);
   problem.wants_input_grad = input_grad;
