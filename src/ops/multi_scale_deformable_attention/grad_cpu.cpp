@@ -136,7 +136,7 @@ HWY_INLINE void finish_points(const float* products, int64_t count, Samples& sam
   }
 }
 
-template <class T, class Row, Gradients kGradients = Gradients::all>
+template <class T, class Row, Gradients kGradients>
 void accumulate_typed(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task,
                       float* grad_value, int64_t grad_stride) {
   const auto grad_output =
@@ -172,24 +172,30 @@ void accumulate_typed(const MultiScaleDeformableAttentionGrad& problem, const He
   });
 }
 
+template <class T, Gradients kGradients>
+void accumulate_gradients(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task,
+                          float* grad_value, int64_t grad_stride) {
+  switch (problem.channels) {
+    case 16:
+      return accumulate_typed<T, RegisterRow<1>, kGradients>(problem, task, grad_value, grad_stride);
+    case 32:
+      return accumulate_typed<T, RegisterRow<2>, kGradients>(problem, task, grad_value, grad_stride);
+    case 64:
+      return accumulate_typed<T, RegisterRow<4>, kGradients>(problem, task, grad_value, grad_stride);
+    default:
+      return accumulate_typed<T, MemoryRow<T>, kGradients>(problem, task, grad_value, grad_stride);
+  }
+}
+
 void accumulate(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task, float* grad_value,
                 int64_t grad_stride) {
   visit_float_type(problem.type, [&]<class T>(T) {
     if (!problem.wants_points()) {
-      return accumulate_typed<T, MemoryRow<T>, Gradients::of_value>(problem, task, grad_value, grad_stride);
-    }
-    if (!problem.wants_grad_value) {
-      return accumulate_typed<T, MemoryRow<T>, Gradients::of_points>(problem, task, grad_value, grad_stride);
-    }
-    switch (problem.channels) {
-      case 16:
-        return accumulate_typed<T, RegisterRow<1>>(problem, task, grad_value, grad_stride);
-      case 32:
-        return accumulate_typed<T, RegisterRow<2>>(problem, task, grad_value, grad_stride);
-      case 64:
-        return accumulate_typed<T, RegisterRow<4>>(problem, task, grad_value, grad_stride);
-      default:
-        return accumulate_typed<T, MemoryRow<T>>(problem, task, grad_value, grad_stride);
+      accumulate_gradients<T, Gradients::of_value>(problem, task, grad_value, grad_stride);
+    } else if (!problem.wants_grad_value) {
+      accumulate_gradients<T, Gradients::of_points>(problem, task, grad_value, grad_stride);
+    } else {
+      accumulate_gradients<T, Gradients::all>(problem, task, grad_value, grad_stride);
     }
   });
 }
