@@ -45,7 +45,7 @@ class SupportsDLPack(Protocol):
     def __dlpack__(self, *, stream: Any = None) -> Any: ...
 
 
-Array: TypeAlias = "numpy.ndarray[Any, Any] | SupportsDLPack | memoryview"
+Array: TypeAlias = "numpy.ndarray[Any, Any] | SupportsDLPack | memoryview[Any]"
 Indices: TypeAlias = "Array | Sequence[int] | Sequence[Sequence[int]]"
 Mode = Literal["bilinear", "nearest", "bicubic"]
 PaddingMode = Literal["zeros", "border", "reflection"]
@@ -92,8 +92,15 @@ def msda_backward(
 ) -> tuple[Any, Any, Any]:
     """The gradients of `msda_forward`.
 
+    With B batches, S pixels in all levels, M heads, C channels of a head, Q queries, L levels and P points:
+
     Args:
         grad_output: [B, Q, M * C] or [B, Q, M, C], the gradient of the result.
+        value: [B, S, M, C], the feature maps, one level after the other.
+        spatial_shapes: [L, 2], height and width of each level.
+        level_start_index: [L], the first row of each level in `value`.
+        sampling_locations: [B, Q, M, L, P, 2] as (x, y), where 0 and 1 are the outer edges of a level.
+        attention_weights: [B, Q, M, L, P].
         needs: whether the gradients of `value`, `sampling_locations` and `attention_weights` are wanted. What is not
             is None.
         out: where the three results shall go, or None for those that shall be new.
@@ -159,6 +166,11 @@ def nsa_compress_backward(
 
     Args:
         grad_output: [windows, N, D], the gradient of the result.
+        x: [T, N, D], as for `nsa_compress`.
+        weight: [block, N].
+        seq_ends: the token after the last one of each sequence; the last entry is T. None: one sequence.
+        block: tokens of a window.
+        stride: tokens from one window of a sequence to the next.
         needs: whether the gradients of `x` and `weight` are wanted. What is not is None.
         out: where the two results shall go, or None for those that shall be new.
 
@@ -212,6 +224,11 @@ def grid_sample_backward(
 
     Args:
         grad_output: [N, C, Ho, Wo], the gradient of the result.
+        input: [N, C, H, W].
+        grid: [N, Ho, Wo, 2] as (x, y), as for `grid_sample`.
+        mode: how to interpolate.
+        padding_mode: what a place outside of the image reads.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels.
         needs: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
         out: where the two results shall go, or None for those that shall be new.
 
@@ -258,7 +275,7 @@ def grouped_bias_add_backward(
 
     Args:
         grad_y: [R, H], or [G, R, H] without `group_ends`: the gradient of the result.
-        group_ends: [G], as for `grouped_bias_add`.
+        group_ends: [G], the row after the last one of each group, or with `kind="counts"` the number of its rows.
         out: where the result shall go.
 
     Returns:

@@ -312,8 +312,9 @@ Array read_array(nb::handle object, std::string_view types, bool writable) {
 }
 
 nb::object integer_array(nb::handle sequence) {
-  // The type is named because an empty sequence would otherwise become one of floats.
-  return Numpy::get().asarray(sequence, "int64");
+  const nb::object array = Numpy::get().asarray(sequence);
+  // An empty one would be one of floats.
+  return nb::cast<size_t>(array.attr("size")) > 0 ? array : Numpy::get().asarray(sequence, "int64");
 }
 
 Array new_array(const Array& like, std::initializer_list<int64_t> shape) {

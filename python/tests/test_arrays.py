@@ -133,6 +133,7 @@ REFUSED = [
     (TypeError, "grad_y: expected an array.*, got NoneType", lambda: aclgrad.grouped_bias_add_backward(None, ENDS)),
     (TypeError, "grad_y: expected an array.*, got list", lambda: aclgrad.grouped_bias_add_backward(X.tolist(), ENDS)),
     (TypeError, "group_ends: expected int32 or int64, got float64", lambda: aclgrad.grouped_bias_add_backward(X, ENDS * 1.0)),
+    (TypeError, "group_ends: expected int32 or int64, got float64", lambda: aclgrad.grouped_bias_add_backward(X, [10.5, 33])),
     (ValueError, r"group_ends: expected 1 axis, got shape \[2, 2\]", lambda: aclgrad.grouped_bias_add_backward(X, ENDS.reshape(2, 2))),
     (ValueError, r"grad_y: expected 3 axes, got shape \[90, 33\]", lambda: aclgrad.grouped_bias_add_backward(X)),
     (ValueError, "kind: expected 'ends' or 'counts', got sizes", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, "sizes")),
