@@ -1,13 +1,14 @@
-"""Times the PyTorch interface: calls of the smallest size, each operator, and a training step of Deformable DETR.
+"""Times the PyTorch interface: calls of the smallest size, each operator, and training steps of models.
 
     ./dev bench-python                          everything, with all threads
-    ./dev bench-python calls operators          parts of it: calls, operators, step
+    ./dev bench-python calls operators          parts of it: calls, operators, step, models
     ./dev bench-python step --threads 2
 
 Needs the package aclgrad, PyTorch and, for the step, transformers. Ours and PyTorch's run in turn.
 """
 
 import argparse
+import contextlib
 import statistics
 import time
 import timeit
@@ -139,52 +140,113 @@ def operators() -> None:
         print(f"{name:52} {mine:8.1f} {other:9.1f}  {other / mine:5.1f}x", flush=True)
 
 
-# ---- A training step of Deformable DETR
+# ---- Training steps of whole models
+
+
+def deformable_detr(batch: int = 1, height: int = 800, width: int = 1066, train_backbone: bool = False) -> Callable[[], Tensor]:
+    """The loss of a model with random weights, as a function. Hugging Face's model leaves this backbone as it is."""
+    from transformers import DeformableDetrConfig, DeformableDetrForObjectDetection, ResNetConfig
+
+    config = DeformableDetrConfig(backbone_config=ResNetConfig(out_features=["stage2", "stage3", "stage4"]), num_labels=91)
+    model = DeformableDetrForObjectDetection(config).train()
+    if train_backbone:
+        model.model.backbone.requires_grad_()
+    return with_boxes(model, torch.randn(batch, 3, height, width))
+
+
+def rt_detr() -> Callable[[], Tensor]:
+    from transformers import RTDetrConfig, RTDetrForObjectDetection
+
+    return with_boxes(RTDetrForObjectDetection(RTDetrConfig(num_labels=91)).train(), torch.randn(4, 3, 640, 640))
+
+
+def with_boxes(model: torch.nn.Module, images: Tensor) -> Callable[[], Tensor]:
+    labels = [{"class_labels": torch.tensor([1, 2, 3]), "boxes": 0.1 + 0.4 * torch.rand(3, 4)} for _ in images]
+    return lambda: with_fresh_gradients(model, lambda: model(pixel_values=images, labels=labels).loss)
+
+
+def mask2former() -> Callable[[], Tensor]:
+    from transformers import Mask2FormerConfig, Mask2FormerForUniversalSegmentation, ResNetConfig
+
+    backbone = ResNetConfig(out_features=["stage1", "stage2", "stage3", "stage4"])
+    model = Mask2FormerForUniversalSegmentation(Mask2FormerConfig(backbone_config=backbone)).train()
+    image = torch.randn(1, 3, 512, 512)
+    masks, classes = [(torch.rand(3, 512, 512) > 0.5).float()], [torch.tensor([0, 1, 2])]
+    return lambda: with_fresh_gradients(
+        model, lambda: model(pixel_values=image, mask_labels=masks, class_labels=classes).loss
+    )
+
+
+def with_fresh_gradients(model: torch.nn.Module, loss: Callable[[], Tensor]) -> Tensor:
+    torch.manual_seed(1)  # of the dropout
+    model.zero_grad()
+    return loss()
+
+
+STEPS = {
+    "Deformable DETR, 800 x 1066": deformable_detr,
+    "RT-DETR, 640 x 640, batch of 4": rt_detr,
+    "Mask2Former, 512 x 512": mask2former,
+    "Deformable DETR, batch of 2": lambda: deformable_detr(batch=2),
+    "Deformable DETR, backbone trained, too": lambda: deformable_detr(train_backbone=True),
+}
 
 
 def step() -> None:
-    from transformers import DeformableDetrConfig, DeformableDetrForObjectDetection, ResNetConfig
+    """Of Deformable DETR, with what takes the time."""
+    name, make = next(iter(STEPS.items()))
+    train = time_step(name, make, rounds=3)
+    for title, patches in (("with", ["transformers"]), ("without", [])):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            patched_step(train, *patches)
+        events = sorted(profile.key_averages(), key=lambda event: -event.self_cpu_time_total)
+        total = sum(event.self_cpu_time_total for event in events)
+        print(f"  where the time goes {title} patch():")
+        for event in events[:10]:
+            print(f"    {event.self_cpu_time_total / 1e6:6.2f} s {100 * event.self_cpu_time_total / total:4.0f} %  {event.key}")
 
+
+def models() -> None:
+    """Of each model, once after a first step that is not counted."""
+    for name, make in STEPS.items():
+        time_step(name, make, rounds=1)
+
+
+def patched_step(train: Callable[[], Tensor], *targets: str) -> None:
+    with aclgrad.torch.patched(*targets) if targets else contextlib.nullcontext():
+        train().backward()
+
+
+def time_step(name: str, make: Callable[[], Callable[[], Tensor]], rounds: int) -> Callable[[], Tensor]:
+    """Times forward and backward pass, ours and Hugging Face's in turn."""
     torch.manual_seed(0)
-    config = DeformableDetrConfig(backbone_config=ResNetConfig(out_features=["stage2", "stage3", "stage4"]), num_labels=91)
-    model = DeformableDetrForObjectDetection(config).train()
-    image = torch.randn(1, 3, 800, 1066)
-    labels = [{"class_labels": torch.tensor([1, 2, 3]), "boxes": 0.1 + 0.4 * torch.rand(3, 4)}]
-
-    def train() -> None:
-        torch.manual_seed(1)
-        model.zero_grad()
-        model(pixel_values=image, labels=labels).loss.backward()
-
-    def ours() -> None:
-        with aclgrad.torch.patched("transformers"):
-            train()
-
-    times: dict[str, list[float]] = {"with": [], "without": []}
-    for round_ in range(4):
-        for name, way in (("with", ours), ("without", train)):
-            time_taken = seconds(way)
+    train = make()
+    times: dict[tuple[str, ...], list[float]] = {("transformers",): [], (): []}
+    for round_ in range(rounds + 1):
+        for patches, runs in times.items():
+            time_taken = seconds(lambda patches=patches: patched_step(train, *patches))
             if round_ > 0:
-                times[name].append(time_taken)
+                runs.append(time_taken)
     mine, other = (statistics.median(runs) for runs in times.values())
-    print(f"\nDeformable DETR, {config.encoder_layers} + {config.decoder_layers} layers, image 800 x 1066: a training step takes "
-          f"{mine:.2f} s with patch(), {other:.2f} s without: {other / mine:.2f}x")  # fmt: skip
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        ours()
-    events = profile.key_averages()
-    kernels = sum(event.self_cpu_time_total for event in events if "multi_scale_deformable_attention" in event.key)
-    share = kernels / sum(event.self_cpu_time_total for event in events)
     # What is not attention is the same both times.
-    rest = (1 - share) * mine
-    print(f"share of deformable attention: {100 * share:.0f} % with patch(), {100 * (1 - rest / other):.0f} % without; "
-          f"were it free, a step would be {other / rest:.2f}x as fast")  # fmt: skip
-    for event in sorted(events, key=lambda event: -event.self_cpu_time_total)[:8]:
-        print(f"    {event.self_cpu_time_total / 1e6:6.2f} s  {event.key}")
+    rest = mine - attention_seconds(train)
+    print(f"{name:46} {mine:6.2f} s with patch(), {other:6.2f} s without: {other / mine:.2f}x; attention is "
+          f"{100 * (1 - rest / mine):.0f} % with, {100 * (1 - rest / other):.0f} % without; "
+          f"were it free: {other / rest:.2f}x", flush=True)  # fmt: skip
+    return train
+
+
+def attention_seconds(train: Callable[[], Tensor]) -> float:
+    """The time in our kernels of deformable attention."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        patched_step(train, "transformers")
+    events = [event for event in profile.key_averages() if "multi_scale_deformable_attention" in event.key]
+    return sum(event.self_cpu_time_total for event in events) / 1e6
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {"calls": calls, "operators": operators, "step": step}
+    parts = {"calls": calls, "operators": operators, "step": step, "models": models}
     parser.add_argument("parts", nargs="*", help=", ".join(parts))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
