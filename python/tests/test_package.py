@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 
 import aclgrad
+import pytest
 from aclgrad import _core
 
 FOLDER = pathlib.Path(aclgrad.__file__).parent
@@ -21,6 +22,13 @@ def test_libraries_come_from_the_package():
 
 def test_package_is_typed():
     assert (FOLDER / "py.typed").exists() and (FOLDER / "_core.pyi").exists()
+
+
+def test_a_program_passes_a_strict_type_checker(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    program = pathlib.Path(__file__).with_name("typed_program.py")
+    report, errors, status = api.run(["--strict", "--cache-dir", str(tmp_path), str(program)])
+    assert status == 0, report + errors
 
 
 def test_everything_public_is_documented_and_annotated():
