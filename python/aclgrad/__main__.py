@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -125,8 +126,7 @@ def _load(name: str, file: str) -> Any:
             raise _UsageError(f"{path}: expected an array named {name}, got {', '.join(archive)}")
         return archive[name]
     if suffix == ".npy":
-        array = numpy.load(path)
-        return array.view(_dtype(details[0])) if details else _with_bfloat16(array)
+        return _array(path, _dtype(details[0]) if details else None)
     if len(details) != 2:
         raise _UsageError(f"{path}: expected {path}:TYPE:SHAPE, as {path}:float16:2,100,8,32")
     shape = [int(size) for size in details[1].split(",") if size]
@@ -136,9 +136,30 @@ def _load(name: str, file: str) -> Any:
     return array.reshape(shape)
 
 
+def _array(path: str, dtype: Any) -> Any:
+    with _reading(path):
+        array = numpy.load(path)
+        if not isinstance(array, numpy.ndarray):
+            raise _UsageError("expected one array, got an archive")
+        return array.view(dtype) if dtype is not None else _with_bfloat16(array)
+
+
 def _archive(path: str) -> dict[str, Any]:
-    with numpy.load(path) as archive:
-        return {name: _with_bfloat16(archive[name]) for name in archive.files}
+    with _reading(path):
+        archive = numpy.load(path)
+        if isinstance(archive, numpy.ndarray):
+            raise _UsageError("expected an archive, got one array")
+        with archive:
+            return {name: _with_bfloat16(archive[name]) for name in archive.files}
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """What NumPy and the modules below it raise for damaged files has no common type but Exception."""
+    try:
+        yield
+    except Exception as error:
+        raise _UsageError(f"{path}: {error or type(error).__name__}") from error
 
 
 def _with_bfloat16(array: Any) -> Any:

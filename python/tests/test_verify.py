@@ -156,6 +156,30 @@ def test_command_that_cannot_run_has_status_2(files, monkeypatch, capsys, argume
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("file", "contents", "message"),
+    [
+        ("x.npy", b"", "x.npy: No data left in file"),
+        ("x.npy", lambda whole: whole[:-1], "x.npy: "),
+        ("x.npy", lambda whole: whole.replace(b"(100, 3", b"(100, 3(", 1), "x.npy: "),
+        ("all.npz", b"PK", "all.npz: "),
+        ("all.npz", lambda whole: whole[:-30], "all.npz: File is not a zip file"),
+        ("all.npz", lambda whole: whole.replace(b"NUMPY", b"NUMPI"), "all.npz: Bad CRC-32 for file"),
+        ("all.npz", "x.npy", "all.npz: expected an archive, got one array"),
+        ("x.npy", "all.npz", "x.npy: expected one array, got an archive"),
+    ],
+)
+def test_damaged_files_are_named(files, capsys, file, contents, message):
+    path = files / file
+    if isinstance(contents, str):
+        contents = (files / contents).read_bytes()
+    path.write_bytes(contents(path.read_bytes()) if callable(contents) else contents)
+    arguments = [str(path)] if file == "all.npz" else ["--input", f"x={path}"]
+    assert main(["verify", "nsa_compress_backward", *arguments, *ATTRIBUTES]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("aclgrad verify: ") and message in text and len(text.splitlines()) == 1
+
+
 def test_command_draws_a_picture(files):
     pytest.importorskip("matplotlib")
     picture = files / "report.png"
