@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/data_type.h"
+#include "bench/memory.h"
 #include "ops/grid_sampler_2d/problem.h"
 
 namespace aclgrad {
@@ -26,21 +27,6 @@ enum class GridKind { smooth, random };
 GridSampling::Strides contiguous(int64_t channels, int64_t height, int64_t width) {
   return {channels * height * width, height * width, width, 1};
 }
-
-// Bytes on the boundary that device memory and the tensors of frameworks lie on.
-class Memory {
- public:
-  explicit Memory(size_t bytes) : lines_((bytes + sizeof(Line) - 1) / sizeof(Line)) {}
-  std::byte* data() { return lines_.data()->bytes; }
-  const std::byte* data() const { return lines_.data()->bytes; }
-  size_t size() const { return lines_.size() * sizeof(Line); }
-
- private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::vector<Line> lines_;
-};
 
 Memory stored(const std::vector<float>& values, DataType type) {
   Memory memory(values.size() * size_of(type));

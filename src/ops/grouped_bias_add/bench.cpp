@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/data_type.h"
+#include "bench/memory.h"
 #include "ops/grouped_bias_add/problem.h"
 
 namespace aclgrad {
@@ -12,8 +13,8 @@ namespace {
 
 void grad(benchmark::State& state, DataType type, int64_t rows, int64_t columns, int64_t groups) {
   set_thread_count(static_cast<int>(state.range(0)));
-  std::vector<std::byte> grad_y(static_cast<size_t>(rows * columns) * size_of(type));
-  std::vector<std::byte> out(static_cast<size_t>(groups * columns) * size_of(type));
+  Memory grad_y(static_cast<size_t>(rows * columns) * size_of(type));
+  Memory out(static_cast<size_t>(groups * columns) * size_of(type));
   std::vector<int64_t> ends(static_cast<size_t>(groups));
   for (int64_t g = 0; g < groups; ++g) ends[static_cast<size_t>(g)] = rows * (g + 1) / groups;
   GroupedBiasAddGrad problem;
@@ -25,7 +26,7 @@ void grad(benchmark::State& state, DataType type, int64_t rows, int64_t columns,
   problem.grad_y = grad_y.data();
   problem.group_idx = {ends.data(), DataType::int64};
   problem.out = out.data();
-  std::vector<std::byte> workspace(workspace_size(problem));
+  Memory workspace(workspace_size(problem));
   for (auto _ : state) grouped_bias_add_grad(problem, workspace.data());
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(grad_y.size() + out.size()));
 }

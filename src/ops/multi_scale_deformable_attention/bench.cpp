@@ -7,31 +7,11 @@
 #include <vector>
 
 #include "base/data_type.h"
+#include "bench/memory.h"
 #include "ops/multi_scale_deformable_attention/problem.h"
 
 namespace aclgrad {
 namespace {
-
-// Memory on a boundary of a cache line, as aclrtMalloc gives it.
-class Buffer {
- public:
-  explicit Buffer(size_t bytes) : bytes_(bytes, std::byte{}) {}
-  std::byte* data() { return bytes_.data(); }
-
- private:
-  template <class T>
-  struct LineAllocator : std::allocator<T> {
-    T* allocate(size_t count) {
-      return static_cast<T*>(operator new (count * sizeof(T), std::align_val_t{64}));
-    }
-    void deallocate(T* data, size_t) { operator delete (data, std::align_val_t{64}); }
-    template <class U>
-    struct rebind {
-      using other = LineAllocator<U>;
-    };
-  };
-  std::vector<std::byte, LineAllocator<std::byte>> bytes_;
-};
 
 enum class Where {
   near_query,  // query i is pixel i of the levels, its points lie a few pixels around it
@@ -147,7 +127,7 @@ class Problem {
   std::vector<int64_t> shape_;
   std::vector<int64_t> starts_;
   MultiScaleDeformableAttentionGrad problem_;
-  std::vector<Buffer> buffers_;
+  std::vector<Memory> buffers_;
   std::mt19937 engine_{1};
   std::uniform_real_distribution<float> distribution_{-1, 1};
 };
@@ -155,7 +135,7 @@ class Problem {
 void grad(benchmark::State& state, DataType type, const Sizes& sizes, Where where) {
   set_thread_count(static_cast<int>(state.range(0)));
   const Problem problem(type, sizes, where);
-  Buffer workspace(workspace_size(problem.grad()));
+  Memory workspace(workspace_size(problem.grad()));
   for (auto _ : state) multi_scale_deformable_attention_grad(problem.grad(), workspace.data());
   state.SetItemsProcessed(state.iterations() * problem.points());
 }
@@ -163,7 +143,7 @@ void grad(benchmark::State& state, DataType type, const Sizes& sizes, Where wher
 void forward(benchmark::State& state, DataType type, const Sizes& sizes, Where where) {
   set_thread_count(static_cast<int>(state.range(0)));
   const Problem problem(type, sizes, where);
-  Buffer workspace(workspace_size(problem.forward()));
+  Memory workspace(workspace_size(problem.forward()));
   for (auto _ : state) multi_scale_deformable_attention(problem.forward(), workspace.data());
   state.SetItemsProcessed(state.iterations() * problem.points());
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/data_type.h"
+#include "bench/memory.h"
 #include "ops/nsa_compress/problem.h"
 
 namespace aclgrad {
@@ -21,24 +22,6 @@ struct Size {
   int64_t block;
   int64_t stride;
   int64_t sequences;  // 0: one; else of random lengths, some shorter than a block
-};
-
-// Lies where aclrtMalloc would put it: on a cache line, which lets the gradient be written past the caches.
-class Memory {
- public:
-  void resize(size_t bytes) {
-    lines_.resize((bytes + sizeof(Line) - 1) / sizeof(Line));
-    size_ = bytes;
-  }
-  std::byte* data() { return reinterpret_cast<std::byte*>(lines_.data()); }
-  size_t size() const { return size_; }
-
- private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::vector<Line> lines_;
-  size_t size_ = 0;
 };
 
 // All tensors of a problem, contiguous.
@@ -54,11 +37,11 @@ class Tensors {
     windows_.sequence_ends = ends_.data();
     windows_.sequences = static_cast<int64_t>(ends_.size());
     window_count_ = count_windows(windows_);
-    tokens_.resize(row_bytes() * static_cast<size_t>(size.tokens));
-    token_grads_.resize(tokens_.size());
-    rows_.resize(row_bytes() * static_cast<size_t>(window_count_));
-    weights_.resize(static_cast<size_t>(size.block * size.heads) * size_of(type));
-    weight_grads_.resize(weights_.size());
+    tokens_ = Memory(row_bytes() * static_cast<size_t>(size.tokens));
+    token_grads_ = Memory(tokens_.size());
+    rows_ = Memory(row_bytes() * static_cast<size_t>(window_count_));
+    weights_ = Memory(static_cast<size_t>(size.block * size.heads) * size_of(type));
+    weight_grads_ = Memory(weights_.size());
   }
 
   NsaCompressGrad grad() {
@@ -111,7 +94,7 @@ void grad(benchmark::State& state, DataType type, const Size& size) {
   set_thread_count(static_cast<int>(state.range(0)));
   Tensors tensors(type, size);
   const NsaCompressGrad problem = tensors.grad();
-  std::vector<std::byte> workspace(workspace_size(problem));
+  Memory workspace(workspace_size(problem));
   for (auto _ : state) nsa_compress_grad(problem, workspace.data());
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(tensors.grad_bytes()));
 }
@@ -120,7 +103,7 @@ void forward(benchmark::State& state, DataType type, const Size& size) {
   set_thread_count(static_cast<int>(state.range(0)));
   Tensors tensors(type, size);
   const NsaCompress problem = tensors.forward();
-  std::vector<std::byte> workspace(workspace_size(problem));
+  Memory workspace(workspace_size(problem));
   for (auto _ : state) nsa_compress(problem, workspace.data());
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(tensors.forward_bytes()));
 }
