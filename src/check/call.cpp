@@ -1,5 +1,6 @@
 #include "check/call.h"
 
+#include "check/host_copies.h"
 #include "check/memory.h"
 #include "check/order.h"
 #include "check/views.h"
@@ -32,6 +33,14 @@ Sides sides_of(const Copy& copy, aclrtMemcpyKind kind) {
   }
 }
 
+// Memory that the library has allocated can be put out of the host's reach; other memory is written late.
+Copy to_host(std::string_view function, const Copy& copy, const Region& destination) {
+  expect_change(destination);
+  if (!is_allocated_memory(copy.destination)) return to_staging(function, copy, newest_task());
+  deny_destination(destination);
+  return copy;
+}
+
 }  // namespace
 
 void begin(const Call& call) {
@@ -39,7 +48,7 @@ void begin(const Call& call) {
   check_order(call);
 }
 
-Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, const Queue* queue) {
+Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, Queue* queue) {
   const Sides sides = sides_of(copy, kind);
   const Region to = Region::rows(copy.destination, copy.width, copy.destination_pitch, copy.height);
   const Region from = Region::rows(copy.source, copy.width, copy.source_pitch, copy.height);
@@ -48,10 +57,9 @@ Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kin
          queue,
          false});
   Copy done = copy;
-  if (queue != nullptr) {
-    if (sides.destination == Side::host) deny_destination(to);
-    const bool reads_host_later = !from.empty() && !is_device_memory(copy.source);
-    if (reads_host_later) done = snapshot_source(function, copy, *queue);
+  if (queue != nullptr && !to.empty() && sides.destination == Side::host) done = to_host(function, done, to);
+  if (queue != nullptr && !from.empty() && !is_device_memory(copy.source)) {
+    done = from_snapshot(function, done, newest_task(), *queue);
   }
   done.destination = library_view(done.destination);
   done.source = library_view(done.source);

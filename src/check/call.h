@@ -38,10 +38,9 @@ struct Call {
 // write what it must not, and so cannot be done.
 void begin(const Call& call);
 
-// The same for a copy; returns the one to do in its place, through the library's view of memory. One that is
-// queued reads a snapshot of its source on the host, with which the source is compared once the program may touch
-// it again.
-Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, const Queue* queue);
+// The same for a copy; returns the one to do in its place, which uses the library's view of memory and, where it is
+// queued, stands back from the host's memory (host_copies.h).
+Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, Queue* queue);
 
 Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue);
 

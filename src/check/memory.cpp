@@ -350,6 +350,13 @@ void refused_release(std::string_view function, const void* memory) {
                   function, memory, what, Place::here().text()));
 }
 
+bool is_allocated_memory(const void* address) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  const Block* block = find_block(all, address);
+  return block != nullptr && block->kept;
+}
+
 bool is_device_memory(const void* address) {
   Blocks& all = blocks();
   std::lock_guard lock(all.mutex);

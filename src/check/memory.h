@@ -21,6 +21,7 @@ void release(std::string_view function, void* memory);
 void refused_release(std::string_view function, const void* memory);
 
 bool is_device_memory(const void* address);
+bool is_allocated_memory(const void* address);  // on the device or not
 
 // Until a queued copy to the host is done, the host has no business in what it writes.
 void deny_destination(const Region& destination);

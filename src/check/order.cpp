@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
@@ -14,8 +13,8 @@
 #include "acl/acl_base.h"
 #include "base/error.h"
 #include "check/check.h"
+#include "check/host_copies.h"
 #include "check/memory.h"
-#include "check/own_memory.h"
 #include "check/views.h"
 
 namespace aclgrad::check {
@@ -44,15 +43,6 @@ struct Access {
   Place place;
 };
 
-struct Snapshot {
-  std::string function;
-  Copy copy;  // what the program asked for
-  std::vector<std::byte> bytes;
-  int stream;
-  uint64_t task;
-  Place place;
-};
-
 struct State {
   std::mutex mutex;
   int streams = 0;
@@ -60,17 +50,10 @@ struct State {
   Clock host;
   std::vector<Access> accesses;  // that the host does not know to be over
   std::vector<Access> dropped;   // writes that may never happen
-  std::vector<Snapshot> snapshots;
   std::set<std::thread::id> threads;
 };
 
-// Where the calling thread's newest task is.
-struct Newest {
-  int stream = 0;
-  uint64_t task = 0;
-};
-
-thread_local Newest newest;
+thread_local Task newest{};
 
 State& state() {
   static State& state = *new State;
@@ -112,27 +95,6 @@ Clock all_queued(const Timeline& timeline) {
   return clock;
 }
 
-bool is_unchanged(const Snapshot& snapshot) {
-  std::vector<std::byte> now(snapshot.copy.width);
-  for (size_t row = 0; row < snapshot.copy.height; ++row) {
-    const auto* source =
-        static_cast<const std::byte*>(snapshot.copy.source) + row * snapshot.copy.source_pitch;
-    if (!read_own_memory(library_view(source), now.data(), now.size())) return false;
-    if (std::memcmp(now.data(), snapshot.bytes.data() + row * now.size(), now.size()) != 0) return false;
-  }
-  return true;
-}
-
-void check_snapshot(const Snapshot& snapshot) {
-  if (is_unchanged(snapshot)) return;
-  report("source-changed",
-         fmt::format("{}.src ({}, {} bytes) was overwritten or freed on the host before the stream was "
-                     "synchronised. Queued at {}, noticed at {}",
-                     snapshot.function, snapshot.copy.source, snapshot.bytes.size(), snapshot.place.text(),
-                     Place::here().text()),
-         snapshot.place);
-}
-
 void join_host(State& all, const Clock& clock) {
   join(all.host, clock);
   std::erase_if(all.accesses, [&](const Access& access) {
@@ -140,11 +102,7 @@ void join_host(State& all, const Clock& clock) {
     if (access.copies_to_host) allow_host_access(access.region.start, access.region.end());
     return true;
   });
-  std::erase_if(all.snapshots, [&](const Snapshot& snapshot) {
-    if (!has_done(all.host, snapshot.stream, snapshot.task)) return false;
-    check_snapshot(snapshot);
-    return true;
-  });
+  finish_host_copies([&](Task task) { return has_done(all.host, task.stream, task.number); });
 }
 
 std::string text_of(const Access& access) {
@@ -345,14 +303,14 @@ void forget_refused() {
   State& all = state();
   std::lock_guard lock(all.mutex);
   const auto is_refused = [](const auto& work) {
-    return work.stream == newest.stream && work.task == newest.task;
+    return work.stream == newest.stream && work.task == newest.number;
   };
   for (const Access& access : all.accesses) {
     if (is_refused(access) && access.copies_to_host)
       allow_host_access(access.region.start, access.region.end());
   }
   std::erase_if(all.accesses, is_refused);
-  std::erase_if(all.snapshots, is_refused);
+  forget_host_copies(newest);
 }
 
 void check_host_order(const std::byte* byte, std::string_view use, const Place& place) {
@@ -389,28 +347,8 @@ bool check_release_order(std::string_view function, const Region& memory) {
   return found;
 }
 
-Copy snapshot_source(std::string_view function, const Copy& copy, const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  const Timeline& timeline = timeline_of(queue);
-  const Region source = Region::rows(copy.source, copy.width, copy.source_pitch, copy.height);
-  const bool is_still_to_be_written =
-      std::any_of(all.accesses.begin(), all.accesses.end(),
-                  [&](const Access& access) { return access.writes && overlap(source, access.region); });
-  if (is_still_to_be_written) return copy;
-  Snapshot snapshot{std::string(function), copy,           std::vector<std::byte>(copy.width * copy.height),
-                    timeline.number,       timeline.tasks, Place::here()};
-  for (size_t row = 0; row < copy.height; ++row) {
-    const auto* bytes = static_cast<const std::byte*>(copy.source) + row * copy.source_pitch;
-    const bool readable =
-        read_own_memory(library_view(bytes), snapshot.bytes.data() + row * copy.width, copy.width);
-    if (!readable) return copy;
-  }
-  Copy from_snapshot = copy;
-  from_snapshot.source = snapshot.bytes.data();
-  from_snapshot.source_pitch = copy.width;
-  all.snapshots.push_back(std::move(snapshot));
-  return from_snapshot;
+Task newest_task() {
+  return newest;
 }
 
 }  // namespace aclgrad::check

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "check/call.h"
+#include "check/host_copies.h"
 #include "check/place.h"
 #include "runtime/device.h"
 
@@ -59,7 +60,7 @@ bool check_release_order(std::string_view function, const Region& memory);
 // The host uses this byte through a pointer, which it should not while a queued copy is to write it.
 void check_host_order(const std::byte* byte, std::string_view use, const Place& place);
 
-// After check_order() of the same copy.
-Copy snapshot_source(std::string_view function, const Copy& copy, const Queue& queue);
+// The one of the calling thread's last check_order() with a queue.
+Task newest_task();
 
 }  // namespace aclgrad::check

@@ -1,0 +1,210 @@
+#include "check/host_copies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check/check.h"
+#include "check/own_memory.h"
+#include "check/views.h"
+
+namespace aclgrad::check {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// Rows in the host's memory.
+struct HostRows {
+  const std::byte* start;
+  size_t pitch;
+  size_t width;
+  size_t height;
+
+  const std::byte* row(size_t i) const { return start + i * pitch; }
+  Region region() const { return Region::rows(start, width, pitch, height); }
+};
+
+HostRows source_rows(const Copy& copy) {
+  return {static_cast<const std::byte*>(copy.source), copy.source_pitch, copy.width, copy.height};
+}
+
+HostRows destination_rows(const Copy& copy) {
+  return {static_cast<const std::byte*>(copy.destination), copy.destination_pitch, copy.width, copy.height};
+}
+
+struct HostCopy {
+  bool is_source;
+  std::string parameter;  // "aclrtMemcpyAsync.src"
+  HostRows rows;
+  std::shared_ptr<Bytes> copied;  // what the queued copy reads or writes
+  Bytes before;                   // what the program's memory must hold until it has synchronised
+  Task task;
+  Place place;
+};
+
+struct HostCopies {
+  std::mutex mutex;
+  std::vector<HostCopy> sources;
+  std::vector<HostCopy> destinations;  // in the order in which they were queued
+};
+
+HostCopies& host_copies() {
+  static HostCopies& copies = *new HostCopies;
+  return copies;
+}
+
+// Row after row; false where some of it cannot be read.
+bool read_rows(const HostRows& rows, Bytes& to) {
+  to.resize(rows.width * rows.height);
+  for (size_t i = 0; i < rows.height; ++i) {
+    if (!read_own_memory(library_view(rows.row(i)), to.data() + i * rows.width, rows.width)) return false;
+  }
+  return true;
+}
+
+void write_rows(const Bytes& from, const HostRows& rows) {
+  for (size_t i = 0; i < rows.height; ++i) {
+    std::memcpy(const_cast<std::byte*>(rows.row(i)), from.data() + i * rows.width, rows.width);
+  }
+}
+
+// Writes into `to`, which holds `rows`, what it shares with `other`, which `from` holds.
+void overlay(const HostRows& rows, Bytes& to, const HostRows& other, const Bytes& from) {
+  for (size_t i = 0; i < rows.height; ++i) {
+    for (size_t j = 0; j < other.height; ++j) {
+      const std::byte* begin = std::max(rows.row(i), other.row(j));
+      const std::byte* end = std::min(rows.row(i) + rows.width, other.row(j) + other.width);
+      if (begin >= end) continue;
+      std::memcpy(to.data() + i * rows.width + (begin - rows.row(i)),
+                  from.data() + j * other.width + (begin - other.row(j)), static_cast<size_t>(end - begin));
+    }
+  }
+}
+
+// Allocates nothing, since that could be the very memory if the program has freed it.
+bool holds(const HostRows& rows, const Bytes& expected) {
+  std::array<std::byte, 4096> chunk;
+  for (size_t done = 0; done < expected.size();) {
+    const size_t column = done % rows.width;
+    const size_t size = std::min(chunk.size(), rows.width - column);
+    const std::byte* from = rows.row(done / rows.width) + column;
+    if (!read_own_memory(library_view(from), chunk.data(), size)) return false;
+    if (std::memcmp(chunk.data(), expected.data() + done, size) != 0) return false;
+    done += size;
+  }
+  return true;
+}
+
+bool check_unchanged(const HostCopy& copy) {
+  const bool is_checked = !copy.before.empty();
+  if (!is_checked || holds(copy.rows, copy.before)) return true;
+  report(copy.is_source ? "source-changed" : "destination-changed",
+         fmt::format("{} ({}, {} bytes) was overwritten or freed on the host before the stream was "
+                     "synchronised. Queued at {}, noticed at {}",
+                     copy.parameter, static_cast<const void*>(copy.rows.start), copy.before.size(),
+                     copy.place.text(), Place::here().text()),
+         copy.place);
+  return false;
+}
+
+// The source of a copy that is to read what earlier ones in the queue bring to the host: put together when its turn
+// comes.
+void gather_in_queue(const HostCopy& source, const std::vector<HostCopy>& destinations, Queue& queue) {
+  std::vector<std::pair<HostRows, std::shared_ptr<Bytes>>> arriving;
+  for (const HostCopy& destination : destinations) {
+    if (overlap(source.rows.region(), destination.rows.region())) {
+      arriving.emplace_back(destination.rows, destination.copied);
+    }
+  }
+  queue.submit_host([rows = source.rows, gathered = source.copied, arriving = std::move(arriving)](Queue&) {
+    read_rows(rows, *gathered);
+    for (const auto& [other, bytes] : arriving) overlay(rows, *gathered, other, *bytes);
+  });
+}
+
+}  // namespace
+
+Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue) {
+  HostCopies& all = host_copies();
+  std::lock_guard lock(all.mutex);
+  HostCopy source{
+      true,         fmt::format("{}.src", function), source_rows(copy), std::make_shared<Bytes>(), {}, task,
+      Place::here()};
+  if (!read_rows(source.rows, *source.copied)) return copy;
+  const Region region = source.rows.region();
+  const bool is_arriving =
+      std::any_of(all.destinations.begin(), all.destinations.end(),
+                  [&](const HostCopy& destination) { return overlap(region, destination.rows.region()); });
+  if (is_arriving) {
+    gather_in_queue(source, all.destinations, queue);
+  } else {
+    source.before = *source.copied;
+  }
+  Copy done = copy;
+  done.source = source.copied->data();
+  done.source_pitch = copy.width;
+  all.sources.push_back(std::move(source));
+  return done;
+}
+
+Copy to_staging(std::string_view function, const Copy& copy, Task task) {
+  HostCopies& all = host_copies();
+  std::lock_guard lock(all.mutex);
+  HostCopy destination{
+      false, fmt::format("{}.dst", function), destination_rows(copy), nullptr, {}, task, Place::here()};
+  if (!read_rows(destination.rows, destination.before)) return copy;
+  destination.copied =
+      std::make_shared<Bytes>(destination.before);  // changes nothing where the copy is dropped
+  Copy done = copy;
+  done.destination = destination.copied->data();
+  done.destination_pitch = copy.width;
+  all.destinations.push_back(std::move(destination));
+  return done;
+}
+
+void expect_change(const Region& destination) {
+  HostCopies& all = host_copies();
+  std::lock_guard lock(all.mutex);
+  for (HostCopy& source : all.sources) {
+    if (!overlap(source.rows.region(), destination)) continue;
+    check_unchanged(source);
+    source.before.clear();
+  }
+}
+
+void finish_host_copies(const std::function<bool(Task)>& is_done) {
+  HostCopies& all = host_copies();
+  std::lock_guard lock(all.mutex);
+  std::erase_if(all.sources, [&](const HostCopy& source) {
+    if (!is_done(source.task)) return false;
+    check_unchanged(source);
+    return true;
+  });
+  for (HostCopy& destination : all.destinations) {
+    if (!is_done(destination.task)) continue;
+    const bool is_sound = check_unchanged(destination);
+    if (is_sound) write_rows(*destination.copied, destination.rows);
+    // Later copies to the same memory find this there.
+    for (HostCopy& later : all.destinations) {
+      if (overlap(later.rows.region(), destination.rows.region())) read_rows(later.rows, later.before);
+    }
+  }
+  std::erase_if(all.destinations, [&](const HostCopy& destination) { return is_done(destination.task); });
+}
+
+void forget_host_copies(Task task) {
+  HostCopies& all = host_copies();
+  std::lock_guard lock(all.mutex);
+  const auto is_of_task = [&](const HostCopy& copy) { return copy.task == task; };
+  std::erase_if(all.sources, is_of_task);
+  std::erase_if(all.destinations, is_of_task);
+}
+
+}  // namespace aclgrad::check

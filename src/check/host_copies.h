@@ -1,0 +1,35 @@
+// Queued copies from and to the host. What is copied from the host is so a snapshot, taken when the copy is queued,
+// and what is copied to the host's own memory arrives when the program has synchronised: until then the program
+// must leave its memory alone, and what it does to it all the same shows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "check/region.h"
+#include "runtime/device.h"
+
+namespace aclgrad::check {
+
+// The `number`th of a stream.
+struct Task {
+  int stream;
+  uint64_t number;
+
+  bool operator==(const Task& other) const = default;
+};
+
+// The copies to do in place of `copy`.
+Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue);
+Copy to_staging(std::string_view function, const Copy& copy, Task task);
+
+// A queued copy will write this memory of the host, where it may be the source of earlier ones.
+void expect_change(const Region& destination);
+
+// The host has synchronised with the tasks of which `is_done` is true.
+void finish_host_copies(const std::function<bool(Task)>& is_done);
+
+void forget_host_copies(Task task);
+
+}  // namespace aclgrad::check
