@@ -1,6 +1,7 @@
 #include "check/memory.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -53,6 +54,7 @@ struct Block {
 };
 
 struct Blocks {
+  const pid_t process = getpid();
   std::mutex mutex;
   std::map<const std::byte*, Block> by_start;
   std::deque<const std::byte*> kept_oldest_first;
@@ -292,6 +294,10 @@ std::byte* allocate_pages(Device& device, MemoryPlace place, size_t bytes) {
   return start != nullptr ? start : static_cast<std::byte*>(device.allocate(place, bytes));
 }
 
+bool is_fork() {
+  return getpid() != blocks().process;
+}
+
 const char* text_of(HostUse use) {
   switch (use) {
     case HostUse::reads:
@@ -329,8 +335,8 @@ void release(std::string_view function, void* memory) {
   block.freed_at = Place::here();
   block.written.clear();
   deny_host_access(block.start(), block.start() + block.reserved);
-  // Work that is still queued goes on to use it.
-  if (is_in_use) return;
+  // Work that is still queued goes on to use it, and so does the process of which this is a fork.
+  if (is_in_use || is_fork()) return;
   fill_with_pattern(block, block.begin, static_cast<size_t>(block.bytes));
   all.kept_oldest_first.push_back(block.start());
   all.kept_bytes += block.reserved;
