@@ -16,52 +16,53 @@ namespace aclgrad::HWY_NAMESPACE {
 
 // A tile of an image stays in the first-level cache while it is transposed. Its channels are as many as a cache line
 // of the pixel-major copy holds, so that each line is filled at once. Tiles follow each other along the image for a
-// page of floats before the next channels come: the hardware prefetches so few and long streams.
-inline constexpr int64_t kTilePixels = 64;
+// page of floats before the next channels come: the hardware prefetches so few and long streams. It stops at the end of
+// each page, though, so steps also fetch what comes some steps later.
+inline constexpr int64_t kTilePixels = 128;
 inline constexpr int64_t kTileChannels = 16;
 inline constexpr int64_t kRunPixels = 1024;
+inline constexpr int64_t kPrefetchPixels = 32;
 
-// A vector of blocks of four pixels: of rows[0], rows[4], rows[8], ...
-HWY_INLINE auto load_blocks(hn::FixedTag<float, 4> d, const float* const* rows, int64_t pixel) {
-  return hn::LoadU(d, rows[0] + pixel);
-}
-
-HWY_INLINE void store_blocks(hn::Vec<hn::FixedTag<float, 4>> v, hn::FixedTag<float, 4> d, float* const* rows,
-                             int64_t pixel) {
-  hn::StoreU(v, d, rows[0] + pixel);
+// A vector of blocks of four floats: of rows[0], rows[4], rows[8], ...
+HWY_INLINE auto load_blocks(hn::FixedTag<float, 4> d, const float* const* rows, int64_t at) {
+  return hn::LoadU(d, rows[0] + at);
 }
 
 template <size_t kSize>
-HWY_INLINE auto load_blocks(hn::Simd<float, kSize, 0> d, const float* const* rows, int64_t pixel) {
+HWY_INLINE auto load_blocks(hn::Simd<float, kSize, 0> d, const float* const* rows, int64_t at) {
   const hn::FixedTag<float, kSize / 2> half;
-  return hn::Combine(d, load_blocks(half, rows + kSize / 2, pixel), load_blocks(half, rows, pixel));
+  return hn::Combine(d, load_blocks(half, rows + kSize / 2, at), load_blocks(half, rows, at));
 }
 
-template <class V, size_t kSize>
-HWY_INLINE void store_blocks(V v, hn::Simd<float, kSize, 0>, float* const* rows, int64_t pixel) {
-  const hn::FixedTag<float, kSize / 2> half;
-  store_blocks(hn::LowerHalf(half, v), half, rows, pixel);
-  store_blocks(hn::UpperHalf(half, v), half, rows + kSize / 2, pixel);
-}
-
-// Transposes the 4 x 4 floats that the blocks of four vectors make up.
+// Transposes four floats of each of as many rows as a vector has lanes: columns[j] becomes float `at` + j of all rows.
 template <class D>
-HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[4]) {
+HWY_INLINE void transpose_rows(D d, const float* const* rows, int64_t at, hn::Vec<D> (&columns)[4]) {
   const hn::Repartition<double, D> wide;
+  hn::Vec<D> v[4];
+  for (int j = 0; j < 4; ++j) v[j] = load_blocks(d, rows + j, at);
   const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, v[0], v[1]));
   const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, v[2], v[3]));
   const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, v[0], v[1]));
   const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, v[2], v[3]));
-  v[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
-  v[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
-  v[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
-  v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+  columns[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+  columns[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+  columns[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+  columns[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
 }
 
-// Whether the kernels may read and write the floats of the image as rows of a tile.
+// Calls body(pixel, step) so that steps cover the pixels: the last one overlaps the one before. Fewer pixels than a
+// step are one of their own.
+template <class Body>
+HWY_INLINE void for_each_step(int64_t pixels, int64_t step, Body&& body) {
+  int64_t pixel = 0;
+  for (; pixel + step <= pixels; pixel += step) body(pixel, step);
+  if (pixel < pixels) pixels < step ? body(0, pixels) : body(pixels - step, step);
+}
+
+// Whether steps may read and write the floats of the image where they lie.
 template <class T>
-inline bool has_tile_rows(const Image<T>& image, int64_t pixels) {
-  return std::is_same_v<std::remove_const_t<T>, float> && image.is_planar() && pixels % 4 == 0;
+inline bool has_tile_rows(const Image<T>& image, int64_t pixels, int64_t step) {
+  return std::is_same_v<std::remove_const_t<T>, float> && image.is_planar() && pixels >= step;
 }
 
 // At most kTilePixels pixels, and as many channels, from the given ones on, as a vector has lanes.
@@ -70,29 +71,34 @@ void pack_tile(D d, const Image<const T>& image, int64_t channel, int64_t first,
                int64_t pixel_stride) {
   static constexpr float kZeros[kTilePixels] = {};
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  constexpr int64_t kStep = 8;
   alignas(64) float staged[lanes][kTilePixels];
+  const bool in_place = has_tile_rows(image, pixels, kStep);
   const float* rows[lanes];
   for (int64_t k = 0; k < lanes; ++k) {
     const T* from = image.data + (channel + k) * image.channel_stride;
     if (channel + k >= image.channels) {
       rows[k] = kZeros;
-    } else if (has_tile_rows(image, pixels)) {
+    } else if (in_place) {
       rows[k] = reinterpret_cast<const float*>(from + first);
     } else {
       load_pixels(image, from, first, pixels, staged[k]);
-      std::fill(staged[k] + pixels, staged[k] + (pixels + 3) / 4 * 4, 0.0f);
+      if (pixels < kStep) std::fill(staged[k] + pixels, staged[k] + kStep, 0.0f);
       rows[k] = staged[k];
     }
   }
-  const auto transpose = [&](int64_t pixel, int64_t count) HWY_ATTR {
-    hn::Vec<D> v[4];
-    for (int j = 0; j < 4; ++j) v[j] = load_blocks(d, rows + j, pixel);
-    transpose_blocks(d, v);
-    for (int64_t j = 0; j < count; ++j) hn::StoreU(v[j], d, to + (pixel + j) * pixel_stride + channel);
-  };
-  int64_t pixel = 0;
-  for (; pixel + 4 <= pixels; pixel += 4) transpose(pixel, 4);
-  if (pixel < pixels) transpose(pixel, pixels - pixel);
+  for_each_step(pixels, kStep, [&](int64_t pixel, int64_t count) HWY_ATTR {
+    if (in_place) {
+      for (const float* row : rows) __builtin_prefetch(row + pixel + kPrefetchPixels);
+    }
+    for (int64_t k = 0; k < kStep; k += 4) {
+      hn::Vec<D> v[4];
+      transpose_rows(d, rows, pixel + k, v);
+      for (int64_t j = 0; j < 4; ++j) {
+        if (k + j < count) hn::StoreU(v[j], d, to + (pixel + k + j) * pixel_stride + channel);
+      }
+    }
+  });
 }
 
 template <class D, class T>
@@ -101,23 +107,25 @@ void unpack_tile(D d, const float* from, int64_t pixel_stride, const Image<T>& i
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
   alignas(64) float staged[lanes][kTilePixels];
   const int64_t channels = std::min(lanes, image.channels - channel);
-  const bool in_place = has_tile_rows(image, pixels);
+  const bool in_place = has_tile_rows(image, pixels, lanes);
   float* rows[lanes];
+  const float* of_pixels[lanes];
   for (int64_t k = 0; k < lanes; ++k) {
     T* to = image.data + (channel + k) * image.channel_stride;
     rows[k] = in_place && k < channels ? reinterpret_cast<float*>(to + first) : staged[k];
+    of_pixels[k] = from + std::min(k, pixels - 1) * pixel_stride + channel;
   }
-  const auto transpose = [&](int64_t pixel, int64_t count) HWY_ATTR {
-    hn::Vec<D> v[4];
-    for (int64_t j = 0; j < 4; ++j) {
-      v[j] = hn::LoadU(d, from + (pixel + std::min(j, count - 1)) * pixel_stride + channel);
+  for_each_step(pixels, lanes, [&](int64_t pixel, int64_t) HWY_ATTR {
+    if (in_place) {
+      constexpr int kWillBeWritten = 1;
+      for (float* row : rows) __builtin_prefetch(row + pixel + kPrefetchPixels, kWillBeWritten);
     }
-    transpose_blocks(d, v);
-    for (int j = 0; j < 4; ++j) store_blocks(v[j], d, rows + j, pixel);
-  };
-  int64_t pixel = 0;
-  for (; pixel + 4 <= pixels; pixel += 4) transpose(pixel, 4);
-  if (pixel < pixels) transpose(pixel, pixels - pixel);
+    for (int64_t k = 0; k < lanes; k += 4) {
+      hn::Vec<D> v[4];
+      transpose_rows(d, of_pixels, pixel * pixel_stride + k, v);
+      for (int64_t j = 0; j < 4; ++j) hn::StoreU(v[j], d, rows[k + j] + pixel);
+    }
+  });
   if (in_place) return;
   for (int64_t k = 0; k < channels; ++k) {
     store_pixels(image, image.data + (channel + k) * image.channel_stride, first, pixels, staged[k]);
