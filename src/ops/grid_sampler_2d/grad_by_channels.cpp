@@ -43,7 +43,7 @@ struct ChannelsLayout {
       : channels(padded_channels(problem)), chunks(divide_up(points_of(problem), kChunk)) {
     constexpr int64_t kRoundBytes = 8 << 20;
     constexpr int64_t kBandBytes = 256 << 10;
-    constexpr int64_t kRunBytes = 128 << 10;
+    constexpr int64_t kRunBytes = 32 << 10;
     constexpr int64_t kMostSlots = 64;
     constexpr int64_t kLeastTasks = 16;
     constexpr int64_t kLeastListed = 64;  // points of a list, on average
@@ -166,7 +166,9 @@ class GradByChannels {
   // ---- Which points a band has
 
   void find_ranges() {
-    parallel_for(images_ * layout_.chunks, 0.1 * round_nanoseconds(), [&](int64_t task) HWY_ATTR {
+    constexpr double kPointNanoseconds = 1.5;
+    const double nanoseconds = kPointNanoseconds * static_cast<double>(images_ * points_);
+    parallel_for(images_ * layout_.chunks, nanoseconds, [&](int64_t task) HWY_ATTR {
       const int64_t chunk = task % layout_.chunks;
       ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, chunk * kChunk,
                                             points_of_chunk(chunk));

@@ -20,7 +20,7 @@
 
 namespace aclgrad {
 
-inline constexpr int64_t kChunk = 64;  // points of a chunk, of which the first and last row are known
+inline constexpr int64_t kChunk = 32;  // points of a chunk, of which the first and last row are known
 
 inline constexpr int64_t kFewChannels = 8;
 
