@@ -31,6 +31,7 @@ struct ChannelsLayout {
   int64_t band_shift;   // a band has 1 << band_shift rows
   int64_t bands;        // of an image
   int64_t slots;        // bands that are worked on at the same time, at most
+  int64_t row_floats;   // from one row of a buffer to the next
   // Floats of the buffers of one band.
   int64_t input_floats = 0;
   int64_t sums_floats = 0;
@@ -56,7 +57,7 @@ struct ChannelsLayout {
     const int64_t point_bytes = kLists * 4 + (packs_gradient ? channels * 4 : 0);
     images = std::clamp<int64_t>(kRoundBytes / (points_of(problem) * point_bytes), 1, problem.batch);
 
-    const int64_t row_floats = problem.width * channels;
+    row_floats = spread_row(problem.width * channels);
     const int64_t least_bands = divide_up(kLeastTasks, images);
     band_shift = kLeastShift;
     while ((row_floats * 4 << band_shift) < kBandBytes && (least_bands << band_shift) < problem.height)
@@ -74,6 +75,17 @@ struct ChannelsLayout {
   // A band has at least as many rows as a point has taps, so that a point is in two lists at most.
   static constexpr int64_t kLeastShift = 2;
   static constexpr int64_t kLists = 2;
+
+ private:
+  // Where rows lie whole pages apart, what is stored to one delays the loads from the other: processors compare the
+  // addresses of loads and stores by their last 12 bits first.
+  static int64_t spread_row(int64_t floats) {
+    constexpr int64_t kPage = 1024;
+    constexpr int64_t kLeast = 192;
+    const int64_t beyond = floats % kPage;
+    if (floats < kPage - kLeast || (beyond >= kLeast && beyond <= kPage - kLeast)) return floats;
+    return (floats + kLeast) / kPage * kPage + kLeast;
+  }
 };
 
 }  // namespace aclgrad
@@ -280,7 +292,7 @@ class GradByChannels {
       const int64_t floats = layout_.sums_floats + layout_.channels;
       float* buffer = sums_buffers_ + slot * floats;
       std::memset(buffer, 0, static_cast<size_t>(floats) * sizeof(float));
-      task.sums = {buffer, band.begin - (kTaps - 1), problem_.width * layout_.channels, layout_.channels};
+      task.sums = {buffer, band.begin - (kTaps - 1), layout_.row_floats, layout_.channels};
       task.no_sum = buffer + layout_.sums_floats;
     }
     if (scattered_) {
@@ -289,11 +301,21 @@ class GradByChannels {
       differentiate_chunks(task, image, run_gradients_ + slot * layout_.run_floats);
     }
     if (problem_.wants_input_grad) {
-      visit_channel_tag(block_, [&](auto d) HWY_ATTR {
-        unpack_pixels(d, task.sums.at(band.begin, 0), layout_.channels, input_grad_image(image),
-                      band.begin * problem_.width, (band.end - band.begin) * problem_.width);
+      const Image<T> input_grad = input_grad_image(image);
+      for_each_span(band, [&](int64_t row, int64_t pixels) {
+        visit_channel_tag(block_, [&](auto d) HWY_ATTR {
+          unpack_pixels(d, task.sums.at(row, 0), layout_.channels, input_grad, row * problem_.width, pixels);
+        });
       });
     }
+  }
+
+  // Calls body(first row, pixels) for rows of a buffer, together where they follow each other without a gap.
+  template <class Body>
+  void for_each_span(RowBand rows, Body&& body) const {
+    const bool has_gaps = layout_.row_floats != problem_.width * layout_.channels;
+    const int64_t step = has_gaps ? 1 : rows.end - rows.begin;
+    for (int64_t row = rows.begin; row < rows.end; row += step) body(row, step * problem_.width);
   }
 
   // The rows that the points of a band read: packed, or where they lie.
@@ -302,11 +324,14 @@ class GradByChannels {
     if constexpr (std::is_same_v<T, float>) {
       if (!layout_.packs_input) return {input.data, 0, input.row_stride, input.column_stride};
     }
-    const int64_t rows = std::min(band.end + kTaps - 1, problem_.height) - band.begin;
-    visit_channel_tag(block_, [&](auto d) HWY_ATTR {
-      pack_pixels(d, input, band.begin * input.width, rows * input.width, buffer, layout_.channels);
+    const Rows<float> rows{buffer, band.begin, layout_.row_floats, layout_.channels};
+    band.end = std::min(band.end + kTaps - 1, problem_.height);
+    for_each_span(band, [&](int64_t row, int64_t pixels) {
+      visit_channel_tag(block_, [&](auto d) HWY_ATTR {
+        pack_pixels(d, input, row * input.width, pixels, rows.at(row, 0), layout_.channels);
+      });
     });
-    return {buffer, band.begin, input.width * layout_.channels, layout_.channels};
+    return {buffer, rows.first_row, rows.row_stride, rows.column_stride};
   }
 
   // Goes through the chunks that have to do with the band, in runs of neighbours.
