@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import math
 import pathlib
 import sys
@@ -86,6 +87,8 @@ def _add_operator(parser: argparse.ArgumentParser, operator: Operator) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    if options.report is not None and importlib.util.find_spec("matplotlib") is None:
+        raise _UsageError("--report needs the package matplotlib: pip install matplotlib")
     operator = OPERATORS[options.operator]
     inputs = _named_arrays(options.input)
     outputs = _named_arrays(options.output)

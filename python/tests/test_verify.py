@@ -186,3 +186,10 @@ def test_command_draws_a_picture(files):
     arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, "--report", str(picture)]
     assert main(arguments) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_command_says_what_a_picture_needs(files, monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, "--report", "report.png"]
+    assert main(arguments) == 2
+    assert "pip install matplotlib" in capsys.readouterr().err
