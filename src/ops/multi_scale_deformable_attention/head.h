@@ -40,6 +40,8 @@ struct GradPlanes {
   int64_t row_stride;  // floats from row to row
   int64_t count;
   int64_t stride;  // floats from plane to plane
+  // Which rows a point has touched, where most never are: the others hold nothing. Null where all are summed.
+  bool* is_touched;
 };
 
 // Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but
