@@ -2,24 +2,30 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
+#include <cstring>
+#include <memory>
+
+#include "runtime/cpu_device.h"
 
 namespace aclgrad {
 
-// Zeros that start on a cache line, as device memory and the tensors of frameworks do.
+// Zeros, where aclrtMalloc would put them: on a cache line, in huge pages where there is much of it.
 class Memory {
  public:
-  explicit Memory(size_t bytes = 0) : lines_((bytes + sizeof(Line) - 1) / sizeof(Line)), size_(bytes) {}
+  explicit Memory(size_t bytes = 0)
+      : data_(static_cast<std::byte*>(cpu_device().allocate(MemoryPlace::device, bytes))), size_(bytes) {
+    std::memset(data_.get(), 0, bytes);
+  }
 
-  std::byte* data() { return reinterpret_cast<std::byte*>(lines_.data()); }
-  const std::byte* data() const { return reinterpret_cast<const std::byte*>(lines_.data()); }
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
   size_t size() const { return size_; }
 
  private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
+  struct Release {
+    void operator()(std::byte* data) const { cpu_device().release(MemoryPlace::device, data); }
   };
-  std::vector<Line> lines_;
+  std::unique_ptr<std::byte, Release> data_;
   size_t size_;
 };
 
