@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/never_destroyed.h"
+
 namespace aclgrad {
 namespace {
 
@@ -62,9 +64,8 @@ Environment read() {
 }  // namespace
 
 const Environment& Environment::get() {
-  // Never destroyed: programs call the library from destructors of their own static objects.
-  static const Environment& environment = *new Environment(read());
-  return environment;
+  static NeverDestroyed<const Environment> environment(read());
+  return *environment;
 }
 
 }  // namespace aclgrad

@@ -2,11 +2,14 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <ctime>
 #include <deque>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -62,21 +65,33 @@ constexpr size_t kMaxMessages = 16;
 struct ThreadMessages {
   std::deque<std::string> newest_first;
   std::string taken;
-
-  ~ThreadMessages();
 };
 
-// Set once a thread's messages are gone: destructors of static objects may still call the library.
-thread_local bool messages_gone = false;
+// Plain data with a key to release it, rather than an object with a destructor: the C library ends the process where it
+// has no memory to register the destructor of a thread's object. Without the object there may be the flag.
+thread_local ThreadMessages* thread_messages = nullptr;
+thread_local bool message_lost = false;
 
-ThreadMessages::~ThreadMessages() {
-  messages_gone = true;
+void release_messages(void* messages) {
+  delete static_cast<ThreadMessages*>(messages);
+  thread_messages = nullptr;
 }
 
-ThreadMessages& thread_messages() {
-  thread_local ThreadMessages messages;
-  return messages;
+pthread_key_t make_messages_key() {
+  pthread_key_t key{};
+  if (pthread_key_create(&key, release_messages) != 0) throw std::bad_alloc();
+  return key;
 }
+
+ThreadMessages& make_thread_messages() {
+  if (thread_messages != nullptr) return *thread_messages;
+  static const pthread_key_t key = make_messages_key();
+  auto messages = std::make_unique<ThreadMessages>();
+  if (pthread_setspecific(key, messages.get()) != 0) throw std::bad_alloc();
+  return *(thread_messages = messages.release());
+}
+
+constexpr const char* kNoMemoryForMessage = "The host ran out of memory, and so there is no message.";
 
 FailureObserver failure_observer = nullptr;
 
@@ -91,16 +106,33 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
+const Error::Words& Error::out_of_memory_ =
+    *new Words{"The host ran out of memory.",
+               "The program holds more memory than it needs, or the machine has too little.",
+               "Free memory that is not used any more, or make the problem smaller."};
+
+Error Error::from(const std::exception& exception, Status status) noexcept {
+  const bool is_out_of_memory = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
+  try {
+    if (!is_out_of_memory) {
+      return Error(status, exception.what(), "The host ran out of threads or of another resource.",
+                   "End threads that are not needed, or raise the limit of the user or the container.");
+    }
+  } catch (...) {  // then memory is missing, too
+  }
+  return {status, std::shared_ptr<const Words>()};
+}
+
 void record_error(const Error& error) noexcept {
   try {
     std::string message = format_message(error);
     log(LogLevel::error, message);
     if (failure_observer != nullptr) failure_observer(error);
-    if (messages_gone) return;
-    auto& messages = thread_messages().newest_first;
+    auto& messages = make_thread_messages().newest_first;
     messages.push_front(std::move(message));
     if (messages.size() > kMaxMessages) messages.pop_back();
-  } catch (...) {  // without memory there is no message, and the status still tells
+  } catch (...) {
+    message_lost = true;
   }
 }
 
@@ -114,10 +146,11 @@ Status fail_with(const Error& error) noexcept {
 }
 
 const char* take_recent_error_message() noexcept {
-  if (messages_gone) return nullptr;
+  const bool lost = std::exchange(message_lost, false);
+  if (thread_messages == nullptr || thread_messages->newest_first.empty())
+    return lost ? kNoMemoryForMessage : nullptr;
   try {
-    ThreadMessages& messages = thread_messages();
-    if (messages.newest_first.empty()) return nullptr;
+    ThreadMessages& messages = *thread_messages;
     std::string text = std::move(messages.newest_first.front());
     messages.newest_first.pop_front();
     if (!messages.newest_first.empty()) text += "\n        TraceBack (most recent call last):";
@@ -126,7 +159,7 @@ const char* take_recent_error_message() noexcept {
     messages.taken = std::move(text);
     return messages.taken.c_str();
   } catch (...) {
-    return nullptr;
+    return kNoMemoryForMessage;
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <exception>
-#include <new>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,26 +13,41 @@ namespace aclgrad {
 // A value of aclError or aclnnStatus.
 using Status = int32_t;
 
-// One failure: what the caller is told, and what a caller might have done to cause it.
+// One failure: what the caller is told, and what a caller might have done to cause it. Copies share the words, so that
+// an error can be kept and handed on where there is no memory left.
 class Error : public std::exception {
  public:
   Error(Status status, std::string text, std::string possible_cause = {}, std::string solution = {})
       : status_(status),
-        text_(std::move(text)),
-        possible_cause_(std::move(possible_cause)),
-        solution_(std::move(solution)) {}
+        words_(std::make_shared<const Words>(
+            Words{std::move(text), std::move(possible_cause), std::move(solution)})) {}
+
+  // For what a library below has thrown. Where memory is what is missing, this takes none.
+  static Error from(const std::exception& exception, Status status) noexcept;
+
+  Error with_status(Status status) const noexcept { return {status, words_}; }
 
   Status status() const { return status_; }
-  const std::string& text() const { return text_; }
-  const std::string& possible_cause() const { return possible_cause_; }
-  const std::string& solution() const { return solution_; }
-  const char* what() const noexcept override { return text_.c_str(); }
+  const std::string& text() const { return words().text; }
+  const std::string& possible_cause() const { return words().possible_cause; }
+  const std::string& solution() const { return words().solution; }
+  const char* what() const noexcept override { return words().text.c_str(); }
 
  private:
+  struct Words {
+    std::string text;
+    std::string possible_cause;
+    std::string solution;
+  };
+
+  Error(Status status, std::shared_ptr<const Words> words) noexcept
+      : status_(status), words_(std::move(words)) {}
+
+  static const Words& out_of_memory_;  // made while the library is loaded
+  const Words& words() const { return words_ != nullptr ? *words_ : out_of_memory_; }
+
   Status status_;
-  std::string text_;
-  std::string possible_cause_;
-  std::string solution_;
+  std::shared_ptr<const Words> words_;  // null where memory has run out
 };
 
 // Adds the error to what aclGetRecentErrMsg will tell this thread, and to the log, and shows it to the observer.
@@ -47,7 +62,7 @@ void observe_failures(FailureObserver observer) noexcept;
 Status fail_with(const Error& error) noexcept;
 
 // The accumulated messages of this thread, newest first, which are thereby cleared; null where there are
-// none. The text lives until this thread's next call.
+// none. Where there was no memory for a message, the text says so. The text lives until this thread's next call.
 const char* take_recent_error_message() noexcept;
 
 // Runs `body` at the C interface: 0, or the status of the error that it threw, with the error recorded.
@@ -58,12 +73,8 @@ Status guarded(Status out_of_memory_status, Body&& body) noexcept {
     return 0;
   } catch (const Error& error) {
     return fail_with(error);
-  } catch (const std::exception& error) {
-    try {
-      fail_with(Error(out_of_memory_status, error.what(), "The host ran out of memory or of threads."));
-    } catch (...) {  // not even the message could be made
-    }
-    return out_of_memory_status;
+  } catch (const std::exception& exception) {
+    return fail_with(Error::from(exception, out_of_memory_status));
   }
 }
 

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/never_destroyed.h"
+
 namespace aclgrad {
 namespace {
 
@@ -12,11 +14,10 @@ struct Shard {
   std::unordered_map<const void*, HandleKind> handles;
 };
 
-// Several shards, so that threads with handles of their own seldom meet. Never destroyed: programs release
-// handles in destructors of their own static objects.
+// Several shards, so that threads with handles of their own seldom meet.
 std::array<Shard, 64>& all_shards() {
-  static auto& shards = *new std::array<Shard, 64>;
-  return shards;
+  static NeverDestroyed<std::array<Shard, 64>> shards;
+  return *shards;
 }
 
 Shard& shard_of(const void* handle) {
@@ -43,6 +44,7 @@ const char* name_of(HandleKind kind) {
     case HandleKind::scalar_list:
       return "aclScalarList";
     case HandleKind::executor:
+    case HandleKind::executor_in_use:
       return "aclOpExecutor";
     case HandleKind::tensor_desc:
       return "aclTensorDesc";
@@ -66,6 +68,15 @@ bool unregister_handle(const void* handle, HandleKind kind) noexcept {
   const auto found = shard.handles.find(handle);
   if (found == shard.handles.end() || found->second != kind) return false;
   shard.handles.erase(found);
+  return true;
+}
+
+bool change_handle(const void* handle, HandleKind from, HandleKind to) noexcept {
+  Shard& shard = shard_of(handle);
+  std::lock_guard lock(shard.mutex);
+  const auto found = shard.handles.find(handle);
+  if (found == shard.handles.end() || found->second != from) return false;
+  found->second = to;
   return true;
 }
 

@@ -15,6 +15,7 @@ enum class HandleKind : uint8_t {
   tensor_list,
   scalar_list,
   executor,
+  executor_in_use,  // by a call that nobody may disturb
   tensor_desc,
   data_buffer,
   communicator,
@@ -26,6 +27,9 @@ void register_handle(const void* handle, HandleKind kind);
 
 // False where `handle` is not a live handle of this kind: nothing is changed then.
 bool unregister_handle(const void* handle, HandleKind kind) noexcept;
+
+// Makes a live handle one of another kind, without need of memory. False where it is not a live handle of `from`.
+bool change_handle(const void* handle, HandleKind from, HandleKind to) noexcept;
 
 bool is_live_handle(const void* handle, HandleKind kind) noexcept;
 

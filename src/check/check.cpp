@@ -17,6 +17,7 @@
 #include "aclnn/opdev/op_errno.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/never_destroyed.h"
 #include "check/handles.h"
 #include "check/memory.h"
 #include "check/order.h"
@@ -36,8 +37,8 @@ struct Reports {
 };
 
 Reports& reports() {
-  static Reports& reports = *new Reports;
-  return reports;
+  static NeverDestroyed<Reports> reports;
+  return *reports;
 }
 
 // A call that failed.
@@ -55,8 +56,8 @@ struct Failures {
 };
 
 Failures& failures() {
-  static Failures& failures = *new Failures;
-  return failures;
+  static NeverDestroyed<Failures> failures;
+  return *failures;
 }
 
 thread_local bool refusal_reported = false;
@@ -239,7 +240,7 @@ void phase_1_failed(std::string_view operator_name) {
   if (newest == failed.all.rend()) return;
   const bool is_news = newest->standing == Failure::Standing::unread;
   if (is_news) newest->standing = Failure::Standing::read;
-  remember_failed_phase_1(operator_name, newest->text);
+  as_far_as_memory_goes([&] { remember_failed_phase_1(operator_name, newest->text); });
 }
 
 }  // namespace aclgrad::check

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "base/never_destroyed.h"
 #include "check/check.h"
 
 namespace aclgrad::check {
@@ -33,14 +35,14 @@ struct Handles {
   std::mutex mutex;
   std::map<const void*, Live> live;
   std::map<const void*, Gone> gone;
-  std::deque<const void*> oldest_gone_first;
+  std::list<const void*> oldest_gone_first;  // a deque takes memory when it is made
   bool library_was_started = false;
   std::optional<Place> library_started_at;  // while it is to be ended
 };
 
 Handles& handles() {
-  static Handles& handles = *new Handles;
-  return handles;
+  static NeverDestroyed<Handles> handles;
+  return *handles;
 }
 
 struct FailedPhase1 {
@@ -48,7 +50,13 @@ struct FailedPhase1 {
   std::string message;
 };
 
-thread_local FailedPhase1 failed_phase_1;
+// The newest of each thread.
+FailedPhase1& failed_phase_1() {
+  static std::mutex mutex;
+  static NeverDestroyed<std::map<std::thread::id, FailedPhase1>> of_threads;
+  std::lock_guard lock(mutex);
+  return (*of_threads)[std::this_thread::get_id()];
+}
 
 // "was destroyed at …, made at …", empty where nothing is known.
 std::string history_of(const void* handle) {
@@ -69,23 +77,25 @@ std::string history_of(const void* handle) {
 
 }  // namespace
 
-void handle_made(const void* handle, const char* type) {
+void handle_made(const void* handle, const char* type) noexcept {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   all.gone.erase(handle);
-  all.live.insert_or_assign(handle, Live{type, Place::here()});
+  as_far_as_memory_goes([&] { all.live.insert_or_assign(handle, Live{type, Place::here()}); });
 }
 
-void handle_gone(const void* handle, std::shared_ptr<const void> object) {
+void handle_gone(const void* handle, std::shared_ptr<const void> object) noexcept {
   constexpr size_t kMaxGone = 4096;
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   const auto found = all.live.find(handle);
   if (found == all.live.end()) return;  // not made by the program, as a default stream
-  all.gone.insert_or_assign(handle,
-                            Gone{found->second.type, found->second.made, Place::here(), std::move(object)});
+  const Gone gone{found->second.type, found->second.made, Place::here(), std::move(object)};
   all.live.erase(found);
-  all.oldest_gone_first.push_back(handle);
+  as_far_as_memory_goes([&] {
+    all.oldest_gone_first.push_back(handle);
+    all.gone.insert_or_assign(handle, gone);
+  });
   if (all.oldest_gone_first.size() <= kMaxGone) return;
   all.gone.erase(all.oldest_gone_first.front());
   all.oldest_gone_first.pop_front();
@@ -119,7 +129,7 @@ void dead_executor(std::string_view function, const void* executor) {
                    fmt::format("{} got aclOpExecutor {}, which {}. Phase 2 uses up an executor that is not "
                                "repeatable. Called at {}",
                                function, executor, history, place));
-  } else if (failed_phase_1.operator_name.empty()) {
+  } else if (failed_phase_1().operator_name.empty()) {
     report_refusal("executor-missing", fmt::format("{} got aclOpExecutor {}, which phase 1 did not make. "
                                                    "Called at {}",
                                                    function, executor, place));
@@ -128,7 +138,7 @@ void dead_executor(std::string_view function, const void* executor) {
     report_refusal(
         "executor-missing",
         fmt::format("{} got aclOpExecutor {} after the failure of {}GetWorkspaceSize: {} Called at {}",
-                    function, executor, failed_phase_1.operator_name, failed_phase_1.message, place));
+                    function, executor, failed_phase_1().operator_name, failed_phase_1().message, place));
   }
 }
 
@@ -140,7 +150,7 @@ bool executor_used(const void* executor) {
 }
 
 void remember_failed_phase_1(std::string_view operator_name, std::string_view message) {
-  failed_phase_1 = {std::string(operator_name), std::string(message)};
+  failed_phase_1() = {std::string(operator_name), std::string(message)};
 }
 
 void library_started(bool must_be_ended) {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -14,6 +14,7 @@
 
 #include "acl/acl_base.h"
 #include "base/error.h"
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/order.h"
 #include "check/own_memory.h"
@@ -57,13 +58,13 @@ struct Blocks {
   const pid_t process = getpid();
   std::mutex mutex;
   std::map<const std::byte*, Block> by_start;
-  std::deque<const std::byte*> kept_oldest_first;
+  std::list<const std::byte*> kept_oldest_first;  // a deque takes memory when it is made
   size_t kept_bytes = 0;
 };
 
 Blocks& blocks() {
-  static Blocks& blocks = *new Blocks;
-  return blocks;
+  static NeverDestroyed<Blocks> blocks;
+  return *blocks;
 }
 
 // The block around the address, guards included.
@@ -324,22 +325,27 @@ void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, s
   return start + kGuard;
 }
 
-void release(std::string_view function, void* memory) {
+void release(std::string_view function, void* memory) noexcept {
   Blocks& all = blocks();
   std::lock_guard lock(all.mutex);
   Block& block = *find_block(all, memory);
-  check_guards(block);
-  const Region region = Region::contiguous(block.begin, static_cast<size_t>(block.bytes));
-  const bool is_in_use = check_release_order(function, region);
+  bool is_in_use = false;
+  as_far_as_memory_goes([&] {
+    check_guards(block);
+    const Region region = Region::contiguous(block.begin, static_cast<size_t>(block.bytes));
+    is_in_use = check_release_order(function, region);
+  });
   block.freed = true;
   block.freed_at = Place::here();
   block.written.clear();
   deny_host_access(block.start(), block.start() + block.reserved);
   // Work that is still queued goes on to use it, and so does the process of which this is a fork.
   if (is_in_use || is_fork()) return;
-  fill_with_pattern(block, block.begin, static_cast<size_t>(block.bytes));
-  all.kept_oldest_first.push_back(block.start());
-  all.kept_bytes += block.reserved;
+  as_far_as_memory_goes([&] {
+    fill_with_pattern(block, block.begin, static_cast<size_t>(block.bytes));
+    all.kept_oldest_first.push_back(block.start());
+    all.kept_bytes += block.reserved;
+  });
   trim(all);
 }
 

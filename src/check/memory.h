@@ -15,7 +15,7 @@ namespace aclgrad::check {
 void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved);
 
 // `memory` is live memory of allocate().
-void release(std::string_view function, void* memory);
+void release(std::string_view function, void* memory) noexcept;
 
 // `function` got a pointer that is no live memory of the place that it frees.
 void refused_release(std::string_view function, const void* memory);

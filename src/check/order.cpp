@@ -12,6 +12,7 @@
 
 #include "acl/acl_base.h"
 #include "base/error.h"
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/host_copies.h"
 #include "check/memory.h"
@@ -56,8 +57,8 @@ struct State {
 thread_local Task newest{};
 
 State& state() {
-  static State& state = *new State;
-  return state;
+  static NeverDestroyed<State> state;
+  return *state;
 }
 
 void join(Clock& clock, const Clock& other) {
@@ -255,6 +256,11 @@ void event_recorded(EventState& event, const Queue& queue) {
   Clock clock = all_queued(timeline_of(queue));
   join(clock, all.host);
   event.recorded_after = std::make_shared<const Clock>(std::move(clock));
+}
+
+void event_not_recorded(EventState& event) {
+  std::lock_guard lock(state().mutex);
+  event.recorded_after = nullptr;
 }
 
 void event_reached(const EventState& event) {

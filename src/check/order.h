@@ -48,6 +48,7 @@ bool waits_for_unrecorded_event(const Queue& queue);
 void check_hang(const Queue& queue);
 
 void event_recorded(EventState& event, const Queue& queue);
+void event_not_recorded(EventState& event);   // after all
 void event_reached(const EventState& event);  // as the host has learned
 void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue);
 

@@ -232,15 +232,16 @@ std::shared_ptr<Plan> Call::finish() {
   return std::move(plan_);
 }
 
-aclnnStatus plan_call(std::string_view operator_name, uint64_t* workspace_size, aclOpExecutor** executor,
-                      const std::function<void(Call&)>& body) noexcept {
+aclnnStatus detail::plan_call(std::string_view operator_name, uint64_t* workspace_size,
+                              aclOpExecutor** executor, void (*body)(const void* context, Call&),
+                              const void* context) noexcept {
   if (workspace_size != nullptr) *workspace_size = 0;
   if (executor != nullptr) *executor = nullptr;
   const aclnnStatus status = guarded(ACLNN_ERR_INNER_CREATE_EXECUTOR, [&] {
     Call call(operator_name);
     call.check_not_null(workspace_size, "workspaceSize");
     call.check_not_null(executor, "executor");
-    body(call);
+    body(context, call);
     auto made = std::make_unique<aclOpExecutor>(call.finish());
     register_handle(made.get(), HandleKind::executor);
     if (check::enabled) check::handle_made(made.get(), name_of(HandleKind::executor));

@@ -91,9 +91,20 @@ void Call::plan_problem(const Problem& problem, Bind bind, void (*on_cpu)(const 
   });
 }
 
-// Phase 1: checks the two results, runs `body` on a new Call and hands out an executor of what it planned.
+namespace detail {
 aclnnStatus plan_call(std::string_view operator_name, uint64_t* workspace_size, aclOpExecutor** executor,
-                      const std::function<void(Call&)>& body) noexcept;
+                      void (*body)(const void* context, Call&), const void* context) noexcept;
+}
+
+// Phase 1: checks the two results, runs body(call) on a new Call and hands out an executor of what it planned.
+template <class Body>
+aclnnStatus plan_call(std::string_view operator_name, uint64_t* workspace_size, aclOpExecutor** executor,
+                      const Body& body) noexcept {
+  // No std::function, which may take memory before anything catches the failure.
+  return detail::plan_call(
+      operator_name, workspace_size, executor,
+      [](const void* context, Call& call) { (*static_cast<const Body*>(context))(call); }, &body);
+}
 
 // Phase 2: binds the executor's plan to the workspace and submits it to the stream.
 aclnnStatus run_call(std::string_view operator_name, void* workspace, uint64_t workspace_size,

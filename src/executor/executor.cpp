@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <exception>
 #include <memory>
-#include <tuple>
 #include <utility>
 
 #include "aclnn/acl_meta.h"
@@ -33,8 +31,8 @@ namespace {
 class ExecutorClaim {
  public:
   ExecutorClaim(std::string_view function, aclOpExecutor* executor) {
-    if (executor != nullptr && unregister_handle(executor, HandleKind::executor)) {
-      executor_.reset(executor);
+    if (executor != nullptr && change_handle(executor, HandleKind::executor, HandleKind::executor_in_use)) {
+      executor_ = executor;
       return;
     }
     if (check::enabled) check::dead_executor(function, executor);
@@ -48,29 +46,24 @@ class ExecutorClaim {
   }
 
   ~ExecutorClaim() {
-    if (executor_ == nullptr) return;
-    try {
-      register_handle(executor_.get(), HandleKind::executor);
-      std::ignore = executor_.release();
-    } catch (const std::exception&) {  // without memory to give it back it is freed
-    }
+    if (executor_ != nullptr) change_handle(executor_, HandleKind::executor_in_use, HandleKind::executor);
   }
 
   ExecutorClaim(const ExecutorClaim&) = delete;
   ExecutorClaim& operator=(const ExecutorClaim&) = delete;
 
-  aclOpExecutor* operator->() const { return executor_.get(); }
+  aclOpExecutor* operator->() const { return executor_; }
   aclOpExecutor& operator*() const { return *executor_; }
 
   // The executor is no longer given back; the caller frees it.
-  std::shared_ptr<const aclOpExecutor> take() {
-    std::shared_ptr<const aclOpExecutor> taken = std::move(executor_);
-    if (check::enabled) check::handle_gone(taken.get(), taken);
-    return taken;
+  check::Taken<aclOpExecutor> take() {
+    const aclOpExecutor* executor = std::exchange(executor_, nullptr);
+    unregister_handle(executor, HandleKind::executor_in_use);
+    return check::Taken<aclOpExecutor>(executor);
   }
 
  private:
-  std::unique_ptr<aclOpExecutor> executor_;
+  aclOpExecutor* executor_ = nullptr;
 };
 
 void check_workspace(std::string_view function, const Plan& plan, const void* workspace, uint64_t size) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "acl/acl_rt.h"
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/order.h"
 #include "runtime/entry.h"
@@ -33,8 +34,8 @@ namespace {
 
 // By the thread's pthread_t. Guarded by the progress board; never destroyed, as that.
 std::map<uint64_t, std::shared_ptr<CallbackMailbox>>& mailboxes() {
-  static auto& mailboxes = *new std::map<uint64_t, std::shared_ptr<CallbackMailbox>>;
-  return mailboxes;
+  static NeverDestroyed<std::map<uint64_t, std::shared_ptr<CallbackMailbox>>> mailboxes;
+  return *mailboxes;
 }
 
 uint64_t this_thread() {

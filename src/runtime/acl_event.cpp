@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "acl/acl_rt.h"
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/handles.h"
 #include "check/order.h"
@@ -22,9 +23,8 @@ struct Event {
 };
 
 HandleTable<Event>& events() {
-  // Never destroyed: programs use events in destructors of their own static objects.
-  static auto& events = *new HandleTable<Event>;
-  return events;
+  static NeverDestroyed<HandleTable<Event>> events;
+  return *events;
 }
 
 std::shared_ptr<Event> find_event(Parameter parameter, aclrtEvent handle) {
@@ -142,7 +142,12 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
     std::lock_guard lock(found->mutex);
     auto mark = found->recorded ? current_context()->device->make_event_state() : found->mark;
     if (check::enabled) check::event_recorded(*mark, queue);
-    queue.record(mark);
+    try {
+      queue.record(mark);
+    } catch (...) {
+      if (check::enabled) check::event_not_recorded(*mark);
+      throw;
+    }
     found->mark = std::move(mark);
     found->recorded = true;
   });
@@ -165,8 +170,9 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
     const Mark mark = mark_of({"aclrtStreamWaitEvent", "event"}, event);
     const std::shared_ptr<Queue> held = queue_of_stream(stream);
     Queue& queue = *held;
-    if (check::enabled) check::event_awaited(mark.state, queue);
     queue.wait(mark.state);
+    // Only now, as it may have failed: what the checker takes for over it gives back.
+    if (check::enabled) check::as_far_as_memory_goes([&] { check::event_awaited(mark.state, queue); });
   });
 }
 

@@ -9,6 +9,7 @@
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_base.h"
 #include "base/log.h"
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/handles.h"
 #include "runtime/context.h"
@@ -27,9 +28,8 @@ struct State {
 };
 
 State& state() {
-  // Never destroyed: programs end the library in destructors of their own static objects.
-  static State& state = *new State;
-  return state;
+  static NeverDestroyed<State> state;
+  return *state;
 }
 
 // An object; empty where there is no file.

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "acl/acl_base.h"
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/handles.h"
 #include "runtime/check.h"
@@ -16,7 +17,7 @@ namespace aclgrad {
 namespace {
 
 struct DefaultContext {
-  void* handle = nullptr;
+  void* handle = nullptr;  // null where it could not be made
   int64_t users = 0;
 };
 
@@ -28,9 +29,8 @@ struct State {
 };
 
 State& state() {
-  // Never destroyed: programs use the runtime in destructors of their own static objects.
-  static State& state = *new State;
-  return state;
+  static NeverDestroyed<State> state;
+  return *state;
 }
 
 // A plain pointer, since it is read even while the thread's other variables are destroyed.
@@ -54,8 +54,13 @@ void* add_context(int device_id, bool is_default) {
   context->device = &visible_device(device_id);
   context->is_default = is_default;
   void* handle = new_handle();
-  context->default_stream = create_stream(handle, *context);
-  state().contexts.add(handle, std::move(context));
+  state().contexts.add(handle, context);
+  try {
+    context->default_stream = create_stream(handle, *context);
+  } catch (...) {
+    state().contexts.remove(handle);
+    throw;
+  }
   return handle;
 }
 
@@ -69,7 +74,7 @@ void reset(const char* function, int device_id, bool force) {
   check_device(function, device_id);
   std::unique_lock lock(state().mutex);
   const auto found = state().defaults.find(device_id);
-  if (found == state().defaults.end()) {
+  if (found == state().defaults.end() || found->second.handle == nullptr) {
     throw bad_parameter(ACL_ERROR_RT_CONTEXT_NULL, {function, "deviceId"},
                         "a device on which aclrtSetDevice was called more often", device_id);
   }
@@ -127,12 +132,10 @@ void destroy_context(void* handle) {
 void set_device(const char* function, int device_id) {
   check_device(function, device_id);
   std::lock_guard lock(state().mutex);
-  auto shared = state().defaults.find(device_id);
-  if (shared == state().defaults.end()) {
-    shared = state().defaults.emplace(device_id, DefaultContext{add_context(device_id, true), 0}).first;
-  }
-  ++shared->second.users;
-  current = shared->second.handle;
+  DefaultContext& shared = state().defaults[device_id];
+  if (shared.handle == nullptr) shared.handle = add_context(device_id, true);
+  ++shared.users;
+  current = shared.handle;
 }
 
 void reset_device(const char* function, int device_id) {
@@ -147,7 +150,9 @@ void reset_all_devices() {
   std::unique_lock lock(state().mutex);
   const std::map<int, DefaultContext> defaults = std::exchange(state().defaults, {});
   lock.unlock();
-  for (const auto& [device_id, shared] : defaults) release_default_context(shared.handle);
+  for (const auto& [device_id, shared] : defaults) {
+    if (shared.handle != nullptr) release_default_context(shared.handle);
+  }
 }
 
 void set_implicit_device(std::optional<int> device_id) {

@@ -13,6 +13,7 @@
 
 #include "acl/acl_base.h"
 #include "base/error.h"
+#include "base/never_destroyed.h"
 #include "base/parallel.h"
 #include "runtime/cpu_queue.h"
 
@@ -120,8 +121,8 @@ class CpuDevice final : public Device {
 }  // namespace
 
 Device& cpu_device() {
-  static CpuDevice& device = *new CpuDevice;
-  return device;
+  static NeverDestroyed<CpuDevice> device;
+  return *device;
 }
 
 }  // namespace aclgrad

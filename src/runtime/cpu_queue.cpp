@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "acl/acl_base.h"
+#include "base/never_destroyed.h"
 #include "runtime/progress.h"
 
 namespace aclgrad {
@@ -28,8 +29,8 @@ struct Workers {
 };
 
 Workers& workers() {
-  static Workers& workers = *new Workers;
-  return workers;
+  static NeverDestroyed<Workers> workers;
+  return *workers;
 }
 
 // What is still queued then runs only if somebody synchronises: its memory may be gone already.
@@ -42,21 +43,29 @@ void retire_all_workers() {
   for (CpuQueue* queue : all.queues) queue->retire_worker();
 }
 
-Error as_runtime_failure(const Error& error) {
-  const bool is_runtime_status = error.status() / 1000 == 507;
-  if (is_runtime_status) return error;
-  return Error(ACL_ERROR_RT_AICORE_EXCEPTION, error.text(), error.possible_cause(), error.solution());
-}
-
-std::optional<Error> run(const Queue::Task& task, Queue& queue) {
+std::optional<Error> run(const Queue::Task& task, Queue& queue) noexcept {
   try {
     task(queue);
     return std::nullopt;
   } catch (const Error& error) {
-    return as_runtime_failure(error);
-  } catch (const std::exception& error) {
-    return Error(ACL_ERROR_RT_AICORE_EXCEPTION, fmt::format("A task of a stream failed: {}.", error.what()));
+    const bool is_runtime_status = error.status() / 1000 == 507;
+    return is_runtime_status ? error : error.with_status(ACL_ERROR_RT_AICORE_EXCEPTION);
+  } catch (const std::exception& exception) {
+    return Error::from(exception, ACL_ERROR_RT_AICORE_EXCEPTION);
   }
+}
+
+Error dropped_work() noexcept {
+  try {
+    return Error(ACL_ERROR_RT_STREAM_ABORT, "Work of the stream was dropped.");
+  } catch (const std::exception& exception) {
+    return Error::from(exception, ACL_ERROR_RT_STREAM_ABORT);
+  }
+}
+
+bool retire_workers_at_exit() {
+  if (std::atexit(retire_all_workers) != 0) throw std::bad_alloc();
+  return true;
 }
 
 }  // namespace
@@ -206,7 +215,7 @@ void CpuQueue::start_worker() {
   std::lock_guard lock_workers(all.mutex);  // always before a queue's own lock
   std::lock_guard lock(mutex_);
   if (has_worker_ || closing_ || all.exiting) return;
-  [[maybe_unused]] static const int registered = std::atexit(retire_all_workers);
+  [[maybe_unused]] static const bool retires_at_exit = retire_workers_at_exit();
   all.queues.insert(this);
   worker_ = std::thread([this] { work(); });
   has_worker_ = true;
@@ -225,7 +234,7 @@ void CpuQueue::run_next(std::unique_lock<std::mutex>& lock) {
   Entry entry = std::move(pending_.front());
   pending_.pop_front();
   const bool drop = entry.kind == EntryKind::task && drops_tasks();
-  if (drop && !failure_) failure_ = Error(ACL_ERROR_RT_STREAM_ABORT, "Work of the stream was dropped.");
+  if (drop && !failure_) failure_ = dropped_work();
   running_ = true;
   lock.unlock();
   std::optional<Error> failure;

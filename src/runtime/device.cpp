@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/never_destroyed.h"
 #include "runtime/cpu_device.h"
 #include "runtime/cuda_device.h"
 
@@ -37,8 +38,8 @@ std::vector<Device*> find_visible_devices() {
 }
 
 const std::vector<Device*>& visible_devices() {
-  static const auto& devices = *new std::vector<Device*>(find_visible_devices());
-  return devices;
+  static NeverDestroyed<const std::vector<Device*>> devices(find_visible_devices());
+  return *devices;
 }
 
 }  // namespace

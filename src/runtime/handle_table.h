@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
+#include <tuple>
 #include <utility>
-#include <vector>
 
 namespace aclgrad {
 
@@ -44,14 +44,25 @@ class HandleTable {
     return object;
   }
 
-  std::vector<std::pair<void*, std::shared_ptr<T>>> all() const {
-    std::lock_guard lock(mutex_);
-    return {objects_.begin(), objects_.end()};
+  // Calls function(handle, object) for each, oldest first. It may use the table, and needs no memory.
+  template <class Function>
+  void for_each(Function&& function) const {
+    for (auto [handle, object] = next_after(nullptr); object != nullptr;
+         std::tie(handle, object) = next_after(handle)) {
+      function(handle, *object);
+    }
   }
 
  private:
+  std::pair<void*, std::shared_ptr<T>> next_after(void* handle) const {
+    std::lock_guard lock(mutex_);
+    const auto found = objects_.upper_bound(handle);
+    if (found == objects_.end()) return {};
+    return *found;
+  }
+
   mutable std::mutex mutex_;
-  std::unordered_map<void*, std::shared_ptr<T>> objects_;
+  std::map<void*, std::shared_ptr<T>> objects_;
 };
 
 }  // namespace aclgrad

@@ -8,6 +8,7 @@
 
 #include "acl/acl_base.h"
 #include "base/error.h"
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/memory.h"
 #include "runtime/context.h"
@@ -28,9 +29,8 @@ struct Allocations {
 };
 
 Allocations& allocations() {
-  // Never destroyed: programs release memory in destructors of their own static objects.
-  static Allocations& allocations = *new Allocations;
-  return allocations;
+  static NeverDestroyed<Allocations> allocations;
+  return *allocations;
 }
 
 const char* name_of(MemoryPlace place) {
@@ -52,6 +52,22 @@ Allocation take_allocation(Parameter parameter, MemoryPlace place, void* memory)
   return allocation;
 }
 
+void note_allocation(void* memory, const Allocation& allocation) {
+  Allocations& all = allocations();
+  std::lock_guard lock(all.mutex);
+  size_t& bytes = all.bytes_on[allocation.device];
+  all.by_address.emplace(memory, allocation);
+  bytes += allocation.bytes;
+}
+
+void give_back(std::string_view function, void* memory, Device& device, MemoryPlace place) noexcept {
+  if (check::enabled) {
+    check::release(function, memory);
+  } else {
+    device.release(place, memory);
+  }
+}
+
 }  // namespace
 
 void* allocate_memory(MemoryPlace place, size_t requested, size_t reserved) {
@@ -59,20 +75,18 @@ void* allocate_memory(MemoryPlace place, size_t requested, size_t reserved) {
   Device* device = context->device;
   void* memory = check::enabled ? check::allocate(*device, context->device_id, place, requested, reserved)
                                 : device->allocate(place, reserved);
-  Allocations& all = allocations();
-  std::lock_guard lock(all.mutex);
-  all.by_address.emplace(memory, Allocation{place, reserved, device});
-  all.bytes_on[device] += reserved;
+  try {
+    note_allocation(memory, {place, reserved, device});
+  } catch (...) {
+    give_back("aclrtMalloc", memory, *device, place);
+    throw;
+  }
   return memory;
 }
 
 void release_memory(Parameter parameter, MemoryPlace place, void* memory) {
   Device* device = take_allocation(parameter, place, memory).device;
-  if (check::enabled) {
-    check::release(parameter.function, memory);
-  } else {
-    device->release(place, memory);
-  }
+  give_back(parameter.function, memory, *device, place);
 }
 
 MemoryInfo current_memory_info() {

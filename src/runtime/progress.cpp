@@ -1,11 +1,12 @@
 #include "runtime/progress.h"
 
+#include "base/never_destroyed.h"
+
 namespace aclgrad {
 
 ProgressBoard& progress_board() {
-  // Never destroyed: programs use streams in destructors of their own static objects.
-  static ProgressBoard& board = *new ProgressBoard;
-  return board;
+  static NeverDestroyed<ProgressBoard> board;
+  return *board;
 }
 
 }  // namespace aclgrad

@@ -5,6 +5,7 @@
 #include "acl/acl_base.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/handles.h"
 #include "check/order.h"
@@ -14,9 +15,8 @@ namespace aclgrad {
 namespace {
 
 HandleTable<Stream>& streams() {
-  // Never destroyed: programs use streams in destructors of their own static objects.
-  static auto& streams = *new HandleTable<Stream>;
-  return streams;
+  static NeverDestroyed<HandleTable<Stream>> streams;
+  return *streams;
 }
 
 Error not_live(void* stream) {
@@ -28,7 +28,7 @@ Error not_live(void* stream) {
 
 // Waits for the work. A failure that nobody asked for goes to the log.
 void finish(Stream& stream) {
-  if (check::enabled) check::report_unfinished_copies(*stream.queue);
+  if (check::enabled) check::as_far_as_memory_goes([&] { check::report_unfinished_copies(*stream.queue); });
   try {
     synchronize_queue(*stream.queue, std::nullopt);
   } catch (const Error& error) {
@@ -39,7 +39,7 @@ void finish(Stream& stream) {
 void close(Stream& stream) {
   stream.queue->close();
   end_subscription(stream);
-  if (check::enabled) check::stream_ended(*stream.queue);
+  if (check::enabled) check::as_far_as_memory_goes([&] { check::stream_ended(*stream.queue); });
 }
 
 }  // namespace
@@ -90,44 +90,51 @@ void destroy_stream(void* handle, StreamEnd end) {
 
 bool synchronize_queue(Queue& queue, Deadline deadline) {
   if (!check::enabled) return queue.synchronize(deadline);
-  const check::Clock reached = check::clock_of(queue);
-  const bool may_hang = !deadline && check::waits_for_unrecorded_event(queue);
-  if (may_hang && !queue.synchronize(Clock::now() + std::chrono::seconds(1))) check::check_hang(queue);
+  check::Clock reached;
+  bool may_hang = false;
+  check::as_far_as_memory_goes([&] {
+    reached = check::clock_of(queue);
+    may_hang = !deadline && check::waits_for_unrecorded_event(queue);
+  });
+  if (may_hang && !queue.synchronize(Clock::now() + std::chrono::seconds(1))) {
+    check::as_far_as_memory_goes([&] { check::check_hang(queue); });
+  }
   try {
     if (!queue.synchronize(deadline)) return false;
   } catch (const Error&) {  // the work has failed, but it is over
-    check::host_reached(reached);
+    check::as_far_as_memory_goes([&] { check::host_reached(reached); });
     throw;
   }
-  check::host_reached(reached);
+  check::as_far_as_memory_goes([&] { check::host_reached(reached); });
   return true;
 }
 
 bool synchronize_device(int device_id, Deadline deadline) {
   std::optional<Error> failure;
-  for (const auto& [handle, stream] : streams().all()) {
-    if (stream->device_id != device_id) continue;
+  bool in_time = true;
+  streams().for_each([&](void*, Stream& stream) {
+    if (stream.device_id != device_id || !in_time) return;
     try {
-      if (!synchronize_queue(*stream->queue, deadline)) return false;
+      in_time = synchronize_queue(*stream.queue, deadline);
     } catch (const Error& error) {
       if (!failure) failure = error;
     }
-  }
-  if (failure) throw *failure;
-  return true;
+  });
+  if (failure && in_time) throw *failure;
+  return in_time;
 }
 
 void finish_all_streams() {
-  for (const auto& [handle, stream] : streams().all()) finish(*stream);
+  streams().for_each([](void*, Stream& stream) { finish(stream); });
 }
 
 void destroy_streams_of(void* context_handle) {
-  for (const auto& [handle, stream] : streams().all()) {
-    if (stream->context != context_handle || streams().remove(handle) == nullptr) continue;
-    finish(*stream);
-    close(*stream);
-    if (check::enabled) check::handle_lost(handle);
-  }
+  streams().for_each([&](void* handle, Stream& stream) {
+    if (stream.context != context_handle || streams().remove(handle) == nullptr) return;
+    finish(stream);
+    close(stream);
+    if (check::enabled) check::as_far_as_memory_goes([&] { check::handle_lost(handle); });
+  });
 }
 
 }  // namespace aclgrad

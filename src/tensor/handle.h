@@ -69,11 +69,9 @@ void check_handle(std::string_view function, const Handle* handle) {
 
 // Takes a handle out of the registry: from here on it is the caller's, who frees it.
 template <class Handle>
-std::shared_ptr<const Handle> take_handle(std::string_view function, const Handle* handle) {
+check::Taken<Handle> take_handle(std::string_view function, const Handle* handle) {
   if (!unregister_handle(handle, kind_of(handle))) refuse_dead_handle(function, kind_of(handle), handle);
-  std::shared_ptr<const Handle> taken(handle);
-  if (check::enabled) check::handle_gone(handle, taken);
-  return taken;
+  return check::Taken<Handle>(handle);
 }
 
 // Makes a handle that `fill` gives its contents. Null, with the error recorded, where that throws.

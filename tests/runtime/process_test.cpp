@@ -1,13 +1,17 @@
 // Start and end of the library and of the process. Each case runs in a process of its own, which exits with 0
 // if all that it required held.
+#include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "aclnn/acl_meta.h"
 #include "aclnn/aclnn_base.h"
 #include "fixture.h"
 
@@ -175,6 +179,93 @@ TEST_F(ProcessTest, StaticDestructorsMayUseTheRuntime) {
       ++use.steps;
     });
     for (int i = 0; i < 2; ++i) queue_of_stream(use.stream)->submit(1e9, [](Queue&) { ++use.steps; });
+    std::exit(0);
+  });
+}
+
+// Work for the thread of a stream and for those of kernels.
+bool computes() {
+  static std::vector<char> large(64 << 20);
+  large.front() = large.back() = 0;
+  aclrtStream stream = nullptr;
+  return aclrtCreateStream(&stream) == ACL_SUCCESS &&
+         aclrtMemsetAsync(large.data(), large.size(), 7, large.size(), stream) == ACL_SUCCESS &&
+         aclrtSynchronizeStream(stream) == ACL_SUCCESS && aclrtDestroyStream(stream) == ACL_SUCCESS &&
+         large.front() == 7 && large.back() == 7;
+}
+
+// A child that hangs is ended by the alarm.
+constexpr unsigned kSecondsOfChild = 60;
+
+bool ended_well(pid_t child) {
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_F(ProcessTest, ForksBeforeFirstUse) {
+  EXPECT_CLEAN_EXIT([] {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) alarm(kSecondsOfChild);
+    REQUIRE(computes());
+    REQUIRE(child == 0 || ended_well(child));
+    std::exit(0);
+  });
+}
+
+// The threads stay with the parent, so that all that a child may count on is to leave.
+TEST_F(ProcessTest, ForkedChildLeavesAfterUse) {
+  EXPECT_CLEAN_EXIT([] {
+    REQUIRE(computes());
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      alarm(kSecondsOfChild);
+      std::exit(0);
+    }
+    REQUIRE(ended_well(child));
+    REQUIRE(computes());
+    std::exit(0);
+  });
+}
+
+TEST_F(ProcessTest, LeavesFromACallback) {
+  EXPECT_CLEAN_EXIT([] {
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    aclrtStream stream = nullptr;
+    REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    REQUIRE(aclrtSubscribeReport(static_cast<uint64_t>(pthread_self()), stream) == ACL_SUCCESS);
+    const auto leave = [](void*) { std::exit(0); };
+    REQUIRE(aclrtLaunchCallback(leave, nullptr, ACL_CALLBACK_BLOCK, stream) == ACL_SUCCESS);
+    REQUIRE(aclrtProcessReport(-1) == ACL_SUCCESS);
+    std::exit(1);
+  });
+}
+
+// The last thing that a thread does is to use the runtime, with a message of its own before and another now.
+struct UseAtThreadEnd {
+  aclTensor* tensor = nullptr;
+  void* memory = nullptr;
+
+  ~UseAtThreadEnd() {
+    REQUIRE(aclDestroyTensor(tensor) == OK);
+    REQUIRE(aclrtFree(memory) == ACL_SUCCESS);
+    REQUIRE(aclrtFree(memory) == ACL_ERROR_INVALID_PARAM);
+    REQUIRE(aclGetRecentErrMsg() != nullptr);
+  }
+};
+
+TEST_F(ProcessTest, ThreadLocalDestructorsMayUseTheRuntime) {
+  EXPECT_CLEAN_EXIT([] {
+    std::thread([] {
+      thread_local UseAtThreadEnd use;
+      REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+      aclrtFree(nullptr);
+      const int64_t shape[] = {1};
+      use.tensor = aclCreateTensor(shape, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, 1, nullptr);
+      REQUIRE(use.tensor != nullptr);
+      REQUIRE(aclrtMalloc(&use.memory, 8, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+    }).join();
     std::exit(0);
   });
 }

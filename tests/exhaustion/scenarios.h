@@ -1,0 +1,22 @@
+// What programs do with the library, in pieces that may fail at any step. A scenario allocates nothing itself, releases
+// what it has made whatever happens, and has results to compare.
+#pragma once
+
+#include <vector>
+
+namespace scenarios {
+
+struct Scenario {
+  const char* name;
+  // The first status that was not success; 0 where everything succeeded and the results were right. Wrong results, and
+  // objects that cannot be released, end the process.
+  int (*run)();
+};
+
+// Each assumes that the library was started and the thread has a device, and leaves it so.
+const std::vector<Scenario>& on_a_device();
+
+// From aclInit to aclFinalize.
+int whole_program();
+
+}  // namespace scenarios
