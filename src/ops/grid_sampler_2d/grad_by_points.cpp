@@ -1,7 +1,9 @@
 // The gradient of grid sampling with points in lanes.
 //
-// Each task takes a band of rows of an image and goes through the points that have to do with it, 16 at a time. float
-// and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is rounded in the end.
+// Each task takes a band of rows of an image and goes through the points that have to do with it, 16 at a time: with
+// vectors of neighbouring pixels where the points lie in lines, else with gathers and one sum after the other, which
+// gives the same bits. float and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is
+// rounded in the end.
 #include "ops/grid_sampler_2d/grad.h"
 #include "ops/grid_sampler_2d/layout.h"
 
@@ -58,6 +60,9 @@ class GradByPoints {
   using Tag = GroupTag<Real>;
   using V = hn::Vec<Tag>;
   static constexpr bool kInPlace = std::is_same_v<T, Real>;
+  static constexpr bool kDifferences = kTaps == 2;
+  // Channels whose sums are updated side by side, each waiting for its own.
+  static constexpr int64_t kBlock = 4;
 
   GradByPoints(const GridSampler2DBackward& problem, void* workspace)
       : problem_(problem),
@@ -210,40 +215,76 @@ class GradByPoints {
                  });
   }
 
-  // Differentiates at the points of a chunk, as far as they have to do with the band.
+  // A group with what its points have to do. products[tap][point] are sums of grad_output times the pixel of the tap,
+  // or, bilinear, times the differences of neighbouring pixels: those are exact where the products would cancel.
+  struct GroupTask {
+    Group group;
+    GroupLines<Tag, kTaps> lines;
+    bool has_lines;
+    int64_t first;  // point
+    int64_t count;
+    uint32_t bits;   // of the points that add to the band
+    uint32_t owned;  // whose own gradients are wanted
+    alignas(64) Real products[kTaps * kTaps][kGroup];
+  };
+
+  // Differentiates at the points of a chunk, as far as they have to do with the band. Few channels at a time: so their
+  // pixels stay in the cache from one group to the next.
   template <bool kInput, bool kGrid>
   void go_through(Task& task, int64_t chunk, bool is_inside) const {
-    const Axis x_axis = x_axis_;
-    const Axis y_axis = y_axis_;
     const int64_t begin = chunk * kChunk;
     const int64_t end = std::min(points_, begin + kChunk);
+    GroupTask groups[kChunk / kGroup];
     // Planned all at once, so that the processor need not wait for one plan after the other.
-    Group groups[kChunk / kGroup];
     for (int64_t first = begin; first < end; first += kGroup) {
-      Group& group = groups[(first - begin) / kGroup];
-      plan_group(task.grid, x_axis, y_axis, first, std::min<int64_t>(kGroup, end - first), group);
-      if (task.is_planar && group.interior == kAllPoints) prefetch<kInput, kGrid>(task, group, first);
+      plan<kInput, kGrid>(task, first, std::min<int64_t>(kGroup, end - first), is_inside,
+                          groups[(first - begin) / kGroup]);
     }
-    for (int64_t first = begin; first < end; first += kGroup) {
-      const Group& group = groups[(first - begin) / kGroup];
-      const int64_t count = std::min<int64_t>(kGroup, end - first);
-      const uint32_t all = (1u << count) - 1;
-      uint32_t bits = is_inside ? all : points_of_band(group, count, task.band);
-      const uint32_t owned = !kGrid ? 0 : is_inside ? all : bits & points_owned(group, task.band);
-      if (!kInput) bits = owned;
-      if (bits == 0) continue;
-      if constexpr (kInput) task.sums.zero_to(last_row_of(group));
-      alignas(64) Real x[kGroup];
-      alignas(64) Real y[kGroup];
-      if (differentiate_lines<kInput, kGrid>(task, group, first, x, y)) {
-        // Nothing is left to do.
-      } else if (gathers_) {
-        differentiate_group<kInput, kGrid, OffsetOf<Real>>(task, group, first, count, bits, x, y);
-      } else {
-        differentiate_group<kInput, kGrid, int64_t>(task, group, first, count, bits, x, y);
+    const GroupTask* groups_end = groups + divide_up(end - begin, kGroup);
+    for (int64_t block = 0; block < problem_.channels; block += kBlock) {
+      const int64_t channels = std::min(kBlock, problem_.channels - block);
+      for (GroupTask* group = groups; group != groups_end; ++group) {
+        if (group->has_lines) {
+          differentiate_lines<kInput, kGrid>(task, *group, block, channels);
+        } else if ((group->bits | group->owned) == 0) {
+          continue;
+        } else if (gathers_) {
+          differentiate_group<kInput, kGrid, OffsetOf<Real>>(task, *group, block, channels);
+        } else {
+          differentiate_group<kInput, kGrid, int64_t>(task, *group, block, channels);
+        }
       }
-      if constexpr (kGrid) store_grid_grad(task.grid_grad, first, owned, x, y);
     }
+    if constexpr (kGrid) {
+      for (const GroupTask* group = groups; group != groups_end; ++group) {
+        if (group->owned != 0) store_gradients(task, *group);
+      }
+    }
+  }
+
+  template <bool kInput, bool kGrid>
+  HWY_INLINE void plan(Task& task, int64_t first, int64_t count, bool is_inside, GroupTask& group) const {
+    const Axis x_axis = x_axis_;
+    const Axis y_axis = y_axis_;
+    plan_group(task.grid, x_axis, y_axis, first, count, group.group);
+    group.first = first;
+    group.count = count;
+    const uint32_t all = (1u << count) - 1;
+    const uint32_t bits = is_inside ? all : points_of_band(group.group, count, task.band);
+    group.bits = kInput ? bits : 0;
+    group.owned = !kGrid ? 0 : is_inside ? all : bits & points_owned(group.group, task.band);
+    group.has_lines = false;
+    if ((group.bits | group.owned) == 0) return;
+    if constexpr (kInput) task.sums.zero_to(last_row_of(group.group));
+    if constexpr (kGrid) {
+      const Tag d;
+      for (auto& of_tap : group.products) {
+        for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) hn::Store(hn::Zero(d), d, of_tap + lane);
+      }
+    }
+    if (kTaps == 4 || !task.is_planar || group.group.interior != kAllPoints) return;
+    group.has_lines = group.lines.find(group.group, problem_.width);
+    if (group.has_lines) prefetch<kInput, kGrid>(task, group.group, first);
   }
 
   // Asks for what the last point of a group reads and adds to, where the grid is new to that: below, on the right.
@@ -251,7 +292,7 @@ class GradByPoints {
   static HWY_INLINE void prefetch(const Task& task, const Group& group, int64_t first) {
     const int64_t row = group.y.first[kGroup - 1] + kTaps - 1;
     const int64_t column = group.x.first[kGroup - 1] + kTaps - 1;
-    for (int64_t c = 0; c < task.grad_output.channels; ++c) {
+    for (int64_t c = 0; c < std::min(kBlock, task.grad_output.channels); ++c) {
       hwy::Prefetch(task.grad_output.data + c * task.grad_output.channel_stride + first + kGroup - 1);
       if constexpr (kGrid) {
         hwy::Prefetch(task.input.data + c * task.input.channel_stride + task.input.offset(row, column));
@@ -264,13 +305,7 @@ class GradByPoints {
     }
   }
 
-  // ---- Here the arithmetic is. products[tap][point] are sums of grad_output times the pixel of the tap, or, bilinear,
-  // times the differences of neighbouring pixels: those are exact where the products would cancel.
-
-  // Channels whose sums are updated side by side, each waiting for its own.
-  static constexpr int64_t kBlock = 4;
-
-  static constexpr bool kDifferences = kTaps == 2;
+  // ---- Here the arithmetic is.
 
   // Adds gradient * differences of the 2 x 2 pixels value(row, column), in the order of bilinear_gradients().
   template <class V, class Value>
@@ -283,116 +318,103 @@ class GradByPoints {
     sums[3] = hn::MulAdd(gradient, hn::Sub(below_right, above_right), sums[3]);
   }
 
-  // Differentiates at the points of a group whose bits are set; x and y of the others are left without a meaning.
+  // Differentiates at the points of a group by channels [block, block + channels).
   template <bool kInput, bool kGrid, class Offset>
-  HWY_NOINLINE void differentiate_group(const Task& task, const Group& group, int64_t first, int64_t count,
-                                        uint32_t bits, Real* x, Real* y) const {
+  HWY_NOINLINE void differentiate_group(const Task& task, GroupTask& of, int64_t block,
+                                        int64_t channels) const {
     const GroupTag<Real> d;
+    const Group& group = of.group;
     const Image<const T>& input = task.input;
     const Image<const T>& grad_output = task.grad_output;
-    alignas(64) Real products[kTaps * kTaps][kGroup] = {};
     const GroupPixels<Real, kTaps, Offset> pixels(group, input, x_axis_, y_axis_);
     alignas(64) Real terms[kBlock][kTaps][kTaps][kGroup];
-    for (int64_t block = 0; block < problem_.channels; block += kBlock) {
-      const int64_t channels = std::min(kBlock, problem_.channels - block);
-      alignas(64) Real gradients[kBlock][kGroup];
-      for (int64_t c = 0; c < channels; ++c) {
-        load_pixels(grad_output, grad_output.data + (block + c) * grad_output.channel_stride, first, count,
-                    gradients[c]);
-        std::fill(gradients[c] + count, gradients[c] + kGroup, Real{0});
-      }
-      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-        const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
-        const T* first_channel = input.data + block * input.channel_stride;
-        if constexpr (kGrid && kDifferences) {
-          hn::Vec<GroupTag<Real>> differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-          for (int64_t c = 0; c < channels; ++c) {
-            const T* channel = first_channel + c * input.channel_stride;
-            add_differences(hn::Load(d, gradients[c] + lane), differences, [&](int row, int column) HWY_ATTR {
-              return hn::IfThenElseZero(pixels.is_pixel(d, row, column, lane),
-                                        pixels.gather_tap(d, channel, row, column, lane));
-            });
-          }
-          for (int k = 0; k < 4; ++k) {
-            hn::Store(hn::Add(hn::Load(d, products[k] + lane), differences[k]), d, products[k] + lane);
-          }
-        }
-        for (int row = 0; row < kTaps; ++row) {
-          for (int column = 0; column < kTaps; ++column) {
-            auto product = hn::Zero(d);
-            for (int64_t c = 0; c < channels; ++c) {
-              const auto gradient = hn::Load(d, gradients[c] + lane);
-              if constexpr (kGrid && !kDifferences) {
-                const T* channel = first_channel + c * input.channel_stride;
-                product = hn::MulAdd(gradient, pixels.gather_tap(d, channel, row, column, lane), product);
-              }
-              if constexpr (kInput) {
-                hn::Store(hn::Mul(weights.of(row, column), gradient), d, terms[c][row][column] + lane);
-              }
-            }
-            if constexpr (kGrid && !kDifferences) {
-              Real* total = products[row * kTaps + column] + lane;
-              // Infinity times zero is no zero.
-              product = hn::IfThenElseZero(pixels.is_pixel(d, row, column, lane), product);
-              hn::Store(hn::Add(hn::Load(d, total), product), d, total);
-            }
-          }
-        }
-      }
-      if constexpr (kInput) add_terms(group, bits, task.band, block, channels, terms, task.sums);
+    alignas(64) Real gradients[kBlock][kGroup];
+    for (int64_t c = 0; c < channels; ++c) {
+      load_pixels(grad_output, grad_output.data + (block + c) * grad_output.channel_stride, of.first,
+                  of.count, gradients[c]);
+      std::fill(gradients[c] + of.count, gradients[c] + kGroup, Real{0});
     }
-    if constexpr (kGrid) find_slopes(group, products, x, y);
+    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
+      const T* first_channel = input.data + block * input.channel_stride;
+      if constexpr (kGrid && kDifferences) {
+        hn::Vec<GroupTag<Real>> differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+        for (int64_t c = 0; c < channels; ++c) {
+          const T* channel = first_channel + c * input.channel_stride;
+          add_differences(hn::Load(d, gradients[c] + lane), differences, [&](int row, int column) HWY_ATTR {
+            return hn::IfThenElseZero(pixels.is_pixel(d, row, column, lane),
+                                      pixels.gather_tap(d, channel, row, column, lane));
+          });
+        }
+        for (int k = 0; k < 4; ++k) {
+          hn::Store(hn::Add(hn::Load(d, of.products[k] + lane), differences[k]), d, of.products[k] + lane);
+        }
+      }
+      for (int row = 0; row < kTaps; ++row) {
+        for (int column = 0; column < kTaps; ++column) {
+          auto product = hn::Zero(d);
+          for (int64_t c = 0; c < channels; ++c) {
+            const auto gradient = hn::Load(d, gradients[c] + lane);
+            if constexpr (kGrid && !kDifferences) {
+              const T* channel = first_channel + c * input.channel_stride;
+              product = hn::MulAdd(gradient, pixels.gather_tap(d, channel, row, column, lane), product);
+            }
+            if constexpr (kInput) {
+              hn::Store(hn::Mul(weights.of(row, column), gradient), d, terms[c][row][column] + lane);
+            }
+          }
+          if constexpr (kGrid && !kDifferences) {
+            Real* total = of.products[row * kTaps + column] + lane;
+            // Infinity times zero is no zero.
+            product = hn::IfThenElseZero(pixels.is_pixel(d, row, column, lane), product);
+            hn::Store(hn::Add(hn::Load(d, total), product), d, total);
+          }
+        }
+      }
+    }
+    if constexpr (kInput) add_terms(group, of.bits, task.band, block, channels, terms, task.sums);
   }
 
-  // The same for a group whose points lie in lines. Returns false where they do not.
+  // The same where the points lie in lines.
   template <bool kInput, bool kGrid>
-  HWY_INLINE bool differentiate_lines(const Task& task, const Group& group, int64_t first, Real* x,
-                                      Real* y) const {
-    if constexpr (kTaps <= 2) {
-      const Tag d;
-      if (group.interior != kAllPoints || !task.is_planar) return false;
-      GroupLines<Tag, kTaps> lines;
-      if (!lines.find(group, problem_.width)) return false;
-      const T* gradients = task.grad_output.data + first;
-      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-        lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
-          if constexpr (kGrid) find_slopes(task, group, of_lanes, lane, gradients + lane, x + lane, y + lane);
-          if constexpr (kInput) add_lines(task, group, of_lanes, lane, gradients + lane);
-        });
-      }
-      return true;
-    } else {
-      return false;
+  HWY_INLINE static void differentiate_lines(const Task& task, GroupTask& of, int64_t block,
+                                             int64_t channels) {
+    const Tag d;
+    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      of.lines.visit(lane, [&](const auto& lines) HWY_ATTR {
+        if constexpr (kGrid && kDifferences) add_products(task, of, lines, lane, block, channels);
+        if constexpr (kInput && kTaps <= 2) add_lines(task, of, lines, lane, block, channels);
+      });
     }
   }
 
   template <int kLines>
-  static HWY_INLINE void find_slopes(const Task& task, const Group& group, const Lines<Tag, kLines>& lines,
-                                     size_t lane, const T* gradients, Real* x, Real* y) {
+  static HWY_INLINE void add_products(const Task& task, GroupTask& of, const Lines<Tag, kLines>& lines,
+                                      size_t lane, int64_t block, int64_t channels) {
     const Tag d;
-    const Image<const T>& input = task.input;
-    V totals[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (int64_t block = 0; block < input.channels; block += kBlock) {
-      V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-      for (int64_t c = block; c < std::min(block + kBlock, input.channels); ++c) {
-        const T* channel = input.data + c * input.channel_stride;
-        const V gradient = load_lanes(d, gradients + c * task.grad_output.channel_stride);
-        add_differences(gradient, differences, [&](int row, int column) HWY_ATTR {
-          return lines.load_tap(d, channel, input.row_stride, row, column);
-        });
-      }
-      for (int k = 0; k < 4; ++k) totals[k] = hn::Add(totals[k], differences[k]);
+    const T* channel = task.input.data + block * task.input.channel_stride;
+    const T* gradients = task.grad_output.data + block * task.grad_output.channel_stride + of.first + lane;
+    V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    for (int64_t c = 0; c < channels; ++c) {
+      add_differences(load_lanes(d, gradients), differences, [&](int row, int column) HWY_ATTR {
+        return lines.load_tap(d, channel, task.input.row_stride, row, column);
+      });
+      channel += task.input.channel_stride;
+      gradients += task.grad_output.channel_stride;
     }
-    const auto slopes = bilinear_gradients(d, group, lane, [&](int k) HWY_ATTR { return totals[k]; });
-    hn::Store(slopes.x, d, x);
-    hn::Store(slopes.y, d, y);
+    for (int k = 0; k < 4; ++k) {
+      Real* product = of.products[k] + lane;
+      hn::Store(hn::Add(hn::Load(d, product), differences[k]), d, product);
+    }
   }
 
   // A pixel of a line gets the right term of the point before its own, then the left one of its own.
   template <int kLines>
-  static HWY_INLINE void add_lines(const Task& task, const Group& group, const Lines<Tag, kLines>& lines,
-                                   size_t lane, const T* gradients) {
+  static HWY_INLINE void add_lines(const Task& task, const GroupTask& of, const Lines<Tag, kLines>& lines,
+                                   size_t lane, int64_t block, int64_t channels) {
     const Tag d;
+    const Group& group = of.group;
+    const T* gradients = task.grad_output.data + block * task.grad_output.channel_stride + of.first + lane;
     constexpr auto kLast = hn::MaxLanes(Tag()) - 1;
     const Image<Real>& rows = task.sums.rows;
     const auto weights = load_weights<Tag, kTaps>(d, group, lane);
@@ -407,8 +429,8 @@ class GradByPoints {
       const Line<Tag>& line = lines.line[k];
       bool has_row[kTaps];
       for (int row = 0; row < kTaps; ++row) has_row[row] = task.band.contains(line.row + row);
-      Real* first_row = rows.data + task.sums.offset(line.row, line.column);
-      for (int64_t c = 0; c < rows.channels; ++c, first_row += rows.channel_stride) {
+      Real* first_row = rows.data + block * rows.channel_stride + task.sums.offset(line.row, line.column);
+      for (int64_t c = 0; c < channels; ++c, first_row += rows.channel_stride) {
         const T* of_channel = gradients + c * task.grad_output.channel_stride;
         const V gradient = lines.keep(k, load_lanes(d, of_channel));
         const V gradient_before = previous_lanes(d, gradient);
@@ -460,22 +482,25 @@ class GradByPoints {
     }
   }
 
-  static void find_slopes(const Group& group, const Real (*products)[kGroup], Real* x, Real* y) {
+  static void store_gradients(const Task& task, const GroupTask& of) {
     const Tag d;
+    alignas(64) Real x[kGroup];
+    alignas(64) Real y[kGroup];
     for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
       const auto slopes = [&]() HWY_ATTR {
         if constexpr (kDifferences) {
-          return bilinear_gradients(d, group, lane,
-                                    [&](int k) HWY_ATTR { return hn::Load(d, products[k] + lane); });
+          return bilinear_gradients(d, of.group, lane,
+                                    [&](int k) HWY_ATTR { return hn::Load(d, of.products[k] + lane); });
         } else {
-          return grid_gradients<kTaps>(d, group, lane, [&](int row, int column) HWY_ATTR {
-            return hn::Load(d, products[row * kTaps + column] + lane);
+          return grid_gradients<kTaps>(d, of.group, lane, [&](int row, int column) HWY_ATTR {
+            return hn::Load(d, of.products[row * kTaps + column] + lane);
           });
         }
       }();
       hn::Store(slopes.x, d, x + lane);
       hn::Store(slopes.y, d, y + lane);
     }
+    store_grid_grad(task.grid_grad, of.first, of.owned, x, y);
   }
 
   const GridSampler2DBackward& problem_;

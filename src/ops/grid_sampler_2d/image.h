@@ -117,6 +117,14 @@ template <class T>
 void zero_rows(const Image<T>& image, RowBand band) {
   const bool planar = image.column_stride == 1;
   const bool interleaved = image.channel_stride == 1 && image.column_stride == image.channels;
+  if (planar && image.row_stride == image.width) {
+    const auto count = static_cast<size_t>((band.end - band.begin) * image.width);
+    for (int64_t channel = 0; channel < image.channels; ++channel) {
+      std::memset(image.data + channel * image.channel_stride + image.offset(band.begin, 0), 0,
+                  count * sizeof(T));
+    }
+    return;
+  }
   for (int64_t row = band.begin; row < band.end; ++row) {
     T* first = image.data + row * image.row_stride;
     if (interleaved) {

@@ -2,9 +2,9 @@
 //
 // Channels in lanes: a vector holds channels of one pixel, so images are first brought into pixel-major order, in
 // pieces that stay in the cache.
-// Points in lanes: for float64, for few points in a large image, and for few channels where the grid is smooth. A
-// vector holds one channel of several points, and images are read where they lie. On a smooth grid neighbouring points
-// read neighbouring pixels: see lines-inl.h.
+// Points in lanes: for float64, for few points in a large image, for many images of one channel, and for few channels
+// where the grid is smooth. A vector holds one channel of several points, and images are read where they lie. On a
+// smooth grid neighbouring points read neighbouring pixels: see lines-inl.h.
 //
 // For the gradient the rows of an image are cut into bands. The task of a band goes through the points in order and
 // adds what falls into the band, so a pixel's sum does not depend on how many bands or threads there are.
@@ -22,8 +22,6 @@ namespace aclgrad {
 
 inline constexpr int64_t kChunk = 32;  // points of a chunk, of which the first and last row are known
 
-inline constexpr int64_t kFewChannels = 8;
-
 inline int64_t points_of(const GridSampling& problem) {
   return problem.output_height * problem.output_width;
 }
@@ -40,12 +38,19 @@ inline int64_t padded_channels(const GridSampling& problem) {
   return divide_up(problem.channels, channel_block(problem)) * channel_block(problem);
 }
 
+// The fewer channels, the less a vector of them gains on one of points. A large image on its own is no case for points
+// in lanes: where they are scattered, they are listed for each thread with channels in lanes only.
 inline bool has_channels_in_lanes(const GridSampling& problem) {
-  return problem.type != DataType::float64 && points_of(problem) >= pixels_of(problem) / 8;
+  constexpr int64_t kManyImages = 16;
+  if (problem.type == DataType::float64) return false;
+  if (problem.type == DataType::float32 && problem.channels == 1 && problem.batch >= kManyImages)
+    return false;
+  return points_of(problem) >= pixels_of(problem) / (problem.channels <= 2 ? 4 : 8);
 }
 
-// Whether channels could be in lanes, but points in lines, see lines-inl.h, would be faster.
+// Whether channels may be in lanes, but points would be faster if they lay in lines, see lines-inl.h.
 inline bool may_have_lines(const GridSampling& problem) {
+  constexpr int64_t kFewChannels = 4;
   return problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic &&
          problem.channels <= kFewChannels;
 }

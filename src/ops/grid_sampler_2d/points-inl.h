@@ -89,12 +89,17 @@ class GroupPixels {
     alignas(64) OffsetOf<Real> is_pixel[kTaps][kGroup];
 
     HWY_INLINE void find(const AxisTaps<Real, kTaps>& taps, const Axis& axis, int64_t stride, bool interior) {
+      const auto size = static_cast<uint32_t>(axis.size);
+      const auto step = static_cast<Offset>(stride);
       for (int k = 0; k < kTaps; ++k) {
         for (size_t i = 0; i < kGroup; ++i) {
-          const int64_t place = int64_t{taps.first[i]} + k;
-          const int64_t pixel = interior ? place : tap_pixel<kTaps>(place, axis);
-          at[k][i] = pixel < 0 ? 0 : static_cast<Offset>(pixel) * static_cast<Offset>(stride);
-          is_pixel[k][i] = pixel < 0 ? 0 : -1;
+          const int32_t place = taps.first[i] + k;
+          // Only bicubic taps may lie elsewhere.
+          const int32_t pixel =
+              kTaps == 4 && !interior ? static_cast<int32_t>(tap_pixel<kTaps>(place, axis)) : place;
+          const bool is_inside = static_cast<uint32_t>(pixel) < size;
+          at[k][i] = is_inside ? static_cast<Offset>(pixel) * step : 0;
+          is_pixel[k][i] = is_inside ? -1 : 0;
         }
       }
     }
