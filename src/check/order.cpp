@@ -195,7 +195,11 @@ void stream_ended(const Queue& queue) {
   State& all = state();
   std::lock_guard lock(all.mutex);
   join_host(all, all_queued(timeline_of(queue)));
+  const int number = timeline_of(queue).number;
   all.timelines.erase(&queue);
+  // Its work is over for whatever comes: clocks need not name it for the rest of the program.
+  all.host.tasks.erase(number);
+  for (auto& [other, timeline] : all.timelines) timeline.after.tasks.erase(number);
 }
 
 void stream_dropped(const Queue& queue) {

@@ -1,0 +1,46 @@
+"""check_calls.py FUZZER CORPUS INCLUDE: the kept corpus calls every function of the public C headers, right and wrong.
+
+A function that is declared and not in the fuzzer's table fails, and so does one that the corpus never calls, or calls
+without success though it can succeed.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+# What is declared so that programs link, and always refused.
+ALWAYS_REFUSED = re.compile(r"aclopSetModelDir|aclop(CompileAnd)?Execute(V2)?|aclDumpOpTensors|[aA]clSetDynamic\w*TensorAddr")
+
+
+def declared(include: pathlib.Path) -> set[str]:
+    declaration = re.compile(r"^ACL_FUNC_VISIBILITY\s[^;(]*?(\w+)\s*\(", re.MULTILINE)
+    return {name for header in include.rglob("*.h") for name in declaration.findall(header.read_text())}
+
+
+def counts(fuzzer: str, corpus: str) -> dict[str, tuple[int, int]]:
+    """Calls and successes of each function."""
+    environment = {**os.environ, "ACLGRAD_COUNT_CALLS": "1"}
+    run = subprocess.run([fuzzer, "-runs=0", corpus], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    lines = (line.split() for line in run.stdout.splitlines())
+    return {name: (int(calls), int(successes)) for name, calls, successes in lines}
+
+
+def main() -> None:
+    fuzzer, corpus, include = sys.argv[1:]
+    functions = declared(pathlib.Path(include))
+    found = counts(fuzzer, corpus)
+    problems = [f"not in the table of calls.cpp: {name}" for name in functions - found.keys()]
+    problems += [f"not declared: {name}" for name in found.keys() - functions]
+    for name, (calls, successes) in found.items():
+        if calls == 0:
+            problems.append(f"never called: {name}")
+        elif successes == 0 and not ALWAYS_REFUSED.fullmatch(name):
+            problems.append(f"never succeeds: {name}")
+    print("\n".join(sorted(problems)))
+    print(f"{len(functions)} functions, {sum(calls for calls, _ in found.values())} calls")
+    sys.exit(1 if problems or not functions else 0)
+
+
+main()
