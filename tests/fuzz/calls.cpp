@@ -5,10 +5,10 @@
 // Whatever is called, the library must not crash; what is wrong must fail, with a documented status and a message that
 // names the function; and when the program has destroyed what it made, nothing may be left.
 //
-// What no library can survive is not generated, as SECURITY.md says. Without the checker: addresses other than null that
-// are not of memory large enough, and work of two streams, or of one and the host, that meets in memory without waiting.
-// With it or without: a workspace that is part of a tensor, arrays shorter than the count passed with them, waits that nothing can end, and problems that
-// would run for long.
+// What no library can survive is not generated, as SECURITY.md says. Without the checker: addresses other than
+// null that are not of memory large enough, and work of two streams, or of one and the host, that meets in
+// memory without waiting. With it or without: a workspace that is part of a tensor, arrays shorter than the
+// count passed with them, waits that nothing can end, and problems that would run for long.
 #include "acl/acl.h"
 
 #include <pthread.h>

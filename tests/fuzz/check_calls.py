@@ -11,7 +11,9 @@ import subprocess
 import sys
 
 # What is declared so that programs link, and always refused.
-ALWAYS_REFUSED = re.compile(r"aclopSetModelDir|aclop(CompileAnd)?Execute(V2)?|aclDumpOpTensors|[aA]clSetDynamic\w*TensorAddr")
+ALWAYS_REFUSED = re.compile(
+    r"aclopSetModelDir|aclop(CompileAnd)?Execute(V2)?|aclDumpOpTensors|[aA]clSetDynamic\w*TensorAddr"
+)
 
 
 def declared(include: pathlib.Path) -> set[str]:
