@@ -20,6 +20,9 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
 namespace aclgrad {
 
+// Points of a chunk, of which the first and last row are known: few, so that few chunks have to do with two bands.
+inline constexpr int64_t kBandChunk = 32;
+
 // Sizes that follow from types, shapes and strides.
 struct ChannelsLayout {
   int64_t channels;     // of a pixel in pixel-major order
@@ -41,7 +44,7 @@ struct ChannelsLayout {
   int64_t segment_points;
 
   ChannelsLayout(const GridSampler2DBackward& problem, int64_t taps)
-      : channels(padded_channels(problem)), chunks(divide_up(points_of(problem), kChunk)) {
+      : channels(padded_channels(problem)), chunks(divide_up(points_of(problem), kBandChunk)) {
     constexpr int64_t kRoundBytes = 8 << 20;
     constexpr int64_t kBandBytes = 256 << 10;
     constexpr int64_t kRunBytes = 32 << 10;
@@ -53,7 +56,7 @@ struct ChannelsLayout {
     const bool is_flat = strides[2] == problem.output_width * strides[3];
     packs_input = problem.wants_grid_grad && !is_pixel_major(problem, problem.input_strides);
     packs_gradient = !is_pixel_major(problem, strides) || !is_flat;
-    run_chunks = std::clamp<int64_t>(kRunBytes / (kChunk * channels * 4), 1, 16);
+    run_chunks = std::clamp<int64_t>(kRunBytes / (kBandChunk * channels * 4), 1, 16);
     const int64_t point_bytes = kLists * 4 + (packs_gradient ? channels * 4 : 0);
     images = std::clamp<int64_t>(kRoundBytes / (points_of(problem) * point_bytes), 1, problem.batch);
 
@@ -67,9 +70,9 @@ struct ChannelsLayout {
     const int64_t rows = int64_t{1} << band_shift;
     if (packs_input) input_floats = (rows + taps - 1) * row_floats;
     if (problem.wants_input_grad) sums_floats = (rows + 2 * (taps - 1)) * row_floats;
-    if (packs_gradient) run_floats = run_chunks * kChunk * channels;
+    if (packs_gradient) run_floats = run_chunks * kBandChunk * channels;
     segments = std::clamp<int64_t>(points_of(problem) / (bands * kLeastListed), 1, 64);
-    segment_points = divide_up(divide_up(points_of(problem), segments), kChunk) * kChunk;
+    segment_points = divide_up(divide_up(points_of(problem), segments), kBandChunk) * kBandChunk;
   }
 
   // A band has at least as many rows as a point has taps, so that a point is in two lists at most.
@@ -148,7 +151,7 @@ class GradByChannels {
     return serial_nanoseconds(problem_) * static_cast<double>(images_) / static_cast<double>(problem_.batch);
   }
 
-  int64_t points_of_chunk(int64_t chunk) const { return std::min(kChunk, points_ - chunk * kChunk); }
+  int64_t points_of_chunk(int64_t chunk) const { return std::min(kBandChunk, points_ - chunk * kBandChunk); }
 
   Image<const T> input_image(int64_t image) const {
     return image_of(static_cast<const T*>(problem_.input), problem_.input_strides, first_image_ + image,
@@ -182,7 +185,7 @@ class GradByChannels {
     const double nanoseconds = kPointNanoseconds * static_cast<double>(images_ * points_);
     parallel_for(images_ * layout_.chunks, nanoseconds, [&](int64_t task) HWY_ATTR {
       const int64_t chunk = task % layout_.chunks;
-      ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, chunk * kChunk,
+      ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, chunk * kBandChunk,
                                             points_of_chunk(chunk));
     });
   }
@@ -345,7 +348,7 @@ class GradByChannels {
       const int64_t begin = chunk;
       const int64_t last_end = std::min(layout_.chunks, begin + layout_.run_chunks);
       while (chunk < last_end && ranges[chunk].meets(task.band)) ++chunk;
-      differentiate_run(task, image, begin * kChunk, std::min(chunk * kChunk, points_), buffer);
+      differentiate_run(task, image, begin * kBandChunk, std::min(chunk * kBandChunk, points_), buffer);
     }
   }
 
