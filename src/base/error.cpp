@@ -106,11 +106,6 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-const Error::Words& Error::out_of_memory_ =
-    *new Words{"The host ran out of memory.",
-               "The program holds more memory than it needs, or the machine has too little.",
-               "Free memory that is not used any more, or make the problem smaller."};
-
 Error Error::from(const std::exception& exception, Status status) noexcept {
   const bool is_out_of_memory = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
   try {

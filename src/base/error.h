@@ -43,7 +43,12 @@ class Error : public std::exception {
   Error(Status status, std::shared_ptr<const Words> words) noexcept
       : status_(status), words_(std::move(words)) {}
 
-  static const Words& out_of_memory_;  // made while the library is loaded
+  // Made while the library is loaded, and never destroyed.
+  inline static const Words& out_of_memory_ =
+      *new Words{"The host ran out of memory.",
+                 "The program holds more memory than it needs, or the machine has too little.",
+                 "Free memory that is not used any more, or make the problem smaller."};
+
   const Words& words() const { return words_ != nullptr ? *words_ : out_of_memory_; }
 
   Status status_;
