@@ -381,7 +381,7 @@ class GradByPoints {
                                              int64_t channels) {
     const Tag d;
     for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-      of.lines.visit(lane, [&](const auto& lines) HWY_ATTR {
+      of.lines.visit(lane, [&]([[maybe_unused]] const auto& lines) HWY_ATTR {
         if constexpr (kGrid && kDifferences) add_products(task, of, lines, lane, block, channels);
         if constexpr (kInput && kTaps <= 2) add_lines(task, of, lines, lane, block, channels);
       });
