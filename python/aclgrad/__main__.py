@@ -6,10 +6,11 @@ import argparse
 import contextlib
 import importlib.util
 import math
+import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import numpy
 
@@ -38,8 +39,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _verify(options)
     except (_UsageError, ValueError, TypeError, OSError, ImportError) as error:
-        print(f"aclgrad verify: {error}", file=sys.stderr)
+        _complain(f"aclgrad verify: {error}")
         return 2
+
+
+def _print(text: object) -> None:
+    if sys.stdout is None:
+        raise _UsageError("standard output is closed")
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        _discard(sys.stdout)
+        raise _UsageError(f"standard output: {error.strerror}") from error
+
+
+def _complain(message: str) -> None:
+    if sys.stderr is None:
+        return
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO) -> None:
+    """What waits in the stream would else be tried again at the end of the interpreter."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,10 +128,13 @@ def _verify(options: argparse.Namespace) -> int:
                 raise _UsageError(f"{options.archive}: expected arrays named {known}, got {name}")
     attributes = {attribute.name: getattr(options, attribute.name) for attribute in operator.attributes}
     report = verify(options.operator, inputs, outputs, attributes, max_ulp=options.max_ulp)
-    print(report)
+    _print(report)
     if options.report is not None:
-        report.plot(options.report)
-        print(f"histograms: {options.report}")
+        try:
+            report.plot(options.report)
+        except OSError as error:
+            raise _UsageError(f"{options.report}: {error.strerror or error}") from error
+        _print(f"histograms: {options.report}")
     return 0 if report.passed else 1
 
 

@@ -1,5 +1,9 @@
 """Verification of results from elsewhere, as a function and on the command line."""
 
+import pathlib
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy
 import pytest
@@ -193,3 +197,43 @@ def test_command_says_what_a_picture_needs(files, monkeypatch, capsys):
     arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, "--report", "report.png"]
     assert main(arguments) == 2
     assert "pip install matplotlib" in capsys.readouterr().err
+
+
+FULL_DISK = pathlib.Path("/dev/full")
+needs_full_disk = pytest.mark.skipif(not FULL_DISK.exists(), reason="there is no /dev/full")
+
+
+def run_command(files, redirections, *arguments):
+    command = [sys.executable, "-m", "aclgrad", "verify", "nsa_compress_backward", "all.npz", *ATTRIBUTES, *arguments]
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirections}', "sh", *command], cwd=files, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("redirections", "message"),
+    [
+        pytest.param(">/dev/full", "standard output: No space left on device", marks=needs_full_disk),
+        (">&-", "standard output is closed"),
+    ],
+)
+def test_output_that_does_not_arrive_has_status_2(files, redirections, message):
+    result = run_command(files, redirections)
+    assert result.returncode == 2 and result.stderr == f"aclgrad verify: {message}\n"
+
+
+@pytest.mark.parametrize(
+    "redirections",
+    [pytest.param(">/dev/full 2>/dev/full", marks=needs_full_disk), ">&- 2>&-"],
+)
+def test_message_that_does_not_arrive_has_status_2_too(files, redirections):
+    result = run_command(files, redirections)
+    assert result.returncode == 2 and result.stdout == result.stderr == ""
+
+
+@needs_full_disk
+def test_picture_on_a_full_disk_has_status_2(files):
+    pytest.importorskip("matplotlib")
+    (files / "report.png").symlink_to(FULL_DISK)
+    result = run_command(files, "", "--report", "report.png")
+    assert result.returncode == 2 and result.stderr == "aclgrad verify: report.png: No space left on device\n"
