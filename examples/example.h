@@ -327,11 +327,18 @@ class Comparison {
   double largest_share_ = 0;
 };
 
+/// Whether all that was printed has arrived; it does not on a full disk.
+inline bool printed_all() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return true;
+  std::fprintf(stderr, "standard output cannot be written\n");
+  return false;
+}
+
 /// Says how the comparison went; the result is the program's exit status.
 inline int verdict(bool passed) {
   std::printf("\n%s\n", passed ? "All compared values are as exact as their type allows."
                                : "FAILED: some values are further off than rounding explains.");
-  return passed ? EXIT_SUCCESS : EXIT_FAILURE;
+  return printed_all() && passed ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 // ---- Random numbers ----

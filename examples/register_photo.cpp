@@ -477,4 +477,5 @@ int main(int argument_count, char** arguments) {
       "\nWritten to %s: before.png, target.png, after.png, difference_before.png, difference_after.png\n",
       folder.c_str());
   if (rms_after > rms_before / 4) fail("FAILED: the difference fell by less than a factor of four");
+  return example::printed_all() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -142,6 +142,12 @@ void report_giving_up(int exit_status) {
          reason.place);
 }
 
+// Where standard error cannot be written, as on a full disk, findings still count.
+void print_line(std::string line) {
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 void print_summary() {
   const Reports& all = reports();
   std::string kinds;
@@ -149,10 +155,10 @@ void print_summary() {
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, kind);
   }
   if (all.count == 0) {
-    fmt::print(stderr, "aclgrad check summary: no findings\n");
+    print_line("aclgrad check summary: no findings");
   } else {
-    fmt::print(stderr, "aclgrad check summary: {} finding{} ({}), {} of them not shown\n", all.count,
-               all.count == 1 ? "" : "s", kinds, all.hidden);
+    print_line(fmt::format("aclgrad check summary: {} finding{} ({}), {} of them not shown", all.count,
+                           all.count == 1 ? "" : "s", kinds, all.hidden));
   }
 }
 
@@ -199,7 +205,7 @@ void report(const char* kind, std::string_view text, const Place& place) {
   } else {
     std::string line = fmt::format("aclgrad check: {}: {}", kind, text);
     std::replace(line.begin(), line.end(), '\n', ' ');
-    fmt::print(stderr, "{}\n", line);
+    print_line(std::move(line));
   }
   if (Environment::get().check == CheckMode::abort) std::abort();
 }
