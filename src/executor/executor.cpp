@@ -100,6 +100,7 @@ void check_addresses(std::string_view function, const aclOpExecutor& executor) {
 void submit(std::string_view function, const aclOpExecutor& executor, void* workspace, aclrtStream stream) {
   try {
     const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    if (executor.plan->kernel == nullptr) return;  // nothing to do
     Queue& queue = *held;
     Addresses addresses = executor.addresses;
     check::submit([&] {
@@ -122,9 +123,10 @@ void submit(std::string_view function, const aclOpExecutor& executor, void* work
 // Phase 2 of an executor that nobody else uses now.
 void run(std::string_view operator_name, const aclOpExecutor& executor, void* workspace,
          uint64_t workspace_size, aclrtStream stream) {
-  if (executor.plan->kernel == nullptr) return;
-  check_workspace(operator_name, *executor.plan, workspace, workspace_size);
-  check_addresses(operator_name, executor);
+  if (executor.plan->kernel != nullptr) {
+    check_workspace(operator_name, *executor.plan, workspace, workspace_size);
+    check_addresses(operator_name, executor);
+  }
   submit(operator_name, executor, workspace, stream);
 }
 

@@ -315,6 +315,18 @@ TEST_F(Protocol, StreamsThatCannotTakeTheWork) {
   EXPECT_EQ(aclrtDestroyContext(other_context), ACL_SUCCESS);
 }
 
+TEST_F(Protocol, AStreamMustLiveEvenWhereThereIsNothingToDo) {
+  TestTensor empty({kGroups, kRows, 0}, DataType::float32);
+  TestTensor nothing({kGroups, 0}, DataType::float32);
+  aclrtStream destroyed = nullptr;
+  ASSERT_EQ(aclrtCreateStream(&destroyed), ACL_SUCCESS);
+  ASSERT_EQ(aclrtDestroyStream(destroyed), ACL_SUCCESS);
+  const Planned planned(empty, nothing);
+  ASSERT_EQ(planned.status, OK);
+  EXPECT_EQ(aclnnGroupedBiasAddGrad(nullptr, 0, planned.executor, destroyed), ACLNN_ERR_RUNTIME_ERROR);
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.stream"));
+}
+
 TEST_F(Protocol, AStreamOfTheCallersRuns) {
   aclrtStream stream = nullptr;
   ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
