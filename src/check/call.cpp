@@ -37,6 +37,7 @@ Sides sides_of(const Copy& copy, aclrtMemcpyKind kind) {
 Copy to_host(std::string_view function, const Copy& copy, const Region& destination) {
   expect_change(destination);
   if (!is_allocated_memory(copy.destination)) return to_staging(function, copy, newest_task());
+  arrives_in_place(copy, newest_task());
   deny_destination(destination);
   return copy;
 }

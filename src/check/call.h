@@ -44,12 +44,15 @@ Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kin
 
 Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue);
 
-// The calling thread's newest call of begin() with a queue was in vain: the queue has refused the work.
+// Around a call that calls begin() with a queue: whether the work was noted by then, and was in vain, as the queue or
+// the checker has refused it.
+void expect_work();
 void forget_refused();
 
 // `queue_work` hands the work of a call to its queue, after begin().
 template <class Function>
 void submit(Function&& queue_work) {
+  if (enabled) expect_work();
   try {
     queue_work();
   } catch (...) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -61,6 +62,8 @@ Failures& failures() {
 }
 
 thread_local bool refusal_reported = false;
+
+std::atomic<bool> gave_up_watching{false};
 
 // Right programs may go on after these without a question.
 bool is_harmless(Status status) {
@@ -149,6 +152,9 @@ void print_line(std::string line) {
 }
 
 void print_summary() {
+  if (gave_up_watching) {
+    fmt::print(stderr, "aclgrad check: memory ran out, and nothing was watched from then on\n");
+  }
   const Reports& all = reports();
   std::string kinds;
   for (const auto& [kind, count] : all.count_by_kind) {
@@ -195,7 +201,12 @@ bool start() {
 
 const bool enabled = start();
 
+void give_up() noexcept {
+  gave_up_watching = true;
+}
+
 void report(const char* kind, std::string_view text, const Place& place) {
+  if (gave_up_watching) return;
   Reports& all = reports();
   std::lock_guard lock(all.mutex);
   ++all.count;

@@ -14,13 +14,17 @@ namespace aclgrad::check {
 
 extern const bool enabled;
 
-// What the checker cannot note for want of memory it lets go, in calls that must not fail for it: those that release
-// something or wait.
+// From now on there are no findings: what they would rest on is not known.
+void give_up() noexcept;
+
+// What the checker cannot note for want of memory it lets go, in calls that must not fail for it, such as those that
+// release something.
 template <class Body>
 void as_far_as_memory_goes(Body&& body) {
   try {
     body();
   } catch (const std::bad_alloc&) {
+    give_up();
   }
 }
 

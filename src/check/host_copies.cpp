@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/own_memory.h"
 #include "check/views.h"
@@ -27,24 +28,31 @@ struct HostRows {
   size_t width;
   size_t height;
 
+  Region region;
+
   const std::byte* row(size_t i) const { return start + i * pitch; }
-  Region region() const { return Region::rows(start, width, pitch, height); }
 };
 
+HostRows rows_at(const void* start, size_t pitch, const Copy& copy) {
+  return {static_cast<const std::byte*>(start), pitch, copy.width, copy.height,
+          Region::rows(start, copy.width, pitch, copy.height)};
+}
+
 HostRows source_rows(const Copy& copy) {
-  return {static_cast<const std::byte*>(copy.source), copy.source_pitch, copy.width, copy.height};
+  return rows_at(copy.source, copy.source_pitch, copy);
 }
 
 HostRows destination_rows(const Copy& copy) {
-  return {static_cast<const std::byte*>(copy.destination), copy.destination_pitch, copy.width, copy.height};
+  return rows_at(copy.destination, copy.destination_pitch, copy);
 }
 
 struct HostCopy {
   bool is_source;
   std::string parameter;  // "aclrtMemcpyAsync.src"
   HostRows rows;
-  std::shared_ptr<Bytes> copied;  // what the queued copy reads or writes
-  Bytes before;                   // what the program's memory must hold until it has synchronised
+  std::shared_ptr<Bytes>
+      copied;    // what the queued copy reads or writes; null where that is the host's memory
+  Bytes before;  // what the program's memory must hold until it has synchronised
   Task task;
   Place place;
 };
@@ -56,8 +64,8 @@ struct HostCopies {
 };
 
 HostCopies& host_copies() {
-  static HostCopies& copies = *new HostCopies;
-  return copies;
+  static NeverDestroyed<HostCopies> copies;
+  return *copies;
 }
 
 // Row after row; false where some of it cannot be read.
@@ -105,12 +113,14 @@ bool holds(const HostRows& rows, const Bytes& expected) {
 bool check_unchanged(const HostCopy& copy) {
   const bool is_checked = !copy.before.empty();
   if (!is_checked || holds(copy.rows, copy.before)) return true;
-  report(copy.is_source ? "source-changed" : "destination-changed",
-         fmt::format("{} ({}, {} bytes) was overwritten or freed on the host before the stream was "
-                     "synchronised. Queued at {}, noticed at {}",
-                     copy.parameter, static_cast<const void*>(copy.rows.start), copy.before.size(),
-                     copy.place.text(), Place::here().text()),
-         copy.place);
+  as_far_as_memory_goes([&] {
+    report(copy.is_source ? "source-changed" : "destination-changed",
+           fmt::format("{} ({}, {} bytes) was overwritten or freed on the host before the stream was "
+                       "synchronised. Queued at {}, noticed at {}",
+                       copy.parameter, static_cast<const void*>(copy.rows.start), copy.before.size(),
+                       copy.place.text(), Place::here().text()),
+           copy.place);
+  });
   return false;
 }
 
@@ -119,7 +129,7 @@ bool check_unchanged(const HostCopy& copy) {
 void gather_in_queue(const HostCopy& source, const std::vector<HostCopy>& destinations, Queue& queue) {
   std::vector<std::pair<HostRows, std::shared_ptr<Bytes>>> arriving;
   for (const HostCopy& destination : destinations) {
-    if (overlap(source.rows.region(), destination.rows.region())) {
+    if (destination.copied != nullptr && overlap(source.rows.region, destination.rows.region)) {
       arriving.emplace_back(destination.rows, destination.copied);
     }
   }
@@ -138,10 +148,9 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
       true,         fmt::format("{}.src", function), source_rows(copy), std::make_shared<Bytes>(), {}, task,
       Place::here()};
   if (!read_rows(source.rows, *source.copied)) return copy;
-  const Region region = source.rows.region();
-  const bool is_arriving =
-      std::any_of(all.destinations.begin(), all.destinations.end(),
-                  [&](const HostCopy& destination) { return overlap(region, destination.rows.region()); });
+  const bool is_arriving = std::any_of(
+      all.destinations.begin(), all.destinations.end(),
+      [&](const HostCopy& destination) { return overlap(source.rows.region, destination.rows.region); });
   if (is_arriving) {
     gather_in_queue(source, all.destinations, queue);
   } else {
@@ -169,17 +178,23 @@ Copy to_staging(std::string_view function, const Copy& copy, Task task) {
   return done;
 }
 
+void arrives_in_place(const Copy& copy, Task task) {
+  HostCopies& all = host_copies();
+  std::lock_guard lock(all.mutex);
+  all.destinations.push_back({false, {}, destination_rows(copy), nullptr, {}, task, {}});
+}
+
 void expect_change(const Region& destination) {
   HostCopies& all = host_copies();
   std::lock_guard lock(all.mutex);
   for (HostCopy& source : all.sources) {
-    if (!overlap(source.rows.region(), destination)) continue;
+    if (!overlap(source.rows.region, destination)) continue;
     check_unchanged(source);
     source.before.clear();
   }
 }
 
-void finish_host_copies(const std::function<bool(Task)>& is_done) {
+void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept {
   HostCopies& all = host_copies();
   std::lock_guard lock(all.mutex);
   std::erase_if(all.sources, [&](const HostCopy& source) {
@@ -188,18 +203,20 @@ void finish_host_copies(const std::function<bool(Task)>& is_done) {
     return true;
   });
   for (HostCopy& destination : all.destinations) {
-    if (!is_done(destination.task)) continue;
+    if (destination.copied == nullptr || !is_done(destination.task)) continue;
     const bool is_sound = check_unchanged(destination);
     if (is_sound) write_rows(*destination.copied, destination.rows);
     // Later copies to the same memory find this there.
     for (HostCopy& later : all.destinations) {
-      if (overlap(later.rows.region(), destination.rows.region())) read_rows(later.rows, later.before);
+      const bool is_staged = later.copied != nullptr;
+      if (is_staged && overlap(later.rows.region, destination.rows.region))
+        read_rows(later.rows, later.before);
     }
   }
   std::erase_if(all.destinations, [&](const HostCopy& destination) { return is_done(destination.task); });
 }
 
-void forget_host_copies(Task task) {
+void forget_host_copies(Task task) noexcept {
   HostCopies& all = host_copies();
   std::lock_guard lock(all.mutex);
   const auto is_of_task = [&](const HostCopy& copy) { return copy.task == task; };

@@ -24,12 +24,15 @@ struct Task {
 Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue);
 Copy to_staging(std::string_view function, const Copy& copy, Task task);
 
+// A copy to memory of the host that is done as it is.
+void arrives_in_place(const Copy& copy, Task task);
+
 // A queued copy will write this memory of the host, where it may be the source of earlier ones.
 void expect_change(const Region& destination);
 
-// The host has synchronised with the tasks of which `is_done` is true.
-void finish_host_copies(const std::function<bool(Task)>& is_done);
+// The host has synchronised with the tasks of which `is_done` is true. Needs no memory: what was copied must arrive.
+void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept;
 
-void forget_host_copies(Task task);
+void forget_host_copies(Task task) noexcept;
 
 }  // namespace aclgrad::check

@@ -260,13 +260,24 @@ void check_arguments_apart(const Call& call) {
   }
 }
 
+// In two views where there are such; a GPU's memory is out of the host's reach anyway.
+std::byte* allocate_pages(Device& device, MemoryPlace place, size_t bytes) {
+  const bool may_have_views = device.kind() == DeviceKind::cpu && bytes <= device.memory_info().total_bytes;
+  std::byte* start = may_have_views ? map_views(bytes) : nullptr;
+  return start != nullptr ? start : static_cast<std::byte*>(device.allocate(place, bytes));
+}
+
+void release_pages(Device& device, MemoryPlace place, std::byte* start, size_t bytes) {
+  if (is_in_program_view(start)) {
+    unmap_views(start, bytes);
+  } else {
+    device.release(place, start);
+  }
+}
+
 void give_back(Block& block) {
   block.kept = false;
-  if (is_in_program_view(block.start())) {
-    unmap_views(block.start(), block.reserved);
-  } else {
-    block.device->release(block.place, block.start());
-  }
+  release_pages(*block.device, block.place, block.start(), block.reserved);
 }
 
 // Gives the memory of the oldest freed blocks back, but keeps in mind that they were there.
@@ -288,13 +299,6 @@ void forget_freed(Blocks& all, const std::byte* begin, const std::byte* end) {
   while (next != all.by_start.end() && next->first < end) next = all.by_start.erase(next);
 }
 
-// In two views where there are such; a GPU's memory is out of the host's reach anyway.
-std::byte* allocate_pages(Device& device, MemoryPlace place, size_t bytes) {
-  const bool may_have_views = device.kind() == DeviceKind::cpu && bytes <= device.memory_info().total_bytes;
-  std::byte* start = may_have_views ? map_views(bytes) : nullptr;
-  return start != nullptr ? start : static_cast<std::byte*>(device.allocate(place, bytes));
-}
-
 bool is_fork() {
   return getpid() != blocks().process;
 }
@@ -314,14 +318,19 @@ const char* text_of(HostUse use) {
 
 void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved) {
   const size_t with_guards = reserved + 2 * kGuard;
-  std::byte* start = allocate_pages(device, place, with_guards);
-  device.fill({library_view(start), kPattern, with_guards});
-  if (place == MemoryPlace::device) deny_host_access(start, start + with_guards);
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
-  forget_freed(all, start, start + with_guards);
-  all.by_start.insert_or_assign(start, Block{place, &device, device_id, start + kGuard,
-                                             static_cast<int64_t>(bytes), with_guards, Place::here()});
+  std::byte* start = allocate_pages(device, place, with_guards);
+  try {
+    device.fill({library_view(start), kPattern, with_guards});
+    std::lock_guard lock(all.mutex);
+    forget_freed(all, start, start + with_guards);
+    all.by_start.insert_or_assign(start, Block{place, &device, device_id, start + kGuard,
+                                               static_cast<int64_t>(bytes), with_guards, Place::here()});
+  } catch (...) {
+    release_pages(device, place, start, with_guards);
+    throw;
+  }
+  if (place == MemoryPlace::device) deny_host_access(start, start + with_guards);
   return start + kGuard;
 }
 
@@ -329,12 +338,9 @@ void release(std::string_view function, void* memory) noexcept {
   Blocks& all = blocks();
   std::lock_guard lock(all.mutex);
   Block& block = *find_block(all, memory);
-  bool is_in_use = false;
-  as_far_as_memory_goes([&] {
-    check_guards(block);
-    const Region region = Region::contiguous(block.begin, static_cast<size_t>(block.bytes));
-    is_in_use = check_release_order(function, region);
-  });
+  as_far_as_memory_goes([&] { check_guards(block); });
+  const Region region = Region::contiguous(block.begin, static_cast<size_t>(block.bytes));
+  const bool is_in_use = check_release_order(function, region);
   block.freed = true;
   block.freed_at = Place::here();
   block.written.clear();
@@ -345,8 +351,8 @@ void release(std::string_view function, void* memory) noexcept {
     fill_with_pattern(block, block.begin, static_cast<size_t>(block.bytes));
     all.kept_oldest_first.push_back(block.start());
     all.kept_bytes += block.reserved;
+    trim(all);
   });
-  trim(all);
 }
 
 void refused_release(std::string_view function, const void* memory) {

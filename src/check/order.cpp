@@ -25,8 +25,7 @@ struct Timeline {
   int number;
   std::string name;
   int device_id;
-  uint64_t tasks = 0;                                   // queued so far
-  Clock after = {};                                     // what the next task comes after
+  Clock clock = {};                                     // what the next task comes after, and its own tasks
   std::vector<std::shared_ptr<EventState>> waits = {};  // for events that were not recorded yet
   bool hang_reported = false;
 };
@@ -61,11 +60,13 @@ State& state() {
   return *state;
 }
 
-void join(Clock& clock, const Clock& other) {
-  for (const auto& [stream, tasks] : other.tasks) {
-    uint64_t& known = clock.tasks[stream];
-    known = std::max(known, tasks);
+// Needs no memory but for its arguments.
+void join(Clock& clock, Clock other) noexcept {
+  for (auto& [stream, tasks] : clock.tasks) {
+    const auto found = other.tasks.find(stream);
+    if (found != other.tasks.end()) tasks = std::max(tasks, found->second);
   }
+  clock.tasks.merge(other.tasks);
 }
 
 bool has_done(const Clock& clock, int stream, uint64_t task) {
@@ -75,11 +76,13 @@ bool has_done(const Clock& clock, int stream, uint64_t task) {
 
 // Events that were recorded since their wait was queued are known now.
 void resolve_waits(Timeline& timeline) {
-  std::erase_if(timeline.waits, [&](const std::shared_ptr<EventState>& event) {
-    if (event->recorded_after == nullptr) return false;
-    join(timeline.after, *event->recorded_after);
-    return true;
-  });
+  const auto is_known = [](const std::shared_ptr<EventState>& event) {
+    return event->recorded_after != nullptr;
+  };
+  for (const std::shared_ptr<EventState>& event : timeline.waits) {
+    if (is_known(event)) join(timeline.clock, *event->recorded_after);
+  }
+  std::erase_if(timeline.waits, is_known);
 }
 
 Timeline& timeline_of(const Queue& queue) {
@@ -90,14 +93,8 @@ Timeline& timeline_of(const Queue& queue) {
   return timeline;
 }
 
-Clock all_queued(const Timeline& timeline) {
-  Clock clock = timeline.after;
-  clock.tasks[timeline.number] = timeline.tasks;
-  return clock;
-}
-
-void join_host(State& all, const Clock& clock) {
-  join(all.host, clock);
+void join_host(State& all, Clock clock) noexcept {
+  join(all.host, std::move(clock));
   std::erase_if(all.accesses, [&](const Access& access) {
     if (!has_done(all.host, access.stream, access.task)) return false;
     if (access.copies_to_host) allow_host_access(access.region.start, access.region.end());
@@ -136,8 +133,20 @@ void remember(State& all, Access access) {
            other.region.start == access.region.start && other.region.end() == access.region.end() &&
            other.is_unordered == access.is_unordered;
   };
-  std::erase_if(all.accesses, is_same);
-  all.accesses.push_back(std::move(access));
+  const auto earlier = std::find_if(all.accesses.begin(), all.accesses.end(), is_same);
+  if (earlier == all.accesses.end()) {
+    all.accesses.push_back(std::move(access));
+  } else {
+    *earlier = std::move(access);
+  }
+}
+
+void report_dropped(const Call& call, const Use& use, const Access& dropped) {
+  report("dropped-work",
+         fmt::format("{}.{} ({}, {} bytes) reads memory that {} was to write, but its stream was destroyed "
+                     "by force before anything synchronised with it. Called at {}",
+                     call.function, use.parameter, static_cast<const void*>(use.region.start),
+                     use.region.bytes_spanned(), text_of(dropped), Place::here().text()));
 }
 
 // Work that was dropped leaves what it was to write without contents, until something else writes it.
@@ -146,16 +155,16 @@ void check_dropped(State& all, const Call& call) {
     const auto use = std::find_if(call.uses.begin(), call.uses.end(),
                                   [&](const Use& u) { return overlap(u.region, dropped.region); });
     if (use == call.uses.end()) return false;
-    if (!use->writes) {
-      report(
-          "dropped-work",
-          fmt::format("{}.{} ({}, {} bytes) reads memory that {} was to write, but its stream was destroyed "
-                      "by force before anything synchronised with it. Called at {}",
-                      call.function, use->parameter, static_cast<const void*>(use->region.start),
-                      use->region.bytes_spanned(), text_of(dropped), Place::here().text()));
-    }
+    if (!use->writes) as_far_as_memory_goes([&] { report_dropped(call, *use, dropped); });
     return true;
   });
+}
+
+void report_release(std::string_view function, const Region& memory, const Access& access) {
+  report("free-while-queued",
+         fmt::format("{} frees {} ({} bytes), which {} {}, and nothing has synchronised since. Called at {}",
+                     function, static_cast<const void*>(memory.start), memory.bytes_spanned(),
+                     text_of(access), access.writes ? "writes" : "reads", Place::here().text()));
 }
 
 void report_unfinished(const Access& access) {
@@ -170,8 +179,10 @@ void report_unfinished(const Access& access) {
 void stream_begins(const Queue& queue, const void* handle, int device_id) {
   State& all = state();
   std::lock_guard lock(all.mutex);
-  all.timelines.insert_or_assign(&queue,
-                                 Timeline{++all.streams, fmt::format("stream {}", handle), device_id});
+  const int number = ++all.streams;
+  Timeline timeline{number, fmt::format("stream {}", handle), device_id};
+  timeline.clock.tasks[number] = 0;
+  all.timelines.insert_or_assign(&queue, std::move(timeline));
 }
 
 void report_unfinished_copies(const Queue& queue) {
@@ -191,15 +202,17 @@ void report_unfinished_copies() {
   }
 }
 
-void stream_ended(const Queue& queue) {
+void stream_ended(const Queue& queue) noexcept {
   State& all = state();
   std::lock_guard lock(all.mutex);
-  join_host(all, all_queued(timeline_of(queue)));
-  const int number = timeline_of(queue).number;
-  all.timelines.erase(&queue);
+  const auto ended = all.timelines.find(&queue);
+  as_far_as_memory_goes([&] { resolve_waits(ended->second); });
+  const int number = ended->second.number;
+  join_host(all, std::move(ended->second.clock));
+  all.timelines.erase(ended);
   // Its work is over for whatever comes: clocks need not name it for the rest of the program.
   all.host.tasks.erase(number);
-  for (auto& [other, timeline] : all.timelines) timeline.after.tasks.erase(number);
+  for (auto& [other, timeline] : all.timelines) timeline.clock.tasks.erase(number);
 }
 
 void stream_dropped(const Queue& queue) {
@@ -221,7 +234,7 @@ int device_of(const Queue& queue) {
 Clock clock_of(const Queue& queue) {
   State& all = state();
   std::lock_guard lock(all.mutex);
-  return all_queued(timeline_of(queue));
+  return timeline_of(queue).clock;
 }
 
 void check_hang(const Queue& queue) {
@@ -245,19 +258,19 @@ bool waits_for_unrecorded_event(const Queue& queue) {
   return !timeline_of(queue).waits.empty();
 }
 
-void host_reached(const Clock& clock) {
+void host_reached(Clock clock) noexcept {
   State& all = state();
   {
     std::lock_guard lock(all.mutex);
-    join_host(all, clock);
+    join_host(all, std::move(clock));
   }
-  report_damaged_guards();
+  as_far_as_memory_goes(report_damaged_guards);
 }
 
 void event_recorded(EventState& event, const Queue& queue) {
   State& all = state();
   std::lock_guard lock(all.mutex);
-  Clock clock = all_queued(timeline_of(queue));
+  Clock clock = timeline_of(queue).clock;
   join(clock, all.host);
   event.recorded_after = std::make_shared<const Clock>(std::move(clock));
 }
@@ -286,8 +299,8 @@ void check_order(const Call& call) {
   State& all = state();
   std::lock_guard lock(all.mutex);
   Timeline* timeline = call.queue == nullptr ? nullptr : &timeline_of(*call.queue);
-  if (timeline != nullptr) join(timeline->after, all.host);
-  const Clock before = timeline == nullptr ? all.host : all_queued(*timeline);
+  if (timeline != nullptr) join(timeline->clock, all.host);
+  const Clock& before = timeline == nullptr ? all.host : timeline->clock;
   const bool is_unordered = timeline != nullptr && !timeline->waits.empty();
   check_dropped(all, call);
   for (const Use& use : call.uses) {
@@ -299,7 +312,7 @@ void check_order(const Call& call) {
     }
   }
   if (timeline == nullptr) return;
-  const uint64_t task = ++timeline->tasks;
+  const uint64_t task = ++timeline->clock.tasks.at(timeline->number);
   newest = {timeline->number, task};
   for (const Use& use : call.uses) {
     if (use.region.empty()) continue;
@@ -307,6 +320,10 @@ void check_order(const Call& call) {
     remember(all, {fmt::format("{}.{}", call.function, use.parameter), use.region, use.writes, to_host,
                    timeline->number, timeline->name, task, is_unordered, Place::here()});
   }
+}
+
+void expect_work() {
+  newest = {};
 }
 
 void forget_refused() {
@@ -338,7 +355,7 @@ void check_host_order(const std::byte* byte, std::string_view use, const Place& 
   }
 }
 
-bool check_release_order(std::string_view function, const Region& memory) {
+bool check_release_order(std::string_view function, const Region& memory) noexcept {
   State& all = state();
   std::lock_guard lock(all.mutex);
   std::erase_if(all.dropped, [&](const Access& access) { return overlap(memory, access.region); });
@@ -346,11 +363,7 @@ bool check_release_order(std::string_view function, const Region& memory) {
   std::erase_if(all.accesses, [&](const Access& access) {
     if (!overlap(memory, access.region)) return false;
     if (!std::exchange(found, true)) {
-      report(
-          "free-while-queued",
-          fmt::format("{} frees {} ({} bytes), which {} {}, and nothing has synchronised since. Called at {}",
-                      function, static_cast<const void*>(memory.start), memory.bytes_spanned(),
-                      text_of(access), access.writes ? "writes" : "reads", Place::here().text()));
+      as_far_as_memory_goes([&] { report_release(function, memory, access); });
     }
     return true;
   });

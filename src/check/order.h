@@ -31,7 +31,7 @@ void report_unfinished_copies(const Queue& queue);
 void report_unfinished_copies();  // of all streams, at exit
 
 // All that was queued is done.
-void stream_ended(const Queue& queue);
+void stream_ended(const Queue& queue) noexcept;
 
 // Or was dropped, as far as the host had not synchronised with it: nothing more will write what it was to write.
 void stream_dropped(const Queue& queue);
@@ -40,7 +40,7 @@ int device_of(const Queue& queue);
 
 // All that is queued so far, which the host may then have reached.
 Clock clock_of(const Queue& queue);
-void host_reached(const Clock& clock);
+void host_reached(Clock clock) noexcept;
 
 // A wait for a queue that waits for an event itself may never end. check_hang() is for one that has lasted a
 // while: it throws Error where the event is still not recorded and no other thread could do that.
@@ -56,7 +56,7 @@ void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue)
 void check_order(const Call& call);
 
 // True where queued work still uses the memory, which is then a finding.
-bool check_release_order(std::string_view function, const Region& memory);
+bool check_release_order(std::string_view function, const Region& memory) noexcept;
 
 // The host uses this byte through a pointer, which it should not while a queued copy is to write it.
 void check_host_order(const std::byte* byte, std::string_view use, const Place& place);

@@ -39,7 +39,7 @@ void finish(Stream& stream) {
 void close(Stream& stream) {
   stream.queue->close();
   end_subscription(stream);
-  if (check::enabled) check::as_far_as_memory_goes([&] { check::stream_ended(*stream.queue); });
+  if (check::enabled) check::stream_ended(*stream.queue);
 }
 
 }  // namespace
@@ -81,8 +81,10 @@ void destroy_stream(void* handle, StreamEnd end) {
   if (end == StreamEnd::finish) {
     finish(*stream);
   } else if (check::enabled) {
-    check::report_unfinished_copies(*stream->queue);
-    check::stream_dropped(*stream->queue);
+    check::as_far_as_memory_goes([&] {
+      check::report_unfinished_copies(*stream->queue);
+      check::stream_dropped(*stream->queue);
+    });
   }
   close(*stream);
   if (check::enabled) check::handle_gone(handle);
@@ -90,7 +92,7 @@ void destroy_stream(void* handle, StreamEnd end) {
 
 bool synchronize_queue(Queue& queue, Deadline deadline) {
   if (!check::enabled) return queue.synchronize(deadline);
-  check::Clock reached;
+  std::optional<check::Clock> reached;
   bool may_hang = false;
   check::as_far_as_memory_goes([&] {
     reached = check::clock_of(queue);
@@ -102,10 +104,12 @@ bool synchronize_queue(Queue& queue, Deadline deadline) {
   try {
     if (!queue.synchronize(deadline)) return false;
   } catch (const Error&) {  // the work has failed, but it is over
-    check::as_far_as_memory_goes([&] { check::host_reached(reached); });
+    if (reached) check::host_reached(*std::move(reached));
     throw;
   }
-  check::as_far_as_memory_goes([&] { check::host_reached(reached); });
+  if (!reached)
+    throw Error::from(std::bad_alloc(), ACL_ERROR_BAD_ALLOC);  // copies to the host have not arrived
+  check::host_reached(*std::move(reached));
   return true;
 }
 

@@ -49,6 +49,19 @@ struct Session {
   aclrtStream stream = nullptr;
 };
 
+// Work that is queued on the stream waits until it is let go.
+struct Held {
+  explicit Held(aclrtStream stream) { must(aclrtStreamWaitEvent(stream, event)); }
+  void let_go() {
+    must(aclrtRecordEvent(event, other));
+    must(aclrtSynchronizeStream(other));
+    must(aclrtDestroyStream(other));
+    must(aclrtDestroyEvent(event));
+  }
+  aclrtEvent event = new_event();
+  aclrtStream other = new_stream();
+};
+
 inline void* device_memory(size_t bytes) {
   void* memory = nullptr;
   must(aclrtMalloc(&memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
