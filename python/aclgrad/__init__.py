@@ -148,7 +148,7 @@ def nsa_compress(
     Returns:
         [windows, N, D], sequence after sequence.
     """
-    return _core.nsa_compress(x, weight, seq_ends, block, stride, out)
+    return _core.nsa_compress("seq_ends", x, weight, seq_ends, block, stride, out)
 
 
 def nsa_compress_backward(
@@ -179,7 +179,7 @@ def nsa_compress_backward(
     """
     needs_x, needs_weight = needs
     return _core.nsa_compress_backward(
-        grad_output, x, weight, seq_ends, block, stride, bool(needs_x), bool(needs_weight), out
+        "seq_ends", grad_output, x, weight, seq_ends, block, stride, bool(needs_x), bool(needs_weight), out
     )
 
 

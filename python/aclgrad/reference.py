@@ -76,7 +76,7 @@ def msda_backward(
 
 def nsa_compress(x: Array, weight: Array, seq_ends: Indices | None, block: int, stride: int) -> numpy.ndarray[Any, Any]:
     """See `aclgrad.nsa_compress`."""
-    return _core.nsa_compress(_widened(x), _widened(weight), seq_ends, block, stride, None)
+    return _core.nsa_compress("seq_ends", _widened(x), _widened(weight), seq_ends, block, stride, None)
 
 
 def nsa_compress_backward(
@@ -84,7 +84,7 @@ def nsa_compress_backward(
 ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
     """See `aclgrad.nsa_compress_backward`."""
     return _core.nsa_compress_backward(
-        _widened(grad_output), _widened(x), _widened(weight), seq_ends, block, stride, True, True, None
+        "seq_ends", _widened(grad_output), _widened(x), _widened(weight), seq_ends, block, stride, True, True, None
     )
 
 

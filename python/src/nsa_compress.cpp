@@ -21,27 +21,28 @@ struct Compression {
   int64_t channels() const { return x.size(2); }
 };
 
-// Without ends, all tokens are one sequence.
-std::vector<int64_t> read_ends(const Arguments& arguments, nb::handle seq_ends, int64_t tokens) {
+// Without ends, all tokens are one sequence. `name` is what the caller calls them.
+std::vector<int64_t> read_ends(const Arguments& arguments, const char* name, nb::handle seq_ends,
+                               int64_t tokens) {
   if (seq_ends.is_none()) return {tokens};
-  const Array ends = arguments.integers("seq_ends", seq_ends);
-  arguments.check(!ends.on_gpu(), "seq_ends",
+  const Array ends = arguments.integers(name, seq_ends);
+  arguments.check(!ends.on_gpu(), name,
                   "an array in the memory of the CPU, since the number of windows follows from its contents",
                   "one on a GPU");
   arguments.check_rank(ends, 1);
   if (ends.empty()) return {tokens};
   std::vector<int64_t> values = integers_of(ends.view);
-  arguments.check(values.front() >= 0, "seq_ends", "no negative entry", values.front());
+  arguments.check(values.front() >= 0, name, "no negative entry", values.front());
   for (size_t i = 1; i < values.size(); ++i) {
-    arguments.check(values[i] >= values[i - 1], "seq_ends", "entries that do not fall", values[i]);
+    arguments.check(values[i] >= values[i - 1], name, "entries that do not fall", values[i]);
   }
-  arguments.check(values.back() == tokens, "seq_ends", "the number of tokens as its last entry",
-                  values.back());
+  arguments.check(values.back() == tokens, name, "the number of tokens as its last entry", values.back());
   return values;
 }
 
-Compression read_compression(const Arguments& arguments, nb::handle x, nb::handle weight, nb::handle seq_ends,
-                             nb::handle block_object, nb::handle stride_object) {
+Compression read_compression(const Arguments& arguments, const char* ends_name, nb::handle x,
+                             nb::handle weight, nb::handle seq_ends, nb::handle block_object,
+                             nb::handle stride_object) {
   const int64_t block = arguments.integer("block", block_object);
   const int64_t stride = arguments.integer("stride", stride_object);
   Compression compression{arguments.floats("x", x), arguments.floats("weight", weight), {}, {}, 0};
@@ -52,7 +53,7 @@ Compression read_compression(const Arguments& arguments, nb::handle x, nb::handl
   arguments.check(stride >= 1, "stride", "at least 1", stride);
   arguments.check_shape(compression.weight, {block, compression.heads()});
 
-  compression.sequence_ends = read_ends(arguments, seq_ends, compression.tokens());
+  compression.sequence_ends = read_ends(arguments, ends_name, seq_ends, compression.tokens());
   SlidingWindows& windows = compression.windows;
   windows = {.tokens = compression.tokens(), .block = block, .stride = stride};
   windows.sequence_ends = compression.sequence_ends.data();
@@ -132,10 +133,10 @@ void compute_backward(const Place& place, const Compression& compression, const 
   weight_operand.finish();
 }
 
-nb::object forward(nb::handle x, nb::handle weight, nb::handle seq_ends, nb::handle block, nb::handle stride,
-                   nb::handle out) {
+nb::object forward(const char* ends_name, nb::handle x, nb::handle weight, nb::handle seq_ends,
+                   nb::handle block, nb::handle stride, nb::handle out) {
   const Arguments arguments("nsa_compress", Arguments::Memory::cpu_or_gpu);
-  const Compression compression = read_compression(arguments, x, weight, seq_ends, block, stride);
+  const Compression compression = read_compression(arguments, ends_name, x, weight, seq_ends, block, stride);
   const Array output = arguments.result(
       "out", compression.x, {compression.window_count, compression.heads(), compression.channels()}, out);
   const Place place(arguments, compression.x, {&compression.weight, &output});
@@ -143,11 +144,12 @@ nb::object forward(nb::handle x, nb::handle weight, nb::handle seq_ends, nb::han
   return output.object;
 }
 
-nb::tuple backward(nb::handle grad_output_object, nb::handle x, nb::handle weight, nb::handle seq_ends,
-                   nb::handle block, nb::handle stride, bool needs_x, bool needs_weight, nb::handle out) {
+nb::tuple backward(const char* ends_name, nb::handle grad_output_object, nb::handle x, nb::handle weight,
+                   nb::handle seq_ends, nb::handle block, nb::handle stride, bool needs_x, bool needs_weight,
+                   nb::handle out) {
   const Arguments arguments("nsa_compress_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
-  const Compression compression = read_compression(arguments, x, weight, seq_ends, block, stride);
+  const Compression compression = read_compression(arguments, ends_name, x, weight, seq_ends, block, stride);
   const int64_t heads = compression.heads(), channels = compression.channels();
   arguments.check_same_type(compression.x, {&grad_output});
   arguments.check_shape(grad_output, {compression.window_count, heads, channels});

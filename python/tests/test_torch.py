@@ -154,6 +154,15 @@ def test_errors_name_the_argument():
         aclgrad.torch.multi_scale_deformable_attention(*arguments)
 
 
+def test_errors_name_the_ends_as_the_caller_does():
+    x, weight, _, block, stride = compress_arguments()
+    ends = torch.tensor([len(x) - 1])
+    with pytest.raises(ValueError, match="nsa_compress: cu_seqlens: expected the number of tokens"):
+        aclgrad.torch.nsa_compress(x, weight, ends, block, stride)
+    with pytest.raises(ValueError, match="nsa_compress_backward: cu_seqlens: expected the number of tokens"):
+        torch.ops.aclgrad.nsa_compress_backward(x, x, weight, ends, block, stride, [True, True])
+
+
 @pytest.mark.parametrize("needs_gradient", [False, True])
 def test_tensors_that_a_kernel_cannot_read_are_resolved(needs_gradient):
     """PyTorch carries out the negation of a view, and fills known zeros, when they are used."""

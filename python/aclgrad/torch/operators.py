@@ -269,7 +269,7 @@ def multi_scale_deformable_attention(
 
 
 def _compress_kernel(*arguments: Any) -> Tensor:
-    return _core.nsa_compress(*arguments, None)
+    return _core.nsa_compress("cu_seqlens", *arguments, None)
 
 
 def _compress_fake(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Tensor:
@@ -306,7 +306,7 @@ def _compress_gradient_fake(
 _compress_gradient = _Gradient(
     "nsa_compress_backward(Tensor grad_output, Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride, "
     "bool[2] needs) -> Tensor[]",
-    _core.nsa_compress_backward,
+    partial(_core.nsa_compress_backward, "cu_seqlens"),
     _compress_gradient_fake,
 )
 _compress = _Operator(
