@@ -328,23 +328,33 @@ def _describe(output: OutputReport) -> list[str]:
     if output.errors is None or output.our_errors is None:
         return [head, f"  shape: expected {list(output.golden.shape)}"]
     rule = _PRECISIONS[output.dtype]
+    ulp_bounds = [*_BINS, output.max_ulp]
+    largest_ulp, our_largest_ulp = (
+        _distinct(errors.largest_ulp, ulp_bounds) for errors in (output.errors, output.our_errors)
+    )
     lines = [
         head,
         f"  accuracy rule  {_verdict(output.passes_rule)}  {output.outside} of {output.golden.size} elements are off "
         f"by more than {rule.absolute:.3g} + {rule.relative:.3g} * |golden| (1 % may be); "
-        f"largest error {output.largest_error:.3g} (limit {rule.largest:g})",
-        f"  ULP bound      {_verdict(output.passes_ulp)}  at most {output.errors.largest_ulp:.3g} units in the last "
-        f"place (limit {output.max_ulp:g}); aclgrad itself: {output.our_errors.largest_ulp:.3g}",
+        f"largest error {_distinct(output.largest_error, [rule.largest])} (limit {rule.largest:g})",
+        f"  ULP bound      {_verdict(output.passes_ulp)}  at most {largest_ulp} units in the last place "
+        f"(limit {output.max_ulp:g}); aclgrad itself: {our_largest_ulp}",
     ]
     worst = output.worst()
     if worst:
         rows = [("worst elements", "value", "golden", "ULP")]
         for index in worst:
             value, golden, ulp = output.actual[index], output.golden[index], output.errors.ulp[index]
-            rows.append((str(list(index)), f"{value:.9g}", f"{golden:.9g}", f"{ulp:.3g}"))
+            rows.append((str(list(index)), f"{value:.9g}", f"{golden:.9g}", _distinct(ulp, ulp_bounds)))
         lines += ["", *_table(rows)]
     lines += ["", *_histogram_text(output)]
     return lines
+
+
+def _distinct(value: float, bounds: Sequence[float]) -> str:
+    """Three digits, and more where it would be taken for one of the bounds that it only comes close to."""
+    texts = (f"{value:.{digits}g}" for digits in range(3, 18))
+    return next(text for text in texts if all((float(text) <= bound) == (value <= bound) for bound in bounds))
 
 
 def _verdict(passed: bool) -> str:

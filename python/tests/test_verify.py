@@ -71,6 +71,15 @@ def test_nan_and_infinity_fail(value):
     assert not report.passed and report.outputs[0].worst()[0] == (3, 1, 2)
 
 
+def test_an_error_just_above_a_bound_does_not_read_as_the_bound():
+    x, bias = numpy.float32([[1]]), numpy.float32([[2**-24 + 2**-34]])
+    inputs = {"x": x, "bias": bias, "group_ends": numpy.array([1])}
+    report = verify("grouped_bias_add", inputs, {"output": x}, max_ulp=0.5)
+    text = str(report)
+    assert not report.passed and "at most 0.5005 units in the last place (limit 0.5)" in text
+    assert text.count("0.5005") == 2 and "aclgrad itself: 0.5\n" in text
+
+
 def test_overflow_is_expected_to_be_infinite():
     x = numpy.full((2, 3), 60000, numpy.float16)
     inputs = {"x": x, "bias": x[:1], "group_ends": numpy.array([2])}
