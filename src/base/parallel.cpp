@@ -43,7 +43,8 @@ int available_threads(int wanted) {
 
 // Lets the arena's threads meet, so that oneTBB has started all of them, which are then there for good.
 void gather(tbb::task_arena& arena, int threads) {
-  constexpr auto kPatience = std::chrono::milliseconds(50);
+  // For a machine with more to do than processors; mostly they are there at once.
+  constexpr auto kPatience = std::chrono::milliseconds(500);
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   std::atomic<int> present{0};
   const auto wait_for_all = [&](int) {
