@@ -314,6 +314,22 @@ const char* text_of(HostUse use) {
   }
 }
 
+void report_host_use(const Block* block, const std::byte* byte, HostUse use, const Place& place) {
+  if (block == nullptr) {
+    report("host-access",
+           fmt::format("the host {} {}, where no allocation is. At {}", text_of(use),
+                       static_cast<const void*>(byte), place.text()),
+           place);
+  } else if (block->freed || block->place == MemoryPlace::device) {
+    report(block->freed ? "use-after-free" : "host-access",
+           fmt::format("the host {} byte {} of {}, through a pointer. At {}", text_of(use),
+                       byte - block->begin, text_of(*block), place.text()),
+           place);
+  } else {
+    check_host_order(byte, text_of(use), place);
+  }
+}
+
 }  // namespace
 
 void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved) {
@@ -395,27 +411,17 @@ void deny_destination(const Region& destination) {
                    is_last ? block->start() + block->reserved : page_at_or_before(destination.end()));
 }
 
-void host_used(const void* address, HostUse use, const Place& place) {
+void host_used(const void* address, HostUse use, const Place& place) noexcept {
   Blocks& all = blocks();
   std::lock_guard lock(all.mutex);
   const auto* byte = static_cast<const std::byte*>(address);
   const Block* block = find_block(all, address);
+  as_far_as_memory_goes([&] { report_host_use(block, byte, use, place); });
   if (block == nullptr) {
-    report("host-access",
-           fmt::format("the host {} {}, where no allocation is. At {}", text_of(use), address, place.text()),
-           place);
     allow_host_access(byte, byte + 1);
-    return;
-  }
-  if (block->freed || block->place == MemoryPlace::device) {
-    report(block->freed ? "use-after-free" : "host-access",
-           fmt::format("the host {} byte {} of {}, through a pointer. At {}", text_of(use),
-                       byte - block->begin, text_of(*block), place.text()),
-           place);
   } else {
-    check_host_order(byte, text_of(use), place);
+    allow_host_access(block->start(), block->start() + block->reserved);
   }
-  allow_host_access(block->start(), block->start() + block->reserved);
 }
 
 void check_memory(const Call& call) {

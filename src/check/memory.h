@@ -28,7 +28,7 @@ void deny_destination(const Region& destination);
 
 // What the host did through a pointer to memory that is out of its reach. It is within reach from then on.
 enum class HostUse { reads, writes, uses };
-void host_used(const void* address, HostUse use, const Place& place);
+void host_used(const void* address, HostUse use, const Place& place) noexcept;
 
 // Whether every use of the call lies where it must, and reads what was written before.
 void check_memory(const Call& call);

@@ -2,7 +2,7 @@
 // the calls must answer with an error or with right results; nothing may crash, hang or leak; and the same calls must
 // succeed right afterwards.
 //
-//   exhaustion memory|threads
+//   exhaustion memory|threads [n]    with n, only every nth request
 #include <execinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,6 +65,8 @@ struct Totals {
 
 Totals totals;
 
+int64_t stride = 1;  // from one request that is made to fail to the next
+
 constexpr unsigned kSecondsPerRun = 60;
 
 // One run in which request `first` fails. False once there was none of that number.
@@ -114,7 +116,7 @@ bool leaks_are_counted() {
 void exhaust(const scenarios::Scenario& scenario, Resource resource, Extent extent) {
   position.scenario = scenario.name;
   for (int time = 0; time < 3; ++time) run_undisturbed(scenario.run);
-  for (int64_t first = 1;; ++first) {
+  for (int64_t first = 1;; first += stride) {
     const int64_t before = faults::live_allocations();
     const bool had_fault = run_with_fault(scenario.run, resource, first, extent);
     run_undisturbed(scenario.run);
@@ -166,7 +168,9 @@ void run_with_few_threads(int64_t most) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  require(count >= 2, "usage: exhaustion memory|threads");
+  require(count >= 2, "usage: exhaustion memory|threads [n]");
+  if (count >= 3) stride = std::atoll(arguments[2]);
+  require(stride > 0, "a stride is positive");
   const Resource resource =
       std::string_view(arguments[1]) == "threads" ? Resource::threads : Resource::memory;
   void* frame = nullptr;
@@ -174,7 +178,7 @@ int main(int count, char** arguments) {
   for (int signal : {SIGABRT, SIGSEGV, SIGALRM}) std::signal(signal, say_where);
   const std::vector<scenarios::Scenario>& all = scenarios::on_a_device();  // before anything fails
   for (const Extent extent : {Extent::one, Extent::all_later}) {
-    for (int64_t first = 1; exhaust_first_use(resource, first, extent);) ++first;
+    for (int64_t first = 1; exhaust_first_use(resource, first, extent);) first += stride;
   }
   if (resource == Resource::threads) {
     const auto enough = static_cast<int64_t>(std::thread::hardware_concurrency()) + 4;

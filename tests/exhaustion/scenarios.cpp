@@ -148,7 +148,8 @@ int run_memory() {
   steps.step([&] { return aclrtMemset(*memory, kBytes, 'c', kBytes); });
   const bool copied =
       steps.step([&] { return aclrtMemcpy(*host, kBytes, *memory, kBytes, ACL_MEMCPY_DEVICE_TO_HOST); });
-  if (copied) require(std::memcmp(*host, *memory, kBytes) == 0, "a copy that succeeded has copied");
+  const auto* bytes = static_cast<const char*>(*host);
+  if (copied) require(std::count(bytes, bytes + kBytes, 'c') == kBytes, "a copy that succeeded has copied");
   size_t free_bytes = 0;
   size_t total_bytes = 0;
   steps.step([&] { return aclrtGetMemInfo(ACL_DDR_MEM, &free_bytes, &total_bytes); });
