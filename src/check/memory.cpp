@@ -42,6 +42,7 @@ struct Block {
   int64_t bytes;     // what the program asked for
   size_t reserved;   // with the guards
   Place made;
+  std::list<const std::byte*> link;  // for Blocks::kept_oldest_first, so that releasing needs no memory
   std::map<int64_t, int64_t> written = {};  // begin to end of what calls wrote, apart from each other
 
   bool free_failed = false;  // which was a finding
@@ -340,8 +341,14 @@ void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, s
     device.fill({library_view(start), kPattern, with_guards});
     std::lock_guard lock(all.mutex);
     forget_freed(all, start, start + with_guards);
-    all.by_start.insert_or_assign(start, Block{place, &device, device_id, start + kGuard,
-                                               static_cast<int64_t>(bytes), with_guards, Place::here()});
+    all.by_start.insert_or_assign(start, Block{place,
+                                               &device,
+                                               device_id,
+                                               start + kGuard,
+                                               static_cast<int64_t>(bytes),
+                                               with_guards,
+                                               Place::here(),
+                                               {start}});
   } catch (...) {
     release_pages(device, place, start, with_guards);
     throw;
@@ -363,10 +370,10 @@ void release(std::string_view function, void* memory) noexcept {
   deny_host_access(block.start(), block.start() + block.reserved);
   // Work that is still queued goes on to use it, and so does the process of which this is a fork.
   if (is_in_use || is_fork()) return;
+  all.kept_oldest_first.splice(all.kept_oldest_first.end(), block.link);
+  all.kept_bytes += block.reserved;
   as_far_as_memory_goes([&] {
     fill_with_pattern(block, block.begin, static_cast<size_t>(block.bytes));
-    all.kept_oldest_first.push_back(block.start());
-    all.kept_bytes += block.reserved;
     trim(all);
   });
 }

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "acl/acl_rt.h"
 #include "base/never_destroyed.h"
@@ -149,8 +150,8 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     lock.unlock();
     require(mailbox != nullptr, ACL_ERROR_RT_STREAM_NO_CB_REG, {"aclrtLaunchCallback", "stream"},
             "a stream that a thread has subscribed to", "one without a subscriber");
-    const check::Clock after = check::enabled ? check::clock_of(queue) : check::Clock();
-    const auto callback = std::make_shared<Callback>(Callback{fn, userData, after});
+    check::Clock after = check::enabled ? check::clock_of(queue) : check::Clock();
+    const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(after)});
     queue.submit_host([mailbox, callback, block = blockType == ACL_CALLBACK_BLOCK](Queue& on) {
       deliver(on, *mailbox, callback, block);
     });
@@ -167,7 +168,7 @@ aclError aclrtProcessReport(int32_t timeout) {
                   "The stream has not come to a callback yet, or none was launched.",
                   "Call aclrtProcessReport again until all callbacks have run.");
     }
-    if (check::enabled) check::host_reached(callback->after);
+    if (check::enabled) check::host_reached(std::move(callback->after));
     callback->function(callback->user_data);
     announce([&] { callback->state = Callback::State::returned; });
   });

@@ -1,4 +1,6 @@
 // Streams at the C interface.
+#include <utility>
+
 #include "acl/acl_rt.h"
 #include "check/check.h"
 #include "check/handles.h"
@@ -70,9 +72,9 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return entry(__func__, [&] {
     require_pointer(status, {"aclrtStreamQuery", "status"});
     const Queue& queue = *stream_of_any_context(stream)->queue;
-    const check::Clock reached = check::enabled ? check::clock_of(queue) : check::Clock();
+    check::Clock reached = check::enabled ? check::clock_of(queue) : check::Clock();
     *status = queue.idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-    if (check::enabled && *status == ACL_STREAM_STATUS_COMPLETE) check::host_reached(reached);
+    if (check::enabled && *status == ACL_STREAM_STATUS_COMPLETE) check::host_reached(std::move(reached));
   });
 }
 

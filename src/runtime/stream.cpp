@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <new>
+#include <optional>
+#include <utility>
+
 #include "acl/acl_base.h"
 #include "base/error.h"
 #include "base/log.h"
