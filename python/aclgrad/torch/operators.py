@@ -37,8 +37,8 @@ try:
         _dispatch_tls_local_include_set,
         _len_torch_dispatch_stack,
     )
+    from torch._C._autograd import _profiler_enabled
     from torch._C._functorch import peek_interpreter_stack
-    from torch.autograd import _profiler_enabled
     from torch.compiler import is_compiling
 
     # A new thread has nothing switched on.
@@ -124,8 +124,8 @@ class _Operator:
     def __init__(
         self,
         schema: str,
-        kernel: Callable[..., Any],
-        fake: Callable[..., Any],
+        kernel: Callable[..., Tensor],
+        fake: Callable[..., Tensor],
         setup_context: Callable[..., None],
         backward: Callable[..., Any],
         autocast_type: Callable[[str, list[torch.dtype]], torch.dtype],
@@ -138,13 +138,13 @@ class _Operator:
         torch.library.register_autograd(name, backward, setup_context=setup_context, lib=_library)
         methods = {"forward": kernel, "setup_context": setup_context, "backward": backward}
         function = type(name, (torch.autograd.Function,), {k: staticmethod(method) for k, method in methods.items()})
-        # Without what Function.apply does for function transforms, which _is_plain excludes.
-        self._record = super(torch.autograd.Function, function).apply
+        # Without what Function.apply does for function transforms, which `_has_nothing_to_dispatch` excludes.
+        self._record: Callable[..., Tensor] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
         self._autocast_type = autocast_type
         _library.impl(name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
         _library.impl(name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Tensor:
         tensors = arguments[: self._tensors]
         if _has_nothing_to_dispatch() and _are_plain(tensors):
             try:
@@ -156,7 +156,8 @@ class _Operator:
             except Exception:
                 if not _may_be_resolved(tensors):
                     raise
-        return self._overload(*arguments)
+        result: Tensor = self._overload(*arguments)
+        return result
 
     def _cast_and_call(self, device: str, *arguments: Any) -> Any:
         def is_cast(argument: Any) -> bool:
@@ -183,8 +184,8 @@ def _in_widest_type(device: str, types: list[torch.dtype]) -> torch.dtype:
 # ---- Multi-scale deformable attention
 
 
-def _attention_kernel(*arguments: Any) -> Tensor:
-    return _core.msda_forward(*arguments, None)
+def _attention_kernel(value: Tensor, *others: Any) -> Tensor:
+    return _core.msda_forward(value, *others, None)
 
 
 def _attention_fake(
@@ -268,8 +269,8 @@ def multi_scale_deformable_attention(
 # ---- NSA compression
 
 
-def _compress_kernel(*arguments: Any) -> Tensor:
-    return _core.nsa_compress("cu_seqlens", *arguments, None)
+def _compress_kernel(x: Tensor, *others: Any) -> Tensor:
+    return _core.nsa_compress("cu_seqlens", x, *others, None)
 
 
 def _compress_fake(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Tensor:
@@ -343,8 +344,8 @@ def nsa_compress(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: in
 # ---- Grid sampling
 
 
-def _sample_kernel(*arguments: Any) -> Tensor:
-    return _core.grid_sample(*arguments, None)
+def _sample_kernel(input: Tensor, *others: Any) -> Tensor:
+    return _core.grid_sample(input, *others, None)
 
 
 def _sample_fake(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
@@ -416,8 +417,8 @@ def grid_sample(
 # ---- Grouped bias-add
 
 
-def _bias_kernel(*arguments: Any) -> Tensor:
-    return _core.grouped_bias_add(*arguments, None)
+def _bias_kernel(x: Tensor, *others: Any) -> Tensor:
+    return _core.grouped_bias_add(x, *others, None)
 
 
 def _bias_on_cuda(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str) -> Tensor:

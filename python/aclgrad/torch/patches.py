@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from .. import Mode, PaddingMode
 from .operators import grid_sample, multi_scale_deformable_attention
 
 Target: TypeAlias = Literal["transformers", "mmcv", "grid_sample"]
@@ -98,8 +99,8 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def replacement(
         input: Tensor,
         grid: Tensor,
-        mode: str = "bilinear",
-        padding_mode: str = "zeros",
+        mode: Mode = "bilinear",
+        padding_mode: PaddingMode = "zeros",
         align_corners: bool | None = None,
     ) -> Tensor:
         if _is_ours(input, grid) and input.dim() == grid.dim() == 4:
@@ -261,4 +262,8 @@ def _attention_apply(original: Callable[..., Tensor]) -> Any:
     return staticmethod(replacement)
 
 
-_TARGETS = {"transformers": _patch_transformers, "mmcv": _patch_mmcv, "grid_sample": _patch_grid_sample}
+_TARGETS: dict[Target, Callable[[], None]] = {
+    "transformers": _patch_transformers,
+    "mmcv": _patch_mmcv,
+    "grid_sample": _patch_grid_sample,
+}
