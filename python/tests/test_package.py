@@ -31,6 +31,14 @@ def test_a_program_passes_a_strict_type_checker(tmp_path):
     assert status == 0, report + errors
 
 
+def test_the_package_passes_a_strict_type_checker(tmp_path):
+    """But for aclgrad.torch, which needs PyTorch."""
+    api = pytest.importorskip("mypy.api")
+    modules = [f"--module={name}" for name in ("aclgrad", "aclgrad.reference", "aclgrad.verify", "aclgrad.__main__")]
+    report, errors, status = api.run(["--strict", "--cache-dir", str(tmp_path), *modules])
+    assert status == 0, report + errors
+
+
 def test_everything_public_is_documented_and_annotated():
     for name in aclgrad.__all__:
         function = getattr(aclgrad, name)
