@@ -2,9 +2,9 @@
 
     python examples/python/detect_shapes.py [--steps 300] [--out build/examples]
 
-Each picture holds a reddish disc, a greenish square and a bluish triangle among noise. As in Deformable DETR's encoder, every pixel of three
-feature maps looks at places around it that it chooses itself; then each says where it believes each shape to be. Writes
-detect_shapes.png with the loss and with boxes on pictures that it has not seen.
+Each picture holds a reddish disc, a greenish square and a bluish triangle among noise. As in Deformable DETR's
+encoder, every pixel of three feature maps looks at places around it that it chooses itself; then each says where it
+believes each shape to be. Writes detect_shapes.png with the loss and with boxes on pictures that it has not seen.
 """
 
 import argparse
@@ -131,13 +131,14 @@ def train(steps: int, batch: int = 32) -> tuple[Detector, list[float]]:
 def plot(losses: list[float], images: Tensor, truth: Tensor, guesses: Tensor, path: pathlib.Path) -> None:
     figure, axes = pyplot.subplots(1, 5, figsize=(17, 3.8), layout="constrained", width_ratios=[1.4, 1, 1, 1, 1])
     axes[0].semilogy(losses)
-    axes[0].set(title="mean distance of box edges", xlabel="step")
+    axes[0].set(title="mean error of centres and sizes", xlabel="step")
     for axis, image, wanted, found in zip(axes[1:], images, truth, guesses, strict=False):
         axis.imshow(image.permute(1, 2, 0).clamp(0, 1))
         for boxes, style in ((wanted, "--"), (found, "-")):
-            for kind, (x, y, width, height) in enumerate((SIDE * boxes - 0.5).tolist()):
-                corner, size = (x - width / 2, y - height / 2), (width + 0.5, height + 0.5)
-                axis.add_patch(pyplot.Rectangle(corner, *size, fill=False, linestyle=style, edgecolor=f"C{kind}", linewidth=2))
+            for kind, (x, y, width, height) in enumerate((SIDE * boxes).tolist()):
+                corner = (x - width / 2 - 0.5, y - height / 2 - 0.5)  # imshow puts the centre of the first pixel at 0
+                look = {"linestyle": style, "edgecolor": f"C{kind}", "linewidth": 2}
+                axis.add_patch(pyplot.Rectangle(corner, width, height, fill=False, **look))
         axis.axis("off")
     axes[1].set_title("found (—) and true (- -)")
     figure.savefig(path, dpi=80)
