@@ -3,8 +3,8 @@
     python examples/python/compress_text.py [--steps 300] [--out build/examples]
 
 A model of one layer predicts the next byte of the Python manual, which comes with Python. It sees the last 4 bytes one
-by one, and what lies before as windows of 8 bytes, each compressed to one key and one value. The weights within a window
-start equal; the plot compress_text.png shows what becomes of them, and the loss with weights that stay equal.
+by one, and what lies before as windows of 8 bytes, each compressed to one key and one value. The weights within a
+window start equal; the plot compress_text.png shows what becomes of them, and the loss with weights that stay equal.
 """
 
 import argparse
@@ -107,7 +107,8 @@ def plot(losses: dict[str, list[float]], model: Model, path: pathlib.Path) -> No
     axes[0].legend()
     for axis, name in zip(axes[1:], ("key", "value"), strict=True):
         axis.plot(getattr(model, f"{name}_weights").detach(), marker=".")
-        axis.axhline(1 / BLOCK, color="black", linewidth=0.8)
+        axis.axhline(1 / BLOCK, color="black", linewidth=0.8, label="equal weights, the start")
+        axis.legend()
         axis.set(title=f"weights of {name}s, a line for each head", xlabel="byte of the window")
     figure.savefig(path, dpi=80)
 
