@@ -9,8 +9,8 @@
 #include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/handles.h"
-#include "runtime/check.h"
 #include "runtime/handle_table.h"
+#include "runtime/parameter.h"
 #include "runtime/stream.h"
 
 namespace aclgrad {

@@ -9,8 +9,6 @@
 
 namespace aclgrad {
 
-class Stream;
-
 // A value of aclSysParamOpt indexes it; kOptionUnset where it was never set.
 inline constexpr size_t kOptions = 4;
 inline constexpr int64_t kOptionUnset = -1;

@@ -8,7 +8,7 @@
 
 #include "acl/acl_base.h"
 #include "base/error.h"
-#include "runtime/check.h"
+#include "runtime/parameter.h"
 
 namespace aclgrad {
 

@@ -1,8 +1,8 @@
 // Device and host memory that programs allocate, and what is known about it.
 #pragma once
 
-#include "runtime/check.h"
 #include "runtime/device.h"
+#include "runtime/parameter.h"
 
 namespace aclgrad {
 
