@@ -115,11 +115,12 @@ void dead_handle(std::string_view function, const char* type, const void* handle
                                             Place::here().text()));
 }
 
-void foreign_stream(const void* stream, const void* current_context) {
+void foreign_stream(std::string_view function, const void* stream, const void* current_context) {
   report_refusal(
       "foreign-stream",
-      fmt::format("aclrtStream {} does not belong to aclrtContext {}, which is current. Called at {}", stream,
-                  current_context, Place::here().text()));
+      fmt::format(
+          "{} got aclrtStream {}, which does not belong to aclrtContext {}, which is current. Called at {}",
+          function, stream, current_context, Place::here().text()));
 }
 
 void dead_executor(std::string_view function, const void* executor) {

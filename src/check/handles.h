@@ -38,7 +38,7 @@ void handle_lost(const void* handle);
 
 // Findings on a handle that `function` got and that is not alive.
 void dead_handle(std::string_view function, const char* type, const void* handle);
-void foreign_stream(const void* stream, const void* current_context);
+void foreign_stream(std::string_view function, const void* stream, const void* current_context);
 void dead_executor(std::string_view function, const void* executor);
 
 // Phase 2 takes the executor; true the first time.

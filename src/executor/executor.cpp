@@ -99,7 +99,7 @@ void check_addresses(std::string_view function, const aclOpExecutor& executor) {
 // Gives the failures of the runtime the status that phase 2 reports them with.
 void submit(std::string_view function, const aclOpExecutor& executor, void* workspace, aclrtStream stream) {
   try {
-    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream(function, stream);
     if (executor.plan->kernel == nullptr) return;  // nothing to do
     Queue& queue = *held;
     Addresses addresses = executor.addresses;

@@ -108,7 +108,7 @@ using namespace aclgrad;
 
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   return entry(__func__, [&] {
-    const std::shared_ptr<Stream> found = stream_of_any_context(stream);
+    const std::shared_ptr<Stream> found = stream_of_any_context("aclrtSubscribeReport", stream);
     std::lock_guard lock(progress_board().mutex);
     require(found->subscriber == nullptr, ACL_ERROR_RT_STREAM_SUBSCRIBE, {"aclrtSubscribeReport", "stream"},
             "a stream that no thread has subscribed to", "one that has a subscriber");
@@ -121,7 +121,7 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
   return entry(__func__, [&] {
-    const std::shared_ptr<Stream> found = stream_of_any_context(stream);
+    const std::shared_ptr<Stream> found = stream_of_any_context("aclrtUnSubscribeReport", stream);
     announce([&] {
       const auto mailbox = mailboxes().find(threadId);
       require(mailbox != mailboxes().end() && mailbox->second == found->subscriber,
@@ -142,9 +142,9 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     require(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK, ACL_ERROR_INVALID_PARAM,
             {"aclrtLaunchCallback", "blockType"}, "ACL_CALLBACK_NO_BLOCK or ACL_CALLBACK_BLOCK",
             static_cast<int>(blockType));
-    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream("aclrtLaunchCallback", stream);
     Queue& queue = *held;
-    const std::shared_ptr<Stream> found = stream_of_any_context(stream);
+    const std::shared_ptr<Stream> found = stream_of_any_context("aclrtLaunchCallback", stream);
     std::unique_lock lock(progress_board().mutex);
     const std::shared_ptr<CallbackMailbox> mailbox = found->subscriber;
     lock.unlock();

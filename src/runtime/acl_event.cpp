@@ -137,7 +137,7 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   return entry(__func__, [&] {
     const std::shared_ptr<Event> found = find_event({"aclrtRecordEvent", "event"}, event);
-    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream("aclrtRecordEvent", stream);
     Queue& queue = *held;
     std::lock_guard lock(found->mutex);
     auto mark = found->recorded ? current_context()->device->make_event_state() : found->mark;
@@ -156,7 +156,7 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
   return entry(__func__, [&] {
     const std::shared_ptr<Event> found = find_event({"aclrtResetEvent", "event"}, event);
-    queue_of_stream(stream);
+    queue_of_stream("aclrtResetEvent", stream);
     std::lock_guard lock(found->mutex);
     if (!found->recorded) return;
     // Waits that are queued already keep the old mark, so there is nothing to queue.
@@ -168,7 +168,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   return entry(__func__, [&] {
     const Mark mark = mark_of({"aclrtStreamWaitEvent", "event"}, event);
-    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream("aclrtStreamWaitEvent", stream);
     Queue& queue = *held;
     queue.wait(mark.state);
     // Only now, as it may have failed: what the checker takes for over it gives back.

@@ -99,7 +99,7 @@ void copy_now(std::string_view function, const Copy& copy, aclrtMemcpyKind kind)
 
 void copy_on(aclrtStream stream, std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
   check_kind(function, kind, Timing::queued);
-  const std::shared_ptr<Queue> held = queue_of_stream(stream);
+  const std::shared_ptr<Queue> held = queue_of_stream(function, stream);
   Queue& queue = *held;
   check::submit([&] { queue.copy(check::enabled ? check::begin_copy(function, copy, kind, &queue) : copy); });
 }
@@ -185,7 +185,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
   return entry(__func__, [&] {
     const Fill fill = checked_fill("aclrtMemsetAsync", devPtr, maxCount, value, count);
-    const std::shared_ptr<Queue> held = queue_of_stream(stream);
+    const std::shared_ptr<Queue> held = queue_of_stream("aclrtMemsetAsync", stream);
     Queue& queue = *held;
     check::submit(
         [&] { queue.fill(check::enabled ? check::begin_fill("aclrtMemsetAsync", fill, &queue) : fill); });

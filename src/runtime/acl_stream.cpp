@@ -41,26 +41,30 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t, uint32_t fla
 aclError aclrtDestroyStream(aclrtStream stream) {
   return entry(__func__, [&] {
     require_pointer(stream, {"aclrtDestroyStream", "stream"});
-    destroy_stream(stream, StreamEnd::finish);
+    destroy_stream("aclrtDestroyStream", stream, StreamEnd::finish);
   });
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
   return entry(__func__, [&] {
     require_pointer(stream, {"aclrtDestroyStreamForce", "stream"});
-    destroy_stream(stream, StreamEnd::drop);
+    destroy_stream("aclrtDestroyStreamForce", stream, StreamEnd::drop);
   });
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
-  return entry(__func__, [&] { synchronize_queue(*stream_of_any_context(stream)->queue, std::nullopt); });
+  return entry(__func__, [&] {
+    const std::shared_ptr<Stream> found = stream_of_any_context("aclrtSynchronizeStream", stream);
+    synchronize_queue(*found->queue, std::nullopt);
+  });
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
   return entry(__func__, [&] {
     const Deadline deadline =
         deadline_after(timeout, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSynchronizeStreamWithTimeout", "timeout"});
-    if (synchronize_queue(*stream_of_any_context(stream)->queue, deadline)) return;
+    const std::shared_ptr<Stream> found = stream_of_any_context("aclrtSynchronizeStreamWithTimeout", stream);
+    if (synchronize_queue(*found->queue, deadline)) return;
     throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                 fmt::format("The stream's work was not done after {} milliseconds.", timeout),
                 "The work takes longer than the time-out, or waits for an event that nobody records.",
@@ -71,7 +75,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return entry(__func__, [&] {
     require_pointer(status, {"aclrtStreamQuery", "status"});
-    const Queue& queue = *stream_of_any_context(stream)->queue;
+    const Queue& queue = *stream_of_any_context("aclrtStreamQuery", stream)->queue;
     check::Clock reached = check::enabled ? check::clock_of(queue) : check::Clock();
     *status = queue.idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     if (check::enabled && *status == ACL_STREAM_STATUS_COMPLETE) check::host_reached(std::move(reached));
@@ -82,7 +86,7 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
   return entry(__func__, [&] {
     require(mode <= ACL_STOP_ON_FAILURE, ACL_ERROR_RT_PARAM_INVALID, {"aclrtSetStreamFailureMode", "mode"},
             "ACL_CONTINUE_ON_FAILURE or ACL_STOP_ON_FAILURE", mode);
-    const std::shared_ptr<Stream> found = stream_of_any_context(stream);
+    const std::shared_ptr<Stream> found = stream_of_any_context("aclrtSetStreamFailureMode", stream);
     require(!found->failure_mode_set.exchange(true), ACL_ERROR_RT_PARAM_INVALID,
             {"aclrtSetStreamFailureMode", "stream"}, "a stream whose mode was not set before",
             "one that has a mode");

@@ -23,9 +23,10 @@ HandleTable<Stream>& streams() {
   return *streams;
 }
 
-Error not_live(void* stream) {
-  if (check::enabled) check::dead_handle("a call", "aclrtStream", stream);
-  return Error(ACL_ERROR_RT_STREAM_CONTEXT, fmt::format("Expected a live aclrtStream, got {}.", stream),
+Error not_live(std::string_view function, void* stream) {
+  if (check::enabled) check::dead_handle(function, "aclrtStream", stream);
+  return Error(ACL_ERROR_RT_STREAM_CONTEXT,
+               fmt::format("{}.stream: expected a live aclrtStream, got {}.", function, stream),
                "The stream was destroyed, or its context was destroyed or reset.",
                "Destroy a stream after its last use, and before its context.");
 }
@@ -48,14 +49,14 @@ void close(Stream& stream) {
 
 }  // namespace
 
-std::shared_ptr<Queue> queue_of_stream(void* stream) {
+std::shared_ptr<Queue> queue_of_stream(std::string_view function, void* stream) {
   void* context = current_context_handle();
   if (stream == nullptr) stream = current_context()->default_stream;
   const std::shared_ptr<Stream> found = streams().find(stream);
   if (found != nullptr && found->context == context) return {found, found->queue.get()};
   current_context();
-  if (found == nullptr) throw not_live(stream);
-  if (check::enabled) check::foreign_stream(stream, context);
+  if (found == nullptr) throw not_live(function, stream);
+  if (check::enabled) check::foreign_stream(function, stream, context);
   throw Error(ACL_ERROR_RT_STREAM_CONTEXT, "The stream does not belong to the current context.",
               "The thread's context was switched after the stream was created.",
               "Make the stream's context current with aclrtSetCurrentContext first.");
@@ -72,16 +73,16 @@ void* create_stream(void* context_handle, const Context& context) {
   return handle;
 }
 
-std::shared_ptr<Stream> stream_of_any_context(void* stream) {
+std::shared_ptr<Stream> stream_of_any_context(std::string_view function, void* stream) {
   if (stream == nullptr) stream = current_context()->default_stream;
   std::shared_ptr<Stream> found = streams().find(stream);
-  if (found == nullptr) throw not_live(stream);
+  if (found == nullptr) throw not_live(function, stream);
   return found;
 }
 
-void destroy_stream(void* handle, StreamEnd end) {
+void destroy_stream(std::string_view function, void* handle, StreamEnd end) {
   const std::shared_ptr<Stream> stream = streams().remove(handle);
-  if (stream == nullptr) throw not_live(handle);
+  if (stream == nullptr) throw not_live(function, handle);
   if (end == StreamEnd::finish) {
     finish(*stream);
   } else if (check::enabled) {

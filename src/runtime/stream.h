@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <string_view>
 
 #include "runtime/context.h"
 #include "runtime/device.h"
@@ -21,8 +21,9 @@ struct Stream {
 
 // The queue of `stream`; null means the default stream of the calling thread's context. Throws Error: 107002
 // where the thread has no context, 107003 where the stream does not belong to it or is not a live stream.
-// To be held while it is used: another thread may destroy the stream meanwhile.
-std::shared_ptr<Queue> queue_of_stream(void* stream);
+// To be held while it is used: another thread may destroy the stream meanwhile. `function` names the caller in errors
+// and findings.
+std::shared_ptr<Queue> queue_of_stream(std::string_view function, void* stream);
 
 // Whether operators planned now must give the same bits run after run (ACL_OPT_DETERMINISTIC of the process).
 bool deterministic_requested() noexcept;
@@ -33,14 +34,14 @@ void* create_stream(void* context_handle, const Context& context);
 void end_subscription(Stream& stream);
 
 // As queue_of_stream(), for what may be asked of a stream of any context.
-std::shared_ptr<Stream> stream_of_any_context(void* stream);
+std::shared_ptr<Stream> stream_of_any_context(std::string_view function, void* stream);
 
 // queue.synchronize(), after which the checker knows the work to be done.
 bool synchronize_queue(Queue& queue, Deadline deadline);
 
 // Waits for the work of the stream, or drops what has not started; then destroys it.
 enum class StreamEnd { finish, drop };
-void destroy_stream(void* stream, StreamEnd end);
+void destroy_stream(std::string_view function, void* stream, StreamEnd end);
 
 // Waits for all streams of the device, then throws the first failure. False where the deadline passes first.
 bool synchronize_device(int device_id, Deadline deadline);

@@ -147,7 +147,7 @@ TEST(Context, DestroyWaitsForItsStreams) {
   std::atomic<bool> ran{false};
   Gate gate;
   gate.close_stream(nullptr);
-  queue_of_stream(nullptr)->submit(0, [&](Queue&) { ran = true; });
+  queue_of_stream("test", nullptr)->submit(0, [&](Queue&) { ran = true; });
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_FALSE(ran);
@@ -169,7 +169,7 @@ TEST(Context, ManyThreadsWithOneEach) {
         ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
         int value = 0;
         for (int step = 0; step < 10; ++step) {
-          queue_of_stream(stream)->submit(step % 2 == 0 ? 0 : 1e9, [&value](Queue&) { ++value; });
+          queue_of_stream("test", stream)->submit(step % 2 == 0 ? 0 : 1e9, [&value](Queue&) { ++value; });
         }
         ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS);
         EXPECT_EQ(value, 10);

@@ -55,11 +55,11 @@ TEST_F(EventTest, HoldsUpAnotherStream) {
   Gate gate;
   gate.close_stream(stream_);
   int step = 0;
-  queue_of_stream(stream_)->submit(0, [&](Queue&) { step = 1; });
+  queue_of_stream("test", stream_)->submit(0, [&](Queue&) { step = 1; });
   ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
   ASSERT_EQ(aclrtStreamWaitEvent(other_, event_), ACL_SUCCESS);
   int seen = 0;
-  queue_of_stream(other_)->submit(0, [&](Queue&) { seen = step; });
+  queue_of_stream("test", other_)->submit(0, [&](Queue&) { seen = step; });
   EXPECT_FALSE(waits_are_over());
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(other_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   gate.open();
@@ -102,8 +102,9 @@ TEST_F(EventTest, ElapsedTime) {
   EXPECT_EQ(aclrtEventElapsedTime(&milliseconds, event_, end), ACL_ERROR_RT_INTERNAL_ERROR) << "not recorded";
   ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
   ASSERT_EQ(aclrtSynchronizeEvent(event_), ACL_SUCCESS) << "a device with threads of its own may be late";
-  queue_of_stream(stream_)->submit(
-      1e9, [](Queue&) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+  queue_of_stream("test", stream_)->submit(1e9, [](Queue&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  });
   Gate gate;
   gate.close_stream(stream_);
   ASSERT_EQ(aclrtRecordEvent(end, stream_), ACL_SUCCESS);

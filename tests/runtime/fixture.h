@@ -20,7 +20,7 @@ class Gate {
   ~Gate() { open(); }
 
   void close_stream(aclrtStream stream) {
-    queue_of_stream(stream)->submit_host([state = state_](Queue&) {
+    queue_of_stream("test", stream)->submit_host([state = state_](Queue&) {
       std::unique_lock lock(state->mutex);
       state->changed.wait(lock, [&] { return state->open; });
     });
@@ -44,7 +44,7 @@ class Gate {
 };
 
 inline void submit_failure(aclrtStream stream, Status status, const char* text) {
-  queue_of_stream(stream)->submit(0, [=](Queue&) { throw Error(status, text); });
+  queue_of_stream("test", stream)->submit(0, [=](Queue&) { throw Error(status, text); });
 }
 
 // A value that a C program may pass though the enumeration has no such member.

@@ -81,7 +81,7 @@ TEST_F(RuntimeTest, EveryMessageNamesTheCallThatFailed) {
   EXPECT_EQ(aclrtStreamQuery(&stream_, nullptr), ACL_ERROR_INVALID_PARAM);
   aclrtStreamStatus status;
   EXPECT_EQ(aclrtStreamQuery(&stream_, &status), ACL_ERROR_RT_STREAM_CONTEXT);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtStreamQuery: Expected a live aclrtStream"));
+  EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtStreamQuery.stream: expected a live aclrtStream"));
   submit_failure(stream_, ACL_ERROR_RT_AICORE_EXCEPTION, "Something failed.");
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
   EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtSynchronizeStream: Something failed."));

@@ -98,7 +98,7 @@ TEST_F(ProcessTest, FinalizeWaitsAndReleasesTheDevice) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     bool ran = false;
-    queue_of_stream(nullptr)->submit(1e9, [&](Queue&) {
+    queue_of_stream("test", nullptr)->submit(1e9, [&](Queue&) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       ran = true;
     });
@@ -150,7 +150,7 @@ struct UseAtExit {
   ~UseAtExit() {
     REQUIRE(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
     REQUIRE(steps == 3);
-    Queue& queue = *queue_of_stream(stream);
+    Queue& queue = *queue_of_stream("test", stream);
     queue.submit(1e9, [this](Queue&) { ++steps; });
     REQUIRE(aclrtRecordEvent(event, stream) == ACL_SUCCESS);
     REQUIRE(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
@@ -174,11 +174,11 @@ TEST_F(ProcessTest, StaticDestructorsMayUseTheRuntime) {
     REQUIRE(aclrtCreateStream(&use.stream) == ACL_SUCCESS);
     REQUIRE(aclrtCreateEvent(&use.event) == ACL_SUCCESS);
     REQUIRE(aclrtMalloc(&use.memory, 8, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
-    queue_of_stream(use.stream)->submit(1e9, [](Queue&) {
+    queue_of_stream("test", use.stream)->submit(1e9, [](Queue&) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       ++use.steps;
     });
-    for (int i = 0; i < 2; ++i) queue_of_stream(use.stream)->submit(1e9, [](Queue&) { ++use.steps; });
+    for (int i = 0; i < 2; ++i) queue_of_stream("test", use.stream)->submit(1e9, [](Queue&) { ++use.steps; });
     std::exit(0);
   });
 }

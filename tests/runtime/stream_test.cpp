@@ -36,7 +36,7 @@ TEST_F(StreamTest, RunsInOrderWhereverTasksRun) {
   for (int i = 0; i < 1000; ++i) {
     // Some run in this thread, some in the worker, some in the synchronising thread.
     const double nanoseconds = i % 7 == 0 ? 1e6 : 0;
-    queue_of_stream(stream_)->submit(nanoseconds, [&order, i](Queue&) { order.push_back(i); });
+    queue_of_stream("test", stream_)->submit(nanoseconds, [&order, i](Queue&) { order.push_back(i); });
     if (i % 50 == 0) {
       ASSERT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
     }
@@ -49,12 +49,12 @@ TEST_F(StreamTest, RunsInOrderWhereverTasksRun) {
 TEST_F(StreamTest, SmallWorkOnAnIdleStreamRunsInTheCaller) {
   std::thread::id runner;
   const auto task = [&](Queue&) { runner = std::this_thread::get_id(); };
-  queue_of_stream(stream_)->submit(10, task);
+  queue_of_stream("test", stream_)->submit(10, task);
   EXPECT_EQ(runner, std::this_thread::get_id());
   Gate gate;
   gate.close_stream(stream_);
   runner = {};
-  queue_of_stream(stream_)->submit(10, task);
+  queue_of_stream("test", stream_)->submit(10, task);
   EXPECT_EQ(runner, std::thread::id()) << "the stream is busy";
   gate.open();
   ASSERT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
@@ -63,7 +63,7 @@ TEST_F(StreamTest, SmallWorkOnAnIdleStreamRunsInTheCaller) {
 TEST_F(StreamTest, ManyThreadsFeedOneStream) {
   int sum = 0;  // unguarded: tasks of a stream run one at a time
   std::vector<std::thread> threads;
-  Queue& queue = *queue_of_stream(stream_);
+  Queue& queue = *queue_of_stream("test", stream_);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&queue, &sum, i] {
       for (int step = 0; step < 200; ++step) {
@@ -97,7 +97,7 @@ TEST_F(StreamTest, DestroyWaitsForItsWork) {
   bool ran = false;
   Gate gate;
   gate.close_stream(stream_);
-  queue_of_stream(stream_)->submit(0, [&](Queue&) { ran = true; });
+  queue_of_stream("test", stream_)->submit(0, [&](Queue&) { ran = true; });
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     gate.open();
@@ -111,7 +111,7 @@ TEST_F(StreamTest, ForcedDestroyDropsWhatHasNotStarted) {
   bool ran = false;
   Gate gate;
   gate.close_stream(stream_);
-  queue_of_stream(stream_)->submit(0, [&](Queue&) { ran = true; });
+  queue_of_stream("test", stream_)->submit(0, [&](Queue&) { ran = true; });
   aclrtEvent event = nullptr;
   ASSERT_EQ(aclrtCreateEvent(&event), ACL_SUCCESS);
   ASSERT_EQ(aclrtRecordEvent(event, stream_), ACL_SUCCESS);
@@ -173,7 +173,7 @@ TEST_F(StreamTest, DefaultStreamDoesNotWaitForOthers) {
   Gate gate;
   gate.close_stream(stream_);
   bool ran = false;
-  queue_of_stream(nullptr)->submit(1e9, [&](Queue&) { ran = true; });
+  queue_of_stream("test", nullptr)->submit(1e9, [&](Queue&) { ran = true; });
   EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
   EXPECT_TRUE(ran);
 }
@@ -181,7 +181,7 @@ TEST_F(StreamTest, DefaultStreamDoesNotWaitForOthers) {
 TEST_F(StreamTest, FailureComesOutAtTheSynchronise) {
   submit_failure(stream_, ACL_ERROR_RT_AICORE_TIMEOUT, "The kernel ran away.");
   bool ran = false;
-  queue_of_stream(stream_)->submit(0, [&](Queue&) { ran = true; });
+  queue_of_stream("test", stream_)->submit(0, [&](Queue&) { ran = true; });
   EXPECT_EQ(recent_message(), "") << "nothing is told before somebody synchronises";
   in_other_thread([this] {
     EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_TIMEOUT);
@@ -199,7 +199,7 @@ TEST_F(StreamTest, FailureInTheWorker) {
   Gate gate;
   gate.close_stream(stream_);
   submit_failure(stream_, 561000, "Something is wrong.");
-  queue_of_stream(stream_)->submit(0, [](Queue&) { throw std::bad_alloc(); });
+  queue_of_stream("test", stream_)->submit(0, [](Queue&) { throw std::bad_alloc(); });
   gate.open();
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION) << "not a status of the runtime";
   EXPECT_NE(recent_message().find("Something is wrong."), std::string::npos) << "the first failure";
@@ -214,7 +214,7 @@ TEST_F(StreamTest, StopOnFailureDropsAndRefuses) {
   gate.close_stream(stream_);
   submit_failure(stream_, ACL_ERROR_RT_AICORE_EXCEPTION, "The kernel failed.");
   bool ran = false;
-  queue_of_stream(stream_)->submit(0, [&](Queue&) { ran = true; });
+  queue_of_stream("test", stream_)->submit(0, [&](Queue&) { ran = true; });
   gate.open();
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
   EXPECT_FALSE(ran);
@@ -243,7 +243,7 @@ TEST_F(StreamTest, ForcedDestroyOfAStoppingStreamLeavesTheContextAlone) {
   aclrtEvent never = nullptr;
   ASSERT_EQ(aclrtCreateEvent(&never), ACL_SUCCESS);
   ASSERT_EQ(aclrtStreamWaitEvent(stream_, never), ACL_SUCCESS);
-  queue_of_stream(stream_)->submit(0, [](Queue&) {});
+  queue_of_stream("test", stream_)->submit(0, [](Queue&) {});
   ASSERT_EQ(aclrtDestroyStreamForce(stream_), ACL_SUCCESS);
   int value = 1;
   EXPECT_EQ(aclrtMemsetAsync(&value, 4, 0, 4, other_), ACL_SUCCESS);

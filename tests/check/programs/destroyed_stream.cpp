@@ -1,4 +1,4 @@
-// Finding: dead-handle: a call got aclrtStream .* destroyed at
+// Finding: dead-handle: aclrtSynchronizeStream got aclrtStream .* destroyed at
 #include "program.h"
 
 int main() {

@@ -1,4 +1,4 @@
-// Finding: foreign-stream: aclrtStream
+// Finding: foreign-stream: aclrtMemsetAsync got aclrtStream
 #include "program.h"
 
 int main() {

@@ -1,4 +1,4 @@
-// Finding: dead-handle: a call got aclrtStream .* was destroyed with its context or device at
+// Finding: dead-handle: aclrtDestroyStream got aclrtStream .* was destroyed with its context or device at
 #include "program.h"
 
 int main() {
