@@ -153,7 +153,7 @@ void print_line(std::string line) {
 
 void print_summary() {
   if (gave_up_watching) {
-    fmt::print(stderr, "aclgrad check: memory ran out, and nothing was watched from then on\n");
+    std::fputs("aclgrad check: memory ran out, and nothing was watched from then on\n", stderr);
   }
   const Reports& all = reports();
   std::string kinds;
