@@ -9,6 +9,17 @@
 #include "check/views.h"
 
 namespace aclgrad {
+namespace {
+
+void check_output(std::string_view operator_name, const Argument& argument) {
+  const TensorView& view = argument.view;
+  if (view.empty() || !check::repeats_elements(view.rank, view.shape.data(), view.strides.data())) return;
+  check::report("overlap", fmt::format("elements of {}.{} share memory, as its strides say, so that not all "
+                                       "of them can stay. Called at {}",
+                                       operator_name, argument.name, check::Place::here().text()));
+}
+
+}  // namespace
 
 void check_executor(std::string_view operator_name, const aclOpExecutor& executor) {
   const Plan& plan = *executor.plan;
@@ -32,6 +43,7 @@ void check_call(std::string_view operator_name, const Plan& plan, Addresses& add
   check::Call call{operator_name, {}, &queue, true};
   for (const Argument& argument : plan.arguments) {
     if (!argument.given || !argument.used) continue;
+    if (argument.is_output) check_output(operator_name, argument);
     TensorView view = argument.view;
     view.base = addresses[static_cast<size_t>(argument.index)];
     call.uses.push_back({argument.name,
