@@ -4,11 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace aclgrad {
+#include "base/divide.h"
 
-constexpr int64_t divide_up(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
+namespace aclgrad {
 
 // Hands out parts of the workspace, each on a 64-byte boundary; where that is null, only adds up their sizes.
 class Carver {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/divide.h"
 #include "base/parallel.h"
 
 namespace aclgrad {
@@ -111,10 +112,6 @@ Axis part_of(Axis axis, int64_t begin, int64_t size) {
   return axis;
 }
 
-int64_t ceil_divide(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 constexpr int64_t kElementsPerTask = 4096;
 
 // A copy cut into tiles of the two innermost axes.
@@ -126,8 +123,8 @@ class TiledCopy {
     constexpr auto kTileEdge = kTileBytes / static_cast<int64_t>(sizeof(Word));
     tile_columns_ = transposed_ ? kTileEdge : std::min(columns_.size, kElementsPerTask);
     tile_rows_ = transposed_ ? kTileEdge : std::max<int64_t>(1, kElementsPerTask / tile_columns_);
-    tiles_across_ = ceil_divide(columns_.size, tile_columns_);
-    tiles_down_ = ceil_divide(rows_.size, tile_rows_);
+    tiles_across_ = divide_up(columns_.size, tile_columns_);
+    tiles_down_ = divide_up(rows_.size, tile_rows_);
     for (size_t i = 2; i < static_cast<size_t>(nest_.rank); ++i) planes_ *= nest_.axes[i].size;
   }
 
@@ -137,7 +134,7 @@ class TiledCopy {
     // Small tiles share a task.
     const int64_t tiles_per_task = std::max<int64_t>(1, kElementsPerTask / (size / tiles));
     const double nanoseconds = in_order_ ? 0 : 0.5 * static_cast<double>(size);
-    parallel_for(ceil_divide(tiles, tiles_per_task), nanoseconds, [&](int64_t task) {
+    parallel_for(divide_up(tiles, tiles_per_task), nanoseconds, [&](int64_t task) {
       const int64_t end = std::min(tiles, (task + 1) * tiles_per_task);
       for (int64_t tile = task * tiles_per_task; tile < end; ++tile) copy_tile(tile);
     });

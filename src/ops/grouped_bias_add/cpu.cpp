@@ -60,6 +60,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 #include <limits>
 
+#include "base/divide.h"
 #include "base/parallel.h"
 
 namespace aclgrad {
@@ -78,7 +79,7 @@ struct Rows {
   int64_t end;
 
   int64_t size() const { return end - begin; }
-  int64_t tiles() const { return std::max<int64_t>(1, (size() + kRowsPerTile - 1) / kRowsPerTile); }
+  int64_t tiles() const { return std::max<int64_t>(1, divide_up(size(), kRowsPerTile)); }
 };
 
 // Reads the groups one after the other, whatever the index array holds.
@@ -119,7 +120,7 @@ struct Workspace {
 // Tiles that have room in the workspace. Groups that do not overlap never need more; those that do are taken
 // in several batches.
 int64_t tile_capacity(const GroupedBiasAddGrad& problem) {
-  const int64_t tiles = (problem.rows + kRowsPerTile - 1) / kRowsPerTile;
+  const int64_t tiles = divide_up(problem.rows, kRowsPerTile);
   if (problem.kind == GroupedBiasAddGrad::Groups::equal) return problem.groups * std::max<int64_t>(1, tiles);
   return problem.groups + tiles;
 }
@@ -128,10 +129,9 @@ int64_t tile_capacity(const GroupedBiasAddGrad& problem) {
 // share. The sum of a column does not depend on its strip.
 int64_t columns_per_strip(const GroupedBiasAddGrad& problem) {
   const int64_t groups = problem.kind == GroupedBiasAddGrad::Groups::equal ? problem.groups : 1;
-  const int64_t tiles = groups * ((problem.rows + kRowsPerTile - 1) / kRowsPerTile);
+  const int64_t tiles = groups * divide_up(problem.rows, kRowsPerTile);
   int64_t columns = kMaxColumnsPerStrip;
-  while (columns > kMinColumnsPerStrip &&
-         tiles * ((problem.columns + columns - 1) / columns) < kEnoughTasks) {
+  while (columns > kMinColumnsPerStrip && tiles * divide_up(problem.columns, columns) < kEnoughTasks) {
     columns /= 2;
   }
   return columns;
@@ -144,7 +144,7 @@ class Sum {
         workspace_(workspace),
         element_(static_cast<int64_t>(size_of(problem.type))),
         columns_per_strip_(columns_per_strip(problem)),
-        strips_((problem.columns + columns_per_strip_ - 1) / columns_per_strip_),
+        strips_(divide_up(problem.columns, columns_per_strip_)),
         capacity_(tile_capacity(problem)) {}
 
   void run() {

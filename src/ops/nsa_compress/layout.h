@@ -5,12 +5,9 @@
 #include <cstdint>
 
 #include "base/data_type.h"
+#include "base/divide.h"
 
 namespace aclgrad {
-
-inline int64_t divide_up(int64_t value, int64_t divisor) {
-  return value / divisor + (value % divisor != 0);
-}
 
 inline size_t align(size_t bytes) {
   return (bytes + 63) / 64 * 64;
