@@ -14,6 +14,7 @@
 #include "check/handles.h"
 #include "executor/call.h"
 #include "executor/check_call.h"
+#include "runtime/entry.h"
 #include "runtime/stream.h"
 #include "tensor/handle.h"
 
@@ -111,7 +112,7 @@ void submit(std::string_view function, const aclOpExecutor& executor, void* work
                    });
     });
   } catch (const Error& error) {
-    record_error(error);
+    record_error(error_of(function, error));
     throw Error(ACLNN_ERR_RUNTIME_ERROR,
                 fmt::format("{}.stream: expected a stream that takes work, got runtime error {}.", function,
                             error.status()),
