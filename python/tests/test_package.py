@@ -20,6 +20,11 @@ def test_libraries_come_from_the_package():
             assert str(FOLDER) in line, line
 
 
+def test_what_others_wrote_comes_with_its_licence():
+    licences = {path.stem for path in (FOLDER / "licenses").iterdir()}
+    assert licences == {"libfmt9", "libhwy1", "libtbb12", "nanobind", "nlohmann-json3-dev"}
+
+
 def test_package_is_typed():
     assert (FOLDER / "py.typed").exists() and (FOLDER / "_core.pyi").exists()
 
