@@ -2,8 +2,11 @@
 ///
 /// Unless said otherwise a function returns ACL_SUCCESS, answers a null pointer that it must write through
 /// with ACL_ERROR_INVALID_PARAM (100000), and what needs a context answers a thread that has none with
-/// ACL_ERROR_RT_CONTEXT_NULL (107002). aclGetRecentErrMsg says more about the last failure. Sizes are in
-/// bytes, time-outs in milliseconds; a time-out of -1 waits for ever.
+/// ACL_ERROR_RT_CONTEXT_NULL (107002). A stream that is gone is answered with ACL_ERROR_RT_STREAM_CONTEXT
+/// (107003), and so is one of another context where work is queued; an event or a context that is gone with
+/// ACL_ERROR_RT_INVALID_HANDLE (107017); what this library does not have with
+/// ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000). aclGetRecentErrMsg says more about the last failure. Sizes are
+/// in bytes, time-outs in milliseconds; a time-out of -1 waits for ever.
 #ifndef ACLGRAD_ACL_ACL_RT_H
 #define ACLGRAD_ACL_ACL_RT_H
 
@@ -16,7 +19,8 @@ extern "C" {
 // ---- Process ----
 
 /// Starts the library. `configPath` names a JSON file, or is null for the defaults. A repeated call returns
-/// ACL_ERROR_REPEAT_INITIALIZE (100002), which may be ignored. Unreadable file: 100003; bad JSON: 100006.
+/// ACL_ERROR_REPEAT_INITIALIZE (100002), which may be ignored. Unreadable file: 100003; bad JSON: 100006; not
+/// the configuration of the process's first aclInit: 100000.
 ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
 
 /// Ends what aclInit began, however often it was called. Without a matching aclInit:
@@ -134,8 +138,7 @@ ACL_FUNC_VISIBILITY aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t val
 /// Option of the process; 0 where never set.
 ACL_FUNC_VISIBILITY aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value);
 
-// ---- Streams: queues of work, run in order; streams do not wait for one another, the default one included
-// ----
+// ---- Streams: queues of work, run in order; none waits for another, not even the default one ----
 
 #define ACL_STREAM_FAST_LAUNCH 0x00000001U
 #define ACL_STREAM_FAST_SYNC 0x00000002U
@@ -181,7 +184,7 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamSta
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
 
 /// What a failed task does to later ones: ACL_CONTINUE_ON_FAILURE (default) runs them, ACL_STOP_ON_FAILURE
-/// drops them and refuses new ones. May be set once for each stream.
+/// drops them and refuses new ones. May be set once for each stream; again, or another mode: 107000.
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 
 // ---- Events: marks in a stream that can be waited for and timed ----
@@ -214,13 +217,14 @@ typedef enum aclrtEventWaitStatus {
 /// An event that can be waited for and timed; end with aclrtDestroyEvent.
 ACL_FUNC_VISIBILITY aclError aclrtCreateEvent(aclrtEvent* event);
 
-/// An event for the uses in `flag`, a sum of ACL_EVENT_*; only ACL_EVENT_TIME_LINE can be timed.
+/// An event for the uses in `flag`, a sum of ACL_EVENT_*; only ACL_EVENT_TIME_LINE can be timed. Other bits:
+/// 107000; ACL_EVENT_DEVICE_USE_ONLY, _EXTERNAL or _IPC: 207000.
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag);
 
 /// As aclrtCreateEventWithFlag.
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag);
 
-/// Frees the event; recorded marks still run. Null: 100000.
+/// Frees the event; recorded marks still run. Null: 100000; not recorded, and a stream waits for it: 107000.
 ACL_FUNC_VISIBILITY aclError aclrtDestroyEvent(aclrtEvent event);
 
 /// Queues a mark; it is reached when all earlier work of the stream is done.
@@ -238,14 +242,15 @@ ACL_FUNC_VISIBILITY aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventR
 /// Whether all waits for the event that were queued by aclrtStreamWaitEvent are over.
 ACL_FUNC_VISIBILITY aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status);
 
-/// Waits until the mark is reached.
+/// Waits until the mark is reached. Not recorded: ACL_ERROR_RT_INTERNAL_ERROR (507000); work before it has
+/// failed: that failure.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEvent(aclrtEvent event);
 
 /// The same with a time-out; when it passes, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT (507047).
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
 
 /// Milliseconds between two reached marks. Either not recorded: 507000; made without ACL_EVENT_TIME_LINE:
-/// 107006.
+/// 107006; not reached: 507006. The second was reached first: 107007.
 ACL_FUNC_VISIBILITY aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent);
 
 // ---- Memory ----
@@ -310,7 +315,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void** devPtr, size_t size, aclr
 /// As aclrtMalloc; flushing and invalidating are not needed here.
 ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
 
-/// As aclrtMalloc; `cfg` may be null.
+/// As aclrtMalloc; `cfg` must be null, else 207000.
 ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy,
                                                 aclrtMallocConfig* cfg);
 
@@ -332,12 +337,12 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void* dst, size_t destMax, const void* 
                                          aclrtMemcpyKind kind);
 
 /// Queues the copy; both sides must live until it has run. A stream of another context:
-/// ACL_ERROR_RT_STREAM_CONTEXT (107003). Otherwise as aclrtMemcpy.
+/// ACL_ERROR_RT_STREAM_CONTEXT (107003); ACL_MEMCPY_HOST_TO_HOST: 207000. Otherwise as aclrtMemcpy.
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count,
                                               aclrtMemcpyKind kind, aclrtStream stream);
 
 /// Copies `height` rows of `width` bytes; rows start `dpitch` and `spitch` bytes apart, neither below
-/// `width`.
+/// `width`, else 107000.
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
                                            size_t width, size_t height, aclrtMemcpyKind kind);
 
@@ -365,7 +370,8 @@ typedef enum aclrtCallbackBlockType {
   ACL_CALLBACK_BLOCK = 1,
 } aclrtCallbackBlockType;
 
-/// Names the thread that runs the stream's callbacks in aclrtProcessReport.
+/// Names the thread that runs the stream's callbacks in aclrtProcessReport, by its pthread_t. The stream has
+/// one: ACL_ERROR_RT_STREAM_SUBSCRIBE (107011).
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /// Queues `fn`; with ACL_CALLBACK_BLOCK later work of the stream waits until it has returned. No thread has
@@ -377,7 +383,7 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void* userDat
 /// else 100000; when it passes, 507012; thread not subscribed: 107012.
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
-/// Ends the subscription.
+/// Ends the subscription; callbacks that have not run are dropped. Not the stream's thread: 107012.
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 #ifdef __cplusplus
