@@ -18,9 +18,9 @@ _ZEROS, _BORDER = 0, 1
 class Work:
     """A case made ready: callables over one set of data."""
 
-    ours: Callable[[], None]
+    ours: dict[str, Callable[[], None]]  # our call, by layout of its tensors where it is timed in several
     peers: dict[str, Callable[[Callable], Callable[[], object]]]  # each takes torch.compile or identity
-    check: Callable[[], float]  # relative difference between our result and the first peer's
+    check: Callable[[], float]  # relative difference between our results and the first peer's
     compulsory_bytes: int  # every input read once, every output written once
     keep: list  # what must live as long as the callables
 
@@ -48,13 +48,20 @@ def _difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
 
 
 def _work(operator, arguments, outputs, inputs, ways, first_results) -> Work:
-    call = aclnn.Call(operator, *arguments)
+    return _work_in_layouts({"": aclnn.Call(operator, *arguments)}, {"": outputs}, {"": inputs}, ways, first_results)
 
+
+def _work_in_layouts(calls, outputs, inputs, ways, first_results) -> Work:
+    """The same problem in several layouts: calls and their tensors by the name of the layout."""
     def check() -> float:
-        call.run()
-        return max(_difference(o, t) for o, t in zip(outputs, first_results(next(iter(ways.values()))(identity)())))
+        expected = first_results(next(iter(ways.values()))(identity)())
+        for call in calls.values():
+            call.run()
+        return max(_difference(o, t) for of_layout in outputs.values() for o, t in zip(of_layout, expected))
 
-    return Work(call.run, ways, check, _bytes(*inputs, *outputs), [call, *inputs, *outputs])
+    ours = {name: call.run for name, call in calls.items()}
+    size = _bytes(*next(iter(inputs.values())), *next(iter(outputs.values())))
+    return Work(ours, ways, check, size, [calls, inputs, outputs])
 
 
 # ---- multi-scale deformable attention
@@ -125,16 +132,21 @@ def _grid_data(dtype, n, c, h, w, ho, wo, smooth, scale):
 def _grid_gradient(n, c, h, w, ho, wo, mode=_BILINEAR, padding=_ZEROS, smooth=True, mask=(True, True)):
     def prepare(dtype):
         image, grid, grad = _grid_data(dtype, n, c, h, w, ho, wo, smooth, 1.0)
-        outputs = [torch.empty_like(image), torch.empty_like(grid)]
-        handles = [aclnn.tensor(t) for t in (grad, image, grid, *outputs)]
-        arguments = [*handles[:3], ctypes.c_int64(mode), ctypes.c_int64(padding), ctypes.c_bool(False),
-                     aclnn.bool_array(list(mask)), *handles[3:]]
+        calls, wanted, inputs = {}, {}, {}
+        for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last)):
+            tensors = [grad.contiguous(memory_format=layout), image.contiguous(memory_format=layout), grid]
+            outputs = [torch.empty_like(t) for t in tensors[1:]]
+            handles = [aclnn.tensor(t) for t in tensors + outputs]
+            arguments = [*handles[:3], ctypes.c_int64(mode), ctypes.c_int64(padding), ctypes.c_bool(False),
+                         aclnn.bool_array(list(mask)), *handles[3:]]
+            calls[name] = aclnn.Call("aclnnGridSampler2DBackward", *arguments)
+            inputs[name] = tensors
+            wanted[name] = [o for o, m in zip(outputs, mask) if m]
         common = (grad, image, grid, mode, padding, False, list(mask))
         ways = {"grid_sampler_2d_backward": partial(peers.grid_gradient, *common),
                 "grid_sampler_2d_backward, channels last": partial(peers.grid_gradient_channels_last, *common)}
-        wanted = [o for o, m in zip(outputs, mask) if m]
-        return _work("aclnnGridSampler2DBackward", arguments, wanted, [grad, grid] + ([image] if mask[1] else []), ways,
-                     lambda result: [r for r, m in zip(result, mask) if m])
+        return _work_in_layouts(calls, wanted, inputs, ways,
+                                lambda result: [r for r, m in zip(result, mask) if m])
     return prepare
 
 

@@ -20,6 +20,7 @@ _ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 _LONG = 0.2  # seconds
 _FAR_BEHIND = 3  # times as slow as the fastest way: such a one is timed once
+_SPINNING = 0.02  # seconds, by when threads that have nothing more to do have gone to sleep
 
 
 def _timed(function) -> float:
@@ -67,31 +68,34 @@ def _measure(case, seconds: float, rates: dict[str, float], compiled: bool) -> d
                 peers[name + suffix] = ready
             except Exception as error:  # a way that this PyTorch cannot run is not a peer
                 print(f"    {name + suffix}: does not run ({type(error).__name__})", file=sys.stderr)
-    ways = {"ours": work.ours, **peers}
+    ours = {"ours" + (f", {layout}" if layout else ""): run for layout, run in work.ours.items()}
+    ways = {**ours, **peers}
     times = {name: [] for name in ways}
-    start = time.perf_counter()
-    while len(times["ours"]) < 5 or (time.perf_counter() - start < seconds and len(times["ours"]) < 200):
+    rounds, start = 0, time.perf_counter()
+    while rounds < 5 or (time.perf_counter() - start < seconds and rounds < 200):
         for name, way in ways.items():
-            time.sleep(0.005)  # until the threads of the one before have stopped spinning
+            time.sleep(_SPINNING)
             times[name].append(_timed_again(way))
-        best = min(times[name][0] for name in peers)
-        ways = {name: way for name, way in ways.items() if name == "ours" or times[name][0] < _FAR_BEHIND * best}
-    ours = times.pop("ours")
-    best = min(times, key=lambda name: statistics.median(times[name]))
-    median = statistics.median(ours)
+        rounds += 1
+        far = {side: _FAR_BEHIND * min(times[name][0] for name in of_side)
+               for side, of_side in (("ours", ours), ("peers", peers))}
+        ways = {name: way for name, way in ways.items() if times[name][0] < far["ours" if name in ours else "peers"]}
+    medians = {name: statistics.median(runs) for name, runs in times.items()}
+    our_best, best = (min(of_side, key=medians.get) for of_side in (ours, peers))
     return {
         "operator": case.operator,
         "size": case.size,
         "dtype": str(case.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
-        "ours_ms": 1e3 * median,
-        "peers_ms": {name: 1e3 * statistics.median(runs) for name, runs in times.items()},
+        "ours_ms": 1e3 * medians[our_best],
+        "ours_by_layout_ms": {name: 1e3 * medians[name] for name in ours},
+        "peers_ms": {name: 1e3 * medians[name] for name in peers},
         "best_peer": best,
-        "ratio": statistics.median(t / o for t, o in zip(times[best], ours)),
+        "ratio": statistics.median(t / o for t, o in zip(times[best], times[our_best])),
         "floor": case.floor,
-        "percent_of_floor": 100 * work.compulsory_bytes / rates[case.floor or "copy"] / median,
+        "percent_of_floor": 100 * work.compulsory_bytes / rates[case.floor or "copy"] / medians[our_best],
         "difference": difference,
-        "rounds": len(ours),
+        "rounds": rounds,
     }
 
 
@@ -150,9 +154,10 @@ def _name(r: dict) -> str:
 def _row(r: dict, alone: dict | None = None) -> str:
     """A line of the table; `alone` is the same case with one thread."""
     floor = f"{r['percent_of_floor']:.0f} % of {r['floor']}" if r["floor"] else f"({r['percent_of_floor']:.0f} %)"
-    peers = ", ".join(f"{name} {ms:.2f}" for name, ms in sorted(r["peers_ms"].items(), key=lambda peer: peer[1]))
+    ours, peers = (", ".join(f"{name} {ms:.{digits}f}" for name, ms in sorted(ways.items(), key=lambda way: way[1]))
+                   for ways, digits in ((r["ours_by_layout_ms"], 3), (r["peers_ms"], 2)))
     speedup = f"{alone['ours_ms'] / r['ours_ms']:.1f}×" if alone and alone is not r else ""
-    return (f"| {r['operator']} | {r['size']} | {r['dtype']} | {r['threads']} | {r['ours_ms']:.3f} | {peers} | "
+    return (f"| {r['operator']} | {r['size']} | {r['dtype']} | {r['threads']} | {ours.replace('ours, ', '').replace('ours ', '')} | {peers} | "
             f"**{r['ratio']:.1f}×** | {floor} | {speedup} |")
 
 

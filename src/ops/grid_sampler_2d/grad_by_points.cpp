@@ -338,13 +338,12 @@ class GradByPoints {
       const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
       const T* first_channel = input.data + block * input.channel_stride;
       if constexpr (kGrid && kDifferences) {
-        hn::Vec<GroupTag<Real>> differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+        V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+        V values[kBlock][kTaps][kTaps];
+        pixels.load_channels(d, input, first_channel, channels, lane, values);
         for (int64_t c = 0; c < channels; ++c) {
-          const T* channel = first_channel + c * input.channel_stride;
-          add_differences(hn::Load(d, gradients[c] + lane), differences, [&](int row, int column) HWY_ATTR {
-            return hn::IfThenElseZero(pixels.is_pixel(d, row, column, lane),
-                                      pixels.gather_tap(d, channel, row, column, lane));
-          });
+          add_differences(hn::Load(d, gradients[c] + lane), differences,
+                          [&](int row, int column) HWY_ATTR { return values[c][row][column]; });
         }
         for (int k = 0; k < 4; ++k) {
           hn::Store(hn::Add(hn::Load(d, of.products[k] + lane), differences[k]), d, of.products[k] + lane);

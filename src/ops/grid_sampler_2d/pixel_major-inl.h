@@ -23,33 +23,6 @@ inline constexpr int64_t kTileChannels = 16;
 inline constexpr int64_t kRunPixels = 1024;
 inline constexpr int64_t kPrefetchPixels = 32;
 
-// A vector of blocks of four floats: of rows[0], rows[4], rows[8], ...
-HWY_INLINE auto load_blocks(hn::FixedTag<float, 4> d, const float* const* rows, int64_t at) {
-  return hn::LoadU(d, rows[0] + at);
-}
-
-template <size_t kSize>
-HWY_INLINE auto load_blocks(hn::Simd<float, kSize, 0> d, const float* const* rows, int64_t at) {
-  const hn::FixedTag<float, kSize / 2> half;
-  return hn::Combine(d, load_blocks(half, rows + kSize / 2, at), load_blocks(half, rows, at));
-}
-
-// Transposes four floats of each of as many rows as a vector has lanes: columns[j] becomes float `at` + j of all rows.
-template <class D>
-HWY_INLINE void transpose_rows(D d, const float* const* rows, int64_t at, hn::Vec<D> (&columns)[4]) {
-  const hn::Repartition<double, D> wide;
-  hn::Vec<D> v[4];
-  for (int j = 0; j < 4; ++j) v[j] = load_blocks(d, rows + j, at);
-  const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, v[0], v[1]));
-  const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, v[2], v[3]));
-  const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, v[0], v[1]));
-  const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, v[2], v[3]));
-  columns[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
-  columns[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
-  columns[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
-  columns[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
-}
-
 // Calls body(pixel, step) so that steps cover the pixels: the last one overlaps the one before. Fewer pixels than a
 // step are one of their own.
 template <class Body>

@@ -56,16 +56,60 @@ HWY_INLINE hn::Vec<D> gather(D d, const T* from, const Offset* row, const Offset
   }
 }
 
+// Two elements side by side, of as many pairs as a vector has room for: from[at[i]] and the next one.
+template <class Real, size_t kSize, class Offset>
+HWY_INLINE auto load_pairs(hn::Simd<Real, kSize, 0> d, const Real* from, const Offset* at) {
+  if constexpr (kSize == 2) {
+    return hn::LoadU(d, from + *at);
+  } else {
+    const hn::Half<decltype(d)> half;
+    return hn::Combine(d, load_pairs(half, from, at + kSize / 4), load_pairs(half, from, at));
+  }
+}
+
+// A vector of blocks of four floats: of rows[0], rows[4], rows[8], ...
+HWY_INLINE auto load_blocks(hn::FixedTag<float, 4> d, const float* const* rows, int64_t at) {
+  return hn::LoadU(d, rows[0] + at);
+}
+
+template <size_t kSize>
+HWY_INLINE auto load_blocks(hn::Simd<float, kSize, 0> d, const float* const* rows, int64_t at) {
+  const hn::FixedTag<float, kSize / 2> half;
+  return hn::Combine(d, load_blocks(half, rows + kSize / 2, at), load_blocks(half, rows, at));
+}
+
+// Transposes four floats of each of as many rows as a vector has lanes: columns[j] becomes float `at` + j of all rows.
+template <class D>
+HWY_INLINE void transpose_rows(D d, const float* const* rows, int64_t at, hn::Vec<D> (&columns)[4]) {
+  const hn::Repartition<double, D> wide;
+  hn::Vec<D> v[4];
+  for (int j = 0; j < 4; ++j) v[j] = load_blocks(d, rows + j, at);
+  const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, v[0], v[1]));
+  const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, v[2], v[3]));
+  const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, v[0], v[1]));
+  const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, v[2], v[3]));
+  columns[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+  columns[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+  columns[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+  columns[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+}
+
 // The pixels that 16 points read, in any channel of the image. Where a tap is no pixel, the first one is read.
 template <class Real, int kTaps, class Offset>
 class GroupPixels {
  public:
+  static constexpr int64_t kMostChannels = 4;  // that are loaded together
+
   template <class T>
   HWY_INLINE GroupPixels(const PointGroup<Real, kTaps>& group, const Image<T>& image, const Axis& x_axis,
-                         const Axis& y_axis) {
-    const bool interior = group.interior == kAllPoints;
-    rows_.find(group.y, y_axis, image.row_stride, interior);
-    columns_.find(group.x, x_axis, image.column_stride, interior);
+                         const Axis& y_axis)
+      : interior_(group.interior == kAllPoints) {
+    rows_.find(group.y, y_axis, image.row_stride, interior_);
+    columns_.find(group.x, x_axis, image.column_stride, interior_);
+    if constexpr (kTaps == 2 && std::is_same_v<std::remove_const_t<T>, Real>) {
+      has_pairs_ = image.column_stride == 1 && image.width > 1;
+      if (has_pairs_) find_pairs(group, x_axis);
+    }
   }
 
   // Those of one tap, for the points from `lane` on.
@@ -80,6 +124,30 @@ class GroupPixels {
     const auto both = hn::And(hn::Load(integer, rows_.is_pixel[row] + lane),
                               hn::Load(integer, columns_.is_pixel[column] + lane));
     return hn::MaskFromVec(hn::BitCast(d, both));
+  }
+
+  // pixels[c][row][column] of the points from `lane` on in `count` channels, at most kMostChannels, from the given one
+  // on; zeros where a tap is no pixel. Neighbouring elements are read together: a gather takes longer.
+  template <class D, class T>
+  HWY_INLINE void load_channels(D d, const Image<const T>& image, const T* channel, int64_t count,
+                                size_t lane, hn::Vec<D> (&pixels)[kMostChannels][kTaps][kTaps]) const {
+    if (has_pairs_) {
+      for (int64_t c = 0; c < count; ++c) load_rows(d, channel + c * image.channel_stride, lane, pixels[c]);
+    } else if (std::is_same_v<T, float> && image.channel_stride == 1 && count == kMostChannels) {
+      load_interleaved(d, channel, lane, pixels);
+    } else {
+      for (int64_t c = 0; c < count; ++c) {
+        for_each_tap([&](int row, int column) HWY_ATTR {
+          pixels[c][row][column] = gather_tap(d, channel + c * image.channel_stride, row, column, lane);
+        });
+      }
+    }
+    if (interior_) return;
+    for_each_tap([&](int row, int column) HWY_ATTR {
+      const auto mask = is_pixel(d, row, column, lane);
+      for (int64_t c = 0; c < count; ++c)
+        pixels[c][row][column] = hn::IfThenElseZero(mask, pixels[c][row][column]);
+    });
   }
 
  private:
@@ -105,8 +173,62 @@ class GroupPixels {
     }
   };
 
+  template <class Body>
+  static HWY_INLINE void for_each_tap(Body&& body) {
+    for (int row = 0; row < kTaps; ++row) {
+      for (int column = 0; column < kTaps; ++column) body(row, column);
+    }
+  }
+
+  // Of two neighbouring columns one may be none. Then the pair lies inside, and holds the other in the wrong half.
+  HWY_INLINE void find_pairs(const PointGroup<Real, kTaps>& group, const Axis& axis) {
+    const auto last = static_cast<int32_t>(axis.size - 2);
+    for (size_t i = 0; i < kGroup; ++i) {
+      const int32_t column = group.x.first[i];
+      const int32_t inside = column < 0 ? 0 : column > last ? last : column;
+      is_swapped_[i] = inside == column ? 0 : -1;
+      for (int row = 0; row < kTaps; ++row) pairs_[row][i] = rows_.at[row][i] + static_cast<Offset>(inside);
+    }
+  }
+
+  template <class D, class T>
+  HWY_INLINE void load_rows(D d, const T* channel, size_t lane, hn::Vec<D> (&pixels)[kTaps][kTaps]) const {
+    if constexpr (kTaps == 2 && std::is_same_v<T, Real>) {
+      const hn::RebindToSigned<D> integer;
+      for (int row = 0; row < kTaps; ++row) {
+        const auto low = load_pairs(d, channel, pairs_[row] + lane);
+        const auto high = load_pairs(d, channel, pairs_[row] + lane + hn::MaxLanes(d) / 2);
+        const auto left = hn::ConcatEven(d, high, low);
+        const auto right = hn::ConcatOdd(d, high, low);
+        const auto is_swapped = hn::MaskFromVec(hn::BitCast(d, hn::Load(integer, is_swapped_ + lane)));
+        pixels[row][0] = interior_ ? left : hn::IfThenElse(is_swapped, right, left);
+        pixels[row][1] = interior_ ? right : hn::IfThenElse(is_swapped, left, right);
+      }
+    }
+  }
+
+  template <class D, class T>
+  HWY_INLINE void load_interleaved(D d, const T* channel, size_t lane,
+                                   hn::Vec<D> (&pixels)[kMostChannels][kTaps][kTaps]) const {
+    if constexpr (std::is_same_v<T, float>) {
+      for_each_tap([&](int row, int column) HWY_ATTR {
+        const float* of_points[hn::MaxLanes(D())];
+        for (size_t i = 0; i < hn::MaxLanes(D()); ++i) {
+          of_points[i] = channel + rows_.at[row][lane + i] + columns_.at[column][lane + i];
+        }
+        hn::Vec<D> channels[kMostChannels];
+        transpose_rows(d, of_points, 0, channels);
+        for (int64_t c = 0; c < kMostChannels; ++c) pixels[c][row][column] = channels[c];
+      });
+    }
+  }
+
+  const bool interior_;
+  bool has_pairs_ = false;
   Taps rows_;
   Taps columns_;
+  alignas(64) Offset pairs_[kTaps][kGroup];
+  alignas(64) OffsetOf<Real> is_swapped_[kGroup];
 };
 
 // Pixels [first, first + count) of one channel of the image.
