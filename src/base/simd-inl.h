@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "base/data_type.h"
 
@@ -196,11 +197,15 @@ HWY_INLINE FourVector sum16_to_4(const Float16Lanes& value) {
 #endif
 }
 
-// The canonical sum: lane i + lane i+8, then i+4, i+2, i+1.
-HWY_INLINE float sum16(const Float16Lanes& value) {
-  const FourVector four = sum16_to_4(value);
+// The last steps of one canonical sum, after sum16_to_4.
+HWY_INLINE float sum4(FourVector four) {
   const FourVector two = hn::Add(four, hn::Shuffle1032(four));
   return hn::GetLane(hn::Add(two, hn::Shuffle2301(two)));
+}
+
+// The canonical sum: lane i + lane i+8, then i+4, i+2, i+1.
+HWY_INLINE float sum16(const Float16Lanes& value) {
+  return sum4(sum16_to_4(value));
 }
 
 // The last steps of four canonical sums side by side, after sum16_to_4.
@@ -209,6 +214,102 @@ HWY_INLINE FourVector sum4(FourVector a, FourVector b, FourVector c, FourVector 
   const FourVector ab = hn::Add(hn::ConcatLowerLower(four, b, a), hn::ConcatUpperUpper(four, b, a));
   const FourVector cd = hn::Add(hn::ConcatLowerLower(four, d, c), hn::ConcatUpperUpper(four, d, c));
   return hn::Add(hn::ConcatEven(four, cd, ab), hn::ConcatOdd(four, cd, ab));
+}
+
+// ---- 16 virtual lanes, split: in the order that is quickest to load and store
+//
+// Two bfloat16s make up 32 bits: one vector takes the even ones, the next the odd ones, where each lane finds
+// its bits without a shuffle. For other types, and where one vector has all lanes, the order is that of
+// memory. Arithmetic lane by lane does not care, as long as all operands are split alike.
+
+template <class T>
+inline constexpr bool kSplits = (Float16Lanes::kVectors > 1) && std::is_same_v<T, BFloat16>;
+
+using PairsTag = hn::Repartition<uint16_t, FloatTag>;
+
+template <class T>
+HWY_INLINE Float16Lanes load16_split(const T* from) {
+  if constexpr (kSplits<T>) {
+    Float16Lanes result;
+    for (size_t i = 0; i < Float16Lanes::kVectors; i += 2) {
+      const auto pairs = hn::BitCast(BitsTag(), hn::LoadU(PairsTag(), &from[i * kLanes].bits));
+      result.part[i] = hn::BitCast(FloatTag(), hn::ShiftLeft<16>(pairs));
+      result.part[i + 1] = hn::BitCast(FloatTag(), hn::And(pairs, hn::Set(BitsTag(), 0xFFFF0000u)));
+    }
+    return result;
+  } else {
+    return load16(from);
+  }
+}
+
+// The first `count` < 16 elements, and zeros. Reads nothing beyond them.
+template <class T>
+HWY_INLINE Float16Lanes load16_split(const T* from, size_t count) {
+  T padded[16] = {};
+  std::memcpy(padded, from, count * sizeof(T));
+  return load16_split(padded);
+}
+
+// The bits of even and odd elements, rounded to nearest even. The values come from arithmetic on bfloat16s: a
+// NaN of such has zeros in its lower half, so that no carry changes it.
+HWY_INLINE hn::Vec<PairsTag> round_pairs(FloatVector even_elements, FloatVector odd_elements) {
+  const PairsTag pairs;
+  const auto even = hn::BitCast(BitsTag(), even_elements);
+  const auto odd = hn::BitCast(BitsTag(), odd_elements);
+  const auto upper = hn::OddEven(hn::BitCast(pairs, odd), hn::BitCast(pairs, hn::ShiftRight<16>(even)));
+  const auto lower = hn::OddEven(hn::BitCast(pairs, hn::ShiftLeft<16>(odd)), hn::BitCast(pairs, even));
+  // From 0x8000 on the rest rounds up, or from 0x8001 on where the bit above it is even.
+  const auto is_even = hn::AndNot(upper, hn::Set(pairs, 1));
+  return hn::Add(upper, hn::ShiftRight<15>(hn::SaturatedSub(lower, is_even)));
+}
+
+template <class T>
+HWY_INLINE void store16_split(const Float16Lanes& value, T* to) {
+  if constexpr (kSplits<T>) {
+    for (size_t i = 0; i < Float16Lanes::kVectors; i += 2)
+      hn::StoreU(round_pairs(value.part[i], value.part[i + 1]), PairsTag(), &to[i * kLanes].bits);
+  } else {
+    store16(value, to);
+  }
+}
+
+template <class T>
+HWY_INLINE void stream16_split(const Float16Lanes& value, T* to) {
+  if constexpr (kSplits<T>) {
+    for (size_t i = 0; i < Float16Lanes::kVectors; i += 2)
+      hn::Stream(round_pairs(value.part[i], value.part[i + 1]), PairsTag(), &to[i * kLanes].bits);
+  } else {
+    stream16(value, to);
+  }
+}
+
+// The first `count` < 16 elements. Writes nothing beyond them.
+template <class T>
+HWY_INLINE void store16_split(const Float16Lanes& value, T* to, size_t count) {
+  T padded[16];
+  store16_split(value, padded);
+  std::memcpy(to, padded, count * sizeof(T));
+}
+
+// The canonical sum of lanes that are split as for T.
+template <class T>
+HWY_INLINE float sum16_split(const Float16Lanes& value) {
+  if constexpr (kSplits<T>) {
+    const FourTag four;
+#if HWY_TARGET == HWY_AVX2
+    const auto halves = [](FloatVector part) HWY_ATTR {
+      return hn::Add(hn::LowerHalf(FourTag(), part), hn::UpperHalf(FourTag(), part));
+    };
+    const FourVector even = halves(value.part[0]);
+    const FourVector odd = halves(value.part[1]);
+#else
+    const FourVector even = hn::Add(value.part[0], value.part[2]);
+    const FourVector odd = hn::Add(value.part[1], value.part[3]);
+#endif
+    return sum4(hn::Add(hn::InterleaveLower(four, even, odd), hn::InterleaveUpper(four, even, odd)));
+  } else {
+    return sum16(value);
+  }
 }
 
 }  // namespace aclgrad::HWY_NAMESPACE

@@ -101,12 +101,16 @@ struct TokenSums {
 };
 
 // Adds kWindows windows from `first_window` on to the sums over windows of each token. The first of such
-// groups starts the sums, the last one rounds them to `Out`; between groups they wait in `sums`.
+// groups starts the sums, the last one rounds them to `Out`; between groups they wait in `sums`. The tile is
+// a copy, of which the compiler knows that no store changes it.
 template <int kWindows, bool kIsFirst, class T, class Out>
-void add_windows(const Tile<T>& tile, int64_t first_window, const float* windows, HeadRows<const float> sums,
+void add_windows(const Tile<T> tile, int64_t first_window, const float* windows, HeadRows<const float> sums,
                  HeadRows<Out> out) {
   const int64_t whole = tile.channels / 16 * 16;
   const auto tail = static_cast<size_t>(tile.channels - whole);
+  const size_t last = std::is_same_v<Out, T> ? tail : 16;  // lanes that are split wait all together
+  const bool wants_products = tile.wants_products();
+  const bool past_caches = std::is_same_v<Out, T> && tile.past_caches;
   for (int64_t t = 0; t < tile.tokens; ++t) {
     for (int64_t n = 0; n < tile.heads; ++n) {
       const T* from = tile.input.data + t * tile.input.row_stride + n * tile.input.head_stride;
@@ -120,24 +124,24 @@ void add_windows(const Tile<T>& tile, int64_t first_window, const float* windows
       TokenSums<kWindows> token(tile.weights + position, tile.stride);
       for (int64_t c = 0; c < whole; c += 16) {
         Float16Lanes input = zero16();
-        if (tile.wants_products()) {
+        if (wants_products) {
           hwy::Prefetch(ahead + c);
-          input = load16(from + c);
+          input = load16_split(from + c);
         }
         const Float16Lanes sum = token.add16(input, window + c, sums_at(c));
-        if (std::is_same_v<Out, T> && tile.past_caches) {
-          stream16(sum, to + c);
+        if (past_caches) {
+          stream16_split(sum, to + c);
         } else {
-          store16(sum, to + c);
+          store16_split(sum, to + c);
         }
       }
       if (tail > 0) {
-        const Float16Lanes input = tile.wants_products() ? load16(from + whole, tail) : zero16();
-        store16(token.add16(input, window + whole, sums_at(whole)), to + whole, tail);
+        const Float16Lanes input = wants_products ? load16_split(from + whole, tail) : zero16();
+        store16_split(token.add16(input, window + whole, sums_at(whole)), to + whole, last);
       }
-      if (!tile.wants_products()) continue;
+      if (!wants_products) continue;
       for (int m = 0; m < kWindows; ++m) {
-        tile.products[position - m * tile.stride] += sum16(token.product[m]);
+        tile.products[position - m * tile.stride] += sum16_split<T>(token.product[m]);
       }
     }
   }
@@ -154,8 +158,8 @@ void widen_windows(const Tile<T>& tile, int64_t first_window, int64_t count, flo
       const T* from = tile.output_grad.data + (first_window + m) * tile.output_grad.row_stride +
                       n * tile.output_grad.head_stride;
       float* head = to + m * kTileWidth + n * tile.packed_channels();
-      for (int64_t c = 0; c < whole; c += 16) store16(load16(from + c), head + c);
-      if (tail > 0) store16(load16(from + whole, tail), head + whole);
+      for (int64_t c = 0; c < whole; c += 16) store16(load16_split(from + c), head + c);
+      if (tail > 0) store16(load16_split(from + whole, tail), head + whole);
     }
   }
 }

@@ -429,25 +429,54 @@ TEST(NsaCompressGrad, ErrorGrowsSlowlyWithLength) {
 
 TEST(NsaCompressGrad, NanAndInfinityStayWithTheTokensThatTheyConcern) {
   const NsaSizes sizes{1, 16, 16, 16, {40, 50}};  // windows [0, 16) and [16, 32)
-  Values values(sizes, DataType::float16);
-  for (int64_t c = 0; c < 16; ++c) {
-    values.input[static_cast<size_t>(35 * 16 + c)] = std::nan("");  // in the tail of a sequence
-    values.input[static_cast<size_t>(45 * 16 + c)] = kInfinity;     // in a sequence without windows
-    values.output_grad[static_cast<size_t>(16 + c)] = std::nan("");
-  }
-  values.weight[3] = kInfinity;
-  const auto expected = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
-  const Tensors tensors(sizes, DataType::float16, Layout::contiguous, values);
-  ASSERT_EQ(tensors.grad().run(), OK);
-  EXPECT_LE(relative_error(tensors.input_grad.values(), expected.input), tolerance(DataType::float16, false));
-  const std::vector<double> weight_grad = tensors.weight_grad.values();
-  EXPECT_TRUE(
-      std::all_of(weight_grad.begin(), weight_grad.end(), [](double value) { return std::isnan(value); }));
+  for (DataType type : kHalfTypes) {
+    SCOPED_TRACE(name_of(type));
+    Values values(sizes, type);
+    for (int64_t c = 0; c < 16; ++c) {
+      values.input[static_cast<size_t>(35 * 16 + c)] = std::nan("");  // in the tail of a sequence
+      values.input[static_cast<size_t>(45 * 16 + c)] = kInfinity;     // in a sequence without windows
+      values.output_grad[static_cast<size_t>(16 + c)] = std::nan("");
+    }
+    values.weight[3] = kInfinity;
+    const auto expected =
+        reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+    const Tensors tensors(sizes, type, Layout::contiguous, values);
+    ASSERT_EQ(tensors.grad().run(), OK);
+    EXPECT_LE(relative_error(tensors.input_grad.values(), expected.input), tolerance(type, false));
+    const std::vector<double> weight_grad = tensors.weight_grad.values();
+    EXPECT_TRUE(
+        std::all_of(weight_grad.begin(), weight_grad.end(), [](double value) { return std::isnan(value); }));
 
-  const std::vector<double> input_grad = tensors.input_grad.values();
-  for (size_t i = 32 * 16; i < input_grad.size(); ++i) {
-    EXPECT_EQ(input_grad[i], 0);
-    EXPECT_FALSE(std::signbit(input_grad[i]));
+    const std::vector<double> input_grad = tensors.input_grad.values();
+    for (size_t i = 32 * 16; i < input_grad.size(); ++i) {
+      EXPECT_EQ(input_grad[i], 0);
+      EXPECT_FALSE(std::signbit(input_grad[i]));
+    }
+  }
+}
+
+TEST(NsaCompressGrad, RoundsToNearestEvenBFloat16) {
+  // One window of one token: input_grad is the product of a head's weight and any bfloat16, NaNs among them.
+  const auto weight = narrow<BFloat16>({1, -1, 1.0078125, 0.3359375, 0.125, -1.9921875});
+  const auto heads = static_cast<int64_t>(weight.size());
+  constexpr int64_t kChannels = 1 << 16;
+  std::vector<BFloat16> output_grad(kChannels);
+  for (size_t c = 0; c < output_grad.size(); ++c) output_grad[c].bits = static_cast<uint16_t>(c);
+  std::vector<BFloat16> input_grad(weight.size() * output_grad.size());
+
+  const NsaSizes sizes{heads, kChannels, 1, 1, {1}};
+  auto problem = problem_of<NsaCompressGrad>(sizes, DataType::bfloat16);
+  problem.output_grad = {output_grad.data(), 0, 0};
+  problem.weight = weight.data();
+  problem.wants_weight_grad = false;
+  problem.input_grad = {input_grad.data(), 0, kChannels};
+  std::vector<std::byte> workspace(workspace_size(problem));
+  nsa_compress_grad(problem, workspace.data());
+
+  for (size_t i = 0; i < input_grad.size(); ++i) {
+    const float product = to_float(weight[i / kChannels]) * to_float(output_grad[i % kChannels]);
+    ASSERT_EQ(input_grad[i].bits, from_float<BFloat16>(product).bits)
+        << "weight " << to_float(weight[i / kChannels]) << ", element " << i % kChannels;
   }
 }
 
