@@ -23,28 +23,40 @@ namespace aclgrad {
 // Points of a chunk, of which the first and last row are known: few, so that few chunks have to do with two bands.
 inline constexpr int64_t kBandChunk = 32;
 
+// How the rows of each image are cut.
+struct Bands {
+  int64_t shift;  // a band has 1 << shift rows
+  int64_t count;  // of an image
+  int64_t slots;  // bands that are worked on at the same time, at most
+  // Floats of the buffers of one band.
+  int64_t input_floats;
+  int64_t sums_floats;
+};
+
 // Sizes that follow from types, shapes and strides.
 struct ChannelsLayout {
+  int64_t taps;
   int64_t channels;     // of a pixel in pixel-major order
   bool packs_input;     // or else it is read where it lies
   bool packs_gradient;  // grad_output
-  int64_t chunks;       // of points, in an image
-  int64_t run_chunks;   // whose gradients are packed together
-  int64_t images;       // worked on together
-  int64_t band_shift;   // a band has 1 << band_shift rows
-  int64_t bands;        // of an image
-  int64_t slots;        // bands that are worked on at the same time, at most
-  int64_t row_floats;   // from one row of a buffer to the next
-  // Floats of the buffers of one band.
-  int64_t input_floats = 0;
-  int64_t sums_floats = 0;
+  bool wants_input_grad;
+  int64_t height;
+  int64_t chunks;      // of points, in an image
+  int64_t run_chunks;  // whose gradients are packed together
+  int64_t images;      // worked on together
+  int64_t row_floats;  // from one row of a buffer to the next
+  Bands finest;        // what the workspace holds
   int64_t run_floats = 0;
   // Points of an image are listed in segments, each with one list for each band.
   int64_t segments;
   int64_t segment_points;
 
-  ChannelsLayout(const GridSampler2DBackward& problem, int64_t taps)
-      : channels(padded_channels(problem)), chunks(divide_up(points_of(problem), kBandChunk)) {
+  ChannelsLayout(const GridSampler2DBackward& problem, int64_t taps_of_axis)
+      : taps(taps_of_axis),
+        channels(padded_channels(problem)),
+        wants_input_grad(problem.wants_input_grad),
+        height(problem.height),
+        chunks(divide_up(points_of(problem), kBandChunk)) {
     constexpr int64_t kRoundBytes = 8 << 20;
     constexpr int64_t kBandBytes = 256 << 10;
     constexpr int64_t kRunBytes = 32 << 10;
@@ -61,25 +73,50 @@ struct ChannelsLayout {
     images = std::clamp<int64_t>(kRoundBytes / (points_of(problem) * point_bytes), 1, problem.batch);
 
     row_floats = spread_row(problem.width * channels);
-    const int64_t least_bands = divide_up(kLeastTasks, images);
-    band_shift = kLeastShift;
-    while ((row_floats * 4 << band_shift) < kBandBytes && (least_bands << band_shift) < problem.height)
-      ++band_shift;
-    bands = divide_up(problem.height, int64_t{1} << band_shift);
-    slots = std::min(kMostSlots, images * bands);
-    const int64_t rows = int64_t{1} << band_shift;
-    if (packs_input) input_floats = (rows + taps - 1) * row_floats;
-    if (problem.wants_input_grad) sums_floats = (rows + 2 * (taps - 1)) * row_floats;
+    finest = widest_bands(kLeastShift, kBandBytes, divide_up(kLeastTasks, images), kMostSlots);
     if (packs_gradient) run_floats = run_chunks * kBandChunk * channels;
-    segments = std::clamp<int64_t>(points_of(problem) / (bands * kLeastListed), 1, 64);
+    segments = std::clamp<int64_t>(points_of(problem) / (finest.count * kLeastListed), 1, 64);
     segment_points = divide_up(divide_up(points_of(problem), segments), kBandChunk) * kBandChunk;
   }
 
-  // A band has at least as many rows as a point has taps, so that a point is in two lists at most.
-  static constexpr int64_t kLeastShift = 2;
+  // Those to cut by. What lies at the ends of bands is packed for both sides, so the fewer threads there are, the fewer
+  // bands; not so few, though, that a busy neighbour could hold up the others.
+  Bands bands_for(int64_t threads) const {
+    constexpr int64_t kBandBytes = 1 << 20;
+    constexpr int64_t kTasksPerThread = 4;
+    Bands bands =
+        widest_bands(finest.shift, kBandBytes, divide_up(threads * kTasksPerThread, images), threads);
+    while (bands.shift > finest.shift && !have_room(bands)) bands = bands_of(bands.shift - 1, threads);
+    return bands.shift == finest.shift ? finest : bands;
+  }
+
   static constexpr int64_t kLists = 2;
 
  private:
+  // A band has at least as many rows as a point has taps, so that a point is in two lists at most.
+  static constexpr int64_t kLeastShift = 2;
+
+  Bands bands_of(int64_t shift, int64_t most_slots) const {
+    const int64_t rows = int64_t{1} << shift;
+    const int64_t count = divide_up(height, rows);
+    return {shift, count, std::min(most_slots, images * count),
+            packs_input ? (rows + taps - 1) * row_floats : 0,
+            wants_input_grad ? (rows + 2 * (taps - 1)) * row_floats : 0};
+  }
+
+  // Bands of about so many bytes and at least as many rows as `shift` says; if that leaves room, at least so many.
+  Bands widest_bands(int64_t shift, int64_t bytes, int64_t least, int64_t most_slots) const {
+    while ((row_floats * 4 << shift) < bytes && (least << shift) < height) ++shift;
+    return bands_of(shift, most_slots);
+  }
+
+  // Whether the workspace holds their buffers.
+  bool have_room(const Bands& bands) const {
+    return bands.slots <= finest.slots &&
+           bands.slots * bands.input_floats <= finest.slots * finest.input_floats &&
+           bands.slots * bands.sums_floats <= finest.slots * finest.sums_floats;
+  }
+
   // Where rows lie whole pages apart, what is stored to one delays the loads from the other: processors compare the
   // addresses of loads and stores by their last 12 bits first.
   static int64_t spread_row(int64_t floats) {
@@ -106,6 +143,7 @@ class GradByChannels {
   GradByChannels(const GridSampler2DBackward& problem, void* workspace)
       : problem_(problem),
         layout_(problem, kTaps),
+        bands_(layout_.bands_for(thread_count())),
         block_(channel_block(problem)),
         x_axis_(x_axis_of(problem, false)),
         y_axis_(y_axis_of(problem, false)),
@@ -115,12 +153,13 @@ class GradByChannels {
     const int64_t all_floats = layout_.packs_gradient ? layout_.images * points_ * layout_.channels : 0;
     no_pixel_ = carver_.take<float>(layout_.channels);
     ranges_ = carver_.take<RowRange>(layout_.images * layout_.chunks);
-    input_buffers_ = carver_.take<float>(layout_.slots * layout_.input_floats);
-    sums_buffers_ = carver_.take<float>(layout_.slots * (layout_.sums_floats + layout_.channels));
-    run_gradients_ = carver_.take<float>(layout_.slots * layout_.run_floats);
+    input_buffers_ = carver_.take<float>(layout_.finest.slots * layout_.finest.input_floats);
+    sums_buffers_ =
+        carver_.take<float>(layout_.finest.slots * (layout_.finest.sums_floats + layout_.channels));
+    run_gradients_ = carver_.take<float>(layout_.finest.slots * layout_.run_floats);
     all_gradients_ = carver_.take<float>(all_floats);
     lists_ = carver_.take<uint32_t>(segments * layout_.segment_points * ChannelsLayout::kLists);
-    list_ends_ = carver_.take<int64_t>(segments * layout_.bands);
+    list_ends_ = carver_.take<int64_t>(segments * layout_.finest.count);
   }
 
   size_t workspace_size() const { return carver_.size(); }
@@ -199,22 +238,22 @@ class GradByChannels {
     return visits > kFewVisits * images_ * layout_.chunks;
   }
 
-  int64_t band_of(int32_t row) const { return row >> layout_.band_shift; }
+  int64_t band_of(int32_t row) const { return row >> bands_.shift; }
 
   void list_points() {
     parallel_for(images_ * layout_.segments, 0.2 * round_nanoseconds(), [&](int64_t task) HWY_ATTR {
       list_segment(grid_image(task / layout_.segments), task % layout_.segments * layout_.segment_points,
                    lists_ + task * layout_.segment_points * ChannelsLayout::kLists,
-                   list_ends_ + task * layout_.bands);
+                   list_ends_ + task * bands_.count);
     });
   }
 
   // Lists the points of a segment, counted from its first, band after band. ends[b] is where list b ends.
   void list_segment(const Image<const T>& grid, int64_t first, uint32_t* lists, int64_t* ends) const {
-    std::fill_n(ends, layout_.bands, 0);
+    std::fill_n(ends, bands_.count, 0);
     for_each_band_of_points(grid, first, [&](int64_t band, int64_t) { ++ends[band]; });
     int64_t start = 0;
-    for (int64_t band = 0; band < layout_.bands; ++band) {
+    for (int64_t band = 0; band < bands_.count; ++band) {
       const int64_t count = ends[band];
       ends[band] = start;  // moves to the end as the list is filled
       start += count;
@@ -279,24 +318,24 @@ class GradByChannels {
   // ---- Bands
 
   void differentiate() {
-    parallel_for_with_slots(images_ * layout_.bands, layout_.slots, round_nanoseconds(),
+    parallel_for_with_slots(images_ * bands_.count, bands_.slots, round_nanoseconds(),
                             [&](int64_t task, int64_t slot) HWY_ATTR {
-                              differentiate_band(task / layout_.bands, task % layout_.bands, slot);
+                              differentiate_band(task / bands_.count, task % bands_.count, slot);
                             });
   }
 
   void differentiate_band(int64_t image, int64_t band_index, int64_t slot) const {
-    const RowBand band{band_index << layout_.band_shift,
-                       std::min((band_index + 1) << layout_.band_shift, problem_.height)};
+    const RowBand band{band_index << bands_.shift,
+                       std::min((band_index + 1) << bands_.shift, problem_.height)};
     BandTask task{band, x_axis_, y_axis_, layout_.channels, {}, {}, no_pixel_, nullptr};
     if (problem_.wants_grid_grad)
-      task.input = input_rows(image, band, input_buffers_ + slot * layout_.input_floats);
+      task.input = input_rows(image, band, input_buffers_ + slot * bands_.input_floats);
     if (problem_.wants_input_grad) {
-      const int64_t floats = layout_.sums_floats + layout_.channels;
+      const int64_t floats = bands_.sums_floats + layout_.channels;
       float* buffer = sums_buffers_ + slot * floats;
       std::memset(buffer, 0, static_cast<size_t>(floats) * sizeof(float));
       task.sums = {buffer, band.begin - (kTaps - 1), layout_.row_floats, layout_.channels};
-      task.no_sum = buffer + layout_.sums_floats;
+      task.no_sum = buffer + bands_.sums_floats;
     }
     if (scattered_) {
       differentiate_lists(task, image, band_index);
@@ -379,7 +418,7 @@ class GradByChannels {
     const Gradients gradients = all_gradients(image);
     for (int64_t segment = 0; segment < layout_.segments; ++segment) {
       const int64_t number = image * layout_.segments + segment;
-      const int64_t* ends = list_ends_ + number * layout_.bands;
+      const int64_t* ends = list_ends_ + number * bands_.count;
       const uint32_t* list = lists_ + number * layout_.segment_points * ChannelsLayout::kLists;
       const int64_t first = segment * layout_.segment_points;
       const int64_t end = ends[band_index];
@@ -423,6 +462,7 @@ class GradByChannels {
 
   const GridSampler2DBackward& problem_;
   const ChannelsLayout layout_;
+  const Bands bands_;
   const int64_t block_;
   const Axis x_axis_;
   const Axis y_axis_;
