@@ -9,6 +9,7 @@
 #include "ops/grouped_bias_add/problem.h"
 #include "ops/grouped_bias_add/reference.h"
 #include "support/test_tensor.h"
+#include "support/workspace.h"
 
 namespace aclgrad::test {
 namespace {
@@ -198,7 +199,7 @@ TEST(GroupedBiasAddGrad, CppInterfaceTakesMoreGroupsThanTheDocuments) {
   problem.grad_y = grad_y.data();
   problem.group_idx = {counts.data(), DataType::int32};
   problem.out = out.data();
-  std::vector<std::byte> workspace(workspace_size(problem));
+  Workspace workspace(workspace_size(problem));
   grouped_bias_add_grad(problem, workspace.data());
   EXPECT_EQ(out, grad_y);
 }

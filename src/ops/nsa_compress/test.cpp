@@ -15,6 +15,7 @@
 #include "ops/nsa_compress/problem.h"
 #include "ops/nsa_compress/reference.h"
 #include "support/test_tensor.h"
+#include "support/workspace.h"
 
 namespace aclgrad::test {
 namespace {
@@ -306,14 +307,14 @@ Results run_cpp(const NsaSizes& sizes, const Values& values, bool head_major = f
   grad.wants_weight_grad = wants_weight_grad;
   if (wants_input_grad) grad.input_grad = input_grad.template view<void>();
   if (wants_weight_grad) grad.weight_grad = weight_grad.data();
-  std::vector<std::byte> grad_workspace(workspace_size(grad));
+  Workspace grad_workspace(workspace_size(grad));
   nsa_compress_grad(grad, grad_workspace.data());
 
   auto forward = problem_of<NsaCompress>(sizes, data_type_of<T>);
   forward.input = input.template view<const void>();
   forward.weight = weight.data();
   forward.output = output.template view<void>();
-  std::vector<std::byte> forward_workspace(workspace_size(forward));
+  Workspace forward_workspace(workspace_size(forward));
   nsa_compress(forward, forward_workspace.data());
 
   EXPECT_EQ(input_grad.holes(), input_grad.expected_holes());
@@ -373,7 +374,7 @@ TEST(NsaCompressGrad, GivesTheSameBitsPastTheCaches) {
       problem.input = {input.data(), 128, 64};
       problem.weight = weight.data();
       problem.weight_grad = weight_grad.data();
-      std::vector<std::byte> workspace(workspace_size(problem));
+      Workspace workspace(workspace_size(problem));
       const size_t bytes = input.size() * sizeof(T);
       ASSERT_GE(bytes, size_t{16} << 20);
       std::vector<std::byte> storage(bytes + 128);
@@ -470,7 +471,7 @@ TEST(NsaCompressGrad, RoundsToNearestEvenBFloat16) {
   problem.weight = weight.data();
   problem.wants_weight_grad = false;
   problem.input_grad = {input_grad.data(), 0, kChannels};
-  std::vector<std::byte> workspace(workspace_size(problem));
+  Workspace workspace(workspace_size(problem));
   nsa_compress_grad(problem, workspace.data());
 
   for (size_t i = 0; i < input_grad.size(); ++i) {
@@ -519,7 +520,7 @@ TEST(NsaCompressGradTensor, ReadsTheEndsWhenItRuns) {
     aclOpExecutor* executor = nullptr;
     ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
     ends.set({40, 140});
-    std::vector<std::byte> workspace(size);
+    Workspace workspace(size);
     ASSERT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, nullptr), OK);
     ASSERT_EQ(aclrtSynchronizeStream(nullptr), OK);
     EXPECT_LE(relative_error(tensors.input_grad.values(), expected.input),
@@ -562,7 +563,7 @@ TEST(NsaCompressGradTensor, WrongContentsFailTheTask) {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
     ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
-    std::vector<std::byte> workspace(size);
+    Workspace workspace(size);
     EXPECT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, stream), OK);
     aclGetRecentErrMsg();
     EXPECT_EQ(aclrtSynchronizeStream(stream), 507015);
@@ -794,7 +795,7 @@ TEST(NsaCompressGrad, CppInterfaceRefusesEndsThatDoNotFit) {
   problem.input_grad = {tokens.data(), 16, 16};
   problem.weight = weight.data();
   problem.weight_grad = weight.data();
-  std::vector<std::byte> workspace(workspace_size(problem));
+  Workspace workspace(workspace_size(problem));
   EXPECT_NO_THROW(nsa_compress_grad(problem, workspace.data()));
   ++problem.window_count;
   EXPECT_THROW(nsa_compress_grad(problem, workspace.data()), std::exception);
