@@ -329,10 +329,15 @@ class GradByPoints {
     const GroupPixels<Real, kTaps, Offset> pixels(group, input, x_axis_, y_axis_);
     alignas(64) Real terms[kBlock][kTaps][kTaps][kGroup];
     alignas(64) Real gradients[kBlock][kGroup];
-    for (int64_t c = 0; c < channels; ++c) {
-      load_pixels(grad_output, grad_output.data + (block + c) * grad_output.channel_stride, of.first,
-                  of.count, gradients[c]);
-      std::fill(gradients[c] + of.count, gradients[c] + kGroup, Real{0});
+    const T* first_gradients = grad_output.data + block * grad_output.channel_stride;
+    if (channels == kBlock && of.count == kGroup) {
+      load_four_channels(grad_output, first_gradients, of.first, gradients);
+    } else {
+      for (int64_t c = 0; c < channels; ++c) {
+        load_pixels(grad_output, first_gradients + c * grad_output.channel_stride, of.first, of.count,
+                    gradients[c]);
+        std::fill(gradients[c] + of.count, gradients[c] + kGroup, Real{0});
+      }
     }
     for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
       const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);

@@ -107,8 +107,11 @@ class GroupPixels {
     rows_.find(group.y, y_axis, image.row_stride, interior_);
     columns_.find(group.x, x_axis, image.column_stride, interior_);
     if constexpr (kTaps == 2 && std::is_same_v<std::remove_const_t<T>, Real>) {
-      has_pairs_ = image.column_stride == 1 && image.width > 1;
-      if (has_pairs_) find_pairs(group, x_axis);
+      const bool is_planar = image.column_stride == 1;
+      const bool has_two_channels =
+          std::is_same_v<Real, float> && image.channel_stride == 1 && image.column_stride == 2;
+      has_pairs_ = image.width > 1 && (is_planar || has_two_channels);
+      if (has_pairs_) find_pairs(group, x_axis, image.column_stride);
     }
   }
 
@@ -131,8 +134,10 @@ class GroupPixels {
   template <class D, class T>
   HWY_INLINE void load_channels(D d, const Image<const T>& image, const T* channel, int64_t count,
                                 size_t lane, hn::Vec<D> (&pixels)[kMostChannels][kTaps][kTaps]) const {
-    if (has_pairs_) {
+    if (has_pairs_ && image.column_stride == 1) {
       for (int64_t c = 0; c < count; ++c) load_rows(d, channel + c * image.channel_stride, lane, pixels[c]);
+    } else if (has_pairs_ && count == 2) {
+      load_two_channels(d, channel, lane, pixels);
     } else if (std::is_same_v<T, float> && image.channel_stride == 1 && count == kMostChannels) {
       load_interleaved(d, channel, lane, pixels);
     } else {
@@ -181,28 +186,50 @@ class GroupPixels {
   }
 
   // Of two neighbouring columns one may be none. Then the pair lies inside, and holds the other in the wrong half.
-  HWY_INLINE void find_pairs(const PointGroup<Real, kTaps>& group, const Axis& axis) {
+  HWY_INLINE void find_pairs(const PointGroup<Real, kTaps>& group, const Axis& axis, int64_t column_stride) {
     const auto last = static_cast<int32_t>(axis.size - 2);
+    const auto step = static_cast<Offset>(column_stride);
     for (size_t i = 0; i < kGroup; ++i) {
       const int32_t column = group.x.first[i];
       const int32_t inside = column < 0 ? 0 : column > last ? last : column;
       is_swapped_[i] = inside == column ? 0 : -1;
-      for (int row = 0; row < kTaps; ++row) pairs_[row][i] = rows_.at[row][i] + static_cast<Offset>(inside);
+      for (int row = 0; row < kTaps; ++row) {
+        pairs_[row][i] = rows_.at[row][i] + static_cast<Offset>(inside) * step;
+      }
     }
+  }
+
+  template <class D>
+  HWY_INLINE void sort_pairs(D d, hn::Vec<D> left, hn::Vec<D> right, size_t lane,
+                             hn::Vec<D> (&pixels)[kTaps]) const {
+    const hn::RebindToSigned<D> integer;
+    const auto is_swapped = hn::MaskFromVec(hn::BitCast(d, hn::Load(integer, is_swapped_ + lane)));
+    pixels[0] = interior_ ? left : hn::IfThenElse(is_swapped, right, left);
+    pixels[1] = interior_ ? right : hn::IfThenElse(is_swapped, left, right);
   }
 
   template <class D, class T>
   HWY_INLINE void load_rows(D d, const T* channel, size_t lane, hn::Vec<D> (&pixels)[kTaps][kTaps]) const {
     if constexpr (kTaps == 2 && std::is_same_v<T, Real>) {
-      const hn::RebindToSigned<D> integer;
       for (int row = 0; row < kTaps; ++row) {
         const auto low = load_pairs(d, channel, pairs_[row] + lane);
         const auto high = load_pairs(d, channel, pairs_[row] + lane + hn::MaxLanes(d) / 2);
-        const auto left = hn::ConcatEven(d, high, low);
-        const auto right = hn::ConcatOdd(d, high, low);
-        const auto is_swapped = hn::MaskFromVec(hn::BitCast(d, hn::Load(integer, is_swapped_ + lane)));
-        pixels[row][0] = interior_ ? left : hn::IfThenElse(is_swapped, right, left);
-        pixels[row][1] = interior_ ? right : hn::IfThenElse(is_swapped, left, right);
+        sort_pairs(d, hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low), lane, pixels[row]);
+      }
+    }
+  }
+
+  // Both columns of both channels are neighbours.
+  template <class D, class T>
+  HWY_INLINE void load_two_channels(D d, const T* channel, size_t lane,
+                                    hn::Vec<D> (&pixels)[kMostChannels][kTaps][kTaps]) const {
+    if constexpr (kTaps == 2 && std::is_same_v<T, float>) {
+      for (int row = 0; row < kTaps; ++row) {
+        const float* of_points[hn::MaxLanes(D())];
+        for (size_t i = 0; i < hn::MaxLanes(D()); ++i) of_points[i] = channel + pairs_[row][lane + i];
+        hn::Vec<D> elements[4];
+        transpose_rows(d, of_points, 0, elements);
+        for (int c = 0; c < 2; ++c) sort_pairs(d, elements[c], elements[c + 2], lane, pixels[c][row]);
       }
     }
   }
@@ -247,6 +274,26 @@ HWY_INLINE void load_pixels(const Image<const T>& image, const T* channel, int64
     for (; k + static_cast<int64_t>(kLanes) <= count; k += kLanes) store(load(from + k), to + k);
     for (; k < count; ++k) to[k] = to_real(from[k]);
   }
+}
+
+// The same of four channels, from the given one on, for a whole group of points.
+template <class T>
+HWY_INLINE void load_four_channels(const Image<const T>& image, const T* channel, int64_t first,
+                                   RealOf<T> (&to)[4][kGroup]) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (image.channel_stride == 1) {
+      const GroupTag<float> d;
+      const float* pixels[kGroup];
+      for_each_pixel(image, first, kGroup, [&](int64_t k, int64_t offset) { pixels[k] = channel + offset; });
+      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+        hn::Vec<GroupTag<float>> channels[4];
+        transpose_rows(d, pixels + lane, 0, channels);
+        for (int c = 0; c < 4; ++c) hn::Store(channels[c], d, to[c] + lane);
+      }
+      return;
+    }
+  }
+  for (int c = 0; c < 4; ++c) load_pixels(image, channel + c * image.channel_stride, first, kGroup, to[c]);
 }
 
 template <class T>
