@@ -135,6 +135,7 @@ constexpr Size kFeatureBatch = {8, 64, 128, 128, 128, 128};
 constexpr Size kFrame = {1, 3, 1080, 1920, 1080, 1920};
 constexpr Size kCorrelation = {24576, 1, 48, 64, 9, 9};
 constexpr Size kPointFeatures = {300, 1, 256, 256, 12544, 1};
+constexpr Size kGreyImage = {1, 1, 512, 512, 512, 512};
 constexpr Size kSmallGrid = {1, 64, 300, 400, 13, 13};
 constexpr Size kSmallBatch = {100, 2, 30, 40, 13, 13};
 constexpr Size kSmallGridsOnLargeImages = {100, 2, 1000, 1200, 13, 13};
@@ -158,6 +159,7 @@ GRADIENT(bfloat16_8x64x128x128, DataType::bfloat16, kFeatureBatch, GridKind::smo
 GRADIENT(float_1x3x1080x1920, DataType::float32, kFrame, GridKind::smooth, kBilinear, true, true);
 GRADIENT(float_1x3x1080x1920_random, DataType::float32, kFrame, GridKind::random, kBilinear, true, true);
 GRADIENT(half_1x3x1080x1920, DataType::float16, kFrame, GridKind::smooth, kBilinear, true, true);
+GRADIENT(float_1x1x512x512, DataType::float32, kGreyImage, GridKind::smooth, kBilinear, true, true);
 GRADIENT(float_24576x1x48x64_to_9x9, DataType::float32, kCorrelation, GridKind::smooth, kBilinear, true,
          true);
 GRADIENT(float_300x1x256x256_to_12544, DataType::float32, kPointFeatures, GridKind::random, kBilinear, true,

@@ -55,8 +55,12 @@ double serial_nanoseconds(const GridSampler2DBackward& problem) {
   const auto channels = static_cast<double>(problem.channels);
   const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
   const bool by_channels = has_channels_in_lanes(problem);
+  // Without sums to add to, and with four channels in one load, points in lanes take less than half the time.
+  const bool is_light = !problem.wants_input_grad && problem.type == DataType::float32 &&
+                        problem.channels > 1 && problem.input_strides[1] == 1;
+  const double of_tap = is_light ? 0.6 : 1.4;
   const double of_pixel = problem.wants_input_grad ? (by_channels ? 0.8 : 0.1) : 0;
-  return points * (5 + (by_channels ? 0.3 + 0.12 * taps : 1.4 * taps) * channels) +
+  return points * (5 + (by_channels ? 0.3 + 0.12 * taps : of_tap * taps) * channels) +
          pixels * of_pixel * channels;
 }
 
