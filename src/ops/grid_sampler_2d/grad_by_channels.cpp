@@ -2,9 +2,9 @@
 //
 // Each task takes a band of rows of an image: it brings the rows that its points read into pixel-major order, adds what
 // the points give to a pixel-major buffer, and writes the band out. The band that has a point's first row also computes
-// its grid_grad. All this stays in the second-level cache of the task. Which points a band has is found out before: of
-// each chunk of neighbours, from which row to which they lie. Where most chunks have to do with many bands, that is too
-// coarse; then the points of each band are listed.
+// its grid_grad. The buffers of a band are small, so that the next one finds them in the cache. Which points a band has
+// is found out before: of each chunk of neighbours, from which row to which they lie. Where most chunks have to do with
+// many bands, that is too coarse; then the points of each band are listed.
 #include "ops/grid_sampler_2d/grad.h"
 #include "ops/grid_sampler_2d/layout.h"
 
@@ -80,7 +80,8 @@ struct ChannelsLayout {
   }
 
   // Those to cut by. What lies at the ends of bands is packed for both sides, so the fewer threads there are, the fewer
-  // bands; not so few, though, that a busy neighbour could hold up the others.
+  // bands; not so few, though, that a busy neighbour could hold up the others. Packing less is worth more than buffers
+  // that fit the second-level cache.
   Bands bands_for(int64_t threads) const {
     constexpr int64_t kBandBytes = 1 << 20;
     constexpr int64_t kTasksPerThread = 4;
