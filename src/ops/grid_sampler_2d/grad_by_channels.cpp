@@ -153,7 +153,7 @@ class GradByChannels {
     const int64_t segments = layout_.images * layout_.segments;
     const int64_t all_floats = layout_.packs_gradient ? layout_.images * points_ * layout_.channels : 0;
     no_pixel_ = carver_.take<float>(layout_.channels);
-    ranges_ = carver_.take<RowRange>(layout_.images * layout_.chunks);
+    ranges_ = carver_.take<RowSpan>(layout_.images * layout_.chunks);
     input_buffers_ = carver_.take<float>(layout_.finest.slots * layout_.finest.input_floats);
     sums_buffers_ =
         carver_.take<float>(layout_.finest.slots * (layout_.finest.sums_floats + layout_.channels));
@@ -379,7 +379,7 @@ class GradByChannels {
 
   // Goes through the chunks that have to do with the band, in runs of neighbours.
   void differentiate_chunks(const BandTask& task, int64_t image, float* buffer) const {
-    const RowRange* ranges = ranges_ + image * layout_.chunks;
+    const RowSpan* ranges = ranges_ + image * layout_.chunks;
     for (int64_t chunk = 0; chunk < layout_.chunks;) {
       if (!ranges[chunk].meets(task.band)) {
         ++chunk;
@@ -471,7 +471,7 @@ class GradByChannels {
   DifferentiateGroup<kTaps> differentiate_group_ = nullptr;
   Carver carver_;
   float* no_pixel_;       // [channels]
-  RowRange* ranges_;      // [images, chunks]
+  RowSpan* ranges_;       // [images, chunks]
   float* input_buffers_;  // [slots, input_floats]
   float* sums_buffers_;   // [slots, sums_floats + channels]
   float* run_gradients_;  // [slots, run_floats]

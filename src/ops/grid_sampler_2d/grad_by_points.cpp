@@ -73,7 +73,7 @@ class GradByPoints {
         gathers_(has_small_channels<Real>(input_image(0))),
         carver_(workspace) {
     if (!problem.wants_input_grad) return;
-    ranges_ = carver_.take<RowRange>(problem.batch * layout_.chunks);
+    ranges_ = carver_.take<RowSpan>(problem.batch * layout_.chunks);
     buffers_ = carver_.take<Real>(layout_.slots * layout_.band_floats);
   }
 
@@ -186,7 +186,7 @@ class GradByPoints {
     }
     Task task = task_of(image, band, sums);
     for (int64_t chunk = 0; chunk < layout_.chunks; ++chunk) {
-      const RowRange range = has_ranges ? ranges_[image * layout_.chunks + chunk] : RowRange{0, 0};
+      const RowSpan range = has_ranges ? ranges_[image * layout_.chunks + chunk] : RowSpan{0, 0};
       if (!range.meets(band)) continue;
       go_through<true, kGrid>(task, chunk, range.first >= band.begin && range.last < band.end);
     }
@@ -514,8 +514,8 @@ class GradByPoints {
   const int64_t points_;
   const bool gathers_;
   Carver carver_;
-  RowRange* ranges_ = nullptr;  // [batch, chunks]
-  Real* buffers_ = nullptr;     // [slots, band_floats]
+  RowSpan* ranges_ = nullptr;  // [batch, chunks]
+  Real* buffers_ = nullptr;    // [slots, band_floats]
 };
 
 template <class Function>

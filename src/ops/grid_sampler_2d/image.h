@@ -104,14 +104,14 @@ inline RowBand row_band(int64_t rows, int64_t count, int64_t index) {
 }
 
 // Rows of the image that have to do with some points.
-struct RowRange {
+struct RowSpan {
   int32_t first;
   int32_t last;
 
   bool meets(RowBand band) const { return last >= band.begin && first < band.end; }
 };
 
-inline constexpr RowRange kNoRows = {INT32_MAX, -1};
+inline constexpr RowSpan kNoRows = {INT32_MAX, -1};
 
 template <class T>
 void zero_rows(const Image<T>& image, RowBand band) {

@@ -345,7 +345,7 @@ HWY_INLINE void plan_rows(const Image<const T>& grid, const Axis& y_axis, int64_
 
 // Rows that `count` points from the given one on have to do with.
 template <int kTaps, class T>
-RowRange rows_of_points(const Image<const T>& grid, Axis y_axis, int64_t first, int64_t count) {
+RowSpan rows_of_points(const Image<const T>& grid, Axis y_axis, int64_t first, int64_t count) {
   const IndexTag d;
   auto first_row = index_vector(-kNowhere);
   auto last_row = hn::Zero(d);

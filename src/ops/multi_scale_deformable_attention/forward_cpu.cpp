@@ -127,6 +127,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
+#include "base/divide.h"
 #include "base/parallel.h"
 #include "ops/multi_scale_deformable_attention/double_cpu.h"
 
@@ -137,10 +138,6 @@ HWY_EXPORT(sample);
 
 constexpr int64_t kQueriesPerTask = 256;
 constexpr int64_t kRowsPerTask = 1024;
-
-int64_t blocks_of(int64_t count, int64_t block) {
-  return (count + block - 1) / block;
-}
 
 // Bytes of the plane of each head, 0 where value stays in the tensor.
 int64_t plane_bytes(const MultiScaleDeformableAttention& problem) {
@@ -153,7 +150,7 @@ double heads_of(const MultiScaleDeformableAttention& problem) {
 
 void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes) {
   const int64_t row_bytes = packed_row_bytes(problem);
-  const int64_t blocks = blocks_of(problem.rows, kRowsPerTask);
+  const int64_t blocks = divide_up(problem.rows, kRowsPerTask);
   const double bytes = heads_of(problem) * static_cast<double>(problem.rows * row_bytes);
   parallel_for(problem.batches * problem.heads * blocks, 0.1 * bytes, [&](int64_t task) {
     const int64_t head = task / blocks;
@@ -169,7 +166,7 @@ void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes)
 size_t workspace_size(const MultiScaleDeformableAttention& problem) {
   if (problem.type == DataType::float64) return 0;
   const int64_t heads = problem.batches * problem.heads;
-  const int64_t tasks = heads * blocks_of(problem.queries, kQueriesPerTask);
+  const int64_t tasks = heads * divide_up(problem.queries, kQueriesPerTask);
   const int64_t unfinished = tasks * chunks_of(problem.channels) * kChunk;
   return static_cast<size_t>(unfinished) * sizeof(float) + static_cast<size_t>(heads * plane_bytes(problem));
 }
@@ -184,7 +181,7 @@ double serial_nanoseconds(const MultiScaleDeformableAttention& problem) {
 
 void multi_scale_deformable_attention(const MultiScaleDeformableAttention& problem, void* workspace) {
   if (problem.type == DataType::float64) return attend_in_double(problem);
-  const int64_t blocks = blocks_of(problem.queries, kQueriesPerTask);
+  const int64_t blocks = divide_up(problem.queries, kQueriesPerTask);
   const int64_t tasks = problem.batches * problem.heads * blocks;
   const int64_t padded_channels = chunks_of(problem.channels) * kChunk;
   auto* unfinished = static_cast<float*>(workspace);

@@ -303,6 +303,7 @@ HWY_AFTER_NAMESPACE();
 #include <atomic>
 #include <cstring>
 
+#include "base/divide.h"
 #include "base/parallel.h"
 #include "ops/multi_scale_deformable_attention/double_cpu.h"
 
@@ -336,7 +337,7 @@ struct Layout {
     const int64_t samples = problem.queries * problem.levels * problem.points;
     if (heads < kEnoughHeads) {
       // A plane costs about as much as two samples for each of its rows.
-      const int64_t wanted = (kEnoughHeads + heads - 1) / heads;
+      const int64_t wanted = divide_up(kEnoughHeads, heads);
       const int64_t worthwhile = samples / (8 * std::max<int64_t>(1, problem.rows));
       pieces = std::clamp<int64_t>(worthwhile, 1, wanted);
     }
@@ -450,7 +451,7 @@ class Gradient {
 
   void clear_grad_value() const {
     constexpr int64_t kRows = 256;
-    const int64_t blocks = (problem_.rows + kRows - 1) / kRows;
+    const int64_t blocks = divide_up(problem_.rows, kRows);
     const double elements =
         static_cast<double>(layout_.heads * problem_.rows) * static_cast<double>(problem_.channels);
     parallel_for(problem_.batches * blocks, 0.1 * elements, [&](int64_t task) {
@@ -462,7 +463,7 @@ class Gradient {
 
   void add_pieces() const {
     constexpr int64_t kRows = 256;
-    const int64_t blocks = (problem_.rows + kRows - 1) / kRows;
+    const int64_t blocks = divide_up(problem_.rows, kRows);
     const double bytes = static_cast<double>(layout_.planes()) * static_cast<double>(layout_.plane_bytes);
     parallel_for(layout_.heads * blocks, 0.1 * bytes, [&](int64_t task) {
       const int64_t head = task / blocks;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/data_type.h"
+#include "base/divide.h"
 #include "ops/multi_scale_deformable_attention/levels.h"
 
 namespace aclgrad {
@@ -16,7 +17,7 @@ namespace aclgrad {
 inline constexpr int64_t kChunk = 16;
 
 inline int64_t chunks_of(int64_t channels) {
-  return (channels + kChunk - 1) / kChunk;
+  return divide_up(channels, kChunk);
 }
 
 // What one call of a kernel works on.
