@@ -294,6 +294,7 @@ HWY_INLINE void store16_split(const Float16Lanes& value, T* to, size_t count) {
 // The canonical sum of lanes that are split as for T.
 template <class T>
 HWY_INLINE float sum16_split(const Float16Lanes& value) {
+#if HWY_TARGET > HWY_AVX3 || !HWY_ARCH_X86  // or else one vector has all lanes, and nothing is split
   if constexpr (kSplits<T>) {
     const FourTag four;
 #if HWY_TARGET == HWY_AVX2
@@ -307,9 +308,9 @@ HWY_INLINE float sum16_split(const Float16Lanes& value) {
     const FourVector odd = hn::Add(value.part[1], value.part[3]);
 #endif
     return sum4(hn::Add(hn::InterleaveLower(four, even, odd), hn::InterleaveUpper(four, even, odd)));
-  } else {
-    return sum16(value);
   }
+#endif
+  return sum16(value);
 }
 
 }  // namespace aclgrad::HWY_NAMESPACE

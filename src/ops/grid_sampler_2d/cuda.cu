@@ -135,19 +135,6 @@ struct PointTaps {
       : x(widen(grid[0]), x_axis), y(widen(grid[stride]), y_axis) {}
 };
 
-// Calls function with the number of taps on each axis as a std::integral_constant.
-template <class Function>
-void visit_taps(Interpolation interpolation, Function&& function) {
-  switch (interpolation) {
-    case Interpolation::bilinear:
-      return function(std::integral_constant<int, 2>());
-    case Interpolation::nearest:
-      return function(std::integral_constant<int, 1>());
-    case Interpolation::bicubic:
-      return function(std::integral_constant<int, 4>());
-  }
-}
-
 // ---- Forward
 
 template <class T, int kTaps>

@@ -202,13 +202,7 @@ class Forward {
 void run_forward(const GridSampler2D& problem, void* workspace) {
   auto* packed_input = static_cast<float*>(workspace);
   visit_element_type(problem.type, [&]<class T>(T) {
-    if (problem.interpolation == Interpolation::nearest) {
-      Forward<T, 1>(problem, packed_input).run();
-    } else if (problem.interpolation == Interpolation::bilinear) {
-      Forward<T, 2>(problem, packed_input).run();
-    } else {
-      Forward<T, 4>(problem, packed_input).run();
-    }
+    visit_taps(problem.interpolation, [&](auto taps) { Forward<T, taps>(problem, packed_input).run(); });
   });
 }
 

@@ -487,13 +487,8 @@ class GradByChannels {
 template <class Function>
 void visit_problem(const GridSampler2DBackward& problem, void* workspace, Function&& function) {
   visit_float_type(problem.type, [&]<class T>(T) {
-    if (problem.interpolation == Interpolation::nearest) {
-      function(GradByChannels<T, 1>(problem, workspace));
-    } else if (problem.interpolation == Interpolation::bilinear) {
-      function(GradByChannels<T, 2>(problem, workspace));
-    } else {
-      function(GradByChannels<T, 4>(problem, workspace));
-    }
+    visit_taps(problem.interpolation,
+               [&](auto taps) { function(GradByChannels<T, taps>(problem, workspace)); });
   });
 }
 

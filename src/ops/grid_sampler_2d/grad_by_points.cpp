@@ -521,13 +521,8 @@ class GradByPoints {
 template <class Function>
 void visit_problem(const GridSampler2DBackward& problem, void* workspace, Function&& function) {
   visit_element_type(problem.type, [&]<class T>(T) {
-    if (problem.interpolation == Interpolation::nearest) {
-      function(GradByPoints<T, 1>(problem, workspace));
-    } else if (problem.interpolation == Interpolation::bilinear) {
-      function(GradByPoints<T, 2>(problem, workspace));
-    } else {
-      function(GradByPoints<T, 4>(problem, workspace));
-    }
+    visit_taps(problem.interpolation,
+               [&](auto taps) { function(GradByPoints<T, taps>(problem, workspace)); });
   });
 }
 

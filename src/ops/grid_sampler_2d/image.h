@@ -37,6 +37,19 @@ T from_real(RealOf<T> value) {
   }
 }
 
+// Calls function with the number of taps on each axis as a std::integral_constant.
+template <class Function>
+void visit_taps(Interpolation interpolation, Function&& function) {
+  switch (interpolation) {
+    case Interpolation::bilinear:
+      return function(std::integral_constant<int, 2>());
+    case Interpolation::nearest:
+      return function(std::integral_constant<int, 1>());
+    case Interpolation::bicubic:
+      return function(std::integral_constant<int, 4>());
+  }
+}
+
 // One image of a batch. A grid is an image too, of two channels: x and y.
 template <class T>
 struct Image {
