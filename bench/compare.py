@@ -180,7 +180,8 @@ def _write(floors: list[dict], results: list[dict], calls: list[dict], arguments
         "",
         "Made by `./dev bench`: ours and every peer in turn, in one process, on the same data and the same number of "
         "threads. Times are medians in milliseconds; the ratio is the median of the paired runs against the fastest "
-        "PyTorch way. The percentage sets the compulsory bytes (every input read once, every output written once) "
+        "PyTorch way. Where tensors are timed in two layouts, contiguous (unnamed) and channels last, it sets the faster "
+        "one of ours against the fastest of PyTorch's. The percentage sets the compulsory bytes (every input read once, every output written once) "
         "against the memory bandwidth measured in the same run; it is in brackets where caches, not memory, are the "
         "limit. The last column sets ours with all threads against ours with one. Gradients are the backward pass "
         "alone.",
