@@ -88,7 +88,7 @@ def _measure(case, seconds: float, rates: dict[str, float], compiled: bool) -> d
         "dtype": str(case.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
         "ours_ms": 1e3 * medians[our_best],
-        "ours_by_layout_ms": {name: 1e3 * medians[name] for name in ours},
+        "ours_by_layout_ms": {layout: 1e3 * medians[name] for layout, name in zip(work.ours, ours)},
         "peers_ms": {name: 1e3 * medians[name] for name in peers},
         "best_peer": best,
         "ratio": statistics.median(t / o for t, o in zip(times[best], times[our_best])),
@@ -151,14 +151,17 @@ def _name(r: dict) -> str:
     return "{}: {}, {}".format(*_key(r))
 
 
+def _times(ways: dict[str, float], digits: int) -> str:
+    return ", ".join(f"{name} {ms:.{digits}f}".strip() for name, ms in sorted(ways.items(), key=lambda way: way[1]))
+
+
 def _row(r: dict, alone: dict | None = None) -> str:
     """A line of the table; `alone` is the same case with one thread."""
     floor = f"{r['percent_of_floor']:.0f} % of {r['floor']}" if r["floor"] else f"({r['percent_of_floor']:.0f} %)"
-    ours, peers = (", ".join(f"{name} {ms:.{digits}f}" for name, ms in sorted(ways.items(), key=lambda way: way[1]))
-                   for ways, digits in ((r["ours_by_layout_ms"], 3), (r["peers_ms"], 2)))
+    ours, peers = _times(r["ours_by_layout_ms"], 3), _times(r["peers_ms"], 2)
     speedup = f"{alone['ours_ms'] / r['ours_ms']:.1f}×" if alone and alone is not r else ""
-    return (f"| {r['operator']} | {r['size']} | {r['dtype']} | {r['threads']} | {ours.replace('ours, ', '').replace('ours ', '')} | {peers} | "
-            f"**{r['ratio']:.1f}×** | {floor} | {speedup} |")
+    return (f"| {r['operator']} | {r['size']} | {r['dtype']} | {r['threads']} | {ours} | {peers} | **{r['ratio']:.1f}×** | "
+            f"{floor} | {speedup} |")
 
 
 def _machine() -> str:
@@ -178,13 +181,13 @@ def _write(floors: list[dict], results: list[dict], calls: list[dict], arguments
     lines = [
         "# Performance",
         "",
-        "Made by `./dev bench`: ours and every peer in turn, in one process, on the same data and the same number of "
-        "threads. Times are medians in milliseconds; the ratio is the median of the paired runs against the fastest "
-        "PyTorch way. Where tensors are timed in two layouts, contiguous (unnamed) and channels last, it sets the faster "
-        "one of ours against the fastest of PyTorch's. The percentage sets the compulsory bytes (every input read once, every output written once) "
-        "against the memory bandwidth measured in the same run; it is in brackets where caches, not memory, are the "
-        "limit. The last column sets ours with all threads against ours with one. Gradients are the backward pass "
-        "alone.",
+        f"Made by `{' '.join(['./dev bench', *sys.argv[1:]])}`: ours and every peer in turn, in one process, on the same "
+        "data and the same number of threads. Times are medians in milliseconds; the ratio is the median of the paired "
+        "runs against the fastest PyTorch way. Where tensors are timed in two layouts, contiguous (unnamed) and channels "
+        "last, it sets the faster one of ours against the fastest of PyTorch's. The percentage sets the compulsory bytes "
+        "(every input read once, every output written once) against the memory bandwidth measured in the same run; it is "
+        "in brackets where caches, not memory, are the limit. The last column sets ours with all threads against ours "
+        "with one. Gradients are the backward pass alone.",
         "",
         f"- Machine: {_machine()}",
         f"- PyTorch {torch.__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}",

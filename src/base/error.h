@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "base/never_destroyed.h"
+
 namespace aclgrad {
 
 // A value of aclError or aclnnStatus.
@@ -43,13 +45,13 @@ class Error : public std::exception {
   Error(Status status, std::shared_ptr<const Words> words) noexcept
       : status_(status), words_(std::move(words)) {}
 
-  // Made while the library is loaded, and never destroyed.
-  inline static const Words& out_of_memory_ =
-      *new Words{"The host ran out of memory.",
-                 "The program holds more memory than it needs, or the machine has too little.",
-                 "Free memory that is not used any more, or make the problem smaller."};
+  // Made while the library is loaded.
+  inline static NeverDestroyed<const Words> out_of_memory_{
+      Words{"The host ran out of memory.",
+            "The program holds more memory than it needs, or the machine has too little.",
+            "Free memory that is not used any more, or make the problem smaller."}};
 
-  const Words& words() const { return words_ != nullptr ? *words_ : out_of_memory_; }
+  const Words& words() const { return words_ != nullptr ? *words_ : *out_of_memory_; }
 
   Status status_;
   std::shared_ptr<const Words> words_;  // null where memory has run out

@@ -33,7 +33,7 @@ def main() -> None:
     fuzzer, corpus, include = sys.argv[1:]
     functions = declared(pathlib.Path(include))
     found = counts(fuzzer, corpus)
-    problems = [f"not in the table of calls.cpp: {name}" for name in functions - found.keys()]
+    problems = [f"not among the calls: {name}" for name in functions - found.keys()]
     problems += [f"not declared: {name}" for name in found.keys() - functions]
     for name, (calls, successes) in found.items():
         if calls == 0:

@@ -348,7 +348,7 @@ struct Layout {
     }
     is_sparse = problem.wants_grad_value && !packs_value(problem);
     const int64_t bytes = problem.rows * (row_bytes + (is_sparse ? static_cast<int64_t>(sizeof(bool)) : 0));
-    plane_bytes = (bytes + 63) / 64 * 64;
+    plane_bytes = divide_up(bytes, 64) * 64;
   }
 
   int64_t planes() const { return heads * pieces; }
