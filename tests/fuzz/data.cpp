@@ -22,6 +22,8 @@
 #include "base/data_type.h"
 #include "ops/grid_sampler_2d/reference.h"
 #include "ops/grouped_bias_add/reference.h"
+#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/multi_scale_deformable_attention/reference.h"
 #include "ops/nsa_compress/reference.h"
 #include "support/test_tensor.h"
 
@@ -63,6 +65,28 @@ Values coordinates(Bytes& bytes, const Shape& shape, double scale) {
   Values values(static_cast<size_t>(element_count(shape)));
   for (double& value : values) {
     value = bytes.ConsumeBool() ? bytes.ConsumeIntegralInRange(-80, 80) / 64.0 * scale : any_float(bytes);
+  }
+  return values;
+}
+
+// Each sample next to the one before, as most grids have them: a lattice, stretched and moved.
+Values smooth_coordinates(Bytes& bytes, const reference::GridSampling& sampling) {
+  const double x_scale = bytes.ConsumeIntegralInRange(-80, 80) / 64.0;
+  const double y_scale = bytes.ConsumeIntegralInRange(-80, 80) / 64.0;
+  const double x_shift = bytes.ConsumeIntegralInRange(-80, 80) / 64.0;
+  const double y_shift = bytes.ConsumeIntegralInRange(-80, 80) / 64.0;
+  Values values;
+  for (int64_t n = 0; n < sampling.batch; ++n) {
+    for (int64_t i = 0; i < sampling.output_height; ++i) {
+      for (int64_t j = 0; j < sampling.output_width; ++j) {
+        values.push_back(x_scale * static_cast<double>(2 * j + 1 - sampling.output_width) /
+                             static_cast<double>(sampling.output_width) +
+                         x_shift);
+        values.push_back(y_scale * static_cast<double>(2 * i + 1 - sampling.output_height) /
+                             static_cast<double>(sampling.output_height) +
+                         y_shift);
+      }
+    }
   }
   return values;
 }
@@ -275,7 +299,10 @@ void fuzz_nsa_compress(Bytes& bytes) {
   require_exact(weight_grad, expected.weight, "NSA: weightGrad as the definition");
 }
 
-void fuzz_grid_sampler(Bytes& bytes) {
+// Where the samples lie, and so which code path they take and how many there may be.
+enum class Grid { any, smooth, scattered };
+
+void fuzz_grid_sampler(Bytes& bytes, Grid kind) {
   const DataType type =
       bytes.PickValueInArray({DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
   const Contents contents = bytes.PickValueInArray({Contents::whole_numbers, Contents::any_bits});
@@ -287,15 +314,24 @@ void fuzz_grid_sampler(Bytes& bytes) {
   sampling.positions_in_double = type == DataType::float64;
   sampling.batch = bytes.ConsumeIntegralInRange<int64_t>(0, 3);
   sampling.channels = bytes.ConsumeIntegralInRange<int64_t>(0, 20);
-  sampling.height = bytes.ConsumeIntegralInRange<int64_t>(1, 12);
-  sampling.width = bytes.ConsumeIntegralInRange<int64_t>(1, 12);
-  sampling.output_height = bytes.ConsumeIntegralInRange<int64_t>(0, 5);
-  sampling.output_width = bytes.ConsumeIntegralInRange<int64_t>(0, 9);
+  struct Limits {
+    int64_t height, width, output_height, output_width;
+  };
+  const Limits limits = kind == Grid::any      ? Limits{12, 12, 5, 9}
+                        : kind == Grid::smooth ? Limits{30, 50, 20, 40}
+                                               : Limits{90, 90, 50, 70};
+  sampling.height = bytes.ConsumeIntegralInRange<int64_t>(1, limits.height);
+  sampling.width = bytes.ConsumeIntegralInRange<int64_t>(1, limits.width);
+  sampling.output_height = bytes.ConsumeIntegralInRange<int64_t>(0, limits.output_height);
+  sampling.output_width = bytes.ConsumeIntegralInRange<int64_t>(0, limits.output_width);
   const bool wanted[] = {bytes.ConsumeBool(), bytes.ConsumeBool()};
   const Shape image{sampling.batch, sampling.channels, sampling.height, sampling.width};
   const Shape places{sampling.batch, sampling.output_height, sampling.output_width, 2};
   const Shape sampled{sampling.batch, sampling.channels, sampling.output_height, sampling.output_width};
-  const Values grid = coordinates(bytes, places, 1.0);
+  const Values grid = kind == Grid::any ? coordinates(bytes, places, 1.0)
+                      : kind == Grid::smooth
+                          ? smooth_coordinates(bytes, sampling)
+                          : uniform(element_count(places), -1.2, 1.2, bytes.ConsumeIntegral<uint32_t>());
   const Values input = values(bytes, image, contents);
   const Values grad = values(bytes, sampled, contents);
   const std::unique_ptr<const aclBoolArray, decltype(&aclDestroyBoolArray)> mask(
@@ -411,6 +447,87 @@ void fuzz_deformable_attention(Bytes& bytes) {
   }
 }
 
+// float64, which only the C++ interface has. The sums of whole numbers are exact but for the weights of the corners.
+void fuzz_attention_in_double(Bytes& bytes) {
+  reference::MultiScaleDeformableAttention expected{};
+  expected.positions_in_double = true;
+  expected.batches = bytes.ConsumeIntegralInRange<int64_t>(1, 2);
+  expected.rows = bytes.ConsumeIntegralInRange<int64_t>(1, 60);
+  expected.heads = bytes.ConsumeIntegralInRange<int64_t>(1, 4);
+  expected.channels = bytes.ConsumeIntegralInRange<int64_t>(1, 20);
+  expected.queries = bytes.ConsumeIntegralInRange<int64_t>(1, 7);
+  expected.levels = bytes.ConsumeIntegralInRange<int64_t>(1, 4);
+  expected.points = bytes.ConsumeIntegralInRange<int64_t>(1, 5);
+  for (int64_t i = 0; i < 2 * expected.levels; ++i) expected.spatial_shape.push_back(index(bytes, 8));
+  for (int64_t i = 0; i < expected.levels; ++i)
+    expected.level_start_index.push_back(index(bytes, expected.rows));
+  const int64_t heads = expected.batches * expected.queries * expected.heads;
+  const int64_t samples = expected.levels * expected.points;
+  constexpr auto kWhole = Contents::whole_numbers;
+  expected.value =
+      values(bytes, {expected.batches, expected.rows, expected.heads, expected.channels}, kWhole);
+  expected.location = coordinates(bytes, {heads, samples, 2}, 1.0);
+  expected.attention_weight = values(bytes, {heads, samples}, kWhole);
+  expected.grad_output = values(bytes, {heads, expected.channels}, kWhole);
+
+  MultiScaleDeformableAttentionGrad problem;
+  problem.type = DataType::float64;
+  problem.batches = expected.batches;
+  problem.rows = expected.rows;
+  problem.heads = expected.heads;
+  problem.channels = expected.channels;
+  problem.queries = expected.queries;
+  problem.levels = expected.levels;
+  problem.points = expected.points;
+  problem.value = expected.value.data();
+  problem.value_strides = BlockStrides::contiguous(problem.rows, problem.heads, problem.channels);
+  problem.spatial_shape = {expected.spatial_shape.data(), DataType::int64};
+  problem.level_start_index = {expected.level_start_index.data(), DataType::int64};
+  problem.location = expected.location.data();
+  problem.location_strides = BlockStrides::contiguous(problem.queries, problem.heads, samples * 2);
+  problem.attention_weight = expected.attention_weight.data();
+  problem.attention_weight_strides = BlockStrides::contiguous(problem.queries, problem.heads, samples);
+  const BlockStrides of_output = BlockStrides::contiguous(problem.queries, problem.heads, problem.channels);
+  problem.grad_output = expected.grad_output.data();
+  problem.grad_output_strides = of_output;
+  Values grad_value(expected.value.size()), grad_location(expected.location.size()),
+      grad_weight(expected.attention_weight.size()), output(expected.grad_output.size());
+  problem.grad_value = grad_value.data();
+  problem.grad_value_strides = problem.value_strides;
+  problem.grad_location = grad_location.data();
+  problem.grad_location_strides = problem.location_strides;
+  problem.grad_attention_weight = grad_weight.data();
+  problem.grad_attention_weight_strides = problem.attention_weight_strides;
+  problem.wants_grad_value = bytes.ConsumeBool();
+  problem.wants_grad_location = bytes.ConsumeBool();
+  problem.wants_grad_attention_weight = bytes.ConsumeBool();
+  multi_scale_deformable_attention_grad(problem, nullptr);
+  MultiScaleDeformableAttention forward;
+  static_cast<MultiScaleDeformableSampling&>(forward) = problem;
+  forward.output = output.data();
+  forward.output_strides = of_output;
+  multi_scale_deformable_attention(forward, nullptr);
+
+  expected.run();
+  const auto close = [&](const Values& found, const Values& wanted, double scale, const char* what) {
+    for (size_t i = 0; i < found.size(); ++i) require(std::fabs(found[i] - wanted[i]) <= 1e-9 * scale, what);
+  };
+  double largest_extent = 1;
+  for (int64_t extent : expected.spatial_shape)
+    largest_extent = std::max(largest_extent, std::fabs(static_cast<double>(extent)));
+  close(output, expected.output, 1, "attention in double: output as the reference");
+  const auto close_if = [&](bool wanted, const Values& found, const Values& reference, double scale,
+                            const char* what) {
+    close(found, wanted ? reference : Values(found.size(), 0.0), scale, what);
+  };
+  close_if(problem.wants_grad_value, grad_value, expected.grad_value, 1,
+           "attention in double: grad_value as the reference");
+  close_if(problem.wants_grad_location, grad_location, expected.grad_location, largest_extent,
+           "attention in double: grad_location as the reference");
+  close_if(problem.wants_grad_attention_weight, grad_weight, expected.grad_attention_weight, 1,
+           "attention in double: grad_attention_weight as the reference");
+}
+
 }  // namespace
 }  // namespace aclgrad::test
 
@@ -421,7 +538,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace aclgrad::test;
   Bytes bytes(data, size);
-  switch (bytes.ConsumeIntegralInRange(0, 3)) {
+  switch (bytes.ConsumeIntegral<uint8_t>() % 7) {
     case 0:
       fuzz_grouped_bias_add(bytes);
       break;
@@ -429,10 +546,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz_nsa_compress(bytes);
       break;
     case 2:
-      fuzz_grid_sampler(bytes);
+      fuzz_grid_sampler(bytes, Grid::any);
+      break;
+    case 3:
+      fuzz_deformable_attention(bytes);
+      break;
+    case 4:
+      fuzz_grid_sampler(bytes, Grid::smooth);
+      break;
+    case 5:
+      fuzz_grid_sampler(bytes, Grid::scattered);
       break;
     default:
-      fuzz_deformable_attention(bytes);
+      fuzz_attention_in_double(bytes);
   }
   return 0;
 }
