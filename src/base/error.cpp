@@ -77,17 +77,19 @@ void release_messages(void* messages) {
   thread_messages = nullptr;
 }
 
-pthread_key_t make_messages_key() {
+// Made while the library is loaded, as making it later could be under way in another thread when the process forks.
+struct MessagesKey {
   pthread_key_t key{};
-  if (pthread_key_create(&key, release_messages) != 0) throw std::bad_alloc();
-  return key;
-}
+  bool is_made = pthread_key_create(&key, release_messages) == 0;
+};
+
+const MessagesKey messages_key;
 
 ThreadMessages& make_thread_messages() {
   if (thread_messages != nullptr) return *thread_messages;
-  static const pthread_key_t key = make_messages_key();
+  if (!messages_key.is_made) throw std::bad_alloc();
   auto messages = std::make_unique<ThreadMessages>();
-  if (pthread_setspecific(key, messages.get()) != 0) throw std::bad_alloc();
+  if (pthread_setspecific(messages_key.key, messages.get()) != 0) throw std::bad_alloc();
   return *(thread_messages = messages.release());
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/fork.h"
 #include "base/never_destroyed.h"
 
 namespace aclgrad {
@@ -94,6 +95,10 @@ size_t live_handle_count() noexcept {
     count += shard.handles.size();
   }
   return count;
+}
+
+void act_on_handle_locks(LockAction action) {
+  for (Shard& shard : all_shards()) action(shard.mutex);
 }
 
 }  // namespace aclgrad

@@ -1,33 +1,108 @@
 #include "base/parallel.h"
 
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/environment.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/never_destroyed.h"
+#include "base/processors.h"
 
 namespace aclgrad {
 namespace {
 
-int starting_thread_count() {
-  const int wanted = Environment::get().num_threads;
-  return wanted > 0 ? wanted : tbb::this_task_arena::max_concurrency();
-}
+// More threads than processors are of use to try things out only.
+constexpr int kMaxThreadsPerProcessor = 8;
 
 std::atomic<int> requested_threads{0};
 
-// How many threads the process may have besides this one, at most `wanted`: the number that start and live at once.
-int available_threads(int wanted) {
+// oneTBB's threads have been started, or are being started.
+std::atomic<bool> has_pool{false};
+
+// This is the child of a process that had them, and there they stayed. What oneTBB knows of them is wrong here, and its
+// locks may be held for ever.
+std::atomic<bool> pool_stayed_with_parent{false};
+
+// Where several threads come first they find the same, so that none has to wait: a fork leaves nobody to wait for.
+int processors_at_start() {
+  static std::atomic<int> known{0};
+  int count = known.load(std::memory_order_relaxed);
+  if (count == 0) known.store(count = processors(), std::memory_order_relaxed);
+  return count;
+}
+
+int max_thread_count() {
+  return kMaxThreadsPerProcessor * processors_at_start();
+}
+
+int find_starting_thread_count() {
+  const int wanted = Environment::get().num_threads;
+  if (wanted == 0) return processors_at_start();
+  if (wanted > max_thread_count()) {
+    report_wrong_value(
+        "ACLGRAD_NUM_THREADS", std::to_string(wanted),
+        fmt::format("at most {} threads for each of the {} processors that the process may use",
+                    kMaxThreadsPerProcessor, processors_at_start()),
+        std::to_string(max_thread_count()));
+  }
+  return std::min(wanted, max_thread_count());
+}
+
+int starting_thread_count() {
+  static std::atomic<int> known{0};
+  int count = known.load(std::memory_order_relaxed);
+  if (count == 0) known.store(count = find_starting_thread_count(), std::memory_order_relaxed);
+  return count;
+}
+
+// Which the process has already, in bytes.
+uint64_t address_space_in_use() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// What a thread takes of it: a stack, and when the thread first asks for memory up to two heaps of the C library's.
+uint64_t address_space_of_thread() {
+  constexpr uint64_t kHeap = uint64_t{64} << 20;
+  size_t stack = 0;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) == 0) {
+    pthread_attr_getstacksize(&attributes, &stack);
+    pthread_attr_destroy(&attributes);
+  }
+  return stack + 2 * kHeap;
+}
+
+// Half of a limited address space is left to what else the process does.
+int threads_within_address_space(int wanted) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
+  const uint64_t used = std::min<uint64_t>(address_space_in_use(), limit.rlim_cur);
+  const uint64_t threads = (limit.rlim_cur - used) / 2 / address_space_of_thread();
+  return static_cast<int>(std::min<uint64_t>(threads, static_cast<uint64_t>(wanted)));
+}
+
+// How many threads start and live at once, at most `wanted`.
+int threads_that_start(int wanted) {
   std::promise<void> all_have_started;
   const std::shared_future<void> end = all_have_started.get_future().share();
   std::vector<std::thread> threads;
@@ -39,6 +114,14 @@ int available_threads(int wanted) {
   all_have_started.set_value();
   for (std::thread& thread : threads) thread.join();
   return static_cast<int>(threads.size());
+}
+
+// How many threads kernels may have besides the one that calls, at most `wanted`. Of a limited number a third is left to
+// others, such as those of streams.
+int available_threads(int wanted) {
+  const int affordable = threads_within_address_space(wanted);
+  const int started = threads_that_start(affordable + (affordable + 1) / 2);
+  return std::min(affordable, 2 * started / 3);
 }
 
 // Lets the arena's threads meet, so that oneTBB has started all of them, which are then there for good.
@@ -80,6 +163,7 @@ std::shared_ptr<tbb::task_arena> arena_of(int threads) {
   State& state = *only_state;
   std::lock_guard lock(state.mutex);
   if (state.arena == nullptr || state.threads != threads) {
+    has_pool = true;
     if (threads > tbb::this_task_arena::max_concurrency()) {
       state.more_threads_than_processors = std::make_unique<tbb::global_control>(
           tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
@@ -93,14 +177,17 @@ std::shared_ptr<tbb::task_arena> arena_of(int threads) {
 }  // namespace
 
 int thread_count() {
+  if (pool_stayed_with_parent.load(std::memory_order_relaxed)) return 1;
   const int requested = requested_threads.load(std::memory_order_relaxed);
-  if (requested > 0) return requested;
-  static const int starting = starting_thread_count();
-  return starting;
+  return requested > 0 ? requested : starting_thread_count();
 }
 
 void set_thread_count(int count) {
-  requested_threads.store(count, std::memory_order_relaxed);
+  requested_threads.store(std::min(count, max_thread_count()), std::memory_order_relaxed);
+}
+
+void continue_parallel_in_child() {
+  if (has_pool) pool_stayed_with_parent = true;
 }
 
 namespace detail {

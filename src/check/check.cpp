@@ -260,4 +260,12 @@ void phase_1_failed(std::string_view operator_name) {
   as_far_as_memory_goes([&] { remember_failed_phase_1(operator_name, newest->text); });
 }
 
+void act_on_failure_lock(LockAction action) {
+  action(failures().mutex);
+}
+
+void act_on_report_lock(LockAction action) {
+  action(reports().mutex);
+}
+
 }  // namespace aclgrad::check

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/fork.h"
 #include "check/place.h"
 
 namespace aclgrad::check {
@@ -46,5 +47,8 @@ void failure_was_an_answer();
 
 // It was one of phase 1, which the program shows to have noticed unless it goes on to phase 2.
 void phase_1_failed(std::string_view operator_name);
+
+void act_on_failure_lock(LockAction action);  // for a fork
+void act_on_report_lock(LockAction action);
 
 }  // namespace aclgrad::check

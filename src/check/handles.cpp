@@ -50,11 +50,12 @@ struct FailedPhase1 {
   std::string message;
 };
 
+std::mutex failed_phase_1_mutex;
+
 // The newest of each thread.
 FailedPhase1& failed_phase_1() {
-  static std::mutex mutex;
+  std::lock_guard lock(failed_phase_1_mutex);
   static NeverDestroyed<std::map<std::thread::id, FailedPhase1>> of_threads;
-  std::lock_guard lock(mutex);
   return (*of_threads)[std::this_thread::get_id()];
 }
 
@@ -195,6 +196,11 @@ void report_unreleased_handles() {
              live.made);
     }
   }
+}
+
+void act_on_handle_locks(LockAction action) {
+  action(handles().mutex);
+  action(failed_phase_1_mutex);
 }
 
 }  // namespace aclgrad::check

@@ -5,6 +5,7 @@
 #include <new>
 #include <string_view>
 
+#include "base/fork.h"
 #include "check/check.h"
 
 namespace aclgrad::check {
@@ -53,5 +54,7 @@ void check_library_started(std::string_view function);
 
 // At exit.
 void report_unreleased_handles();
+
+void act_on_handle_locks(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

@@ -224,4 +224,8 @@ void forget_host_copies(Task task) noexcept {
   std::erase_if(all.destinations, is_of_task);
 }
 
+void act_on_host_copy_lock(LockAction action) {
+  action(host_copies().mutex);
+}
+
 }  // namespace aclgrad::check

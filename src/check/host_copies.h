@@ -7,6 +7,7 @@
 #include <functional>
 #include <string_view>
 
+#include "base/fork.h"
 #include "check/region.h"
 #include "runtime/device.h"
 
@@ -34,5 +35,7 @@ void expect_change(const Region& destination);
 void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept;
 
 void forget_host_copies(Task task) noexcept;
+
+void act_on_host_copy_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

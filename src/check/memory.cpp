@@ -462,4 +462,8 @@ void report_unreleased_memory() {
   }
 }
 
+void act_on_memory_lock(LockAction action) {
+  action(blocks().mutex);
+}
+
 }  // namespace aclgrad::check

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/fork.h"
 #include "check/call.h"
 #include "check/place.h"
 #include "runtime/device.h"
@@ -35,5 +36,7 @@ void check_memory(const Call& call);
 
 void report_damaged_guards();
 void report_unreleased_memory();
+
+void act_on_memory_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

@@ -374,4 +374,8 @@ Task newest_task() {
   return newest;
 }
 
+void act_on_order_lock(LockAction action) {
+  action(state().mutex);
+}
+
 }  // namespace aclgrad::check

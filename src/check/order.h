@@ -12,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/fork.h"
 #include "check/call.h"
 #include "check/host_copies.h"
 #include "check/place.h"
@@ -63,5 +64,7 @@ void check_host_order(const std::byte* byte, std::string_view use, const Place& 
 
 // The one of the calling thread's last check_order() with a queue.
 Task newest_task();
+
+void act_on_order_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

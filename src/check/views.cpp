@@ -22,8 +22,8 @@ struct Views {
   std::byte* program = nullptr;
   std::byte* library = nullptr;
   int file = -1;
+  bool are_of_parent = false;  // this process is a fork
 
-  std::mutex mutex;
   size_t used = 0;                               // bytes from the start that were handed out at some time
   std::multimap<size_t, std::byte*> given_back;  // by size
 };
@@ -56,6 +56,8 @@ void open(Views& views) {
   if (views.program != nullptr) watch_host_accesses();
 }
 
+std::mutex mutex;  // of what was handed out
+
 Views& views() {
   static Views& views = [&]() -> Views& {
     Views& opened = *new Views;
@@ -84,9 +86,9 @@ void protect(const std::byte* begin, const std::byte* end, int protection) {
 
 std::byte* map_views(size_t bytes) {
   Views& all = views();
-  if (all.program == nullptr) return nullptr;
+  if (all.program == nullptr || all.are_of_parent) return nullptr;
   const size_t size = whole_pages(bytes);
-  std::lock_guard lock(all.mutex);
+  std::lock_guard lock(mutex);
   std::byte* start = nullptr;
   if (const auto found = all.given_back.find(size); found != all.given_back.end()) {
     start = found->second;
@@ -105,7 +107,7 @@ void unmap_views(std::byte* start, size_t bytes) {
   deny_host_access(start, start + size);
   fallocate(all.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start - all.program,
             static_cast<off_t>(size));
-  std::lock_guard lock(all.mutex);
+  std::lock_guard lock(mutex);
   all.given_back.emplace(size, start);
 }
 
@@ -139,6 +141,14 @@ const std::byte* page_at_or_before(const std::byte* address) {
 
 const std::byte* page_at_or_behind(const std::byte* address) {
   return page_at_or_before(address + page_size() - 1);
+}
+
+void act_on_view_lock(LockAction action) {
+  action(mutex);
+}
+
+void keep_views_to_parent() {
+  views().are_of_parent = true;
 }
 
 }  // namespace aclgrad::check

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "base/fork.h"
+
 namespace aclgrad::check {
 
 // Whole pages of zeros that the host may access; null where the system offers no views, as under a sanitizer.
@@ -24,5 +26,10 @@ void deny_host_access(const std::byte* begin, const std::byte* end);
 // The nearest beginnings of pages.
 const std::byte* page_at_or_before(const std::byte* address);
 const std::byte* page_at_or_behind(const std::byte* address);
+
+void act_on_view_lock(LockAction action);  // for a fork
+
+// In its child the views are the memory of the parent, of which no part is given out any more.
+void keep_views_to_parent();
 
 }  // namespace aclgrad::check

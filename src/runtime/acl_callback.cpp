@@ -11,6 +11,7 @@
 #include "check/check.h"
 #include "check/order.h"
 #include "runtime/entry.h"
+#include "runtime/fork.h"
 #include "runtime/progress.h"
 #include "runtime/stream.h"
 
@@ -93,6 +94,10 @@ std::shared_ptr<Callback> next_callback(Deadline deadline) {
 }
 
 }  // namespace
+
+void continue_callbacks_in_child() {
+  for (auto& [thread, mailbox] : mailboxes()) mailbox->due.clear();  // the parent runs them
+}
 
 void end_subscription(Stream& stream) {
   announce([&] {

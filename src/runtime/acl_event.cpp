@@ -7,6 +7,7 @@
 #include "check/handles.h"
 #include "check/order.h"
 #include "runtime/entry.h"
+#include "runtime/fork.h"
 #include "runtime/handle_table.h"
 #include "runtime/stream.h"
 
@@ -102,6 +103,22 @@ std::shared_ptr<EventState> timed_mark(Parameter parameter, aclrtEvent handle) {
 }
 
 }  // namespace
+
+void act_on_event_table_lock(LockAction action) {
+  action(events().mutex());
+}
+
+void act_on_event_locks(LockAction action) {
+  events().for_each_while_locked([action](Event& event) { action(event.mutex); });
+}
+
+void continue_events_in_child() {
+  events().for_each_while_locked([](Event& event) {
+    if (event.recorded) event.mark->continue_in_child();
+    event.mark->queued_waits = 0;  // of streams of the parent
+  });
+}
+
 }  // namespace aclgrad
 
 using namespace aclgrad;

@@ -1,4 +1,5 @@
 // Start and end of the library at the C interface.
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "check/handles.h"
 #include "runtime/context.h"
 #include "runtime/entry.h"
+#include "runtime/fork.h"
 #include "runtime/stream.h"
 
 namespace aclgrad {
@@ -22,7 +24,9 @@ namespace {
 using Json = nlohmann::json;
 
 struct State {
-  std::mutex mutex;
+  std::mutex
+      turn;  // one starts or ends the library at a time, which may take as long as the work that is queued
+  std::mutex mutex;  // of what follows, for moments
   uint64_t references = 0;
   std::optional<Json> configuration;  // of the first aclInit of the process
 };
@@ -63,8 +67,10 @@ void warn_of_unused(const Json& configuration) {
   }
 }
 
-void check_initialized() {
-  if (state().references > 0) return;
+// Takes back `count` calls of aclInit, or all, and returns how many are left.
+uint64_t take_back(uint64_t count) {
+  std::lock_guard lock(state().mutex);
+  if (state().references > 0) return state().references -= std::min(count, state().references);
   throw Error(ACL_ERROR_REPEAT_FINALIZE, "The library is ended already, or was never started with aclInit.",
               "aclFinalize was called twice, or without aclInit.", "Call aclFinalize once for a program.");
 }
@@ -78,6 +84,15 @@ void end_library() {
 }
 
 }  // namespace
+
+void act_on_start_lock(LockAction action) {
+  action(state().mutex);
+}
+
+void continue_start_in_child() {
+  begin_anew(state().turn);
+}
+
 }  // namespace aclgrad
 
 using namespace aclgrad;
@@ -85,7 +100,8 @@ using namespace aclgrad;
 aclError aclInit(const char* configPath) {
   return entry(__func__, [&] {
     Json configuration = read_configuration({"aclInit", "configPath"}, configPath);
-    std::lock_guard lock(state().mutex);
+    std::lock_guard turn(state().turn);
+    std::unique_lock lock(state().mutex);
     if (state().references > 0) {
       ++state().references;
       throw Error(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before. This may be ignored.",
@@ -94,8 +110,10 @@ aclError aclInit(const char* configPath) {
     require(!state().configuration || *state().configuration == configuration, ACL_ERROR_INVALID_PARAM,
             {"aclInit", "configPath"}, "the configuration of the first aclInit of the process",
             "another one");
+    lock.unlock();
     set_implicit_device(implicit_device(configuration));
     warn_of_unused(configuration);
+    lock.lock();
     state().configuration = std::move(configuration);
     state().references = 1;
     if (check::enabled) check::library_started(true);
@@ -104,9 +122,8 @@ aclError aclInit(const char* configPath) {
 
 aclError aclFinalize() {
   return entry(__func__, [] {
-    std::lock_guard lock(state().mutex);
-    check_initialized();
-    state().references = 0;
+    std::lock_guard turn(state().turn);
+    take_back(UINT64_MAX);
     end_library();
   });
 }
@@ -114,9 +131,8 @@ aclError aclFinalize() {
 aclError aclFinalizeReference(uint64_t* refCount) {
   return entry(__func__, [&] {
     require_pointer(refCount, {"aclFinalizeReference", "refCount"});
-    std::lock_guard lock(state().mutex);
-    check_initialized();
-    *refCount = --state().references;
+    std::lock_guard turn(state().turn);
+    *refCount = take_back(1);
     if (*refCount == 0) end_library();
   });
 }

@@ -9,6 +9,7 @@
 #include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/handles.h"
+#include "runtime/fork.h"
 #include "runtime/handle_table.h"
 #include "runtime/parameter.h"
 #include "runtime/stream.h"
@@ -38,8 +39,10 @@ thread_local void* current = nullptr;
 
 void check_device(const char* function, int device_id) {
   if (device_id >= 0 && device_id < visible_device_count()) return;
-  throw bad_parameter(ACL_ERROR_RT_INVALID_DEVICEID, {function, "deviceId"},
-                      fmt::format("0 to {}", visible_device_count() - 1), device_id);
+  const std::string expected = visible_device_count() > 0
+                                   ? fmt::format("0 to {}", visible_device_count() - 1)
+                                   : fmt::format("a device, of which there is none ({})", why_no_device());
+  throw bad_parameter(ACL_ERROR_RT_INVALID_DEVICEID, {function, "deviceId"}, expected, device_id);
 }
 
 Error no_context() {
@@ -153,6 +156,14 @@ void reset_all_devices() {
   for (const auto& [device_id, shared] : defaults) {
     if (shared.handle != nullptr) release_default_context(shared.handle);
   }
+}
+
+void act_on_device_table_lock(LockAction action) {
+  action(state().mutex);
+}
+
+void act_on_context_table_lock(LockAction action) {
+  action(state().contexts.mutex());
 }
 
 void set_implicit_device(std::optional<int> device_id) {

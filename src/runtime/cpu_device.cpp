@@ -29,11 +29,8 @@ size_t round_up(size_t bytes, size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-size_t total_memory() {
-  static const size_t bytes =
-      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
+const size_t total_memory =
+    static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 // What the kernel could hand out without swapping, which is more than what lies idle.
 size_t available_memory() {
@@ -78,11 +75,11 @@ class CpuDevice final : public Device {
     const size_t alignment = huge ? kHugePage : kAlignment;
     void* memory = nullptr;
     // The kernel may promise more than the machine has, and would end the process when it is used.
-    if (bytes <= total_memory()) memory = std::aligned_alloc(alignment, round_up(bytes, alignment));
+    if (bytes <= total_memory) memory = std::aligned_alloc(alignment, round_up(bytes, alignment));
     if (memory == nullptr) {
       throw Error(ACL_ERROR_RT_MEMORY_ALLOCATION,
                   fmt::format("Out of memory: expected {} free bytes, got {} of {}.", bytes,
-                              available_memory(), total_memory()),
+                              available_memory(), total_memory),
                   "The program holds more memory than it needs, or asks for more than the machine has.",
                   "Free memory that is not used any more, or make the problem smaller.");
     }
@@ -93,7 +90,7 @@ class CpuDevice final : public Device {
 
   void release(MemoryPlace, void* memory) noexcept override { std::free(memory); }
 
-  MemoryInfo memory_info() const override { return {available_memory(), total_memory()}; }
+  MemoryInfo memory_info() const override { return {available_memory(), total_memory}; }
 
   void copy(const Copy& copy) override {
     if (copy.destination_pitch == copy.width && copy.source_pitch == copy.width) {

@@ -1,7 +1,6 @@
 #include "runtime/cpu_queue.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <limits>
@@ -10,6 +9,7 @@
 
 #include "acl/acl_base.h"
 #include "base/never_destroyed.h"
+#include "runtime/fork.h"
 #include "runtime/progress.h"
 
 namespace aclgrad {
@@ -25,7 +25,6 @@ struct Workers {
   std::mutex mutex;
   std::set<CpuQueue*> queues;
   bool exiting = false;
-  const pid_t process = getpid();
 };
 
 Workers& workers() {
@@ -36,7 +35,6 @@ Workers& workers() {
 // What is still queued then runs only if somebody synchronises: its memory may be gone already.
 void retire_all_workers() {
   Workers& all = workers();
-  if (all.process != getpid()) return;  // a fork: the workers stayed with the parent
   announce([] { progress_board().exiting = true; });
   std::lock_guard lock(all.mutex);
   all.exiting = true;
@@ -70,6 +68,14 @@ bool retire_workers_at_exit() {
 
 }  // namespace
 
+void act_on_worker_lock(LockAction action) {
+  action(workers().mutex);
+}
+
+void continue_workers_in_child() {
+  workers().queues.clear();
+}
+
 bool CpuEventState::reached() const {
   std::lock_guard lock(progress_board().mutex);
   return reached_;
@@ -88,6 +94,13 @@ bool CpuEventState::wait(Deadline deadline) const {
 double CpuEventState::milliseconds_since(const EventState& start) const {
   const Clock::time_point start_time = dynamic_cast<const CpuEventState&>(start).time_;
   return std::chrono::duration<double, std::milli>(time_ - start_time).count();
+}
+
+void CpuEventState::continue_in_child() {
+  if (reached_) return;
+  reached_ = true;
+  time_ = Clock::now();
+  failure_ = work_of_parent();
 }
 
 void CpuEventState::mark(std::optional<Error> failure) {
@@ -189,6 +202,17 @@ void CpuQueue::retire_worker() {
   }
   work_.notify_all();
   if (worker_.joinable()) worker_.join();
+}
+
+void CpuQueue::continue_in_child() {
+  if (completed_ != submitted_ && !failure_) failure_ = work_of_parent();
+  pending_.clear();
+  completed_ = submitted_;
+  running_ = false;
+  has_worker_ = false;
+  begin_anew(work_);
+  begin_anew(done_);
+  begin_anew(worker_);
 }
 
 void CpuQueue::enqueue(EntryKind kind, double serial_nanoseconds, Task task) {

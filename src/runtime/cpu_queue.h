@@ -20,6 +20,7 @@ class CpuEventState final : public EventState {
   bool reached() const override;
   bool wait(Deadline deadline) const override;
   double milliseconds_since(const EventState& start) const override;
+  void continue_in_child() override;
 
   void mark(std::optional<Error> failure);
 
@@ -53,6 +54,8 @@ class CpuQueue final : public Queue {
   void stop_on_failure() override;
   void close() override;
   bool closing() const override { return closing_; }
+  void act_on_lock(LockAction action) override { action(mutex_); }
+  void continue_in_child() override;
 
   // Ends the worker after the task that it is running; what is queued stays queued.
   void retire_worker();

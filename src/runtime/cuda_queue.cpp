@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "acl/acl_base.h"
+#include "runtime/fork.h"
 #include "runtime/progress.h"
 
 namespace aclgrad {
@@ -127,6 +128,11 @@ double CudaEventState::milliseconds_since(const EventState& start) const {
   check_cuda(cudaEventElapsedTime(&milliseconds, dynamic_cast<const CudaEventState&>(start).event_, event_),
              "cudaEventElapsedTime");
   return milliseconds;
+}
+
+void CudaEventState::continue_in_child() {
+  begin_anew(mutex_);
+  failure_ = work_of_parent();
 }
 
 void CudaEventState::record(cudaStream_t stream, std::optional<Error> failure) {
@@ -262,6 +268,13 @@ void CudaQueue::close() {
   const CudaDeviceScope scope(device_, std::nothrow);
   // Who wanted to know of an error has synchronised before.
   if (cudaStreamSynchronize(stream_) != cudaSuccess) cudaGetLastError();
+}
+
+// CUDA itself does not work in the child of a process that has used it.
+void CudaQueue::continue_in_child() {
+  begin_anew(turn_);
+  failure_ = work_of_parent();
+  closed_ = true;
 }
 
 // With the device current and no other thread putting anything on the stream. Throws where the queue takes no more.

@@ -48,6 +48,7 @@ class CudaEventState final : public EventState {
   bool reached() const override;
   bool wait(Deadline deadline) const override;
   double milliseconds_since(const EventState& start) const override;
+  void continue_in_child() override;
 
   void record(cudaStream_t stream, std::optional<Error> failure);
   void let_wait(cudaStream_t stream) const;
@@ -86,6 +87,8 @@ class CudaQueue final : public Queue {
   void stop_on_failure() override;
   void close() override;
   bool closing() const override { return closing_; }
+  void act_on_lock(LockAction action) override { action(mutex_); }
+  void continue_in_child() override;
 
  private:
   template <class Work>

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "aclgrad/types.h"
+#include "base/fork.h"
 #include "runtime/deadline.h"
 
 namespace aclgrad {
@@ -53,6 +55,10 @@ class EventState {
 
   // Both marks must have been reached.
   virtual double milliseconds_since(const EventState& start) const = 0;
+
+  // In a forked child, for a mark that was put into a queue: if it was not reached, wait() throws that the work stayed
+  // with the parent.
+  virtual void continue_in_child() = 0;
 
   // Waits for the mark that are in queues and not yet over.
   std::atomic<int> queued_waits{0};
@@ -113,6 +119,11 @@ class Queue {
   // Drops the work that has not started, waits for the rest and refuses all that comes later.
   virtual void close() = 0;
   virtual bool closing() const = 0;
+
+  // The lock that a fork holds, and what its child does then: work that is not done stays with the parent, and
+  // synchronize() throws that.
+  virtual void act_on_lock(LockAction action) = 0;
+  virtual void continue_in_child() = 0;
 };
 
 class Device {
@@ -138,6 +149,9 @@ class Device {
 // Device.
 int visible_device_count();
 Device& visible_device(int id);
+
+// Which variable hides all devices, or asks for such as there are not; where there are none.
+std::string why_no_device();
 
 // What the visible devices are: they are all of one kind.
 DeviceKind visible_device_kind();

@@ -53,6 +53,13 @@ class HandleTable {
     }
   }
 
+  // For a fork, which holds it and so sees all objects, those of live handles and no others.
+  std::mutex& mutex() { return mutex_; }
+  template <class Function>
+  void for_each_while_locked(Function&& function) const {
+    for (const auto& [handle, object] : objects_) function(*object);
+  }
+
  private:
   std::pair<void*, std::shared_ptr<T>> next_after(void* handle) const {
     std::lock_guard lock(mutex_);

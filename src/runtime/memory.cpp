@@ -12,6 +12,7 @@
 #include "check/check.h"
 #include "check/memory.h"
 #include "runtime/context.h"
+#include "runtime/fork.h"
 
 namespace aclgrad {
 namespace {
@@ -87,6 +88,10 @@ void* allocate_memory(MemoryPlace place, size_t requested, size_t reserved) {
 void release_memory(Parameter parameter, MemoryPlace place, void* memory) {
   Device* device = take_allocation(parameter, place, memory).device;
   give_back(parameter.function, memory, *device, place);
+}
+
+void act_on_memory_lock(LockAction action) {
+  action(allocations().mutex);
 }
 
 MemoryInfo current_memory_info() {

@@ -13,6 +13,7 @@
 #include "check/check.h"
 #include "check/handles.h"
 #include "check/order.h"
+#include "runtime/fork.h"
 #include "runtime/handle_table.h"
 
 namespace aclgrad {
@@ -135,6 +136,18 @@ bool synchronize_device(int device_id, Deadline deadline) {
 
 void finish_all_streams() {
   streams().for_each([](void*, Stream& stream) { finish(stream); });
+}
+
+void act_on_stream_table_lock(LockAction action) {
+  action(streams().mutex());
+}
+
+void act_on_queue_locks(LockAction action) {
+  streams().for_each_while_locked([action](Stream& stream) { stream.queue->act_on_lock(action); });
+}
+
+void continue_streams_in_child() {
+  streams().for_each_while_locked([](Stream& stream) { stream.queue->continue_in_child(); });
 }
 
 void destroy_streams_of(void* context_handle) {

@@ -1,8 +1,5 @@
-// Start and end of the library and of the process. Each case runs in a process of its own, which exits with 0
-// if all that it required held.
+// Start and end of the library and of the process.
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -14,24 +11,15 @@
 #include "aclnn/acl_meta.h"
 #include "aclnn/aclnn_base.h"
 #include "fixture.h"
+#include "process.h"
 
 namespace aclgrad {
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "does not hold: %s\n", what);
-  std::_Exit(1);
-}
-
-#define REQUIRE(condition) require(condition, #condition)
 
 class ProcessTest : public testing::Test {
  protected:
   void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 };
-
-#define EXPECT_CLEAN_EXIT(body) EXPECT_EXIT((body)(), testing::ExitedWithCode(0), "")
 
 // A fresh start, whatever the test program has done.
 void end_library() {
@@ -194,14 +182,6 @@ bool computes() {
          large.front() == 7 && large.back() == 7;
 }
 
-// A child that hangs is ended by the alarm.
-constexpr unsigned kSecondsOfChild = 60;
-
-bool ended_well(pid_t child) {
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 TEST_F(ProcessTest, ForksBeforeFirstUse) {
   EXPECT_CLEAN_EXIT([] {
     const pid_t child = fork();
@@ -213,7 +193,6 @@ TEST_F(ProcessTest, ForksBeforeFirstUse) {
   });
 }
 
-// The threads stay with the parent, so that all that a child may count on is to leave.
 TEST_F(ProcessTest, ForkedChildLeavesAfterUse) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(computes());

@@ -1,0 +1,66 @@
+#include "runtime/fork.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <iterator>
+
+#include "acl/acl_base.h"
+#include "base/never_destroyed.h"
+#include "check/fork.h"
+
+namespace aclgrad {
+namespace {
+
+// In the order in which calls take them: who holds one takes only later ones. A table comes before its objects, so that
+// these stay while they are locked.
+constexpr void (*kActOnLocks[])(LockAction) = {
+    act_on_start_lock,         act_on_event_table_lock, act_on_event_locks,        act_on_device_table_lock,
+    act_on_lock_of_devices,    act_on_memory_lock,      check::act_on_outer_locks, act_on_context_table_lock,
+    act_on_stream_table_lock,  act_on_worker_lock,      act_on_queue_locks,        act_on_progress_lock,
+    check::act_on_inner_locks, act_on_handle_locks,
+};
+
+void before_fork() {
+  work_of_parent();  // so that the child needs no memory for it
+  for (const auto act_on_locks : kActOnLocks) act_on_locks([](std::mutex& mutex) { mutex.lock(); });
+}
+
+void unlock_all() {
+  for (auto each = std::rbegin(kActOnLocks); each != std::rend(kActOnLocks); ++each) {
+    (*each)([](std::mutex& mutex) { mutex.unlock(); });
+  }
+}
+
+void continue_in_child() {
+  continue_parallel_in_child();
+  continue_start_in_child();
+  continue_streams_in_child();
+  continue_events_in_child();  // for which streams do not wait any more
+  continue_workers_in_child();
+  continue_callbacks_in_child();
+  continue_progress_in_child();
+  check::continue_in_child();
+  unlock_all();
+}
+
+// While the library is loaded. The thread sanitizer ends a process that holds so many locks at once, and does not let the
+// child of a process with several threads start any.
+[[maybe_unused]] const bool watches_forks = [] {
+  const bool has_thread_sanitizer = dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
+  return !has_thread_sanitizer && pthread_atfork(before_fork, unlock_all, continue_in_child) == 0;
+}();
+
+}  // namespace
+
+const Error& work_of_parent() {
+  static NeverDestroyed<const Error> error(
+      Status{ACL_ERROR_RT_STREAM_ABORT},
+      "The work was queued before this process was forked from another, which is the one that does it.",
+      "A forked process has no threads of its parent, so that work that was not done then is never done in "
+      "it.",
+      "Synchronise before the fork, or use a stream and events made after it.");
+  return *error;
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,297 @@
+// The library in a child that was forked while other threads of its parent were using it.
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "aclnn/acl_meta.h"
+#include "aclnnop/aclnn_grouped_bias_add_grad.h"
+#include "base/parallel.h"
+#include "fixture.h"
+#include "ops/grouped_bias_add/problem.h"
+#include "process.h"
+
+namespace aclgrad {
+namespace {
+
+class ForkTest : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "the thread sanitizer lets no child of several threads start a thread";
+#endif
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+  }
+};
+
+template <class Body>
+pid_t in_child(Body&& body) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child != 0) return child;
+  alarm(kSecondsOfChild);
+  body();
+  std::exit(0);
+}
+
+// Large enough for several threads.
+constexpr int64_t kRows = 2000;
+constexpr int64_t kColumns = 512;
+
+std::vector<float> ones() {
+  return std::vector<float>(kRows * kColumns, 1.0f);
+}
+
+bool are_all(const std::vector<float>& values, float expected) {
+  for (float value : values)
+    if (value != expected) return false;
+  return true;
+}
+
+// Through the C++ interface.
+bool computes_at_once() {
+  const std::vector<float> grad_y = ones();
+  std::vector<float> out(kColumns);
+  GroupedBiasAddGrad problem;
+  problem.groups = 1;
+  problem.rows = kRows;
+  problem.columns = kColumns;
+  problem.grad_y = grad_y.data();
+  problem.row_stride = kColumns;
+  problem.group_stride = kRows * kColumns;
+  problem.out = out.data();
+  std::vector<char> memory(workspace_size(problem) + 64);
+  char* workspace = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
+  grouped_bias_add_grad(problem, workspace);
+  return are_all(out, static_cast<float>(kRows));
+}
+
+// Through the C interface: memory, copies, both phases of an operator, an event.
+bool computes_on(aclrtStream stream) {
+  const int64_t shape[] = {1, kRows, kColumns};
+  const int64_t strides[] = {kRows * kColumns, kColumns, 1};
+  const int64_t out_shape[] = {1, kColumns};
+  const int64_t out_strides[] = {kColumns, 1};
+  const std::vector<float> values = ones();
+  const size_t bytes = values.size() * sizeof(float);
+  std::vector<float> out(kColumns);
+  void* input = nullptr;
+  void* output = nullptr;
+  void* workspace = nullptr;
+  REQUIRE(aclrtMalloc(&input, bytes, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+  REQUIRE(aclrtMalloc(&output, kColumns * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+  REQUIRE(aclrtMemcpyAsync(input, bytes, values.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE, stream) ==
+          ACL_SUCCESS);
+  aclTensor* grad_y = aclCreateTensor(shape, 3, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, shape, 3, input);
+  aclTensor* sums =
+      aclCreateTensor(out_shape, 2, ACL_FLOAT, out_strides, 0, ACL_FORMAT_ND, out_shape, 2, output);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  REQUIRE(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, nullptr, sums, &size, &executor) == OK);
+  if (size > 0) REQUIRE(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+  REQUIRE(aclnnGroupedBiasAddGrad(workspace, size, executor, stream) == OK);
+  aclrtEvent event = nullptr;
+  REQUIRE(aclrtCreateEvent(&event) == ACL_SUCCESS);
+  REQUIRE(aclrtRecordEvent(event, stream) == ACL_SUCCESS);
+  REQUIRE(aclrtSynchronizeEvent(event) == ACL_SUCCESS);
+  REQUIRE(aclrtMemcpy(out.data(), kColumns * sizeof(float), output, kColumns * sizeof(float),
+                      ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS);
+  REQUIRE(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
+  REQUIRE(aclrtDestroyEvent(event) == ACL_SUCCESS);
+  REQUIRE(aclDestroyTensor(grad_y) == OK && aclDestroyTensor(sums) == OK);
+  REQUIRE(aclrtFree(input) == ACL_SUCCESS && aclrtFree(output) == ACL_SUCCESS);
+  if (workspace != nullptr) REQUIRE(aclrtFree(workspace) == ACL_SUCCESS);
+  return are_all(out, static_cast<float>(kRows));
+}
+
+bool computes_on_new_stream() {
+  aclrtStream stream = nullptr;
+  REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS);
+  const bool computes = computes_on(stream);
+  REQUIRE(aclrtDestroyStream(stream) == ACL_SUCCESS);
+  return computes;
+}
+
+bool is_work_of_parent(aclError status) {
+  const char* message = aclGetRecentErrMsg();
+  return status == ACL_ERROR_RT_STREAM_ABORT && message != nullptr &&
+         std::string(message).find("forked") != std::string::npos;
+}
+
+bool is_done_or_work_of_parent(aclError status) {
+  return status == ACL_SUCCESS || is_work_of_parent(status);
+}
+
+// Threads that use every part of the library until they are told to stop.
+class Busy {
+ public:
+  explicit Busy(aclrtStream shared) {
+    start([] { REQUIRE(computes_at_once()); });
+    start([] { REQUIRE(computes_on_new_stream()); });
+    start([shared, memory = std::make_shared<std::vector<char>>(4 << 20)] {
+      REQUIRE(aclrtMemsetAsync(memory->data(), memory->size(), 1, memory->size(), shared) == ACL_SUCCESS);
+      REQUIRE(aclrtMemsetAsync(memory->data(), 8, 2, 8, shared) == ACL_SUCCESS);
+      REQUIRE(aclrtSynchronizeStream(shared) == ACL_SUCCESS);
+    });
+    start([] {
+      aclrtContext context = nullptr;
+      REQUIRE(aclrtCreateContext(&context, 1) == ACL_SUCCESS);
+      REQUIRE(aclrtDestroyContext(context) == ACL_SUCCESS);
+      REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS && aclrtResetDevice(0) == ACL_SUCCESS);
+      REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+      REQUIRE(aclrtFree(nullptr) != ACL_SUCCESS);
+    });
+  }
+
+  ~Busy() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  template <class Body>
+  void start(Body&& body) {
+    threads_.emplace_back([this, body] {
+      REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+      while (!stop_) body();
+    });
+  }
+
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(ForkTest, AChildOfABusyProcessWorksAndLeaves) {
+  EXPECT_CLEAN_EXIT([] {
+    constexpr int kForks = 60;
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    aclrtStream shared = nullptr;
+    REQUIRE(aclrtCreateStream(&shared) == ACL_SUCCESS);
+    aclrtStream idle = nullptr;
+    REQUIRE(aclrtCreateStream(&idle) == ACL_SUCCESS);
+    {
+      const Busy busy(shared);
+      for (int i = 0; i < kForks; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(i % 7));
+        const pid_t child = in_child([&] {
+          REQUIRE(is_done_or_work_of_parent(aclrtSynchronizeStream(shared)));
+          REQUIRE(is_done_or_work_of_parent(aclrtSynchronizeDevice()));
+          REQUIRE(computes_on_new_stream());
+          REQUIRE(computes_on(idle));
+          REQUIRE(computes_at_once());
+          std::thread([] { REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS && computes_on_new_stream()); }).join();
+          REQUIRE(aclrtDestroyStream(shared) == ACL_SUCCESS);
+          if (i % 3 == 0) return;
+          REQUIRE(aclrtResetDeviceForce(0) == ACL_SUCCESS);
+          REQUIRE(aclFinalize() == ACL_SUCCESS);
+          if (i % 3 == 1) std::_Exit(0);
+        });
+        REQUIRE(ended_well(child));
+      }
+    }
+    REQUIRE(computes_on(shared));
+    REQUIRE(aclFinalize() == ACL_SUCCESS);
+    std::exit(0);
+  });
+}
+
+TEST_F(ForkTest, AChildGoesOnWithIdleStreams) {
+  EXPECT_CLEAN_EXIT([] {
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    REQUIRE(computes_on(nullptr));
+    const pid_t child = in_child([] {
+      REQUIRE(computes_on(nullptr));
+      const pid_t grandchild = in_child([] { REQUIRE(computes_on(nullptr)); });
+      REQUIRE(ended_well(grandchild));
+    });
+    REQUIRE(ended_well(child));
+    REQUIRE(computes_on(nullptr));
+    std::exit(0);
+  });
+}
+
+TEST_F(ForkTest, WorkOfTheParentIsAnErrorInTheChild) {
+  EXPECT_CLEAN_EXIT([] {
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    aclrtStream stream = nullptr;
+    aclrtStream waiting = nullptr;
+    aclrtEvent event = nullptr;
+    aclrtEvent unrecorded = nullptr;
+    REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS && aclrtCreateStream(&waiting) == ACL_SUCCESS);
+    REQUIRE(aclrtCreateEvent(&event) == ACL_SUCCESS && aclrtCreateEvent(&unrecorded) == ACL_SUCCESS);
+    Gate gate;
+    gate.close_stream(stream);
+    char byte = 0;
+    REQUIRE(aclrtMemsetAsync(&byte, 1, 7, 1, stream) == ACL_SUCCESS);
+    REQUIRE(aclrtRecordEvent(event, stream) == ACL_SUCCESS);
+    REQUIRE(aclrtStreamWaitEvent(waiting, event) == ACL_SUCCESS);
+    REQUIRE(aclrtStreamWaitEvent(waiting, unrecorded) == ACL_SUCCESS);
+    const pid_t child = in_child([&] {
+      REQUIRE(is_work_of_parent(aclrtSynchronizeStream(stream)));
+      REQUIRE(is_work_of_parent(aclrtSynchronizeStreamWithTimeout(waiting, 1000)));
+      REQUIRE(is_work_of_parent(aclrtSynchronizeEvent(event)));
+      REQUIRE(is_work_of_parent(aclrtSynchronizeDevice()));
+      REQUIRE(byte == 0);
+      aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+      REQUIRE(aclrtStreamQuery(stream, &status) == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE);
+      aclrtStream own = nullptr;
+      REQUIRE(aclrtCreateStream(&own) == ACL_SUCCESS);
+      REQUIRE(aclrtRecordEvent(event, own) == ACL_SUCCESS);
+      REQUIRE(aclrtSynchronizeEvent(event) == ACL_SUCCESS);
+      REQUIRE(aclrtDestroyEvent(unrecorded) == ACL_SUCCESS && aclrtDestroyEvent(event) == ACL_SUCCESS);
+      REQUIRE(aclrtDestroyStream(stream) == ACL_SUCCESS && aclrtDestroyStream(waiting) == ACL_SUCCESS);
+      REQUIRE(computes_on(own));
+    });
+    REQUIRE(ended_well(child));
+    gate.open();
+    REQUIRE(aclrtSynchronizeEvent(event) == ACL_SUCCESS && byte == 7);
+    REQUIRE(aclrtRecordEvent(unrecorded, nullptr) == ACL_SUCCESS);
+    REQUIRE(aclrtSynchronizeStream(waiting) == ACL_SUCCESS);
+    std::exit(0);
+  });
+}
+
+TEST_F(ForkTest, CallbacksOfTheParentStayWithIt) {
+  EXPECT_CLEAN_EXIT([] {
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    aclrtStream stream = nullptr;
+    REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    REQUIRE(aclrtSubscribeReport(static_cast<uint64_t>(pthread_self()), stream) == ACL_SUCCESS);
+    static int calls = 0;
+    const auto count = [](void*) { ++calls; };
+    REQUIRE(aclrtLaunchCallback(count, nullptr, ACL_CALLBACK_NO_BLOCK, stream) == ACL_SUCCESS);
+    REQUIRE(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
+    const pid_t child = in_child([&] {
+      REQUIRE(aclrtProcessReport(50) == ACL_ERROR_RT_REPORT_TIMEOUT && calls == 0);
+      REQUIRE(aclrtLaunchCallback(count, nullptr, ACL_CALLBACK_NO_BLOCK, stream) == ACL_SUCCESS);
+      REQUIRE(aclrtProcessReport(-1) == ACL_SUCCESS && calls == 1);
+    });
+    REQUIRE(ended_well(child));
+    REQUIRE(aclrtProcessReport(-1) == ACL_SUCCESS && calls == 1);
+    std::exit(0);
+  });
+}
+
+TEST_F(ForkTest, KernelsOfAChildRunInTheThreadThatCalls) {
+  EXPECT_CLEAN_EXIT([] {
+    set_thread_count(3);
+    const pid_t before = in_child([] { REQUIRE(thread_count() == 3 && computes_at_once()); });
+    REQUIRE(ended_well(before));
+    REQUIRE(computes_at_once());
+    const pid_t after = in_child([] {
+      REQUIRE(thread_count() == 1 && computes_at_once());
+      set_thread_count(2);
+      REQUIRE(thread_count() == 1 && computes_at_once());
+    });
+    REQUIRE(ended_well(after));
+    REQUIRE(thread_count() == 3);
+    std::exit(0);
+  });
+}
+
+}  // namespace
+}  // namespace aclgrad
