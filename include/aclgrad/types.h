@@ -52,11 +52,11 @@ struct Launch {
 
 using CudaLaunch = cuda::Launch;
 
-// Number of threads that one operator uses at most. It starts as ACLGRAD_NUM_THREADS, or else as the number of
-// processors that the process may run on. Results do not depend on it, not even in the last bit.
+// Number of threads that one operator uses at most: from the start ACLGRAD_NUM_THREADS, or else the processors that the
+// process may use by affinity and quota; 1 in a child forked after threads were used. No bit of a result depends on it.
 ACLGRAD_API int thread_count();
 
-// Changes thread_count() for calls that start later. Values below 1 restore the starting value.
+// Changes it for calls that start later, to at most 8 for each processor. Values below 1 restore the starting value.
 ACLGRAD_API void set_thread_count(int count);
 
 }  // namespace aclgrad

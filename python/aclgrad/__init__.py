@@ -285,12 +285,20 @@ def grouped_bias_add_backward(
 
 
 def get_num_threads() -> int:
-    """How many threads one call may use. It starts as ACLGRAD_NUM_THREADS, else as the number of processors."""
+    """How many threads one call may use.
+
+    It starts as ACLGRAD_NUM_THREADS, else as the number of processors that the process may use by its affinity and the
+    quota of its control group. In a process that was forked after a call had used threads it is 1.
+    """
     return _core.thread_count()
 
 
 def set_num_threads(count: int | None) -> None:
-    """Sets how many threads later calls may use; None for the number at the start. It changes no result."""
+    """Sets how many threads later calls may use; None for the number at the start. It changes no result.
+
+    More than 8 for each processor that the process may use count as 8. A forked process, see `get_num_threads`, stays
+    with 1.
+    """
     if count is None:
         count = 0
     elif count < 1:

@@ -1,6 +1,5 @@
 #include "base/error.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -47,13 +46,29 @@ Title title_of(Status status) {
   }
 }
 
-std::string format_message(const Error& error) {
-  const Title title = title_of(error.status());
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+// Of local time from UTC, as it is when the library is loaded. The C library's functions for it have a lock that a fork
+// may leave held in the child, where a message would then hang.
+const std::chrono::seconds local_offset = [] {
+  const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  std::string message = fmt::format("[PID: {}] {:%Y-%m-%d-%H:%M:%S} {}({}): {}", getpid(), local, title.name,
-                                    title.code, error.text());
+  return std::chrono::seconds(local.tm_gmtoff);
+}();
+
+std::string local_time() {
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()) + local_offset;
+  const auto day = std::chrono::floor<std::chrono::days>(now);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(now - day);
+  return fmt::format("{:04}-{:02}-{:02}-{:02}:{:02}:{:02}", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     time.hours().count(), time.minutes().count(), time.seconds().count());
+}
+
+std::string format_message(const Error& error) {
+  const Title title = title_of(error.status());
+  std::string message =
+      fmt::format("[PID: {}] {} {}({}): {}", getpid(), local_time(), title.name, title.code, error.text());
   if (!error.possible_cause().empty()) message += "\n        Possible Cause: " + error.possible_cause();
   if (!error.solution().empty()) message += "\n        Solution: " + error.solution();
   return message;

@@ -46,13 +46,14 @@ def main():
     parser.add_argument("program")
     parser.add_argument("source", nargs="?", help="without it the program must have no findings")
     parser.add_argument("--mode", default="error", choices=["0", "1", "error", "abort"])
+    parser.add_argument("--setting", help="of ACLGRAD_CHECK, where it is not the mode itself")
     parser.add_argument("--arguments", nargs="*", default=[], help="of the program")
     arguments = parser.parse_args()
 
     expected = expected_findings(pathlib.Path(arguments.source).read_text()) if arguments.source else []
     if arguments.mode == "0":
         expected = []
-    environment = dict(os.environ, ACLGRAD_CHECK=arguments.mode, ACLGRAD_DEVICES="cpu")
+    environment = dict(os.environ, ACLGRAD_CHECK=arguments.setting or arguments.mode, ACLGRAD_DEVICES="cpu")
     result = subprocess.run([arguments.program, *arguments.arguments], env=environment, capture_output=True, text=True, timeout=300)
 
     found = re.findall(r"^aclgrad check: (.*)$", result.stderr, re.MULTILINE)
