@@ -1,6 +1,7 @@
 #include "runtime/cpu_queue.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <limits>
@@ -25,6 +26,7 @@ struct Workers {
   std::mutex mutex;
   std::set<CpuQueue*> queues;
   bool exiting = false;
+  pid_t process = getpid();
 };
 
 Workers& workers() {
@@ -35,6 +37,7 @@ Workers& workers() {
 // What is still queued then runs only if somebody synchronises: its memory may be gone already.
 void retire_all_workers() {
   Workers& all = workers();
+  if (all.process != getpid()) return;  // a child of _Fork, for which nothing was prepared
   announce([] { progress_board().exiting = true; });
   std::lock_guard lock(all.mutex);
   all.exiting = true;
@@ -74,6 +77,7 @@ void act_on_worker_lock(LockAction action) {
 
 void continue_workers_in_child() {
   workers().queues.clear();
+  workers().process = getpid();
 }
 
 bool CpuEventState::reached() const {

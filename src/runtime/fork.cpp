@@ -5,8 +5,6 @@
 
 #include <iterator>
 
-#include "acl/acl_base.h"
-#include "base/never_destroyed.h"
 #include "check/fork.h"
 
 namespace aclgrad {
@@ -52,15 +50,5 @@ void continue_in_child() {
 }();
 
 }  // namespace
-
-const Error& work_of_parent() {
-  static NeverDestroyed<const Error> error(
-      Status{ACL_ERROR_RT_STREAM_ABORT},
-      "The work was queued before this process was forked from another, which is the one that does it.",
-      "A forked process has no threads of its parent, so that work that was not done then is never done in "
-      "it.",
-      "Synchronise before the fork, or use a stream and events made after it.");
-  return *error;
-}
 
 }  // namespace aclgrad

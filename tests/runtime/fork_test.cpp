@@ -167,7 +167,7 @@ class Busy {
 
 TEST_F(ForkTest, AChildOfABusyProcessWorksAndLeaves) {
   EXPECT_CLEAN_EXIT([] {
-    constexpr int kForks = 60;
+    constexpr int kForks = 40;
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     aclrtStream shared = nullptr;
     REQUIRE(aclrtCreateStream(&shared) == ACL_SUCCESS);
@@ -195,6 +195,30 @@ TEST_F(ForkTest, AChildOfABusyProcessWorksAndLeaves) {
     }
     REQUIRE(computes_on(shared));
     REQUIRE(aclFinalize() == ACL_SUCCESS);
+    std::exit(0);
+  });
+}
+
+// By the end of the thread that forked, which is the only one.
+TEST_F(ForkTest, AChildOfAnyThreadLeaves) {
+  EXPECT_CLEAN_EXIT([] {
+    constexpr int kForks = 30;
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
+    {
+      const Busy busy(nullptr);
+      for (int i = 0; i < kForks; ++i) {
+        std::thread([] {
+          REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS && computes_at_once() && computes_on_new_stream());
+          const pid_t child = fork();
+          if (child == 0) {
+            alarm(kSecondsOfChild);
+            REQUIRE(computes_at_once() && computes_on_new_stream());
+            return;
+          }
+          REQUIRE(child > 0 && ended_well(child));
+        }).join();
+      }
+    }
     std::exit(0);
   });
 }
