@@ -16,21 +16,23 @@ namespace {
 
 constexpr const char* kSwitchValues = "1, true, on or yes; 0, false, off or no";
 
-// Nothing where the variable is unset or empty.
-std::optional<std::string> text_of(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return value;
-}
-
-std::string in_lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 std::string_view without_spaces_around(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
+  return text;
+}
+
+// Nothing where the variable is unset or empty.
+std::optional<std::string> text_of(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) return std::nullopt;
+  const std::string_view text = without_spaces_around(value);
+  return text.empty() ? std::nullopt : std::optional<std::string>(text);
+}
+
+std::string in_lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');  // in any locale
   return text;
 }
 

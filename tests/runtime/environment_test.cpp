@@ -45,11 +45,11 @@ class EnvironmentTest : public testing::Test {
       testing::ExitedWithCode(0), "^aclgrad: " line "\n$")
 
 TEST_F(EnvironmentTest, SwitchesHaveAllTheirWordsInAnyCase) {
-  for (const char* value : {"1", "true", "True", "ON", "yes"}) {
+  for (const char* value : {"1", "true", "True", "ON", "yes", " 1\n"}) {
     set("ACLGRAD_STRICT", value);
     EXPECT_QUIET(Environment::get().strict);
   }
-  for (const char* value : {"0", "false", "FALSE", "off", "No", ""}) {
+  for (const char* value : {"0", "false", "FALSE", "off", "No", "", " "}) {
     set("ACLGRAD_STRICT", value);
     EXPECT_QUIET(!Environment::get().strict);
   }
