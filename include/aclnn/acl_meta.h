@@ -8,16 +8,22 @@
 #ifndef ACLGRAD_ACLNN_ACL_META_H
 #define ACLGRAD_ACLNN_ACL_META_H
 
+#include <stdint.h>
+#include <stdlib.h>
+#ifdef __cplusplus  // C++ programs find the names in std, too
 #include <cstdint>
 #include <cstdlib>
+#endif
 
 #include "acl/acl_base.h"
 #include "opdev/op_errno.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 typedef int32_t aclnnStatus;  ///< ACLNN_SUCCESS, or one of the codes in opdev/op_errno.h.
-constexpr aclnnStatus OK = 0;
+static const aclnnStatus OK = 0;
 
 typedef struct aclOpExecutor aclOpExecutor;
 typedef struct aclTensor aclTensor;
@@ -162,6 +168,9 @@ ACL_FUNC_VISIBILITY aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor* exe
 ACL_FUNC_VISIBILITY aclnnStatus aclDumpOpTensors(const char* opType, const char* opName, aclTensor** tensors,
                                                  size_t inputTensorNum, size_t outputTensorNum,
                                                  aclrtStream stream);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

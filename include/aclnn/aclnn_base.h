@@ -31,7 +31,9 @@
 
 #include "acl_meta.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Starts what the aclnn operators need, for programs that do not call aclInit; both may be called.
 /// `configPath` as for aclInit.
@@ -39,6 +41,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnInit(const char* configPath);
 
 /// Ends what aclnnInit began.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnFinalize(void);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

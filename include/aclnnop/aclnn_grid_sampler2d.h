@@ -4,7 +4,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Phase 1. Mathematics and parameters as in aclnn_grid_sampler2d_backward.h.
 ///   out  out, [N, C, Ho, Wo]
@@ -23,6 +25,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnGridSampler2DGetWorkspaceSize(
 /// Phase 2, see aclnn/aclnn_base.h.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnGridSampler2D(void* workspace, uint64_t workspaceSize,
                                                    aclOpExecutor* executor, aclrtStream stream);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

@@ -4,7 +4,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Phase 1. The forward operator aclnnGridSampler2D reads `input` at the points of `grid`. A coordinate x
 /// from -1 to 1 lies at pixel (x + 1) / 2 * (W - 1) with alignCorners, else at ((x + 1) * W - 1) / 2; y alike
@@ -40,6 +42,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(
 /// Phase 2, see aclnn/aclnn_base.h.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnGridSampler2DBackward(void* workspace, uint64_t workspaceSize,
                                                            aclOpExecutor* executor, aclrtStream stream);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

@@ -4,7 +4,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Phase 1. Sums the rows of each of G groups:
 ///   out[g,h] = sum over rows r of group g of gradY[r,h]
@@ -42,6 +44,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(
 /// Phase 2 of the second version, see aclnn/aclnn_base.h.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnGroupedBiasAddGradV2(void* workspace, uint64_t workspaceSize,
                                                           aclOpExecutor* executor, aclrtStream stream);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

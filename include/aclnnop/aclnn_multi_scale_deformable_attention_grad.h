@@ -5,7 +5,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Phase 1. The forward operator is aclnnMultiScaleDeformableAttnFunction: each query q of head m gathers, by
 /// bilinear interpolation with weights w over the corners inside a level, P points from each of L levels:
@@ -39,15 +41,17 @@ extern "C" {
 /// On a GPU deterministic only with ACL_OPT_DETERMINISTIC.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
     const aclTensor* value, const aclTensor* spatialShape, const aclTensor* levelStartIndex,
-    const aclTensor* location, const aclTensor* attnWeight, const aclTensor* gradOutput,
-    const aclTensor* gradValue, const aclTensor* gradLocation, const aclTensor* gradAttnWeight,
-    uint64_t* workspaceSize, aclOpExecutor** executor);
+    const aclTensor* location, const aclTensor* attnWeight, const aclTensor* gradOutput, aclTensor* gradValue,
+    aclTensor* gradLocation, aclTensor* gradAttnWeight, uint64_t* workspaceSize, aclOpExecutor** executor);
 
 /// Phase 2, see aclnn/aclnn_base.h.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnMultiScaleDeformableAttentionGrad(void* workspace,
                                                                        uint64_t workspaceSize,
                                                                        aclOpExecutor* executor,
                                                                        aclrtStream stream);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

@@ -5,7 +5,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Phase 1. Mathematics, sizes and tensors as in aclnn_multi_scale_deformable_attention_grad.h, levels summed
 /// outside, points inside;
@@ -22,13 +24,16 @@ extern "C" {
 /// Deterministic on every device.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(
     const aclTensor* value, const aclTensor* spatialShape, const aclTensor* levelStartIndex,
-    const aclTensor* location, const aclTensor* attnWeight, const aclTensor* output, uint64_t* workspaceSize,
+    const aclTensor* location, const aclTensor* attnWeight, aclTensor* output, uint64_t* workspaceSize,
     aclOpExecutor** executor);
 
 /// Phase 2, see aclnn/aclnn_base.h.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnMultiScaleDeformableAttnFunction(void* workspace, uint64_t workspaceSize,
                                                                       aclOpExecutor* executor,
                                                                       aclrtStream stream);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

@@ -4,7 +4,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Phase 1. Mathematics, sizes and parameters as in aclnn_nsa_compress_grad.h, except that actSeqLenOptional
 /// must have entries and layoutOptional must be given.
@@ -17,11 +19,14 @@ extern "C" {
 ACL_FUNC_VISIBILITY aclnnStatus aclnnNsaCompressGetWorkspaceSize(
     const aclTensor* input, const aclTensor* weight, const aclIntArray* actSeqLenOptional,
     char* layoutOptional, int64_t compressBlockSize, int64_t compressStride, int64_t actSeqLenType,
-    const aclTensor* output, uint64_t* workspaceSize, aclOpExecutor** executor);
+    aclTensor* output, uint64_t* workspaceSize, aclOpExecutor** executor);
 
 /// Phase 2, see aclnn/aclnn_base.h.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnNsaCompress(void* workspace, uint64_t workspaceSize,
                                                  aclOpExecutor* executor, aclrtStream stream);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

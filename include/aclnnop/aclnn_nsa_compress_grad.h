@@ -5,7 +5,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 /// Phase 1. The forward operator aclnnNsaCompress slides a window of B = compressBlockSize tokens over each
 /// sequence in steps of compressStride and sums each window with weights:
@@ -50,6 +52,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnNsaCompressGradTensorGetWorkspaceSize(
 /// Phase 2, see aclnn/aclnn_base.h.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnNsaCompressGrad(void* workspace, uint64_t workspaceSize,
                                                      aclOpExecutor* executor, aclrtStream stream);
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

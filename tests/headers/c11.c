@@ -1,4 +1,4 @@
-// Compiled as C11: the headers that C programs may include, and every function that they declare.
+// Compiled as C11: every function but the operators, which operators.c has.
 #include "acl/acl.h"
 #include "acl/acl_base.h"
 #include "acl/acl_base_mdl.h"
@@ -8,6 +8,8 @@
 #include "acl/acl_rt.h"
 #include "acl/error_codes/ge_error_codes.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "aclnn/acl_meta.h"
+#include "aclnn/aclnn_base.h"
 #include "aclnn/opdev/op_errno.h"
 #include "hccl/hccl.h"
 #include "hccl/hccl_types.h"
@@ -103,6 +105,51 @@ const AnyFunction aclgrad_c_functions[] = {
     (AnyFunction)HcclCommInitAll,
     (AnyFunction)HcclGetCommName,
     (AnyFunction)HcclCommDestroy,
+    (AnyFunction)aclCreateTensor,
+    (AnyFunction)aclInitTensor,
+    (AnyFunction)aclDestroyTensor,
+    (AnyFunction)aclGetViewShape,
+    (AnyFunction)aclGetViewStrides,
+    (AnyFunction)aclGetStorageShape,
+    (AnyFunction)aclGetViewOffset,
+    (AnyFunction)aclGetFormat,
+    (AnyFunction)aclGetDataType,
+    (AnyFunction)aclSetRawTensorAddr,
+    (AnyFunction)aclGetRawTensorAddr,
+    (AnyFunction)aclCreateScalar,
+    (AnyFunction)aclDestroyScalar,
+    (AnyFunction)aclCreateIntArray,
+    (AnyFunction)aclDestroyIntArray,
+    (AnyFunction)aclGetIntArraySize,
+    (AnyFunction)aclCreateFloatArray,
+    (AnyFunction)aclDestroyFloatArray,
+    (AnyFunction)aclGetFloatArraySize,
+    (AnyFunction)aclCreateBoolArray,
+    (AnyFunction)aclDestroyBoolArray,
+    (AnyFunction)aclGetBoolArraySize,
+    (AnyFunction)aclCreateTensorList,
+    (AnyFunction)aclDestroyTensorList,
+    (AnyFunction)aclGetTensorListSize,
+    (AnyFunction)aclCreateScalarList,
+    (AnyFunction)aclDestroyScalarList,
+    (AnyFunction)aclGetScalarListSize,
+    (AnyFunction)aclSetAclOpExecutorRepeatable,
+    (AnyFunction)aclDestroyAclOpExecutor,
+    (AnyFunction)aclSetTensorAddr,
+    (AnyFunction)aclSetInputTensorAddr,
+    (AnyFunction)aclSetOutputTensorAddr,
+    (AnyFunction)aclSetDynamicTensorAddr,
+    (AnyFunction)aclSetDynamicInputTensorAddr,
+    (AnyFunction)aclSetDynamicOutputTensorAddr,
+    (AnyFunction)AclSetTensorAddr,
+    (AnyFunction)AclSetInputTensorAddr,
+    (AnyFunction)AclSetOutputTensorAddr,
+    (AnyFunction)AclSetDynamicTensorAddr,
+    (AnyFunction)AclSetDynamicInputTensorAddr,
+    (AnyFunction)AclSetDynamicOutputTensorAddr,
+    (AnyFunction)aclDumpOpTensors,
+    (AnyFunction)aclnnInit,
+    (AnyFunction)aclnnFinalize,
 };
 
 // The codes that are macros, and the enumerators, are constants of C too.

@@ -197,12 +197,11 @@ HAS_TYPE(aclopCompileAndExecuteV2,
 using Phase2 = aclnnStatus(void*, uint64_t, aclOpExecutor*, aclrtStream);
 HAS_TYPE(aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize,
          aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-                     const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, uint64_t*,
-                     aclOpExecutor**));
+                     const aclTensor*, aclTensor*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**));
 HAS_TYPE(aclnnMultiScaleDeformableAttentionGrad, Phase2);
 HAS_TYPE(aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize,
          aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-                     const aclTensor*, uint64_t*, aclOpExecutor**));
+                     aclTensor*, uint64_t*, aclOpExecutor**));
 HAS_TYPE(aclnnMultiScaleDeformableAttnFunction, Phase2);
 HAS_TYPE(aclnnNsaCompressGradGetWorkspaceSize,
          aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, const aclIntArray*, int64_t,
@@ -214,7 +213,7 @@ HAS_TYPE(aclnnNsaCompressGradTensorGetWorkspaceSize,
                      int64_t, char*, const aclTensor*, const aclTensor*, uint64_t*, aclOpExecutor**));
 HAS_TYPE(aclnnNsaCompressGetWorkspaceSize,
          aclnnStatus(const aclTensor*, const aclTensor*, const aclIntArray*, char*, int64_t, int64_t, int64_t,
-                     const aclTensor*, uint64_t*, aclOpExecutor**));
+                     aclTensor*, uint64_t*, aclOpExecutor**));
 HAS_TYPE(aclnnNsaCompress, Phase2);
 HAS_TYPE(aclnnGridSampler2DBackwardGetWorkspaceSize,
          aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, int64_t, int64_t, bool,

@@ -78,14 +78,14 @@ int sampler_backward(const aclTensor* grad_output, const aclTensor* input, const
 }
 
 int attention(const aclTensor* value, const aclTensor* spatial_shape, const aclTensor* location,
-              const aclTensor* output) {
+              aclTensor* output) {
   Tensors tensor;
   return aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(value, spatial_shape, tensor({1}, ACL_INT32),
                                                                location, tensor({1, 3, 2, 1, 4}), output,
                                                                &size, &executor);
 }
 
-int attention_grad(const aclTensor* grad_output, const aclTensor* grad_value) {
+int attention_grad(const aclTensor* grad_output, aclTensor* grad_value) {
   Tensors tensor;
   return aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
       tensor({1, 4, 2, 8}), tensor({1, 2}, ACL_INT32), tensor({1}, ACL_INT32), tensor({1, 3, 2, 1, 4, 2}),
@@ -94,7 +94,7 @@ int attention_grad(const aclTensor* grad_output, const aclTensor* grad_value) {
 }
 
 int compress(const aclTensor* input, const aclTensor* weight, const std::vector<int64_t>& ends,
-             std::string layout, int64_t block, int64_t stride, int64_t type, const aclTensor* output) {
+             std::string layout, int64_t block, int64_t stride, int64_t type, aclTensor* output) {
   const aclIntArray* sequence_ends = aclCreateIntArray(ends.data(), ends.size());
   const int status =
       aclnnNsaCompressGetWorkspaceSize(input, weight, sequence_ends, layout.empty() ? nullptr : layout.data(),

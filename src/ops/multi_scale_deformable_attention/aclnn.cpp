@@ -219,9 +219,8 @@ using namespace aclgrad;
 
 aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
     const aclTensor* value, const aclTensor* spatialShape, const aclTensor* levelStartIndex,
-    const aclTensor* location, const aclTensor* attnWeight, const aclTensor* gradOutput,
-    const aclTensor* gradValue, const aclTensor* gradLocation, const aclTensor* gradAttnWeight,
-    uint64_t* workspaceSize, aclOpExecutor** executor) {
+    const aclTensor* location, const aclTensor* attnWeight, const aclTensor* gradOutput, aclTensor* gradValue,
+    aclTensor* gradLocation, aclTensor* gradAttnWeight, uint64_t* workspaceSize, aclOpExecutor** executor) {
   return plan_call("aclnnMultiScaleDeformableAttentionGrad", workspaceSize, executor, [&](Call& call) {
     const Inputs in(call, value, spatialShape, levelStartIndex, location, attnWeight);
     plan_grad(call, in, gradOutput, gradValue, gradLocation, gradAttnWeight);
@@ -235,7 +234,7 @@ aclnnStatus aclnnMultiScaleDeformableAttentionGrad(void* workspace, uint64_t wor
 
 aclnnStatus aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(
     const aclTensor* value, const aclTensor* spatialShape, const aclTensor* levelStartIndex,
-    const aclTensor* location, const aclTensor* attnWeight, const aclTensor* output, uint64_t* workspaceSize,
+    const aclTensor* location, const aclTensor* attnWeight, aclTensor* output, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
   return plan_call("aclnnMultiScaleDeformableAttnFunction", workspaceSize, executor, [&](Call& call) {
     const Inputs in(call, value, spatialShape, levelStartIndex, location, attnWeight);

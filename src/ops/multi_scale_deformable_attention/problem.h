@@ -40,7 +40,11 @@ struct BlockStrides {
   int64_t head = 0;
 
   static BlockStrides contiguous(int64_t rows, int64_t heads, int64_t block) {
-    return {rows * heads * block, heads * block, block};
+    BlockStrides strides;
+    strides.batch = rows * heads * block;
+    strides.row = heads * block;
+    strides.head = block;
+    return strides;
   }
 };
 

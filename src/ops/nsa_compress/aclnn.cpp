@@ -218,7 +218,7 @@ aclnnStatus aclnnNsaCompressGrad(void* workspace, uint64_t workspaceSize, aclOpE
 aclnnStatus aclnnNsaCompressGetWorkspaceSize(const aclTensor* input, const aclTensor* weight,
                                              const aclIntArray* actSeqLenOptional, char* layoutOptional,
                                              int64_t compressBlockSize, int64_t compressStride,
-                                             int64_t actSeqLenType, const aclTensor* output,
+                                             int64_t actSeqLenType, aclTensor* output,
                                              uint64_t* workspaceSize, aclOpExecutor** executor) {
   return plan_call("aclnnNsaCompress", workspaceSize, executor, [&](Call& call) {
     plan_forward(call, input, weight, actSeqLenOptional,

@@ -81,7 +81,7 @@ struct ForwardCall {
   int64_t block = 0;
   int64_t stride = 0;
   int64_t ends_type = 0;
-  const aclTensor* output = nullptr;
+  aclTensor* output = nullptr;
 
   aclnnStatus run() const {
     return test::run(
