@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 /// Phase 1. Mathematics, sizes and parameters as in aclnn_nsa_compress_grad.h, except that actSeqLenOptional
-/// must have entries and layoutOptional must be given.
+/// must have entries, that layoutOptional must be given, and that compressStride may equal compressBlockSize,
+/// strict or not.
 ///   output  out, [windows of all sequences, N, D]; without any window [0, N, D]
 ///
 /// 161001  input, weight or output is null

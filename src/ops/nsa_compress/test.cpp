@@ -753,6 +753,28 @@ TEST(NsaCompress, StatusCodes) {
   EXPECT_EQ(with([&](ForwardCall& c) { c.ends = other_windows.get(); }), 161002);
 }
 
+// The environment is read once, so this runs in a process of its own.
+TEST(NsaCompressStrictDeathTest, RefusesAStrideOfABlockForTheGradientAlone) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  setenv("ACLGRAD_STRICT", "1", 1);
+  EXPECT_EXIT(
+      {
+        const Tensors equal({2, 16, 32, 32, {100}}, DataType::float16);
+        const Tensors less({2, 16, 32, 16, {100}}, DataType::float16);
+        const bool right = equal.grad().run() == 161002 && equal.forward().run() == OK &&
+                           less.grad().run() == OK && less.forward().run() == OK;
+        std::exit(right ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  unsetenv("ACLGRAD_STRICT");
+}
+
+TEST(NsaCompress, TakesAStrideOfABlock) {
+  const Tensors equal({2, 16, 32, 32, {100}}, DataType::float16);
+  EXPECT_EQ(equal.grad().run(), OK);
+  EXPECT_EQ(equal.forward().run(), OK);
+}
+
 TEST(NsaCompress, NoWindowsAtAll) {
   const Tensors tensors({2, 16, 32, 16, {31, 62}}, DataType::float16);
   EXPECT_EQ(tensors.forward().run(), OK);
