@@ -20,9 +20,7 @@ std::string qualified(std::string_view operator_name, std::string_view parameter
 [[noreturn]] void refuse(std::string_view operator_name, std::string_view parameter,
                          std::string_view expected, std::string_view got) {
   throw Error(ACLNN_ERR_PARAM_INVALID,
-              fmt::format("{}: expected {}, got {}.", qualified(operator_name, parameter), expected, got),
-              "The argument does not fit the operator or the other arguments.",
-              fmt::format("Pass {} as the operator's header describes.", parameter));
+              fmt::format("{}: expected {}, got {}.", qualified(operator_name, parameter), expected, got));
 }
 
 // Checks that a view whose last element is number `last` lies in its storage, where the storage's shape is
@@ -114,7 +112,7 @@ const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is
 }
 
 const Argument& Call::input(const char* name, const aclTensor* tensor) {
-  check_not_null(tensor, name);
+  check_given(tensor, name);
   return declare(name, tensor, false);
 }
 
@@ -123,7 +121,7 @@ const Argument& Call::optional_input(const char* name, const aclTensor* tensor) 
 }
 
 const Argument& Call::output(const char* name, const aclTensor* tensor) {
-  check_not_null(tensor, name);
+  check_given(tensor, name);
   return declare(name, tensor, true);
 }
 
@@ -176,9 +174,15 @@ void Call::check_live(const void* handle, HandleKind kind, std::string_view para
 void Call::check_not_null(const void* pointer, std::string_view parameter) const {
   if (pointer != nullptr) return;
   throw Error(ACLNN_ERR_PARAM_NULLPTR,
-              fmt::format("{}: expected a pointer, got null.", qualified(plan_->operator_name, parameter)),
-              "The argument is required, and the object was not made or its creation failed.",
-              "Create the object first and check that the result is not null.");
+              fmt::format("{}: expected a pointer, got null.", qualified(plan_->operator_name, parameter)));
+}
+
+void Call::check_given(const aclTensor* tensor, std::string_view parameter) const {
+  if (tensor != nullptr) return;
+  throw Error(ACLNN_ERR_PARAM_NULLPTR,
+              fmt::format("{}: expected a tensor, got null.", qualified(plan_->operator_name, parameter)),
+              "The tensor is required, and was not created or its creation failed.",
+              "Create it first and check that aclCreateTensor does not return null.");
 }
 
 int64_t Call::reserve(int64_t bytes) {

@@ -67,6 +67,7 @@ class Call {
   std::shared_ptr<Plan> finish();
 
  private:
+  void check_given(const aclTensor* tensor, std::string_view parameter) const;  // 161001
   const Argument& declare(const char* name, const aclTensor* tensor, bool is_output);
   int64_t reserve(int64_t bytes);
 

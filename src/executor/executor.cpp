@@ -115,9 +115,7 @@ void submit(std::string_view function, const aclOpExecutor& executor, void* work
     record_error(error_of(function, error));
     throw Error(ACLNN_ERR_RUNTIME_ERROR,
                 fmt::format("{}.stream: expected a stream that takes work, got runtime error {}.", function,
-                            error.status()),
-                "The message below tells what the runtime found.",
-                "Pass a live stream of the calling thread's current context.");
+                            error.status()));
   }
 }
 

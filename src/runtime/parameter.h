@@ -20,9 +20,7 @@ struct Parameter {
 template <class Got>
 Error bad_parameter(Status status, Parameter parameter, std::string_view expected, const Got& got) {
   return Error(status,
-               fmt::format("{}.{}: expected {}, got {}.", parameter.function, parameter.name, expected, got),
-               "The argument is not one that the function takes, or not in the present state.",
-               fmt::format("Pass {} as the function's header describes.", parameter.name));
+               fmt::format("{}.{}: expected {}, got {}.", parameter.function, parameter.name, expected, got));
 }
 
 template <class Got>
@@ -42,8 +40,7 @@ inline Deadline deadline_after(int32_t milliseconds, Status status, Parameter pa
 }
 
 inline Error not_supported(std::string_view what) {
-  return Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, fmt::format("{} is not supported.", what),
-               "The program was written for a device that offers this.", "Do without it on this device.");
+  return Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, fmt::format("{} is not supported.", what));
 }
 
 }  // namespace aclgrad

@@ -41,9 +41,7 @@ constexpr HandleKind kind_of(const aclScalarList*) {
 inline void check_not_null(std::string_view function, std::string_view parameter, const void* pointer) {
   if (pointer != nullptr) return;
   throw Error(ACLNN_ERR_PARAM_NULLPTR,
-              fmt::format("{}.{}: expected a pointer, got null.", function, parameter),
-              "The argument is required, and the object was not made or its creation failed.",
-              fmt::format("Pass {} as the function's header describes.", parameter));
+              fmt::format("{}.{}: expected a pointer, got null.", function, parameter));
 }
 
 [[noreturn]] inline void refuse_dead_handle(std::string_view function, HandleKind kind, const void* handle) {

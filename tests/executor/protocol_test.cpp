@@ -407,9 +407,9 @@ TEST_F(Protocol, AFailedPhase1LeavesNothing) {
   EXPECT_EQ(planned.status, ACLNN_ERR_PARAM_NULLPTR);
   EXPECT_EQ(planned.executor, nullptr);
   EXPECT_EQ(planned.workspace_size, 0u);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.gradY: expected a pointer, got null"));
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.gradY: expected a tensor, got null"));
   EXPECT_EQ(Planned(grad_y, nullptr).status, ACLNN_ERR_PARAM_NULLPTR);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected a pointer, got null"));
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected a tensor, got null"));
 }
 
 TEST_F(Protocol, DeadAndForeignTensorsAreRefused) {

@@ -62,10 +62,8 @@ TEST_F(RuntimeTest, MessagesHaveTheDocumentedForm) {
       recent_message(),
       testing::MatchesRegex("\\[PID: [0-9]+\\] [^ ]+ [A-Za-z_]+\\(EH0001\\): aclrtDestroyStream.stream: "
                             "expected a pointer, got null.\n"
-                            " +Possible Cause: .+\n +Solution: Pass stream as .+\n"
                             " +TraceBack \\(most recent call last\\):\n"
-                            " +\\[PID: [0-9]+\\] .*: aclrtFree.devPtr: expected a pointer, got null.\n"
-                            " +Possible Cause: .+\n +Solution: Pass devPtr as .+"));
+                            " +\\[PID: [0-9]+\\] .*: aclrtFree.devPtr: expected a pointer, got null."));
   EXPECT_EQ(aclGetRecentErrMsg(), nullptr) << "telling clears";
 }
 
