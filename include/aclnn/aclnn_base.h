@@ -9,12 +9,17 @@
 /// After a failure there is no executor and nothing to free. aclGetRecentErrMsg names the argument, what was
 /// expected and what came.
 ///
-/// Phase 2, the same for all operators:
+/// Phase 2 answers with the first of these that applies, the same for all operators:
 ///   561103  executor is null
+///   561000  executor was used up, is in use by another thread, or was never made
+///   161002  executor is one of another operator, which can still run it
 ///   161001  memory is needed and workspace is null
 ///   161002  workspaceSize is smaller than phase 1 said
-///   361001  the runtime refused, such as a thread without a context or a stream of another context
-/// It frees the executor unless that was made repeatable (aclSetAclOpExecutorRepeatable). The workspace and
+///   161001  a tensor that is read or written has no data
+///   361001  the runtime refused, such as a thread without a context, a stream of another context, or a host out of
+///           memory
+/// From the workspace on, it frees the executor also where it fails, unless that was made repeatable
+/// (aclSetAclOpExecutorRepeatable). The workspace and
 /// the data must stay until the stream has run the operator; the handles may go when phase 2 has returned. A
 /// null stream is the default stream of the thread's context. Failures while it runs come out at the next
 /// synchronise.

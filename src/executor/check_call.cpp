@@ -21,16 +21,17 @@ void check_output(std::string_view operator_name, const Argument& argument) {
 
 }  // namespace
 
+void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& executor) {
+  check::report_refusal(
+      "executor-mismatch",
+      fmt::format("{} got an aclOpExecutor of {}GetWorkspaceSize. Called at {}", operator_name,
+                  executor.plan->operator_name, check::Place::here().text()));
+}
+
 void check_executor(std::string_view operator_name, const aclOpExecutor& executor) {
-  const Plan& plan = *executor.plan;
-  if (plan.operator_name != operator_name) {
-    check::report("executor-mismatch",
-                  fmt::format("{} got an aclOpExecutor of {}GetWorkspaceSize. Called at {}", operator_name,
-                              plan.operator_name, check::Place::here().text()));
-  }
   const bool is_first_use = check::executor_used(&executor);
   if (!is_first_use) return;  // a repeatable executor may outlive its tensors
-  for (const Argument& argument : plan.arguments) {
+  for (const Argument& argument : executor.plan->arguments) {
     if (!argument.given || is_live_handle(argument.handle, HandleKind::tensor)) continue;
     check::report("tensor-destroyed",
                   fmt::format("{}.{}: aclTensor {} was destroyed between the phases. Called at {}",

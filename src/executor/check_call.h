@@ -8,7 +8,10 @@
 
 namespace aclgrad {
 
-// Whether the executor and the tensors of phase 1 are still what this phase 2 expects.
+// Phase 2 of `operator_name` is about to refuse an executor of another operator.
+void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& executor);
+
+// Whether the tensors of phase 1 are still what this phase 2 expects.
 void check_executor(std::string_view operator_name, const aclOpExecutor& executor);
 
 // The memory that the operator will use. Throws Error where it cannot run on it; else turns the addresses into

@@ -67,6 +67,19 @@ class ExecutorClaim {
   aclOpExecutor* executor_ = nullptr;
 };
 
+// Refused before the executor is used up: the operator that it belongs to can still run it.
+void check_operator(std::string_view function, const aclOpExecutor& executor) {
+  const std::string_view planned = executor.plan->operator_name;
+  if (planned == function) return;
+  if (check::enabled) note_foreign_executor(function, executor);
+  throw Error(
+      ACLNN_ERR_PARAM_INVALID,
+      fmt::format("{}.executor: expected an executor of {}GetWorkspaceSize, got one of {}GetWorkspaceSize.",
+                  function, function, planned),
+      "The executors of two operators were mixed up.",
+      fmt::format("Pass the executor to {}, which can still run it.", planned));
+}
+
 void check_workspace(std::string_view function, const Plan& plan, const void* workspace, uint64_t size) {
   if (plan.workspace_size == 0) return;
   if (workspace == nullptr) {
@@ -179,6 +192,7 @@ aclnnStatus run_call(std::string_view operator_name, void* workspace, uint64_t w
                      aclOpExecutor* executor, aclrtStream stream) noexcept {
   return guarded(ACLNN_ERR_RUNTIME_ERROR, [&] {
     ExecutorClaim claim(operator_name, executor);
+    check_operator(operator_name, *claim);
     if (check::enabled) check_executor(operator_name, *claim);
     if (claim->repeatable) {
       run(operator_name, *claim, workspace, workspace_size, stream);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "acl/acl.h"
+#include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 #include "support/test_tensor.h"
 
@@ -138,6 +139,61 @@ TEST_F(Protocol, NullAndForeignExecutors) {
   EXPECT_EQ(aclDestroyAclOpExecutor(foreign), ACLNN_ERR_INNER);
   EXPECT_EQ(aclSetAclOpExecutorRepeatable(foreign), ACLNN_ERR_INNER);
   EXPECT_EQ(aclnnGroupedBiasAddGrad(nullptr, 0, foreign, nullptr), ACLNN_ERR_INNER);
+}
+
+TEST_F(Protocol, AnotherOperatorsExecutorIsRefusedAndNotUsedUp) {
+  for (const bool repeatable : {false, true}) {
+    const Planned planned(grad_y, out);
+    ASSERT_EQ(planned.status, OK);
+    if (repeatable) {
+      ASSERT_EQ(aclSetAclOpExecutorRepeatable(planned.executor), OK);
+    }
+    const auto before = out.bytes();
+    auto workspace = planned.make_workspace();
+    for (const auto phase_2 : {aclnnGroupedBiasAddGradV2, aclnnGridSampler2D}) {
+      EXPECT_EQ(phase_2(workspace.data(), workspace.size(), planned.executor, nullptr),
+                ACLNN_ERR_PARAM_INVALID);
+    }
+    EXPECT_THAT(recent_message(), HasSubstr("aclnnGridSampler2D.executor: expected an executor of "
+                                            "aclnnGridSampler2DGetWorkspaceSize, got one of "
+                                            "aclnnGroupedBiasAddGradGetWorkspaceSize."));
+    ASSERT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
+    EXPECT_EQ(out.bytes(), before);
+    ASSERT_EQ(run_phase2_and_wait(planned, workspace), OK);
+    EXPECT_EQ(out.values(), expected_out(grad_y_values(0)));
+    if (repeatable) {
+      ASSERT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
+    }
+  }
+}
+
+// In the order of the list in aclnn_base.h: each call mends what the one before was refused for.
+TEST_F(Protocol, Phase2AnswersWithTheFirstStatusThatApplies) {
+  const aclrtStream no_stream = reinterpret_cast<aclrtStream>(8);
+  const Planned used_up(grad_y, out);
+  auto workspace = used_up.make_workspace();
+  ASSERT_EQ(run_phase2_and_wait(used_up, workspace), OK);
+  const Planned planned(grad_y, out);
+  ASSERT_GT(planned.workspace_size, 0u);
+  ASSERT_EQ(aclSetAclOpExecutorRepeatable(planned.executor), OK);
+  ASSERT_EQ(aclSetTensorAddr(planned.executor, 0, grad_y, nullptr), OK);
+
+  EXPECT_EQ(aclnnGridSampler2D(nullptr, 0, nullptr, no_stream), ACLNN_ERR_INNER_NULLPTR);
+  EXPECT_EQ(aclnnGridSampler2D(nullptr, 0, used_up.executor, no_stream), ACLNN_ERR_INNER);
+  EXPECT_EQ(aclnnGridSampler2D(nullptr, 0, planned.executor, no_stream), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGridSampler2D.executor"));
+  EXPECT_EQ(aclnnGroupedBiasAddGrad(nullptr, 0, planned.executor, no_stream), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.workspace:"));
+  EXPECT_EQ(aclnnGroupedBiasAddGrad(workspace.data(), 0, planned.executor, no_stream),
+            ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.workspaceSize"));
+  EXPECT_EQ(run_phase2(planned, workspace, no_stream), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.gradY: expected a tensor with data"));
+  ASSERT_EQ(aclSetTensorAddr(planned.executor, 0, grad_y, grad_y.data()), OK);
+  EXPECT_EQ(run_phase2(planned, workspace, no_stream), ACLNN_ERR_RUNTIME_ERROR);
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.stream"));
+  EXPECT_EQ(run_phase2_and_wait(planned, workspace), OK);
+  EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
 }
 
 TEST_F(Protocol, RefreshedAddressesServeTheNextRuns) {

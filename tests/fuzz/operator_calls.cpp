@@ -145,8 +145,15 @@ aclTensor* optional_argument(Program& program, Plan& plan, const Shape& shape, a
   return nullptr;
 }
 
+// Two functions plan the gradient of NSA compress.
+std::string operator_of(std::string phase_1) {
+  phase_1.resize(phase_1.size() - std::string_view("GetWorkspaceSize").size());
+  return phase_1 == "aclnnNsaCompressGradTensor" ? "aclnnNsaCompressGrad" : phase_1;
+}
+
 template <class Phase1>
 void plan_call(Program& program, Plan plan, Phase1 phase1) {
+  plan.operator_name = operator_of(program.function());
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
   uint64_t* size_at = program.out(size);
@@ -431,16 +438,17 @@ void run(Program& program) {
   for (const Argument& argument : plan.arguments) {
     if (meets(argument, workspace, size)) return;
   }
-  program.refused_if(needed > 0 && (workspace == nullptr || size < needed));
+  const bool foreign = live && plan.operator_name != program.function();
+  program.refused_if(foreign || (needed > 0 && (workspace == nullptr || size < needed)));
   if (stream != nullptr && needed == 0 && !program.is_live(Kind::stream, stream)) {
     program.nothing_is_wrong();  // no work needs no stream
-    program.refused_if(!live);
+    program.refused_if(!live || foreign);
   }
   const void* user = program.user_of(stream);
   program.use(workspace, user);
   for (const Argument& argument : plan.arguments) program.use(argument.address, user);
   const Status status = kPhase2(workspace, size, executor, stream);
-  if (!plan.repeatable) program.remove(Kind::executor, executor);
+  if (!plan.repeatable && !foreign) program.remove(Kind::executor, executor);
   program.succeeded(status);
 }
 

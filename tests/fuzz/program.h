@@ -66,6 +66,7 @@ struct Argument {
 
 // What phase 1 has taken, in the order of the call: inputs, then outputs.
 struct Plan {
+  std::string operator_name;
   std::vector<Argument> arguments;
   size_t inputs = 0;
   uint64_t workspace_size = 0;

@@ -71,6 +71,9 @@ c11() {
   gcc -std=c11 -pedantic -Wall -Wextra -Werror "$sources/runtime.c" -I "$prefix/include" -L "$prefix/lib64" \
     -lascendcl -o runtime
   ./runtime
+  gcc -std=c11 -pedantic -Wall -Wextra -Werror "$sources/operator.c" -I "$prefix/include" -L "$prefix/lib64" \
+    -lopapi -lnnopbase -lascendcl -o operator
+  ./operator
 }
 
 # A program that is linked with nothing and looks everything up at run time.
