@@ -3,21 +3,20 @@
 #include <cstdio>
 #include <exception>
 
-#include "ops/grid_sampler_2d/problem.h"
-#include "ops/grouped_bias_add/problem.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
-#include "ops/nsa_compress/problem.h"
+#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grouped_bias_add/kernel.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
+#include "ops/nsa_compress/kernel.h"
 
 namespace {
 
 using namespace aclgrad;
 
 template <class Problem>
-int64_t run(const Problem& problem, void (*run_operator)(const Problem&, void*, const CudaLaunch&),
-            void* workspace, const CudaLaunch& on) {
+int64_t run(const Problem& problem, void* workspace, const CudaLaunch& on) {
   try {
-    if (workspace != nullptr) run_operator(problem, workspace, on);
-    return static_cast<int64_t>(cuda::workspace_size(problem, on));
+    if (workspace != nullptr) run_kernel(problem, workspace, on);
+    return static_cast<int64_t>(kernel_workspace_size(problem, on));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return -1;
@@ -55,7 +54,7 @@ int64_t msda_grad(int32_t type, const int64_t* sizes, const void* value, const v
   problem.level_start_index = {level_start_index, DataType::int64};
   problem.grad_output = grad_output, problem.grad_value = grad_value;
   problem.grad_location = grad_location, problem.grad_attention_weight = grad_attention_weight;
-  return run(problem, cuda::multi_scale_deformable_attention_grad, workspace, {stream, deterministic});
+  return run(problem, workspace, {stream, deterministic});
 }
 
 // Bilinear, zeros, corners not aligned. Sizes: batch, channels, height, width, output height, output width.
@@ -73,7 +72,7 @@ int64_t grid_sampler_grad(int32_t type, const int64_t* sizes, const void* grad_o
   problem.grad_output_strides = contiguous(problem.channels, problem.output_height, problem.output_width);
   problem.grad_output = grad_output, problem.input = input, problem.grid = grid;
   problem.input_grad = input_grad, problem.grid_grad = grid_grad;
-  return run(problem, cuda::grid_sampler_2d_backward, workspace, {stream, deterministic});
+  return run(problem, workspace, {stream, deterministic});
 }
 
 // One sequence. Sizes: tokens, heads, channels, block, stride, windows.
@@ -90,7 +89,7 @@ int64_t nsa_compress_grad(int32_t type, const int64_t* sizes, const void* output
   problem.weight = weight;
   problem.input_grad = {input_grad, row, problem.channels};
   problem.weight_grad = weight_grad;
-  return run(problem, cuda::nsa_compress_grad, workspace, {stream, deterministic});
+  return run(problem, workspace, {stream, deterministic});
 }
 
 // Sizes: rows, columns, groups.
@@ -101,7 +100,7 @@ int64_t grouped_bias_add_grad(int32_t type, const int64_t* sizes, const void* gr
   problem.kind = GroupedBiasAddGrad::Groups::ends;
   problem.rows = sizes[0], problem.columns = problem.row_stride = sizes[1], problem.groups = sizes[2];
   problem.grad_y = grad_y, problem.group_idx = {ends, DataType::int64}, problem.out = out;
-  return run(problem, cuda::grouped_bias_add_grad, workspace, {stream, deterministic});
+  return run(problem, workspace, {stream, deterministic});
 }
 
 }  // extern "C"

@@ -1,4 +1,15 @@
-// Types that the C++ interface of aclgrad shares between operators.
+// The C++ interface of aclgrad: the types that its operators share, and what holds for all of them.
+//
+// Language: C++11 or newer.
+// Checks: every function looks at its problem first. Types, enumerators, sizes, strides, null and unaligned addresses
+// with which no kernel can run make it throw std::invalid_argument, which names operator and field, before anything is
+// written. Strides are in elements and at least 0; those of outputs are above 0 along axes with more than one element.
+// Data lies on a boundary of its element type. How much memory is behind an address is not checked.
+// Threads: any thread may call any function at any time. Calls that run at the same time need a workspace each, and none
+// may write what another one reads or writes.
+// Binary interface: until version 1.0 structures may get more members and functions more parameters in every release, so
+// compile again what includes these headers. From then on they change with the major version only, which is part of the
+// library's name. The C interface stays as it is.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Two-dimensional grid sampling and its gradient.
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler_2d/kernel.h"
 
 #include <optional>
 
@@ -99,7 +99,7 @@ void compute_forward(const Place& place, const Sampling& sampling, const Array& 
   operands.describe(sampling, problem);
   problem.output = output_operand.data();
   problem.output_strides = strides_of(output_operand);
-  place.run(problem, grid_sampler_2d, cuda::grid_sampler_2d);
+  place.run(problem);
   output_operand.finish();
 }
 
@@ -130,7 +130,7 @@ void compute_backward(const Place& place, const Sampling& sampling, const Array&
     problem.grid_grad = grid_operand->data();
     problem.grid_grad_strides = strides_of(*grid_operand);
   }
-  place.run(problem, grid_sampler_2d_backward, cuda::grid_sampler_2d_backward);
+  place.run(problem);
   if (input_operand) input_operand->finish();
   if (grid_operand) grid_operand->finish();
 }

@@ -1,6 +1,6 @@
 // Grouped bias-add and its gradient. The sum itself has no kernel in the library: adding one row to others is as fast as
 // memory, and so is done here.
-#include "ops/grouped_bias_add/problem.h"
+#include "ops/grouped_bias_add/kernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -166,7 +166,7 @@ void compute_backward(const Place& place, const Grouping& grouping, const Array&
     problem.group_idx = {group_idx->data(), group_idx->type()};
   }
   problem.out = out.data();
-  place.run(problem, grouped_bias_add_grad, cuda::grouped_bias_add_grad);
+  place.run(problem);
   out.finish();
 }
 

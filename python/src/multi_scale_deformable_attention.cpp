@@ -1,5 +1,5 @@
 // Multi-scale deformable attention and its gradient.
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
 
 #include "arguments.h"
 #include "functions.h"
@@ -131,7 +131,7 @@ void compute_forward(const Place& place, const Sampling& sampling, const Array& 
   operands.describe(sampling, problem);
   problem.output = output_operand.data();
   problem.output_strides = block_strides(output_operand);
-  place.run(problem, multi_scale_deformable_attention, cuda::multi_scale_deformable_attention);
+  place.run(problem);
   output_operand.finish();
 }
 
@@ -169,7 +169,7 @@ void compute_backward(const Place& place, const Sampling& sampling, const Array&
   problem.grad_location_strides = block_strides(locations_operand);
   problem.grad_attention_weight = weights_operand.data();
   problem.grad_attention_weight_strides = block_strides(weights_operand);
-  place.run(problem, multi_scale_deformable_attention_grad, cuda::multi_scale_deformable_attention_grad);
+  place.run(problem);
   for (const Operand* operand : {&value_operand, &locations_operand, &weights_operand}) operand->finish();
 }
 

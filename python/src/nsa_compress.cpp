@@ -1,5 +1,5 @@
 // NSA compress and its gradient.
-#include "ops/nsa_compress/problem.h"
+#include "ops/nsa_compress/kernel.h"
 
 #include "arguments.h"
 #include "functions.h"
@@ -97,7 +97,7 @@ void compute_forward(const Place& place, const Compression& compression, const A
   problem.input = head_rows<const void>(x);
   problem.weight = weight.data();
   problem.output = head_rows<void>(output_operand);
-  place.run(problem, nsa_compress, cuda::nsa_compress);
+  place.run(problem);
   output_operand.finish();
 }
 
@@ -128,7 +128,7 @@ void compute_backward(const Place& place, const Compression& compression, const 
   problem.wants_weight_grad = needs_weight;
   problem.input_grad = head_rows<void>(x_operand);
   problem.weight_grad = weight_operand.data();
-  place.run(problem, nsa_compress_grad, cuda::nsa_compress_grad);
+  place.run(problem);
   x_operand.finish();
   weight_operand.finish();
 }

@@ -24,9 +24,9 @@ class Place {
 
   // What follows is for `body`.
 
+  // The problem's kernel.
   template <class Problem>
-  void run(const Problem& problem, void (*on_cpu)(const Problem&, void*),
-           void (*on_cuda)(const Problem&, void*, const CudaLaunch&)) const;
+  void run(const Problem& problem) const;
 
   // Memory that lives as long as this object; on a GPU at a multiple of 64 bytes.
   void* memory(size_t bytes) const;
@@ -76,12 +76,11 @@ void write_doubles(const std::vector<double>& values, const TensorView& float64_
 void* scratch(size_t bytes);
 
 template <class Problem>
-void Place::run(const Problem& problem, void (*on_cpu)(const Problem&, void*),
-                void (*on_cuda)(const Problem&, void*, const CudaLaunch&)) const {
+void Place::run(const Problem& problem) const {
   if (on_gpu()) {
-    on_cuda(problem, memory(workspace_size(problem, launch_)), launch_);
+    run_kernel(problem, memory(kernel_workspace_size(problem, launch_)), launch_);
   } else {
-    on_cpu(problem, scratch(workspace_size(problem)));
+    run_kernel(problem, scratch(kernel_workspace_size(problem)));
   }
 }
 

@@ -1,10 +1,10 @@
 // Stands in for everything that needs CUDA where the library is built without it.
 #include <stdexcept>
 
-#include "ops/grid_sampler_2d/problem.h"
-#include "ops/grouped_bias_add/problem.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
-#include "ops/nsa_compress/problem.h"
+#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grouped_bias_add/kernel.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
+#include "ops/nsa_compress/kernel.h"
 #include "runtime/cuda_device.h"
 #include "tensor/view_cuda.h"
 
@@ -41,48 +41,47 @@ void fill_zero(const TensorView&, const CudaLaunch&) {
 
 namespace cuda {
 
-size_t workspace_size(const MultiScaleDeformableAttention&, const CudaLaunch&) {
+size_t kernel_workspace_size(const MultiScaleDeformableAttention&, const CudaLaunch&) {
   refuse();
 }
-size_t workspace_size(const MultiScaleDeformableAttentionGrad&, const CudaLaunch&) {
+size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad&, const CudaLaunch&) {
   refuse();
 }
-size_t workspace_size(const NsaCompress&, const CudaLaunch&) {
+size_t kernel_workspace_size(const NsaCompress&, const CudaLaunch&) {
   refuse();
 }
-size_t workspace_size(const NsaCompressGrad&, const CudaLaunch&) {
+size_t kernel_workspace_size(const NsaCompressGrad&, const CudaLaunch&) {
   refuse();
 }
-size_t workspace_size(const GridSampler2D&, const CudaLaunch&) {
+size_t kernel_workspace_size(const GridSampler2D&, const CudaLaunch&) {
   refuse();
 }
-size_t workspace_size(const GridSampler2DBackward&, const CudaLaunch&) {
+size_t kernel_workspace_size(const GridSampler2DBackward&, const CudaLaunch&) {
   refuse();
 }
-size_t workspace_size(const GroupedBiasAddGrad&, const CudaLaunch&) {
+size_t kernel_workspace_size(const GroupedBiasAddGrad&, const CudaLaunch&) {
   refuse();
 }
 
-void multi_scale_deformable_attention(const MultiScaleDeformableAttention&, void*, const CudaLaunch&) {
+void run_kernel(const MultiScaleDeformableAttention&, void*, const CudaLaunch&) {
   refuse();
 }
-void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad&, void*,
-                                           const CudaLaunch&) {
+void run_kernel(const MultiScaleDeformableAttentionGrad&, void*, const CudaLaunch&) {
   refuse();
 }
-void nsa_compress(const NsaCompress&, void*, const CudaLaunch&) {
+void run_kernel(const NsaCompress&, void*, const CudaLaunch&) {
   refuse();
 }
-void nsa_compress_grad(const NsaCompressGrad&, void*, const CudaLaunch&) {
+void run_kernel(const NsaCompressGrad&, void*, const CudaLaunch&) {
   refuse();
 }
-void grid_sampler_2d(const GridSampler2D&, void*, const CudaLaunch&) {
+void run_kernel(const GridSampler2D&, void*, const CudaLaunch&) {
   refuse();
 }
-void grid_sampler_2d_backward(const GridSampler2DBackward&, void*, const CudaLaunch&) {
+void run_kernel(const GridSampler2DBackward&, void*, const CudaLaunch&) {
   refuse();
 }
-void grouped_bias_add_grad(const GroupedBiasAddGrad&, void*, const CudaLaunch&) {
+void run_kernel(const GroupedBiasAddGrad&, void*, const CudaLaunch&) {
   refuse();
 }
 

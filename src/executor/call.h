@@ -58,10 +58,10 @@ class Call {
   void plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel);
   void plan_nothing() {}
 
-  // The same for a kernel on either kind of device; `bind` puts the addresses of a launch into a copy of the problem.
+  // The same for the problem's kernel on either kind of device; `bind` puts the addresses of a launch into a copy of the
+  // problem.
   template <class Problem, class Bind>
-  void plan_problem(const Problem& problem, Bind bind, void (*on_cpu)(const Problem&, void* workspace),
-                    void (*on_gpu)(const Problem&, void* workspace, const CudaLaunch&));
+  void plan_problem(const Problem& problem, Bind bind);
   void plan_zeros(std::initializer_list<const Argument*> outputs);  // sets them to zero; goes without pack
 
   std::shared_ptr<Plan> finish();
@@ -76,18 +76,18 @@ class Call {
 };
 
 template <class Problem, class Bind>
-void Call::plan_problem(const Problem& problem, Bind bind, void (*on_cpu)(const Problem&, void* workspace),
-                        void (*on_gpu)(const Problem&, void* workspace, const CudaLaunch&)) {
-  const size_t scratch = visible_device_kind() == DeviceKind::cuda
-                             ? workspace_size(problem, CudaLaunch{.deterministic = plan_->deterministic})
-                             : workspace_size(problem);
-  plan(serial_nanoseconds(problem), scratch, [=](const Launch& launch) {
+void Call::plan_problem(const Problem& problem, Bind bind) {
+  const size_t scratch =
+      visible_device_kind() == DeviceKind::cuda
+          ? kernel_workspace_size(problem, CudaLaunch{.deterministic = plan_->deterministic})
+          : kernel_workspace_size(problem);
+  plan(kernel_nanoseconds(problem), scratch, [=](const Launch& launch) {
     Problem bound = problem;
     bind(launch, bound);
     if (launch.on_gpu()) {
-      on_gpu(bound, launch.scratch(), launch.cuda());
+      run_kernel(bound, launch.scratch(), launch.cuda());
     } else {
-      on_cpu(bound, launch.scratch());
+      run_kernel(bound, launch.scratch());
     }
   });
 }

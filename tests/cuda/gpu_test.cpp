@@ -11,13 +11,13 @@
 #include "base/data_type.h"
 #include "base/error.h"
 #include "ops/grid_sampler_2d/cases.h"
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler_2d/kernel.h"
 #include "ops/grouped_bias_add/cases.h"
-#include "ops/grouped_bias_add/problem.h"
+#include "ops/grouped_bias_add/kernel.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
 #include "ops/nsa_compress/cases.h"
-#include "ops/nsa_compress/problem.h"
+#include "ops/nsa_compress/kernel.h"
 #include "runtime/cuda_device.h"
 
 namespace aclgrad::test {
@@ -125,11 +125,11 @@ class DeviceIndices {
   DeviceBytes memory_;
 };
 
-template <class Problem, class Operator>
-void run(const Problem& problem, Operator&& run_operator, bool deterministic) {
+template <class Problem>
+void run(const Problem& problem, bool deterministic) {
   const CudaLaunch on{.deterministic = deterministic};
-  const DeviceBytes workspace(cuda::workspace_size(problem, on));
-  run_operator(problem, workspace.data(), on);
+  const DeviceBytes workspace(kernel_workspace_size(problem, on));
+  run_kernel(problem, workspace.data(), on);
   require_success(cudaStreamSynchronize(nullptr));
   require_success(cudaGetLastError());
   workspace.get();
@@ -187,14 +187,14 @@ void test_multi_scale_deformable_attention() {
         static_cast<MultiScaleDeformableSampling&>(forward) = problem;
         const DeviceTensor output(count(r.output), type, aligned);
         forward.output = output.data(), forward.output_strides = problem.grad_output_strides;
-        run(forward, cuda::multi_scale_deformable_attention, false);
+        run(forward, false);
         expect_close(output.values(), r.output, allowed, what + " output");
 
         // What is not wanted needs no memory.
         const DeviceTensor only_weight(count(r.attention_weight), type, aligned);
         problem.wants_grad_value = problem.wants_grad_location = false;
         problem.grad_attention_weight = only_weight.data();
-        run(problem, cuda::multi_scale_deformable_attention_grad, true);
+        run(problem, true);
         expect_close(only_weight.values(), r.grad_attention_weight, allowed,
                      what + " grad_attention_weight alone");
         problem.wants_grad_value = problem.wants_grad_location = true;
@@ -206,7 +206,7 @@ void test_multi_scale_deformable_attention() {
           const DeviceTensor grad_weight(count(r.attention_weight), type, aligned);
           problem.grad_value = grad_value.data(), problem.grad_location = grad_location.data();
           problem.grad_attention_weight = grad_weight.data();
-          run(problem, cuda::multi_scale_deformable_attention_grad, deterministic);
+          run(problem, deterministic);
           const std::string mode = what + (deterministic ? " deterministic" : " fast");
           expect_close(grad_value.values(), r.grad_value, allowed, mode + " grad_value");
           expect_close(grad_location.values(), r.grad_location, allowed, mode + " grad_location");
@@ -246,7 +246,7 @@ void test_grid_sampler_case(const grid_sampler_2d_cases::Sampling& s, DataType t
   static_cast<GridSampling&>(forward) = problem;
   const DeviceTensor output(element_count(cases::output_shape(s)), type, aligned);
   forward.output = output.data(), forward.output_strides = problem.grad_output_strides;
-  run(forward, cuda::grid_sampler_2d, false);
+  run(forward, false);
   const auto expected_output = reference::grid_sampler_2d(s, inputs.input, inputs.grid);
   expect_close(output.values(), expected_output, cases::allowed_error(type, expected_output),
                what + " output");
@@ -257,7 +257,7 @@ void test_grid_sampler_case(const grid_sampler_2d_cases::Sampling& s, DataType t
     const DeviceTensor input_grad(element_count(cases::input_shape(s)), type, aligned);
     const DeviceTensor grid_grad(element_count(cases::grid_shape(s)), type, aligned);
     problem.input_grad = input_grad.data(), problem.grid_grad = grid_grad.data();
-    run(problem, cuda::grid_sampler_2d_backward, deterministic);
+    run(problem, deterministic);
     const std::string mode = what + (deterministic ? " deterministic" : " fast");
     expect_close(input_grad.values(), expected.input, cases::allowed_error(type, expected.input),
                  mode + " input_grad");
@@ -321,7 +321,7 @@ void test_nsa_compress_case(const reference::NsaSizes& sizes, DataType type, boo
     problem.weight = weight.data();
     problem.input_grad = {input_grad.data(), row, sizes.channels};
     problem.weight_grad = weight_grad.data();
-    run(problem, cuda::nsa_compress_grad, false);
+    run(problem, false);
     expect_close(input_grad.values(), expected.input, tolerance(type, false), what + " input_grad");
     expect_close(weight_grad.values(), expected.weight, tolerance(type, false), what + " weight_grad");
     if (first.empty()) first = weight_grad.bytes();
@@ -332,7 +332,7 @@ void test_nsa_compress_case(const reference::NsaSizes& sizes, DataType type, boo
     forward.heads = sizes.heads, forward.channels = sizes.channels;
     forward.input = problem.input, forward.weight = problem.weight;
     forward.output = {output.data(), row, sizes.channels};
-    run(forward, cuda::nsa_compress, false);
+    run(forward, false);
     expect_close(output.values(), expected_output, tolerance(type, false), what + " output");
   }
 }
@@ -377,7 +377,7 @@ void test_grouped_bias_add() {
           problem.groups = static_cast<int64_t>(c.group_idx.size());
           problem.rows = c.rows, problem.columns = problem.row_stride = c.columns;
           problem.grad_y = rows.data(), problem.group_idx = indices.array(), problem.out = out.data();
-          run(problem, cuda::grouped_bias_add_grad, false);
+          run(problem, false);
           expect_close(out.values(), expected, tolerance(type, false), what);
           if (first.empty()) first = out.bytes();
           expect(out.bytes() == first, what + " has the same bits again");

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "cuda/sums.h"
-#include "ops/grid_sampler_2d/problem.h"
-#include "ops/grouped_bias_add/problem.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
-#include "ops/nsa_compress/problem.h"
+#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grouped_bias_add/kernel.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
+#include "ops/nsa_compress/kernel.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
@@ -41,10 +41,10 @@ bool depends_on_order(bool deterministic, Run&& run) {
   return forwards != backwards;
 }
 
-template <class Problem, class Operator>
-void run_on_gpu(const Problem& problem, Operator&& run_operator, const CudaLaunch& on) {
-  Bytes workspace(cuda::workspace_size(problem, on));  // so that the sanitizer sees what leaves it
-  run_operator(problem, workspace.data(), on);
+template <class Problem>
+void run_on_gpu(const Problem& problem, const CudaLaunch& on) {
+  Bytes workspace(kernel_workspace_size(problem, on));  // so that the sanitizer sees what leaves it
+  run_kernel(problem, workspace.data(), on);
 }
 
 Bytes msda_gradients(const CudaLaunch& on) {
@@ -73,7 +73,7 @@ Bytes msda_gradients(const CudaLaunch& on) {
       blocks(problem.queries, problem.heads, 8);
   problem.grad_output = grad_output.data();
   problem.grad_output_strides = blocks(problem.queries, problem.heads, problem.channels);
-  run_on_gpu(problem, cuda::multi_scale_deformable_attention_grad, on);
+  run_on_gpu(problem, on);
   Bytes all = bytes_of(grad_value);
   for (const Bytes& more : {bytes_of(grad_location), bytes_of(grad_weight)})
     all.insert(all.end(), more.begin(), more.end());
@@ -118,7 +118,7 @@ Bytes grid_gradients(const CudaLaunch& on, int64_t channels, bool channels_last 
   problem.grad_output_strides = strides(problem.output_height, problem.output_width);
   problem.grid = grid.data(), problem.grid_grad = grid_grad.data();
   problem.grid_strides = problem.grid_grad_strides = {2 * points, 2 * problem.output_width, 2, 1};
-  run_on_gpu(problem, cuda::grid_sampler_2d_backward, on);
+  run_on_gpu(problem, on);
   if (channels_last) input_grad = swapped(input_grad, 2, pixels, channels);
   Bytes all = bytes_of(input_grad);
   const Bytes more = bytes_of(grid_grad);
@@ -141,7 +141,7 @@ Bytes nsa_gradients(const CudaLaunch& on) {
   problem.weight = weight.data();
   problem.input_grad = {input_grad.data(), 144, 48};
   problem.weight_grad = weight_grad.data();
-  run_on_gpu(problem, cuda::nsa_compress_grad, on);
+  run_on_gpu(problem, on);
   Bytes all = bytes_of(input_grad);
   const Bytes more = bytes_of(weight_grad);
   all.insert(all.end(), more.begin(), more.end());
@@ -158,7 +158,7 @@ Bytes bias_gradient(const CudaLaunch& on) {
   problem.grad_y = grad_y.data();
   problem.group_idx = {ends.data(), DataType::int32};
   problem.out = out.data();
-  run_on_gpu(problem, cuda::grouped_bias_add_grad, on);
+  run_on_gpu(problem, on);
   return bytes_of(out);
 }
 

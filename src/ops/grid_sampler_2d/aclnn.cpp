@@ -2,7 +2,7 @@
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "executor/call.h"
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler_2d/kernel.h"
 
 namespace aclgrad {
 namespace {
@@ -89,17 +89,14 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
     return call.plan_zeros({&input_grad, &grid_grad});
   }
 
-  call.plan_problem(
-      problem,
-      [&grad_output, &input, &grid, &input_grad, &grid_grad](const Launch& launch,
-                                                             GridSampler2DBackward& bound) {
-        bound.grad_output = launch.data(grad_output);
-        bound.input = launch.data(input);
-        bound.grid = launch.data(grid);
-        bound.input_grad = launch.data(input_grad);
-        bound.grid_grad = launch.data(grid_grad);
-      },
-      grid_sampler_2d_backward, cuda::grid_sampler_2d_backward);
+  call.plan_problem(problem, [&grad_output, &input, &grid, &input_grad, &grid_grad](
+                                 const Launch& launch, GridSampler2DBackward& bound) {
+    bound.grad_output = launch.data(grad_output);
+    bound.input = launch.data(input);
+    bound.grid = launch.data(grid);
+    bound.input_grad = launch.data(input_grad);
+    bound.grid_grad = launch.data(grid_grad);
+  });
 }
 
 void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* grid_tensor,
@@ -122,14 +119,11 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
   GridSampler2D problem;
   describe(problem, input, grid, interpolationMode, paddingMode, alignCorners);
   problem.output_strides = strides_of(out);
-  call.plan_problem(
-      problem,
-      [&input, &grid, &out](const Launch& launch, GridSampler2D& bound) {
-        bound.input = launch.data(input);
-        bound.grid = launch.data(grid);
-        bound.output = launch.data(out);
-      },
-      grid_sampler_2d, cuda::grid_sampler_2d);
+  call.plan_problem(problem, [&input, &grid, &out](const Launch& launch, GridSampler2D& bound) {
+    bound.input = launch.data(input);
+    bound.grid = launch.data(grid);
+    bound.output = launch.data(out);
+  });
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 // What is added to a pixel then lies side by side, however wild the grid is. Images whose pixels do not hold their
 // channels side by side are brought into that order first.
 #include "cuda/sums.h"
+#include "ops/grid_sampler_2d/kernel.h"
 #include "ops/grid_sampler_2d/layout.h"
-#include "ops/grid_sampler_2d/problem.h"
 
 namespace aclgrad::cuda {
 namespace {
@@ -521,11 +521,11 @@ void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch
 
 }  // namespace
 
-size_t workspace_size(const GridSampler2D&, const CudaLaunch&) {
+size_t kernel_workspace_size(const GridSampler2D&, const CudaLaunch&) {
   return 0;
 }
 
-size_t workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on) {
+size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on) {
   Carver carver(nullptr);
   visit_element_type(problem.type, [&]<class T>(T) {
     if (problem.wants_input_grad && on.deterministic) {
@@ -538,7 +538,7 @@ size_t workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on
   return carver.size();
 }
 
-void grid_sampler_2d(const GridSampler2D& problem, void*, const CudaLaunch& on) {
+void run_kernel(const GridSampler2D& problem, void*, const CudaLaunch& on) {
   visit_element_type(problem.type, [&]<class T>(T) {
     visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
       launch_for_each(on, problem.batch * points_of(problem), sample<T, kTaps>, problem,
@@ -547,7 +547,7 @@ void grid_sampler_2d(const GridSampler2D& problem, void*, const CudaLaunch& on) 
   });
 }
 
-void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
+void run_kernel(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }

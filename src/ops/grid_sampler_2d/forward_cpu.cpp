@@ -1,4 +1,5 @@
 // Grid sampling, forward, on the CPU: with channels in lanes or with points in lanes, see layout.h.
+#include "ops/grid_sampler_2d/kernel.h"
 #include "ops/grid_sampler_2d/layout.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -54,7 +55,7 @@ class Forward {
     for (first_image_ = 0; first_image_ < problem_.batch; first_image_ += round) {
       const int64_t images = std::min(round, problem_.batch - first_image_);
       const double nanoseconds =
-          serial_nanoseconds(problem_) * static_cast<double>(images) / static_cast<double>(problem_.batch);
+          kernel_nanoseconds(problem_) * static_cast<double>(images) / static_cast<double>(problem_.batch);
       if (by_channels_ && packs_input(problem_)) pack(images, 0.5 * nanoseconds);
       parallel_for(images * chunks_, nanoseconds,
                    [&](int64_t task) HWY_ATTR { sample_chunk(task / chunks_, task % chunks_); });
@@ -217,15 +218,20 @@ namespace {
 
 HWY_EXPORT(run_forward);
 
+// Whether there is nothing to write.
+bool is_empty(const GridSampler2D& problem) {
+  return problem.batch == 0 || problem.channels == 0 || points_of(problem) == 0;
+}
+
 }  // namespace
 
-size_t workspace_size(const GridSampler2D& problem) {
-  if (!packs_input(problem)) return 0;
+size_t kernel_workspace_size(const GridSampler2D& problem) {
+  if (is_empty(problem) || !packs_input(problem)) return 0;
   return static_cast<size_t>(images_of_round(problem) * pixels_of(problem) * padded_channels(problem)) *
          sizeof(float);
 }
 
-double serial_nanoseconds(const GridSampler2D& problem) {
+double kernel_nanoseconds(const GridSampler2D& problem) {
   const auto points = static_cast<double>(problem.batch * points_of(problem));
   const auto channels = static_cast<double>(problem.channels);
   const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
@@ -234,7 +240,8 @@ double serial_nanoseconds(const GridSampler2D& problem) {
   return points * (3 + (0.3 + 0.05 * taps) * channels) + 0.3 * pixels * channels;
 }
 
-void grid_sampler_2d(const GridSampler2D& problem, void* workspace) {
+void run_kernel(const GridSampler2D& problem, void* workspace) {
+  if (is_empty(problem)) return;
   HWY_DYNAMIC_DISPATCH(run_forward)(problem, workspace);
 }
 

@@ -1,7 +1,7 @@
 // The two ways to the gradient, see layout.h. Both leave nearest interpolation's grid_grad to their caller.
 #pragma once
 
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler_2d/kernel.h"
 
 namespace aclgrad {
 

@@ -188,7 +188,7 @@ class GradByChannels {
   // Everything below counts images within the current round.
 
   double round_nanoseconds() const {
-    return serial_nanoseconds(problem_) * static_cast<double>(images_) / static_cast<double>(problem_.batch);
+    return kernel_nanoseconds(problem_) * static_cast<double>(images_) / static_cast<double>(problem_.batch);
   }
 
   int64_t points_of_chunk(int64_t chunk) const { return std::min(kBandChunk, points_ - chunk * kBandChunk); }

@@ -164,7 +164,7 @@ class GradByPoints {
     if (kInPlace)
       bands = threads == 1 ? 1 : std::min(bands, divide_up(threads * kBandsPerThread, problem_.batch));
     if (bands > 1) find_ranges();
-    parallel_for_with_slots(problem_.batch * bands, layout_.slots, serial_nanoseconds(problem_),
+    parallel_for_with_slots(problem_.batch * bands, layout_.slots, kernel_nanoseconds(problem_),
                             [&](int64_t task, int64_t slot) HWY_ATTR {
                               const int64_t image = task / bands;
                               const RowBand band = row_band(problem_.height, bands, task % bands);
@@ -200,14 +200,14 @@ class GradByPoints {
   }
 
   void differentiate_grid() const {
-    parallel_for(problem_.batch * layout_.chunks, serial_nanoseconds(problem_), [&](int64_t index) HWY_ATTR {
+    parallel_for(problem_.batch * layout_.chunks, kernel_nanoseconds(problem_), [&](int64_t index) HWY_ATTR {
       Task task = task_of(index / layout_.chunks, RowBand{0, problem_.height}, Sums{});
       go_through<false, true>(task, index % layout_.chunks, true);
     });
   }
 
   void find_ranges() const {
-    parallel_for(problem_.batch * layout_.chunks, 0.2 * serial_nanoseconds(problem_),
+    parallel_for(problem_.batch * layout_.chunks, 0.2 * kernel_nanoseconds(problem_),
                  [&](int64_t task) HWY_ATTR {
                    const int64_t first = task % layout_.chunks * kChunk;
                    ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, first,

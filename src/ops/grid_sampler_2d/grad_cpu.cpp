@@ -41,7 +41,7 @@ void zero_grid_grad(const GridSampler2DBackward& problem) {
 
 }  // namespace
 
-size_t workspace_size(const GridSampler2DBackward& problem) {
+size_t kernel_workspace_size(const GridSampler2DBackward& problem) {
   const GridSampler2DBackward part = differentiable_part(problem);
   if (is_empty(part) || (!part.wants_input_grad && !part.wants_grid_grad)) return 0;
   if (!has_channels_in_lanes(part)) return grad_by_points_workspace_size(part);
@@ -49,7 +49,7 @@ size_t workspace_size(const GridSampler2DBackward& problem) {
   return may_have_lines(part) ? std::max(size, grad_by_points_workspace_size(part)) : size;
 }
 
-double serial_nanoseconds(const GridSampler2DBackward& problem) {
+double kernel_nanoseconds(const GridSampler2DBackward& problem) {
   const auto points = static_cast<double>(problem.batch * points_of(problem));
   const auto pixels = static_cast<double>(problem.batch * pixels_of(problem));
   const auto channels = static_cast<double>(problem.channels);
@@ -64,7 +64,7 @@ double serial_nanoseconds(const GridSampler2DBackward& problem) {
          pixels * of_pixel * channels;
 }
 
-void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace) {
+void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
   const GridSampler2DBackward part = differentiable_part(problem);
   if (is_empty(part)) {
     if (problem.wants_input_grad) zero_input_grad(problem);

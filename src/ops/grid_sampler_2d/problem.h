@@ -42,7 +42,8 @@ namespace aclgrad {
 enum class Interpolation : int32_t { bilinear = 0, nearest = 1, bicubic = 2 };
 enum class Padding : int32_t { zeros = 0, border = 1, reflection = 2 };
 
-// What forward operator and gradient have in common. Strides are in elements, one for each axis, at least 0.
+// What forward operator and gradient have in common. Strides are in elements, one for each axis. Any size may be 0, but the
+// forward operator needs a pixel for what it samples.
 struct GridSampling {
   using Strides = std::array<int64_t, 4>;
 

@@ -2,7 +2,7 @@
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 
 #include "executor/call.h"
-#include "ops/grouped_bias_add/problem.h"
+#include "ops/grouped_bias_add/kernel.h"
 
 namespace aclgrad {
 namespace {
@@ -49,14 +49,11 @@ void plan(Call& call, const aclTensor* gradY, const aclTensor* groupIdxOptional,
     problem.group_stride = contiguous_rows ? grad_y.view.strides[0] : problem.rows * problem.columns;
   if (!contiguous_rows) call.pack({&grad_y});
   call.pack({&group_idx, &out});
-  call.plan_problem(
-      problem,
-      [&grad_y, &group_idx, &out](const Launch& launch, GroupedBiasAddGrad& bound) {
-        bound.grad_y = launch.data(grad_y);
-        bound.group_idx = {launch.data(group_idx), group_idx.type()};
-        bound.out = launch.data(out);
-      },
-      grouped_bias_add_grad, cuda::grouped_bias_add_grad);
+  call.plan_problem(problem, [&grad_y, &group_idx, &out](const Launch& launch, GroupedBiasAddGrad& bound) {
+    bound.grad_y = launch.data(grad_y);
+    bound.group_idx = {launch.data(group_idx), group_idx.type()};
+    bound.out = launch.data(out);
+  });
 }
 
 }  // namespace

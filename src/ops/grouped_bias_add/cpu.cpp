@@ -4,7 +4,7 @@
 // tile of one strip in a buffer that stays in the first-level cache. A group of one tile is then done; the
 // tiles of a larger group leave partial sums in the workspace, which a second pass adds in order. So one huge
 // group is shared by all threads, and no result depends on their number.
-#include "ops/grouped_bias_add/problem.h"
+#include "ops/grouped_bias_add/kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/grouped_bias_add/cpu.cpp"
@@ -165,7 +165,7 @@ class Sum {
 
  private:
   void run_batch(int64_t tiles) {
-    const double nanoseconds = serial_nanoseconds(problem_);
+    const double nanoseconds = kernel_nanoseconds(problem_);
     parallel_for(tiles * strips_, nanoseconds,
                  [&](int64_t task) { sum_tile(task / strips_, task % strips_); });
     if (tiles == groups_) return;
@@ -239,13 +239,13 @@ class Sum {
 
 }  // namespace
 
-size_t workspace_size(const GroupedBiasAddGrad& problem) {
+size_t kernel_workspace_size(const GroupedBiasAddGrad& problem) {
   const bool has_partials = problem.rows > kRowsPerTile;
   const int64_t partials = has_partials ? tile_capacity(problem) * problem.columns : 0;
   return static_cast<size_t>(problem.groups) * sizeof(Group) + static_cast<size_t>(partials) * sizeof(float);
 }
 
-double serial_nanoseconds(const GroupedBiasAddGrad& problem) {
+double kernel_nanoseconds(const GroupedBiasAddGrad& problem) {
   const int64_t rows =
       problem.kind == GroupedBiasAddGrad::Groups::equal ? problem.groups * problem.rows : problem.rows;
   const auto elements = static_cast<double>(rows) * static_cast<double>(problem.columns);
@@ -253,7 +253,7 @@ double serial_nanoseconds(const GroupedBiasAddGrad& problem) {
          20.0 * static_cast<double>(problem.groups);
 }
 
-void grouped_bias_add_grad(const GroupedBiasAddGrad& problem, void* workspace) {
+void run_kernel(const GroupedBiasAddGrad& problem, void* workspace) {
   if (problem.groups == 0 || problem.columns == 0) return;
   auto* groups = static_cast<Group*>(workspace);
   Sum(problem, {groups, reinterpret_cast<float*>(groups + problem.groups)}).run();

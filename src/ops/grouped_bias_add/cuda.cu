@@ -4,7 +4,7 @@
 // the strip at a time, 16 bytes in each lane. A group of one tile is then done; the others leave partial sums, which a
 // second kernel adds in a fixed order.
 #include "cuda/kernel.h"
-#include "ops/grouped_bias_add/problem.h"
+#include "ops/grouped_bias_add/kernel.h"
 
 namespace aclgrad::cuda {
 namespace {
@@ -252,13 +252,13 @@ void run(const GroupedBiasAddGrad& problem, const Workspace& workspace, const Cu
 
 }  // namespace
 
-size_t workspace_size(const GroupedBiasAddGrad& problem, const CudaLaunch&) {
+size_t kernel_workspace_size(const GroupedBiasAddGrad& problem, const CudaLaunch&) {
   Carver carver(nullptr);
   Workspace(problem, carver);
   return carver.size();
 }
 
-void grouped_bias_add_grad(const GroupedBiasAddGrad& problem, void* workspace, const CudaLaunch& on) {
+void run_kernel(const GroupedBiasAddGrad& problem, void* workspace, const CudaLaunch& on) {
   if (problem.groups == 0 || problem.columns == 0) return;
   Carver carver(workspace);
   const Workspace parts(problem, carver);

@@ -2,7 +2,7 @@
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
 #include "executor/call.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
 
 namespace aclgrad {
 namespace {
@@ -170,17 +170,14 @@ void plan_grad(Call& call, const Inputs& in, const aclTensor* gradOutput, const 
   problem.grad_value_strides = place(call, grad_value, problem.heads);
   problem.grad_location_strides = place(call, grad_location, problem.heads);
   problem.grad_attention_weight_strides = place(call, grad_attention_weight, problem.heads);
-  call.plan_problem(
-      problem,
-      [in, &grad_output, &grad_value, &grad_location, &grad_attention_weight](
-          const Launch& launch, MultiScaleDeformableAttentionGrad& bound) {
-        bind_inputs(launch, in, bound);
-        bound.grad_output = launch.data(grad_output);
-        bound.grad_value = launch.data(grad_value);
-        bound.grad_location = launch.data(grad_location);
-        bound.grad_attention_weight = launch.data(grad_attention_weight);
-      },
-      multi_scale_deformable_attention_grad, cuda::multi_scale_deformable_attention_grad);
+  call.plan_problem(problem, [in, &grad_output, &grad_value, &grad_location, &grad_attention_weight](
+                                 const Launch& launch, MultiScaleDeformableAttentionGrad& bound) {
+    bind_inputs(launch, in, bound);
+    bound.grad_output = launch.data(grad_output);
+    bound.grad_value = launch.data(grad_value);
+    bound.grad_location = launch.data(grad_location);
+    bound.grad_attention_weight = launch.data(grad_attention_weight);
+  });
 }
 
 void plan_forward(Call& call, const Inputs& in, const aclTensor* output_tensor) {
@@ -203,13 +200,10 @@ void plan_forward(Call& call, const Inputs& in, const aclTensor* output_tensor) 
 
   place_inputs(call, in, problem);
   problem.output_strides = place(call, output, problem.heads);
-  call.plan_problem(
-      problem,
-      [in, &output](const Launch& launch, MultiScaleDeformableAttention& bound) {
-        bind_inputs(launch, in, bound);
-        bound.output = launch.data(output);
-      },
-      multi_scale_deformable_attention, cuda::multi_scale_deformable_attention);
+  call.plan_problem(problem, [in, &output](const Launch& launch, MultiScaleDeformableAttention& bound) {
+    bind_inputs(launch, in, bound);
+    bound.output = launch.data(output);
+  });
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // A group of lanes owns one query of one head, and each lane four channels of it: rows of value and sums of grad_value
 // are read and added to 16 bytes at a time, grad_location and grad_attention_weight are sums over the group.
 #include "cuda/sums.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
 
 namespace aclgrad::cuda {
 namespace {
@@ -284,11 +284,11 @@ void run(const MultiScaleDeformableAttentionGrad& problem, void* workspace, cons
 
 }  // namespace
 
-size_t workspace_size(const MultiScaleDeformableAttention&, const CudaLaunch&) {
+size_t kernel_workspace_size(const MultiScaleDeformableAttention&, const CudaLaunch&) {
   return 0;
 }
 
-size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem, const CudaLaunch& on) {
+size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem, const CudaLaunch& on) {
   if (!problem.wants_grad_value) return 0;
   Carver carver(nullptr);
   visit_element_type(problem.type, [&]<class T>(T) {
@@ -301,8 +301,7 @@ size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem, const Cu
   return carver.size();
 }
 
-void multi_scale_deformable_attention(const MultiScaleDeformableAttention& problem, void*,
-                                      const CudaLaunch& on) {
+void run_kernel(const MultiScaleDeformableAttention& problem, void*, const CudaLaunch& on) {
   visit_element_type(problem.type, [&]<class T>(T) {
     const int lanes = lanes_for(problem.channels);
     const bool whole = blocks_hold_quads<T>(problem.value, problem.value_strides) &&
@@ -312,8 +311,7 @@ void multi_scale_deformable_attention(const MultiScaleDeformableAttention& probl
   });
 }
 
-void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad& problem, void* workspace,
-                                           const CudaLaunch& on) {
+void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspace, const CudaLaunch& on) {
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
 #include "ops/multi_scale_deformable_attention/levels.h"
 
 namespace aclgrad {
@@ -148,11 +149,11 @@ void attend_head_backward(const MultiScaleDeformableAttentionGrad& problem, cons
 }  // namespace
 
 void attend_in_double(const MultiScaleDeformableAttention& problem) {
-  for_each_head(problem, serial_nanoseconds(problem), [&](const Head& head) { attend_head(problem, head); });
+  for_each_head(problem, kernel_nanoseconds(problem), [&](const Head& head) { attend_head(problem, head); });
 }
 
 void attend_backward_in_double(const MultiScaleDeformableAttentionGrad& problem) {
-  for_each_head(problem, serial_nanoseconds(problem),
+  for_each_head(problem, kernel_nanoseconds(problem),
                 [&](const Head& head) { attend_head_backward(problem, head); });
 }
 

@@ -2,7 +2,7 @@
 //
 // A first pass copies the rows of each head of value to a plane of the workspace, where they lie side by
 // side; see grad_cpu.cpp for why. A second pass samples the planes; a task owns some queries of one head.
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/multi_scale_deformable_attention/forward_cpu.cpp"
@@ -163,7 +163,7 @@ void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes)
 
 }  // namespace
 
-size_t workspace_size(const MultiScaleDeformableAttention& problem) {
+size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem) {
   if (problem.type == DataType::float64) return 0;
   const int64_t heads = problem.batches * problem.heads;
   const int64_t tasks = heads * divide_up(problem.queries, kQueriesPerTask);
@@ -171,7 +171,7 @@ size_t workspace_size(const MultiScaleDeformableAttention& problem) {
   return static_cast<size_t>(unfinished) * sizeof(float) + static_cast<size_t>(heads * plane_bytes(problem));
 }
 
-double serial_nanoseconds(const MultiScaleDeformableAttention& problem) {
+double kernel_nanoseconds(const MultiScaleDeformableAttention& problem) {
   const auto channels = static_cast<double>(problem.channels);
   const double points =
       heads_of(problem) * static_cast<double>(problem.queries * problem.levels * problem.points);
@@ -179,7 +179,7 @@ double serial_nanoseconds(const MultiScaleDeformableAttention& problem) {
          0.1 * heads_of(problem) * static_cast<double>(plane_bytes(problem));
 }
 
-void multi_scale_deformable_attention(const MultiScaleDeformableAttention& problem, void* workspace) {
+void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace) {
   if (problem.type == DataType::float64) return attend_in_double(problem);
   const int64_t blocks = divide_up(problem.queries, kQueriesPerTask);
   const int64_t tasks = problem.batches * problem.heads * blocks;
@@ -188,7 +188,7 @@ void multi_scale_deformable_attention(const MultiScaleDeformableAttention& probl
   auto* planes = reinterpret_cast<std::byte*>(unfinished + tasks * padded_channels);
   const bool packs = packs_value(problem);
   if (packs) pack_heads(problem, planes);
-  parallel_for(tasks, serial_nanoseconds(problem), [&](int64_t index) {
+  parallel_for(tasks, kernel_nanoseconds(problem), [&](int64_t index) {
     const int64_t head = index / blocks;
     HeadTask task{};
     task.batch = head / problem.heads;

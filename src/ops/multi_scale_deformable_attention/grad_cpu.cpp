@@ -9,7 +9,7 @@
 // With few heads for each thread, the levels of a head are shared out between tasks, as long as none overlap;
 // this leaves the order of every sum as it is. With few heads in all, the queries are cut into pieces, by the
 // problem's shape alone; each piece sums in a plane of its own, and a second pass adds the planes in order.
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "ops/multi_scale_deformable_attention/kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/multi_scale_deformable_attention/grad_cpu.cpp"
@@ -385,7 +385,7 @@ class Gradient {
     // cache.
     const bool reuses_planes = layout_.pieces == 1 && thread_count() <= layout_.planes();
     std::atomic<int64_t> next_task{0};
-    parallel_for(reuses_planes ? layout_.planes() : tasks, serial_nanoseconds(problem_), [&](int64_t worker) {
+    parallel_for(reuses_planes ? layout_.planes() : tasks, kernel_nanoseconds(problem_), [&](int64_t worker) {
       for (int64_t task = next_task++; task < tasks; task = next_task++) {
         const int64_t share = task / groups_;
         run_task(share, task % groups_, plane(reuses_planes ? worker : share));
@@ -483,21 +483,20 @@ class Gradient {
 
 }  // namespace
 
-size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem) {
+size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem) {
   if (problem.type == DataType::float64) return 0;
   const Layout layout(problem);
   return static_cast<size_t>(layout.planes() * layout.plane_bytes);
 }
 
-double serial_nanoseconds(const MultiScaleDeformableAttentionGrad& problem) {
+double kernel_nanoseconds(const MultiScaleDeformableAttentionGrad& problem) {
   const auto heads = static_cast<double>(problem.batches * problem.heads);
   const auto channels = static_cast<double>(problem.channels);
   const double points = heads * static_cast<double>(problem.queries * problem.levels * problem.points);
   return points * (8.0 + 0.5 * channels) + 0.5 * heads * static_cast<double>(problem.rows) * channels;
 }
 
-void multi_scale_deformable_attention_grad(const MultiScaleDeformableAttentionGrad& problem,
-                                           void* workspace) {
+void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspace) {
   if (problem.type == DataType::float64) return attend_backward_in_double(problem);
   if (!problem.wants_grad_value && !problem.wants_points()) return;
   Gradient(problem, workspace).run();

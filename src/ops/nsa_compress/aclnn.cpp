@@ -5,6 +5,7 @@
 #include "aclnnop/aclnn_nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress_grad.h"
 #include "executor/call.h"
+#include "ops/nsa_compress/kernel.h"
 #include "ops/nsa_compress/windows.h"
 
 namespace aclgrad {
@@ -54,7 +55,7 @@ void check_windows(const Call& call, SlidingWindows windows, const std::vector<i
                    const Argument& rows) {
   windows.sequence_ends = ends.data();
   windows.sequences = static_cast<int64_t>(ends.size());
-  const auto mismatch = find_mismatch(windows, rows.size(0), rows.name);
+  const auto mismatch = find_mismatch(windows, rows.size(0), {"actSeqLenOptional", rows.name});
   if (mismatch) call.check(false, mismatch->parameter, mismatch->expected, mismatch->got);
 }
 
@@ -101,11 +102,11 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
   call.check_shape(input_grad, {problem.windows.tokens, problem.heads, problem.channels});
   call.check_shape(weight_grad, {attributes.block, problem.heads});
   check_block_and_stride(call, attributes);
-  check_multiple(call, "input's last dimension", problem.channels);
   if (Call::strict()) {  // the document of the gradient alone says so
     call.check(attributes.stride < attributes.block, "compressStride", "less than compressBlockSize (strict)",
                attributes.stride);
   }
+  check_multiple(call, "input's last dimension", problem.channels);
   if (attributes.layout == nullptr) attributes.layout = "TND";
   check_layout_and_type(call, attributes);
   std::vector<int64_t> ends = checked_ends(call, ends_array);
@@ -120,9 +121,8 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
   call.pack({&weight, &act_seq_len, &weight_grad});
   problem.windows.ends_on_gpu = ends_on_device;
   call.plan_problem(
-      problem,
-      [ends_on_device, ends = std::move(ends), &output_grad, &input, &weight, &act_seq_len, &input_grad,
-       &weight_grad](const Launch& launch, NsaCompressGrad& bound) {
+      problem, [ends_on_device, ends = std::move(ends), &output_grad, &input, &weight, &act_seq_len,
+                &input_grad, &weight_grad](const Launch& launch, NsaCompressGrad& bound) {
         bound.windows.sequence_ends =
             ends_on_device ? static_cast<const int64_t*>(launch.data(act_seq_len)) : ends.data();
         bound.output_grad.data = launch.data(output_grad);
@@ -130,8 +130,7 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
         bound.weight = launch.data(weight);
         bound.input_grad.data = launch.data(input_grad);
         bound.weight_grad = launch.data(weight_grad);
-      },
-      nsa_compress_grad, cuda::nsa_compress_grad);
+      });
 }
 
 void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* weight_tensor,
@@ -170,14 +169,12 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* we
   problem.output = head_rows<void>(call, output);
   call.pack({&weight});
   call.plan_problem(
-      problem,
-      [ends = std::move(ends), &input, &weight, &output](const Launch& launch, NsaCompress& bound) {
+      problem, [ends = std::move(ends), &input, &weight, &output](const Launch& launch, NsaCompress& bound) {
         bound.windows.sequence_ends = ends.data();
         bound.input.data = launch.data(input);
         bound.weight = launch.data(weight);
         bound.output.data = launch.data(output);
-      },
-      nsa_compress, cuda::nsa_compress);
+      });
 }
 
 }  // namespace

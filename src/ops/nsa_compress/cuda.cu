@@ -5,7 +5,7 @@
 // owns all tokens of a chunk with one remainder p mod S also owns these rows of weight_grad; it keeps their sums in
 // registers and leaves one partial sum for each chunk. A second kernel adds the chunks in a fixed order.
 #include "cuda/kernel.h"
-#include "ops/nsa_compress/problem.h"
+#include "ops/nsa_compress/kernel.h"
 
 namespace aclgrad::cuda {
 namespace {
@@ -306,19 +306,19 @@ void run(const NsaCompressGrad& problem, const GradWorkspace& workspace, const C
 
 }  // namespace
 
-size_t workspace_size(const NsaCompress& problem, const CudaLaunch&) {
+size_t kernel_workspace_size(const NsaCompress& problem, const CudaLaunch&) {
   Carver carver(nullptr);
   WindowTable(problem.windows, carver);
   return carver.size();
 }
 
-size_t workspace_size(const NsaCompressGrad& problem, const CudaLaunch&) {
+size_t kernel_workspace_size(const NsaCompressGrad& problem, const CudaLaunch&) {
   Carver carver(nullptr);
   GradWorkspace(problem, carver);
   return carver.size();
 }
 
-void nsa_compress(const NsaCompress& problem, void* workspace, const CudaLaunch& on) {
+void run_kernel(const NsaCompress& problem, void* workspace, const CudaLaunch& on) {
   Carver carver(workspace);
   const WindowTable table(problem.windows, carver);
   fill_table(problem.windows, problem.window_count, table, on);
@@ -332,7 +332,7 @@ void nsa_compress(const NsaCompress& problem, void* workspace, const CudaLaunch&
   });
 }
 
-void nsa_compress_grad(const NsaCompressGrad& problem, void* workspace, const CudaLaunch& on) {
+void run_kernel(const NsaCompressGrad& problem, void* workspace, const CudaLaunch& on) {
   Carver carver(workspace);
   const GradWorkspace parts(problem, carver);
   fill_table(problem.windows, problem.window_count, parts.table, on);

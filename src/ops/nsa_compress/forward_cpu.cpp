@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "ops/nsa_compress/kernel.h"
 #include "ops/nsa_compress/windows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -150,19 +151,19 @@ constexpr int64_t kTaskElements = 1 << 18;  // of input, unless one head has mor
 
 }  // namespace
 
-size_t workspace_size(const NsaCompress& problem) {
+size_t kernel_workspace_size(const NsaCompress& problem) {
   return align(WindowTable::bytes(problem.windows)) +
          static_cast<size_t>(problem.heads * problem.windows.block) * sizeof(float);
 }
 
-double serial_nanoseconds(const NsaCompress& problem) {
+double kernel_nanoseconds(const NsaCompress& problem) {
   const double products = static_cast<double>(problem.window_count) *
                           static_cast<double>(problem.windows.block) * static_cast<double>(problem.heads) *
                           static_cast<double>(problem.channels);
   return 0.05 * products;
 }
 
-void nsa_compress(const NsaCompress& problem, void* workspace) {
+void run_kernel(const NsaCompress& problem, void* workspace) {
   auto* memory = static_cast<std::byte*>(workspace);
   const WindowTable table(problem.windows, problem.window_count, "aclnnNsaCompress", "output", memory);
   auto* weights = reinterpret_cast<float*>(memory + align(WindowTable::bytes(problem.windows)));
@@ -172,7 +173,7 @@ void nsa_compress(const NsaCompress& problem, void* workspace) {
       1, kTaskElements / kTaskWindows / problem.windows.block / std::max<int64_t>(1, problem.channels));
   const int64_t head_groups = divide_up(problem.heads, task_heads);
   const int64_t chunks = divide_up(problem.window_count, kTaskWindows);
-  parallel_for(chunks * head_groups, serial_nanoseconds(problem), [&](int64_t index) {
+  parallel_for(chunks * head_groups, kernel_nanoseconds(problem), [&](int64_t index) {
     const int64_t window = index / head_groups * kTaskWindows;
     const int64_t end_window = std::min(window + kTaskWindows, problem.window_count);
     const int64_t head = index % head_groups * task_heads;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "ops/nsa_compress/kernel.h"
 #include "ops/nsa_compress/windows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -344,11 +345,11 @@ struct GradPlan {
 
 }  // namespace
 
-size_t workspace_size(const NsaCompressGrad& problem) {
+size_t kernel_workspace_size(const NsaCompressGrad& problem) {
   return GradPlan(problem).bytes;
 }
 
-double serial_nanoseconds(const NsaCompressGrad& problem) {
+double kernel_nanoseconds(const NsaCompressGrad& problem) {
   const double elements = static_cast<double>(problem.windows.tokens) * static_cast<double>(problem.heads) *
                           static_cast<double>(problem.channels);
   const double overlap =
@@ -356,7 +357,7 @@ double serial_nanoseconds(const NsaCompressGrad& problem) {
   return elements * (0.1 + 0.05 * overlap);
 }
 
-void nsa_compress_grad(const NsaCompressGrad& problem, void* workspace) {
+void run_kernel(const NsaCompressGrad& problem, void* workspace) {
   const GradPlan plan(problem);
   auto* memory = static_cast<std::byte*>(workspace);
   const WindowTable table(problem.windows, problem.window_count, "aclnnNsaCompressGrad", "outputGrad",
@@ -366,7 +367,7 @@ void nsa_compress_grad(const NsaCompressGrad& problem, void* workspace) {
   read_weights(problem.type, problem.weight, problem.windows.block, problem.heads, weights);
 
   const bool past_caches = goes_past_caches(problem);
-  const double nanoseconds = serial_nanoseconds(problem);
+  const double nanoseconds = kernel_nanoseconds(problem);
   parallel_for(plan.chunks * plan.head_groups, nanoseconds, [&](int64_t index) {
     const int64_t chunk = index / plan.head_groups;
     const int64_t first_token = chunk * plan.chunk_tokens;

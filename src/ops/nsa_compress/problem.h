@@ -42,7 +42,7 @@ struct SlidingWindows {
       false;  // whether sequence_ends lies in device memory, where the operator runs on a CUDA GPU
 };
 
-// Number of windows of all sequences. Throws std::exception unless the ends rise from 0 or more to `tokens`.
+// Number of windows of all sequences. Throws std::invalid_argument unless the ends rise from 0 or more to `tokens`.
 ACLGRAD_API int64_t count_windows(const SlidingWindows& windows);
 
 // A tensor of `heads` times `channels` elements in each row, a row for each token or window. The channels of
@@ -92,13 +92,13 @@ ACLGRAD_API size_t workspace_size(const NsaCompressGrad& problem);
 ACLGRAD_API double serial_nanoseconds(const NsaCompress& problem);
 ACLGRAD_API double serial_nanoseconds(const NsaCompressGrad& problem);
 
-// Both read sequence_ends once and check them first: where they do not rise from 0 or more to `tokens`, or do
-// not make `window_count` windows, nothing is computed and std::exception thrown.
+// Both check sequence_ends first: where they do not rise from 0 or more to `tokens`, or do not make `window_count`
+// windows, nothing is computed and std::invalid_argument thrown.
 ACLGRAD_API void nsa_compress(const NsaCompress& problem, void* workspace);
 ACLGRAD_API void nsa_compress_grad(const NsaCompressGrad& problem, void* workspace);
 
-// The same on a CUDA GPU, where wrong sequence_ends are found by the kernel: nothing is computed then, and the launch's
-// `failure` set. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+// The same on a CUDA GPU, where the kernel finds what is wrong with sequence_ends in device memory: nothing is computed
+// then, and the launch's `failure` set. They throw std::exception where CUDA refuses, or the library was built without CUDA.
 namespace cuda {
 
 ACLGRAD_API size_t workspace_size(const NsaCompress& problem, const CudaLaunch& on);

@@ -19,34 +19,6 @@ int64_t windows_of(int64_t tokens, int64_t block, int64_t stride) {
   return tokens >= block ? (tokens - block) / stride + 1 : 0;
 }
 
-std::optional<WindowMismatch> find_wrong_end(std::span<const int64_t> ends, int64_t tokens) {
-  constexpr std::string_view kParameter = "actSeqLenOptional";
-  int64_t begin = 0;
-  for (size_t i = 0; i < ends.size(); ++i) {
-    if (ends[i] < 0)
-      return WindowMismatch{kParameter, "no negative entry", fmt::format("{} at entry {}", ends[i], i)};
-    if (ends[i] < begin) {
-      return WindowMismatch{kParameter, "entries that do not fall",
-                            fmt::format("{} at entry {}, after {}", ends[i], i, begin)};
-    }
-    begin = ends[i];
-  }
-  if (begin == tokens) return std::nullopt;
-  return WindowMismatch{kParameter, fmt::format("{} as its last entry, the number of tokens", tokens),
-                        fmt::format("{}", begin)};
-}
-
-// Of ends that are right.
-int64_t total_windows(std::span<const int64_t> ends, int64_t block, int64_t stride) {
-  int64_t total = 0;
-  int64_t begin = 0;
-  for (int64_t end : ends) {
-    total += windows_of(end - begin, block, stride);
-    begin = end;
-  }
-  return total;
-}
-
 std::string message(std::string_view operator_name, const WindowMismatch& mismatch) {
   return fmt::format("{}.{}: expected {}, got {}.", operator_name, mismatch.parameter, mismatch.expected,
                      mismatch.got);
@@ -54,19 +26,39 @@ std::string message(std::string_view operator_name, const WindowMismatch& mismat
 
 }  // namespace
 
-int64_t count_windows(const SlidingWindows& windows) {
-  if (const auto mismatch = find_wrong_end(ends_of(windows), windows.tokens)) {
-    throw Error(ACL_ERROR_RT_PARAM_INVALID, message("count_windows", *mismatch));
+std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std::string_view ends_name) {
+  const std::span<const int64_t> ends = ends_of(windows);
+  int64_t begin = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i] < 0)
+      return WindowMismatch{ends_name, "no negative entry", fmt::format("{} at entry {}", ends[i], i)};
+    if (ends[i] < begin) {
+      return WindowMismatch{ends_name, "entries that do not fall",
+                            fmt::format("{} at entry {}, after {}", ends[i], i, begin)};
+    }
+    begin = ends[i];
   }
-  return total_windows(ends_of(windows), windows.block, windows.stride);
+  if (begin == windows.tokens) return std::nullopt;
+  return WindowMismatch{ends_name, fmt::format("{} as its last entry, the number of tokens", windows.tokens),
+                        fmt::format("{}", begin)};
+}
+
+int64_t total_windows(const SlidingWindows& windows) {
+  int64_t total = 0;
+  int64_t begin = 0;
+  for (int64_t end : ends_of(windows)) {
+    total += windows_of(end - begin, windows.block, windows.stride);
+    begin = end;
+  }
+  return total;
 }
 
 std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64_t rows,
-                                            std::string_view rows_of) {
-  if (auto wrong_end = find_wrong_end(ends_of(windows), windows.tokens)) return wrong_end;
-  const int64_t total = total_windows(ends_of(windows), windows.block, windows.stride);
+                                            const WindowNames& names) {
+  if (auto wrong_end = find_wrong_end(windows, names.ends)) return wrong_end;
+  const int64_t total = total_windows(windows);
   if (total == rows) return std::nullopt;
-  return WindowMismatch{rows_of, fmt::format("a row for each of {} windows", total),
+  return WindowMismatch{names.rows, fmt::format("a row for each of {} windows", total),
                         fmt::format("{} rows", rows)};
 }
 
@@ -85,7 +77,7 @@ WindowTable::WindowTable(const SlidingWindows& windows, int64_t rows, std::strin
   SlidingWindows copy = windows;
   copy.sequence_ends = ends_.data();
   copy.sequences = static_cast<int64_t>(ends_.size());
-  if (const auto mismatch = find_mismatch(copy, rows, rows_of)) {
+  if (const auto mismatch = find_mismatch(copy, rows, {"actSeqLenOptional", rows_of})) {
     throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, message(operator_name, *mismatch));
   }
   int64_t window = 0;

@@ -13,14 +13,26 @@ namespace aclgrad {
 
 // What is wrong with the contents of a SlidingWindows.
 struct WindowMismatch {
-  std::string_view parameter;  // as the documents name it
+  std::string_view parameter;  // as the caller names it
   std::string expected;
   std::string got;
 };
 
-// Checks the ends of the sequences, and that their windows are the rows of the tensor `rows_of`.
+// What the caller calls the ends of the sequences, and what has a row for each window.
+struct WindowNames {
+  std::string_view ends;
+  std::string_view rows;
+};
+
+// Checks the ends of the sequences.
+std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std::string_view ends_name);
+
+// Of ends that are right.
+int64_t total_windows(const SlidingWindows& windows);
+
+// Checks the ends, and that there are `rows` windows.
 std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64_t rows,
-                                            std::string_view rows_of);
+                                            const WindowNames& names);
 
 // Consecutive tokens of one sequence that lie in the same windows.
 struct Run {

@@ -1,0 +1,128 @@
+// The C++ interface of two-dimensional grid sampling: checks a problem, then runs its kernel.
+#include <algorithm>
+#include <array>
+
+#include "base/problem_check.h"
+#include "ops/grid_sampler_2d/kernel.h"
+
+namespace aclgrad {
+namespace {
+
+using Sizes = std::array<int64_t, 4>;
+
+Sizes input_sizes(const GridSampling& problem) {
+  return {problem.batch, problem.channels, problem.height, problem.width};
+}
+Sizes grid_sizes(const GridSampling& problem) {
+  return {problem.batch, problem.output_height, problem.output_width, 2};
+}
+Sizes output_sizes(const GridSampling& problem) {
+  return {problem.batch, problem.channels, problem.output_height, problem.output_width};
+}
+
+std::array<ProblemCheck::Axis, 4> axes(const Sizes& sizes, const GridSampling::Strides& strides) {
+  return {{{sizes[0], strides[0], "_strides[0]"},
+           {sizes[1], strides[1], "_strides[1]"},
+           {sizes[2], strides[2], "_strides[2]"},
+           {sizes[3], strides[3], "_strides[3]"}}};
+}
+
+void check_sampling(const ProblemCheck& check, const GridSampling& problem, int64_t least_side) {
+  constexpr int64_t kMaxSide = (int64_t{1} << 30) - 1;
+  check.type("type", problem.type,
+             {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
+  check.enumerator("interpolation", problem.interpolation, Interpolation::bicubic);
+  check.enumerator("padding", problem.padding, Padding::reflection);
+  check.size("batch", problem.batch, 0);
+  check.size("channels", problem.channels, 0);
+  check.size("height", problem.height, least_side, kMaxSide);
+  check.size("width", problem.width, least_side, kMaxSide);
+  check.size("output_height", problem.output_height, 0);
+  check.size("output_width", problem.output_width, 0);
+  check.element_count("input", input_sizes(problem));
+  check.element_count("grid", grid_sizes(problem));
+  check.element_count("output", output_sizes(problem));
+}
+
+void check_sampled_tensors(const ProblemCheck& check, const GridSampling& problem) {
+  check.input("input", problem.input, problem.type, axes(input_sizes(problem), problem.input_strides));
+  check.input("grid", problem.grid, problem.type, axes(grid_sizes(problem), problem.grid_strides));
+}
+
+}  // namespace
+
+static ProblemCheck check_of(const GridSampler2D&) {
+  return ProblemCheck("grid_sampler_2d");
+}
+static ProblemCheck check_of(const GridSampler2DBackward&) {
+  return ProblemCheck("grid_sampler_2d_backward");
+}
+
+static void check_sizes(const GridSampler2D& problem) {
+  const Sizes sizes = output_sizes(problem);
+  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  check_sampling(check_of(problem), problem, is_empty ? 0 : 1);  // what is sampled has a pixel
+}
+
+static void check_sizes(const GridSampler2DBackward& problem) {
+  check_sampling(check_of(problem), problem, 0);
+}
+
+static void check_tensors(const GridSampler2D& problem) {
+  const ProblemCheck check = check_of(problem);
+  check_sampled_tensors(check, problem);
+  check.output("output", problem.output, problem.type, axes(output_sizes(problem), problem.output_strides));
+}
+
+static void check_tensors(const GridSampler2DBackward& problem) {
+  const ProblemCheck check = check_of(problem);
+  check_sampled_tensors(check, problem);
+  check.input("grad_output", problem.grad_output, problem.type,
+              axes(output_sizes(problem), problem.grad_output_strides));
+  if (problem.wants_input_grad) {
+    check.output("input_grad", problem.input_grad, problem.type,
+                 axes(input_sizes(problem), problem.input_grad_strides));
+  }
+  if (problem.wants_grid_grad) {
+    check.output("grid_grad", problem.grid_grad, problem.type,
+                 axes(grid_sizes(problem), problem.grid_grad_strides));
+  }
+}
+
+size_t workspace_size(const GridSampler2D& problem) {
+  return checked_workspace_size(problem);
+}
+size_t workspace_size(const GridSampler2DBackward& problem) {
+  return checked_workspace_size(problem);
+}
+
+double serial_nanoseconds(const GridSampler2D& problem) {
+  return checked_nanoseconds(problem);
+}
+double serial_nanoseconds(const GridSampler2DBackward& problem) {
+  return checked_nanoseconds(problem);
+}
+
+void grid_sampler_2d(const GridSampler2D& problem, void* workspace) {
+  check_and_run(problem, workspace);
+}
+void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace) {
+  check_and_run(problem, workspace);
+}
+
+size_t cuda::workspace_size(const GridSampler2D& problem, const CudaLaunch& on) {
+  return checked_workspace_size(problem, on);
+}
+size_t cuda::workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on) {
+  return checked_workspace_size(problem, on);
+}
+
+void cuda::grid_sampler_2d(const GridSampler2D& problem, void* workspace, const CudaLaunch& on) {
+  check_and_run(problem, workspace, on);
+}
+void cuda::grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace,
+                                    const CudaLaunch& on) {
+  check_and_run(problem, workspace, on);
+}
+
+}  // namespace aclgrad
