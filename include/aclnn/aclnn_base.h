@@ -18,11 +18,10 @@
 ///   161001  a tensor that is read or written has no data
 ///   361001  the runtime refused, such as a thread without a context, a stream of another context, or a host out of
 ///           memory
-/// From the workspace on, it frees the executor also where it fails, unless that was made repeatable
-/// (aclSetAclOpExecutorRepeatable). The workspace and
-/// the data must stay until the stream has run the operator; the handles may go when phase 2 has returned. A
-/// null stream is the default stream of the thread's context. Failures while it runs come out at the next
-/// synchronise.
+/// The first three leave the executor as it is; success and the other failures free it unless it was made
+/// repeatable (aclSetAclOpExecutorRepeatable). The workspace and the data must stay until the stream has run
+/// the operator; the handles may go when phase 2 has returned. A null stream is the default stream of the
+/// thread's context. Failures while it runs come out at the next synchronise.
 ///
 /// Tensors may have any strides and offset; what lies between the elements of an output is not written.
 /// Formats do not change how the sizes are read. FLOAT16 and BFLOAT16 are widened to float first, sums are in

@@ -1,4 +1,4 @@
-// Two-dimensional grid sampling and its gradient: the C++ interface.
+// Two-dimensional grid sampling and its gradient: the C++ interface. See aclgrad/types.h, too.
 //
 // Every point of the grid reads one place of the image, between pixels. A grid coordinate x from -1 to 1 lies at pixel
 //

@@ -1,4 +1,4 @@
-// Grouped bias-add gradient: the C++ interface.
+// Grouped bias-add gradient: the C++ interface. See aclgrad/types.h, too.
 //
 // The forward operator adds one bias row to all rows of a group: y[r, h] = x[r, h] + bias[group of r, h]. Its
 // gradient with respect to the bias sums the rows of each group:

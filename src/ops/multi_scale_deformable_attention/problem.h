@@ -1,4 +1,4 @@
-// Multi-scale deformable attention (MSDA) and its gradient: the C++ interface.
+// Multi-scale deformable attention (MSDA) and its gradient: the C++ interface. See aclgrad/types.h, too.
 //
 // Each query q of head m samples P points from each of L levels (feature maps of different sizes) that lie
 // one after the other in the rows of `value`, and sums the samples v with attention weights A:

@@ -1,4 +1,4 @@
-// NSA compress and its gradient: the C++ interface.
+// NSA compress and its gradient: the C++ interface. See aclgrad/types.h, too.
 //
 // The key compression of native sparse attention slides a window of B tokens over each sequence, in steps
 // of S, and sums each window with one weight for each position and head. Window k starts at token start_k:
