@@ -29,7 +29,6 @@ foreach(header ${problem_headers})
 endforeach()
 
 install(FILES cmake/set_env.sh DESTINATION .)
-install(FILES cmake/setenv.bash DESTINATION bin)
 install(FILES cmake/config.ini DESTINATION opp/vendors)
 
 configure_file(cmake/aclgradConfig.cmake.in aclgradConfig.cmake @ONLY)

@@ -22,6 +22,9 @@ if(arch STREQUAL "aarch64")
   make_link(arm64-linux aarch64-linux)
 endif()
 
+make_link(bin/setenv.bash ../set_env.sh)
+make_link(${arch}-linux/include/opdev aclnn/opdev)  # a second path of the same headers
+
 foreach(component runtime atc)
   make_link(${component}/include ../include)
   make_link(${component}/lib64 ../lib64)

@@ -83,6 +83,63 @@ loader() {
   ASCEND_CUSTOM_OPP_PATH=/nowhere:$prefix/opp/vendors/custom_nn ./loader
 }
 
+# Every shell that there is, started with `-eu`: sourced from anywhere and twice, it sets the same, and prints nothing.
+set_env() {
+  ln -s "$prefix" "with spaces"
+  ln -s "$prefix/set_env.sh" link.sh
+  mkdir elsewhere
+  cp "$prefix/set_env.sh" elsewhere
+  local shell
+  for shell in sh dash bash zsh "busybox sh" mksh; do
+    if command -v ${shell%% *} >/dev/null; then
+      echo "set_env.sh in $shell"
+      set_env_in "$shell"
+    else
+      echo "There is no ${shell%% *}: left out"
+    fi
+  done
+}
+
+set_env_in() {  # shell
+  local at told
+  for at in "$prefix" "with spaces"; do
+    told=$(same_environment_in "$1" "$at/set_env.sh" "$at/bin/setenv.bash")
+    case $told in
+      "$prefix" | "$work/$at") ;;
+      *) echo "expected $at, got '$told'" >&2 && return 1 ;;
+    esac
+  done
+  [ "$(same_environment_in "$1" ./link.sh "$prefix/set_env.sh")" = "$prefix" ]
+  # Where it cannot know the prefix, it says so and sets nothing.
+  $1 -c '. elsewhere/set_env.sh && exit 1; [ -z "${ASCEND_HOME_PATH+set}${LD_LIBRARY_PATH+set}" ]' 2>message
+  grep -q "elsewhere/set_env.sh" message
+  if $1 -euc '. elsewhere/set_env.sh; echo "went on" >went_on' 2>/dev/null || [ -e went_on ]; then
+    echo "expected that the shell ends" >&2
+    return 1
+  fi
+}
+
+# Prints the ASCEND_HOME_PATH that the two files set in the shell, having compared all else with it.
+same_environment_in() {  # shell, file, another name of it
+  env LD_LIBRARY_PATH=/first:/second CDPATH="$work:/" $1 -euc '
+    libraries() { printf %s "$LD_LIBRARY_PATH"; }
+    . "$1"
+    home=$ASCEND_HOME_PATH
+    [ "$ASCEND_TOOLKIT_HOME $ASCEND_OPP_PATH" = "$home $home/opp" ]
+    [ "$(libraries)" = "$home/lib64:/first:/second" ]
+    LD_LIBRARY_PATH=/front:$LD_LIBRARY_PATH:
+    . "$2"
+    . "$1"
+    ( . "$2" && [ "$(libraries)" = "$ASCEND_HOME_PATH/lib64:/front:/first:/second:" ] )
+    [ "$ASCEND_HOME_PATH" = "$home" ]
+    [ "$(libraries)" = "$home/lib64:/front:/first:/second:" ]
+    unset LD_LIBRARY_PATH
+    . "$1"
+    [ "$(libraries)" = "$home/lib64" ]
+    [ -z "$(set | grep ^_aclgrad)" ]
+    printf "%s\n" "$home"' in_shell "$2" "$3"
+}
+
 # The prefix may be moved: no file in it says where it was built or installed.
 relocated() {
   cp -a "$prefix" moved

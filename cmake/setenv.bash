@@ -1,1 +1,0 @@
-. "$(dirname "${BASH_SOURCE[0]:-$0}")/../set_env.sh"
