@@ -34,10 +34,19 @@ class _UsageError(Exception):
     pass
 
 
+class _Parser(argparse.ArgumentParser):
+    """One whose help fails where it does not arrive; argparse itself ignores that."""
+
+    def print_help(self, file: Any = None) -> None:
+        if file is None:
+            _print(self.format_help().removesuffix("\n"))
+        else:
+            super().print_help(file)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
     try:
-        return _verify(options)
+        return _verify(_parser().parse_args(arguments))
     except (_UsageError, ValueError, TypeError, OSError, ImportError) as error:
         _complain(f"aclgrad verify: {error}")
         return 2
@@ -68,7 +77,7 @@ def _discard(stream: TextIO) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m aclgrad", description=__doc__)
+    parser = _Parser(prog="python -m aclgrad", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     raw = argparse.RawDescriptionHelpFormatter
     verify_parser = commands.add_parser(

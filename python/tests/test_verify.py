@@ -213,22 +213,50 @@ needs_full_disk = pytest.mark.skipif(not FULL_DISK.exists(), reason="there is no
 
 
 def run_command(files, redirections, *arguments):
-    command = [sys.executable, "-m", "aclgrad", "verify", "nsa_compress_backward", "all.npz", *ATTRIBUTES, *arguments]
-    return subprocess.run(
-        ["sh", "-c", f'exec "$@" {redirections}', "sh", *command], cwd=files, capture_output=True, text=True, timeout=60
+    return run_any_command(
+        files, redirections, "verify", "nsa_compress_backward", "all.npz", *ATTRIBUTES, *arguments
     )
 
 
-@pytest.mark.parametrize(
+def run_any_command(folder, redirections, *arguments):
+    command = [sys.executable, "-m", "aclgrad", *arguments]
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirections}', "sh", *command], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+DOES_NOT_ARRIVE = pytest.mark.parametrize(
     ("redirections", "message"),
     [
         pytest.param(">/dev/full", "standard output: No space left on device", marks=needs_full_disk),
         (">&-", "standard output is closed"),
     ],
 )
+
+
+@DOES_NOT_ARRIVE
 def test_output_that_does_not_arrive_has_status_2(files, redirections, message):
     result = run_command(files, redirections)
     assert result.returncode == 2 and result.stderr == f"aclgrad verify: {message}\n"
+
+
+HELP = pytest.mark.parametrize(
+    "arguments", [["--help"], ["verify", "-h"], ["verify", "nsa_compress_backward", "--help"]], ids=" ".join
+)
+
+
+@HELP
+@DOES_NOT_ARRIVE
+def test_help_that_does_not_arrive_has_status_2(tmp_path, redirections, message, arguments):
+    result = run_any_command(tmp_path, redirections, *arguments)
+    assert result.returncode == 2 and result.stderr == f"aclgrad verify: {message}\n"
+
+
+@HELP
+def test_help_has_status_0(tmp_path, arguments):
+    result = run_any_command(tmp_path, "", *arguments)
+    assert result.returncode == 0 and result.stdout.startswith("usage: python -m aclgrad")
+    assert result.stdout.endswith("\n") and not result.stdout.endswith("\n\n") and result.stderr == ""
 
 
 @pytest.mark.parametrize(
