@@ -11,15 +11,15 @@ set(include_dir ${arch}-linux/include)
 set(library_dir ${arch}-linux/lib64)
 
 # Names that programs link the library by, beside its own. All are the same file, so that there is one copy of the
-# state, whichever of them a program uses together.
+# state, whichever of them a program uses together. libc_sec, which has none, is a library of its own.
 set(vendor_libraries ascendcl acl_rt nnopbase opapi opapi_nn opapi_math opapi_cv opapi_transformer cust_opapi
-  acl_op_compiler hccl)
+  acl_op_compiler hccl hccl_fwk)
 
 # The links come first, because a prefix that other software uses is found out there.
 install(CODE "set(arch ${arch})\nset(vendor_libraries ${vendor_libraries})")
 install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/prefix_links.cmake)
 
-install(TARGETS aclgrad LIBRARY DESTINATION ${library_dir})
+install(TARGETS aclgrad c_sec LIBRARY DESTINATION ${library_dir})
 install(DIRECTORY include/ DESTINATION ${include_dir})
 file(GLOB problem_headers CONFIGURE_DEPENDS src/ops/*/problem.h)
 foreach(header ${problem_headers})

@@ -87,6 +87,11 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDevice(int32_t* deviceId);
 /// How many devices the process sees, ASCEND_RT_VISIBLE_DEVICES applied.
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t* count);
 
+/// Describes a device; it need not be the current one. The cores of each kind are the threads that one operator may use,
+/// on a GPU its multiprocessors; sizes are in bytes, and 0 where the system does not tell. Unknown device: 107001; unknown
+/// attribute: 100000.
+ACL_FUNC_VISIBILITY aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value);
+
 /// Always ACL_HOST: the program runs on the host, beside the device.
 ACL_FUNC_VISIBILITY aclError aclrtGetRunMode(aclrtRunMode* runMode);
 

@@ -1,7 +1,9 @@
-/// The three communicator calls that single-device programs make. There is no communication behind them: a
-/// communicator of one device has a name, no more.
+/// The communicator calls that single-device programs make. There is no communication behind them: a communicator of one
+/// device has a name, no more. A null pointer is answered with HCCL_E_PTR; aclGetRecentErrMsg says more about a failure.
 #ifndef ACLGRAD_HCCL_HCCL_H
 #define ACLGRAD_HCCL_HCCL_H
+
+#include <string.h>
 
 #include "acl/acl.h"
 #include "hccl_types.h"
@@ -10,14 +12,31 @@
 extern "C" {
 #endif
 
-/// The communicator of one device, stored in `comms`. Null pointer: HCCL_E_PTR; ndev 0: HCCL_E_PARA; more than one
-/// device: HCCL_E_NOT_SUPPORT. End it with HcclCommDestroy.
+/// The communicator of one device, stored in `comms`. ndev 0: HCCL_E_PARA; more than one device: HCCL_E_NOT_SUPPORT. End
+/// it with HcclCommDestroy.
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms);
 
-/// Writes the group's name, at most 128 bytes with its end mark. Null pointer: HCCL_E_PTR.
+/// The communicator of the one device that the rank table in the JSON file `clusterInfo` lists, stored in `comm`. A file
+/// that cannot be read: HCCL_E_OPEN_FILE_FAILURE; one without a server_list, or a rank other than 0: HCCL_E_PARA; more
+/// than one device: HCCL_E_NOT_SUPPORT. End it with HcclCommDestroy.
+ACL_FUNC_VISIBILITY HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t rank,
+                                                       HcclComm* comm);
+
+/// The same with settings. HcclCommConfigInit has not set them first, or the name has no end mark: HCCL_E_PARA.
+ACL_FUNC_VISIBILITY HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank,
+                                                             HcclCommConfig* config, HcclComm* comm);
+
+/// Sets the defaults, to be changed before the communicator is made.
+static inline void HcclCommConfigInit(HcclCommConfig* config) {
+  if (config == NULL) return;
+  memset(config, 0, sizeof *config);
+  memset(config->reserved, 0xF0, 4);  // marks the settings as initialised
+  config->hcclBufferSize = 200;
+}
+
+/// Writes the group's name, at most 128 bytes with its end mark.
 ACL_FUNC_VISIBILITY HcclResult HcclGetCommName(HcclComm comm, char* commName);
 
-/// Null: HCCL_E_PTR.
 ACL_FUNC_VISIBILITY HcclResult HcclCommDestroy(HcclComm comm);
 
 #ifdef __cplusplus

@@ -18,6 +18,21 @@ aclError question(std::string_view function, Body&& body) noexcept {
   return status;
 }
 
+int64_t attribute_of(const Device& device, aclrtDevAttr attribute) {
+  switch (attribute) {
+    case ACL_DEV_ATTR_AICORE_CORE_NUM:
+    case ACL_DEV_ATTR_CUBE_CORE_NUM:
+    case ACL_DEV_ATTR_VECTOR_CORE_NUM:
+      return device.core_count();
+    case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
+      return static_cast<int64_t>(device.memory_info().total_bytes);
+    case ACL_DEV_ATTR_L2_CACHE_SIZE:
+      return static_cast<int64_t>(device.l2_cache_bytes());
+  }
+  throw bad_parameter(ACL_ERROR_INVALID_PARAM, {"aclrtGetDeviceInfo", "attr"}, "a value of aclrtDevAttr",
+                      static_cast<int>(attribute));
+}
+
 }  // namespace
 
 aclError aclrtSetDevice(int32_t deviceId) {
@@ -46,6 +61,15 @@ aclError aclrtGetDeviceCount(uint32_t* count) {
   return entry(__func__, [&] {
     require_pointer(count, {"aclrtGetDeviceCount", "count"});
     *count = static_cast<uint32_t>(visible_device_count());
+  });
+}
+
+aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value) {
+  return question(__func__, [&] {
+    require(deviceId < static_cast<uint32_t>(visible_device_count()), ACL_ERROR_RT_INVALID_DEVICEID,
+            {"aclrtGetDeviceInfo", "deviceId"}, fmt::format("0 to {}", visible_device_count() - 1), deviceId);
+    require_pointer(value, {"aclrtGetDeviceInfo", "value"});
+    *value = attribute_of(visible_device(static_cast<int>(deviceId)), attr);
   });
 }
 

@@ -91,6 +91,10 @@ class CpuDevice final : public Device {
   void release(MemoryPlace, void* memory) noexcept override { std::free(memory); }
 
   MemoryInfo memory_info() const override { return {available_memory(), total_memory}; }
+  int core_count() const override { return thread_count(); }
+  size_t l2_cache_bytes() const override {
+    return static_cast<size_t>(std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 0L));
+  }
 
   void copy(const Copy& copy) override {
     if (copy.destination_pitch == copy.width && copy.source_pitch == copy.width) {

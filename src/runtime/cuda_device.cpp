@@ -37,6 +37,9 @@ class CudaDevice final : public Device {
     return info;
   }
 
+  int core_count() const override { return attribute(cudaDevAttrMultiProcessorCount); }
+  size_t l2_cache_bytes() const override { return static_cast<size_t>(attribute(cudaDevAttrL2CacheSize)); }
+
   void copy(const Copy& copy) override {
     do_now([&](cudaStream_t stream) { queue_copy(copy, stream); });
   }
@@ -52,6 +55,12 @@ class CudaDevice final : public Device {
   std::shared_ptr<EventState> make_event_state() override { return std::make_shared<CudaEventState>(index_); }
 
  private:
+  int attribute(cudaDeviceAttr which) const {
+    int value = 0;
+    check_cuda(cudaDeviceGetAttribute(&value, which, index_), "cudaDeviceGetAttribute");
+    return value;
+  }
+
   // On a stream of its own, which waits for no other.
   template <class Enqueue>
   void do_now(Enqueue&& enqueue) {

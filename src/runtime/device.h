@@ -136,6 +136,8 @@ class Device {
   virtual void* allocate(MemoryPlace place, size_t bytes) = 0;
   virtual void release(MemoryPlace place, void* memory) noexcept = 0;
   virtual MemoryInfo memory_info() const = 0;
+  virtual int core_count() const = 0;
+  virtual size_t l2_cache_bytes() const = 0;  // 0 where the system does not tell
 
   // Done when they return; they do not wait for queues.
   virtual void copy(const Copy& copy) = 0;

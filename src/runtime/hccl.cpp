@@ -2,17 +2,22 @@
 #include "hccl/hccl.h"
 
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/handle_registry.h"
+#include "hccl/hccl_comm_resource.h"
 #include "runtime/entry.h"
 
 using namespace aclgrad;
 
 namespace {
 
+using Json = nlohmann::json;
+
 struct Communicator {
-  int32_t device_id;
+  std::string name;
 };
 
 template <class Body>
@@ -28,6 +33,72 @@ void require_communicator(bool live, Parameter parameter, HcclComm comm) {
   require(live, HCCL_E_PARA, parameter, "a live HcclComm", comm);
 }
 
+HcclComm new_communicator(std::string name) {
+  auto communicator = std::make_unique<Communicator>(Communicator{std::move(name)});
+  register_handle(communicator.get(), HandleKind::communicator);
+  return communicator.release();
+}
+
+std::string default_name(std::string_view device_id) {
+  return fmt::format("aclgrad_device_{}", device_id);
+}
+
+// The objects in the list `key` of each of the objects.
+std::vector<Json> members(const std::vector<Json>& objects, const char* key) {
+  std::vector<Json> members;
+  for (const Json& object : objects) {
+    for (const Json& member : object.value(key, Json::array())) {
+      if (member.is_object()) members.push_back(member);
+    }
+  }
+  return members;
+}
+
+// The name of the communicator of the only device in the rank table.
+std::string name_from_table(Parameter parameter, const char* path) {
+  std::ifstream file(path);
+  file.peek();  // a folder opens, too
+  require(!file.fail(), HCCL_E_OPEN_FILE_FAILURE, parameter, "a readable file", path);
+  const Json table = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  std::vector<Json> devices;
+  if (table.is_object()) devices = members(members({table}, "server_list"), "device");
+  require(!devices.empty(), HCCL_E_PARA, parameter,
+          "a file with a JSON object that has devices in a server_list", path);
+  require(devices.size() == 1, HCCL_E_NOT_SUPPORT, parameter,
+          "a file with one device, since devices cannot communicate here",
+          fmt::format("{} devices", devices.size()));
+  const Json id = devices[0].value("device_id", Json("0"));
+  const std::string text = id.is_string() ? id.get<std::string>() : id.dump();
+  return default_name(text.substr(0, COMM_NAME_MAX_LENGTH / 2));  // all of it in any table that is right
+}
+
+// The name that the settings give; empty where they give none.
+std::string name_from_config(Parameter parameter, const HcclCommConfig& config) {
+  HcclCommConfig defaults;
+  HcclCommConfigInit(&defaults);
+  require(std::memcmp(config.reserved, defaults.reserved, sizeof config.reserved) == 0, HCCL_E_PARA,
+          parameter, "settings that HcclCommConfigInit has set first", "others");
+  const size_t length = strnlen(config.hcclCommName, COMM_NAME_MAX_LENGTH);
+  require(length < COMM_NAME_MAX_LENGTH, HCCL_E_PARA, parameter, "a hcclCommName with an end mark",
+          "one without");
+  return {config.hcclCommName, length};
+}
+
+HcclComm communicator_of_table(std::string_view function, const char* table, uint32_t rank,
+                               const std::string& wanted_name) {
+  std::string name = name_from_table({function, "clusterInfo"}, table);
+  require(rank == 0, HCCL_E_PARA, {function, "rank"}, "0, the only rank", rank);
+  return new_communicator(wanted_name.empty() ? std::move(name) : wanted_name);
+}
+
+HcclResult refuse(const char* function) {
+  return hccl_entry([&] {
+    throw Error(HCCL_E_NOT_SUPPORT, fmt::format("{} is not supported.", function),
+                "The program runs kernels that communicate by themselves.",
+                "Do without them on this device.");
+  });
+}
+
 }  // namespace
 
 HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
@@ -37,9 +108,27 @@ HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
     require(ndev > 0, HCCL_E_PARA, {"HcclCommInitAll", "ndev"}, "1", ndev);
     require(ndev == 1, HCCL_E_NOT_SUPPORT, {"HcclCommInitAll", "ndev"},
             "1, since devices cannot communicate here", ndev);
-    auto communicator = std::make_unique<Communicator>(Communicator{devices[0]});
-    register_handle(communicator.get(), HandleKind::communicator);
-    comms[0] = communicator.release();
+    comms[0] = new_communicator(default_name(std::to_string(devices[0])));
+  });
+}
+
+HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t rank, HcclComm* comm) {
+  return hccl_entry([&] {
+    require_hccl_pointer(clusterInfo, {"HcclCommInitClusterInfo", "clusterInfo"});
+    require_hccl_pointer(comm, {"HcclCommInitClusterInfo", "comm"});
+    *comm = communicator_of_table("HcclCommInitClusterInfo", clusterInfo, rank, "");
+  });
+}
+
+HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config,
+                                         HcclComm* comm) {
+  return hccl_entry([&] {
+    constexpr std::string_view kFunction = "HcclCommInitClusterInfoConfig";
+    require_hccl_pointer(clusterInfo, {kFunction, "clusterInfo"});
+    require_hccl_pointer(config, {kFunction, "config"});
+    require_hccl_pointer(comm, {kFunction, "comm"});
+    const std::string name = name_from_config({kFunction, "config"}, *config);
+    *comm = communicator_of_table(kFunction, clusterInfo, rank, name);
   });
 }
 
@@ -48,8 +137,7 @@ HcclResult HcclGetCommName(HcclComm comm, char* commName) {
     require_hccl_pointer(comm, {"HcclGetCommName", "comm"});
     require_hccl_pointer(commName, {"HcclGetCommName", "commName"});
     require_communicator(is_live_handle(comm, HandleKind::communicator), {"HcclGetCommName", "comm"}, comm);
-    const std::string name =
-        fmt::format("aclgrad_device_{}", static_cast<const Communicator*>(comm)->device_id);
+    const std::string& name = static_cast<const Communicator*>(comm)->name;
     std::memcpy(commName, name.c_str(), name.size() + 1);
   });
 }
@@ -61,4 +149,16 @@ HcclResult HcclCommDestroy(HcclComm comm) {
                          comm);
     delete static_cast<Communicator*>(comm);
   });
+}
+
+HcclResult HcclCreateComResource(const char*, uint32_t, void**) {
+  return refuse(__func__);
+}
+
+HcclResult HcclAllocComResourceByTiling(HcclComm, void*, void*, void**) {
+  return refuse(__func__);
+}
+
+HcclResult HcclGetAicpuOpStreamNotify(const char*, aclrtStream*, void**) {
+  return refuse(__func__);
 }

@@ -11,8 +11,11 @@
 #include "aclnn/acl_meta.h"
 #include "aclnn/aclnn_base.h"
 #include "aclnn/opdev/op_errno.h"
+#include "aclnnop/aclnn_util.h"
 #include "hccl/hccl.h"
+#include "hccl/hccl_comm_resource.h"
 #include "hccl/hccl_types.h"
+#include "securec.h"
 
 typedef void (*AnyFunction)(void);
 extern const AnyFunction aclgrad_c_functions[];
@@ -26,6 +29,7 @@ const AnyFunction aclgrad_c_functions[] = {
     (AnyFunction)aclrtResetDeviceForce,
     (AnyFunction)aclrtGetDevice,
     (AnyFunction)aclrtGetDeviceCount,
+    (AnyFunction)aclrtGetDeviceInfo,
     (AnyFunction)aclrtGetRunMode,
     (AnyFunction)aclrtSynchronizeDevice,
     (AnyFunction)aclrtSynchronizeDeviceWithTimeout,
@@ -150,6 +154,11 @@ const AnyFunction aclgrad_c_functions[] = {
     (AnyFunction)aclDumpOpTensors,
     (AnyFunction)aclnnInit,
     (AnyFunction)aclnnFinalize,
+    (AnyFunction)HcclCommInitClusterInfo,
+    (AnyFunction)HcclCommInitClusterInfoConfig,
+    (AnyFunction)HcclCreateComResource,
+    (AnyFunction)HcclAllocComResourceByTiling,
+    (AnyFunction)HcclGetAicpuOpStreamNotify,
 };
 
 // The codes that are macros, and the enumerators, are constants of C too.

@@ -10,7 +10,10 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "aclnn/acl_meta.h"
 #include "aclnn/aclnn_base.h"
+#include "aclnn/opdev/bfloat16.h"
+#include "aclnn/opdev/fp16_t.h"
 #include "aclnn/opdev/op_errno.h"
+#include "aclnnop/aclnn_grid_sample.h"
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
@@ -19,6 +22,7 @@
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
 #include "aclnnop/aclnn_nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress_grad.h"
+#include "aclnnop/aclnn_util.h"
 #include "aclnnop/level2/aclnn_grid_sampler2d.h"
 #include "aclnnop/level2/aclnn_grid_sampler2d_backward.h"
 #include "aclnnop/level2/aclnn_grouped_bias_add_grad.h"
@@ -28,7 +32,9 @@
 #include "aclnnop/level2/aclnn_nsa_compress.h"
 #include "aclnnop/level2/aclnn_nsa_compress_grad.h"
 #include "hccl/hccl.h"
+#include "hccl/hccl_comm_resource.h"
 #include "hccl/hccl_types.h"
+#include "securec.h"
 
 #include <type_traits>
 
@@ -48,6 +54,7 @@ HAS_TYPE(aclrtResetDevice, aclError(int32_t));
 HAS_TYPE(aclrtResetDeviceForce, aclError(int32_t));
 HAS_TYPE(aclrtGetDevice, aclError(int32_t*));
 HAS_TYPE(aclrtGetDeviceCount, aclError(uint32_t*));
+HAS_TYPE(aclrtGetDeviceInfo, aclError(uint32_t, aclrtDevAttr, int64_t*));
 HAS_TYPE(aclrtGetRunMode, aclError(aclrtRunMode*));
 HAS_TYPE(aclrtSynchronizeDevice, aclError());
 HAS_TYPE(aclrtSynchronizeDeviceWithTimeout, aclError(int32_t));
@@ -233,5 +240,21 @@ HAS_TYPE(aclnnGroupedBiasAddGradV2, Phase2);
 HAS_TYPE(HcclCommInitAll, HcclResult(uint32_t, int32_t*, HcclComm*));
 HAS_TYPE(HcclGetCommName, HcclResult(HcclComm, char*));
 HAS_TYPE(HcclCommDestroy, HcclResult(HcclComm));
+HAS_TYPE(HcclCommInitClusterInfo, HcclResult(const char*, uint32_t, HcclComm*));
+HAS_TYPE(HcclCommInitClusterInfoConfig, HcclResult(const char*, uint32_t, HcclCommConfig*, HcclComm*));
+HAS_TYPE(HcclCommConfigInit, void(HcclCommConfig*));
+HAS_TYPE(HcclCreateComResource, HcclResult(const char*, uint32_t, void**));
+HAS_TYPE(HcclAllocComResourceByTiling, HcclResult(HcclComm, void*, void*, void**));
+HAS_TYPE(HcclGetAicpuOpStreamNotify, HcclResult(const char*, aclrtStream*, void**));
+
+// Bounds-checked functions
+HAS_TYPE(memset_s, errno_t(void*, size_t, int, size_t));
+HAS_TYPE(memcpy_s, errno_t(void*, size_t, const void*, size_t));
+HAS_TYPE(memmove_s, errno_t(void*, size_t, const void*, size_t));
+HAS_TYPE(strcpy_s, errno_t(char*, size_t, const char*));
+HAS_TYPE(strncpy_s, errno_t(char*, size_t, const char*, size_t));
+HAS_TYPE(strcat_s, errno_t(char*, size_t, const char*));
+HAS_TYPE(strncat_s, errno_t(char*, size_t, const char*, size_t));
+HAS_TYPE(strtok_s, char*(char*, const char*, char**));
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""compare_symbols.py PREFIX: the library exports what the public headers declare, and nothing else."""
+"""compare_symbols.py PREFIX: each library exports what the public headers declare of it, and nothing else."""
 
 import collections
 import pathlib
@@ -8,28 +8,32 @@ import sys
 
 COMMENTS_AND_DIRECTIVES = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#(?:\\\n|[^\n])*", re.DOTALL | re.MULTILINE)
 DECLARATION = re.compile(
-    r"\b(?P<mark>ACL_FUNC_VISIBILITY|ACLGRAD_API)\b[^;{(]*?(?P<name>\w+)\s*\("
+    r"\b(?P<mark>ACL_FUNC_VISIBILITY|ACLGRAD_API|ACLGRAD_SECUREC_API)\b[^;{(]*?(?P<name>\w+)\s*\("
     r"|\bnamespace\s+(?P<namespace>\w+)\s*\{|(?P<open>\{)|(?P<close>\})"
 )
 
 
 def declared(include):
-    """Counts the overloads of each function; C functions have one however often they are declared."""
-    c_functions = set()
+    """Of each library, the overloads of each function; C functions have one however often they are declared."""
+    c_functions = {"libaclgrad.so": set(), "libc_sec.so": set()}
     cxx_functions = collections.Counter()
     for header in include.rglob("*.h"):
         text = COMMENTS_AND_DIRECTIVES.sub("", header.read_text())
         scopes = []  # name of each namespace around, None for other braces
         for found in DECLARATION.finditer(text):
             if found["mark"] == "ACL_FUNC_VISIBILITY":
-                c_functions.add(found["name"])
+                c_functions["libaclgrad.so"].add(found["name"])
+            elif found["mark"] == "ACLGRAD_SECUREC_API":
+                c_functions["libc_sec.so"].add(found["name"])
             elif found["mark"]:
                 cxx_functions["::".join([*filter(None, scopes), found["name"]])] += 1
             elif found["close"]:
                 scopes.pop()
             else:
                 scopes.append(found["namespace"])
-    return collections.Counter(c_functions) + cxx_functions
+    functions = {library: collections.Counter(names) for library, names in c_functions.items()}
+    functions["libaclgrad.so"] += cxx_functions
+    return functions
 
 
 def exported(library):
@@ -42,14 +46,16 @@ def exported(library):
 
 def main():
     prefix = pathlib.Path(sys.argv[1])
-    wanted = declared((prefix / "include").resolve())
-    found = exported(prefix / "lib64" / "libaclgrad.so")
-    for name, count in (wanted - found).items():
-        print(f"declared but not exported: {name} ({count})")
-    for name, count in (found - wanted).items():
-        print(f"exported but not declared: {name} ({count})")
-    print(f"{wanted.total()} functions declared, {found.total()} exported")
-    sys.exit(wanted != found or not wanted)
+    failed = False
+    for library, wanted in declared((prefix / "include").resolve()).items():
+        found = exported(prefix / "lib64" / library)
+        for name, count in (wanted - found).items():
+            print(f"declared but not exported: {name} ({count})")
+        for name, count in (found - wanted).items():
+            print(f"exported but not declared: {name} ({count})")
+        print(f"{library}: {wanted.total()} functions declared, {found.total()} exported")
+        failed |= wanted != found or not wanted
+    sys.exit(failed)
 
 
 main()

@@ -30,7 +30,8 @@ one_line() {
   for libraries in "-lopapi_nn -lopapi_math -lascendcl -lnnopbase" \
     "-lopapi_cv -lascendcl -lnnopbase" \
     "-lopapi -lopapi_nn -lascendcl -lnnopbase" \
-    "-lopapi -lopapi_transformer -lopapi_math -lascendcl -lacl_rt -lnnopbase -lpthread -lhccl"; do
+    "-lopapi -lopapi_transformer -lopapi_math -lascendcl -lacl_rt -lnnopbase -lpthread -lhccl" \
+    "-lopapi -lopapi_nn -lascendcl -lnnopbase -lc_sec -lhccl_fwk -lhccl"; do
     echo "g++ $libraries"
     g++ "$sources/program.cpp" -o program \
       -I "$ASCEND_HOME_PATH/include" -I "$ASCEND_HOME_PATH/include/aclnnop" -I "$ASCEND_HOME_PATH/include/aclnn" \
@@ -50,6 +51,7 @@ find_package() {
   export CMAKE_PREFIX_PATH=$prefix
   build_and_run find_package native
   find_package/program
+  find_package/host_data
 }
 
 pkg_config() {
@@ -59,21 +61,51 @@ pkg_config() {
   ./native
 }
 
-cxx11() {
+# Every standard of C++ and every compiler that there is.
+standards() {
   source "$prefix/set_env.sh"
-  g++ -std=c++11 -pedantic -Wall -Wextra -Werror "$sources/program.cpp" -o program \
-    -I "$prefix/include" -L "$prefix/lib64" -lopapi -lnnopbase -lascendcl
-  ./program
+  local compiler standard
+  for compiler in $(compilers g++ clang++ clang++-14); do
+    for standard in 11 14 17 20 23; do
+      $compiler -std=c++$standard -E -x c++ /dev/null >/dev/null 2>&1 || standard=2b
+      echo "$compiler -std=c++$standard"
+      $compiler -std=c++$standard -pedantic -Wall -Wextra -Werror "$sources/program.cpp" -o program \
+        -I "$prefix/include" -L "$prefix/lib64" -lopapi -lnnopbase -lascendcl
+      ./program
+      $compiler -std=c++$standard -pedantic -Wall -Wextra -Werror "$sources/host_data.cpp" -o host_data \
+        -I "$prefix/include" -I "$prefix/include/aclnnop" -L "$prefix/lib64" -lc_sec -lnnopbase -lhccl_fwk
+      ./host_data
+    done
+  done
+}
+
+compilers() {  # names; prints those that there are
+  local compiler
+  for compiler in "$@"; do
+    command -v "$compiler" || true
+  done
 }
 
 c11() {
   source "$prefix/set_env.sh"
-  gcc -std=c11 -pedantic -Wall -Wextra -Werror "$sources/runtime.c" -I "$prefix/include" -L "$prefix/lib64" \
-    -lascendcl -o runtime
-  ./runtime
-  gcc -std=c11 -pedantic -Wall -Wextra -Werror "$sources/operator.c" -I "$prefix/include" -L "$prefix/lib64" \
-    -lopapi -lnnopbase -lascendcl -o operator
-  ./operator
+  local compiler
+  for compiler in $(compilers gcc clang clang-14); do
+    echo "$compiler"
+    $compiler -std=c11 -pedantic -Wall -Wextra -Werror "$sources/runtime.c" -I "$prefix/include" -L "$prefix/lib64" \
+      -lascendcl -o runtime
+    ./runtime
+    $compiler -std=c11 -pedantic -Wall -Wextra -Werror "$sources/operator.c" -I "$prefix/include" -L "$prefix/lib64" \
+      -lopapi -lnnopbase -lascendcl -o operator
+    ./operator
+    $compiler -std=c11 -pedantic -Wall -Wextra -Werror "$sources/host_data.c" -I "$prefix/include" -L "$prefix/lib64" \
+      -lc_sec -o host_data
+    ./host_data
+  done
+  # What is for C++ alone says so.
+  for header in aclnn/opdev/fp16_t.h opdev/bfloat16.h; do
+    echo "#include \"$header\"" | gcc -std=c11 -I "$prefix/include" -fsyntax-only -x c - 2>message && return 1
+    grep -q "is for C++" message
+  done
 }
 
 # A program that is linked with nothing and looks everything up at run time.

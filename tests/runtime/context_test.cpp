@@ -50,6 +50,25 @@ TEST(Context, CpuHasEightDevices) {
   EXPECT_EQ(aclrtResetDevice(7), ACL_SUCCESS);
 }
 
+TEST(Devices, AreDescribedWithoutAContext) {
+  const aclrtDevAttr positive[] = {ACL_DEV_ATTR_AICORE_CORE_NUM, ACL_DEV_ATTR_CUBE_CORE_NUM,
+                                   ACL_DEV_ATTR_VECTOR_CORE_NUM, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE};
+  int64_t value = -1;
+  for (const aclrtDevAttr attribute : positive) {
+    EXPECT_EQ(aclrtGetDeviceInfo(1, attribute, &value), ACL_SUCCESS) << attribute;
+    EXPECT_GT(value, 0) << attribute;
+  }
+  EXPECT_EQ(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_L2_CACHE_SIZE, &value), ACL_SUCCESS);
+  EXPECT_GE(value, 0) << "some systems do not tell";
+  EXPECT_EQ(aclrtGetDeviceInfo(99, ACL_DEV_ATTR_L2_CACHE_SIZE, &value), ACL_ERROR_RT_INVALID_DEVICEID);
+  EXPECT_EQ(aclrtGetDeviceInfo(~0u, ACL_DEV_ATTR_L2_CACHE_SIZE, &value), ACL_ERROR_RT_INVALID_DEVICEID);
+  EXPECT_EQ(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_L2_CACHE_SIZE, nullptr), ACL_ERROR_INVALID_PARAM);
+  recent_message();
+  EXPECT_EQ(aclrtGetDeviceInfo(0, outside_of<aclrtDevAttr>(12345), &value), ACL_ERROR_INVALID_PARAM);
+  EXPECT_NE(recent_message().find("aclrtGetDeviceInfo.attr: expected a value of aclrtDevAttr, got 12345."),
+            std::string::npos);
+}
+
 TEST(Context, ThreadsShareTheDefaultContext) {
   ASSERT_EQ(aclrtSetDevice(3), ACL_SUCCESS);
   const aclrtContext mine = current();

@@ -1,11 +1,16 @@
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 
 #include "acl/acl_op_compiler.h"
 #include "fixture.h"
 #include "hccl/hccl.h"
+#include "hccl/hccl_comm_resource.h"
 
 namespace aclgrad {
 namespace {
@@ -229,6 +234,90 @@ TEST(Hccl, OneDeviceOnly) {
   EXPECT_EQ(HcclCommDestroy(communicators[0]), HCCL_SUCCESS);
   EXPECT_EQ(HcclCommDestroy(communicators[0]), HCCL_E_PARA);
   EXPECT_EQ(HcclCommDestroy(nullptr), HCCL_E_PTR);
+}
+
+// A file with the text, gone when the test ends.
+class TextFile {
+ public:
+  explicit TextFile(std::string_view text) {
+    const int file = mkstemp(path_.data());
+    EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    close(file);
+  }
+  ~TextFile() { std::remove(path()); }
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_ = "/tmp/aclgrad_test_XXXXXX";
+};
+
+std::string name_of(HcclComm communicator) {
+  char name[128] = {};
+  EXPECT_EQ(HcclGetCommName(communicator, name), HCCL_SUCCESS);
+  EXPECT_EQ(HcclCommDestroy(communicator), HCCL_SUCCESS);
+  return name;
+}
+
+constexpr std::string_view kOneDevice = R"({"version": "1.0", "server_count": "1", "status": "completed",
+  "server_list": [{"server_id": "10.0.0.1", "device": [{"device_id": "3", "rank_id": "0"}]}]})";
+constexpr std::string_view kTwoDevices = R"({"server_list": [
+  {"device": [{"device_id": "0", "rank_id": "0"}]}, {"device": [{"device_id": "0", "rank_id": "1"}]}]})";
+
+TEST(Hccl, RankTableOfOneDevice) {
+  const TextFile table(kOneDevice);
+  HcclComm communicator = nullptr;
+  ASSERT_EQ(HcclCommInitClusterInfo(table.path(), 0, &communicator), HCCL_SUCCESS);
+  EXPECT_EQ(name_of(communicator), "aclgrad_device_3");
+  EXPECT_EQ(HcclCommInitClusterInfo(table.path(), 1, &communicator), HCCL_E_PARA);
+  EXPECT_EQ(HcclCommInitClusterInfo(nullptr, 0, &communicator), HCCL_E_PTR);
+  EXPECT_EQ(HcclCommInitClusterInfo(table.path(), 0, nullptr), HCCL_E_PTR);
+}
+
+TEST(Hccl, RankTablesThatAreRefused) {
+  HcclComm communicator = nullptr;
+  EXPECT_EQ(HcclCommInitClusterInfo(TextFile(kTwoDevices).path(), 0, &communicator), HCCL_E_NOT_SUPPORT);
+  for (const char* wrong : {"", "{", "[]", "3", "{}", R"({"server_list": []})", R"({"server_list": [3]})",
+                            R"({"server_list": 3})", R"({"server_list": [{"device": []}]})"}) {
+    EXPECT_EQ(HcclCommInitClusterInfo(TextFile(wrong).path(), 0, &communicator), HCCL_E_PARA) << wrong;
+  }
+  recent_message();
+  EXPECT_EQ(HcclCommInitClusterInfo("/nowhere/table.json", 0, &communicator), HCCL_E_OPEN_FILE_FAILURE);
+  EXPECT_NE(recent_message().find("HcclCommInitClusterInfo.clusterInfo: expected a readable file, got "
+                                  "/nowhere/table.json."),
+            std::string::npos);
+  EXPECT_EQ(HcclCommInitClusterInfo("/", 0, &communicator), HCCL_E_OPEN_FILE_FAILURE);
+  EXPECT_EQ(communicator, nullptr);
+}
+
+TEST(Hccl, SettingsNameTheCommunicator) {
+  const TextFile table(kOneDevice);
+  HcclCommConfig config;
+  std::memset(&config, 0, sizeof config);
+  HcclComm communicator = nullptr;
+  EXPECT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, &config, &communicator), HCCL_E_PARA)
+      << "not initialised";
+  HcclCommConfigInit(nullptr);
+  HcclCommConfigInit(&config);
+  EXPECT_EQ(config.hcclBufferSize, 200u);
+  ASSERT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, &config, &communicator), HCCL_SUCCESS);
+  EXPECT_EQ(name_of(communicator), "aclgrad_device_3");
+  std::strcpy(config.hcclCommName, "mine");
+  ASSERT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, &config, &communicator), HCCL_SUCCESS);
+  EXPECT_EQ(name_of(communicator), "mine");
+  std::memset(config.hcclCommName, 'x', sizeof config.hcclCommName);
+  EXPECT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, &config, &communicator), HCCL_E_PARA);
+  EXPECT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, nullptr, &communicator), HCCL_E_PTR);
+}
+
+TEST(Hccl, ResourcesOfKernelsThatCommunicateAreRefused) {
+  void* resource = nullptr;
+  aclrtStream stream = nullptr;
+  recent_message();
+  EXPECT_EQ(HcclCreateComResource("name", 0, &resource), HCCL_E_NOT_SUPPORT);
+  EXPECT_NE(recent_message().find("HcclCreateComResource is not supported."), std::string::npos);
+  EXPECT_EQ(HcclAllocComResourceByTiling(nullptr, nullptr, nullptr, &resource), HCCL_E_NOT_SUPPORT);
+  EXPECT_EQ(HcclGetAicpuOpStreamNotify("name", &stream, &resource), HCCL_E_NOT_SUPPORT);
+  EXPECT_EQ(resource, nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,2 @@
+/// The same header without a folder.
+#include "aclnnop/aclnn_util.h"

@@ -1,0 +1,33 @@
+// Prepares data on the host as programs do, in C++11: 16-bit floats, bounds-checked functions, headers without a folder.
+#include <securec.h>
+
+#include <cstdio>
+#include <vector>
+
+#include "aclnn/opdev/bfloat16.h"
+#include "aclnn/opdev/fp16_t.h"
+#include "aclnn_grid_sample.h"
+#include "aclnn_util.h"
+#include "opdev/bfloat16.h"
+#include "opdev/fp16_t.h"
+
+extern "C" ACLNN_API int exported_by_a_vendor(void);
+int exported_by_a_vendor(void) {
+  return 7;
+}
+
+int main() {
+  std::vector<op::fp16_t> halves(3, 0.1f);
+  std::vector<op::bfloat16> brains = {1, 2.5f, 0.1};
+  halves[1] = halves[0] * 2;
+  if (halves[0].val != 0x2E66 || halves[1].val != 0x3266 || brains[2].value != 0x3DCD) return 1;
+  float sum = 0;
+  for (const op::bfloat16& number : brains) sum += number;
+  char text[8];
+  if (snprintf_s(text, sizeof text, sizeof text - 1, "%.3f", sum) != 5) return 2;
+  if (strcat_s(text, sizeof text, " and more") != ERANGE_AND_RESET || text[0] != '\0') return 3;
+  if (memcpy_s(text, sizeof text, "fits", 5) != EOK) return 4;
+  if (exported_by_a_vendor() != 7) return 5;
+  std::puts(text);
+  return 0;
+}
