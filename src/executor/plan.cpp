@@ -20,7 +20,7 @@ TensorView Launch::view(const Argument& argument) const {
 }
 
 CudaLaunch Launch::cuda() const {
-  return {queue_.native_handle(), plan_.deterministic, queue_.data_failure()};
+  return {queue_.native_handle(), plan_.deterministic, plan_.checks_data ? queue_.data_failure() : nullptr};
 }
 
 void Launch::run() const {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "acl/acl_base.h"
+#include "base/never_destroyed.h"
 #include "runtime/fork.h"
 #include "runtime/progress.h"
 
@@ -39,16 +40,18 @@ Error task_failure(const std::exception& error) {
 }
 
 // Only the gradient of NSA compress reads such data on the device.
-Error error_of(cuda::DataFailure failure) {
-  const char* text = failure == cuda::DataFailure::sequence_ends
-                         ? "aclnnNsaCompressGrad.actSeqLenOptional: expected entries that rise from 0 or "
-                           "more to the number of tokens, "
-                           "got others."
-                         : "aclnnNsaCompressGrad.outputGrad: expected a row for each window of the "
-                           "sequences, got another number.";
+Error data_error(const char* text) {
   return Error(ACL_ERROR_RT_AICORE_EXCEPTION, text,
                "The contents of actSeqLenOptional, in device memory, do not fit the shapes of the tensors.");
 }
+
+// Made while the library is loaded: where they are noted, nothing can be done about a lack of memory.
+NeverDestroyed<const Error> wrong_sequence_ends(data_error(
+    "aclnnNsaCompressGrad.actSeqLenOptional: expected entries that rise from 0 or more to the number of "
+    "tokens, got others."));
+NeverDestroyed<const Error> wrong_window_count(data_error(
+    "aclnnNsaCompressGrad.outputGrad: expected a row for each window of the sequences, got another "
+    "number."));
 
 // CUDA has no wait that ends at a time, so its state is looked at now and then.
 template <class IsReached>
@@ -95,6 +98,25 @@ cudaError_t CudaDeviceScope::enter(int device) noexcept {
   return cudaSetDevice(device);
 }
 
+void FirstFailure::note(const Error& error) {
+  std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = error;
+}
+
+std::optional<Error> FirstFailure::get() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void FirstFailure::continue_in_child() {
+  begin_anew(mutex_);
+  failure_ = work_of_parent();
+}
+
+void FirstFailure::throw_if_any() const {
+  if (const std::optional<Error> failure = get()) throw *failure;
+}
+
 // ---- Events
 
 CudaEventState::CudaEventState(int device) : device_(device) {
@@ -117,8 +139,10 @@ bool CudaEventState::wait(Deadline deadline) const {
   if (deadline && !poll_until(deadline, [&] { return reached(); })) return false;
   const CudaDeviceScope scope(device_);
   check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
-  std::lock_guard lock(mutex_);
-  if (failure_) throw *failure_;
+  std::unique_lock lock(mutex_);
+  const auto failure = failure_;
+  lock.unlock();
+  if (failure != nullptr) failure->throw_if_any();
   return true;
 }
 
@@ -132,10 +156,12 @@ double CudaEventState::milliseconds_since(const EventState& start) const {
 
 void CudaEventState::continue_in_child() {
   begin_anew(mutex_);
-  failure_ = work_of_parent();
+  auto failure = std::make_shared<FirstFailure>();
+  failure->note(work_of_parent());
+  failure_ = std::move(failure);
 }
 
-void CudaEventState::record(cudaStream_t stream, std::optional<Error> failure) {
+void CudaEventState::record(cudaStream_t stream, std::shared_ptr<const FirstFailure> failure) {
   std::lock_guard lock(mutex_);
   check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
   recorded_ = true;
@@ -223,13 +249,34 @@ void CudaQueue::fill(const Fill& fill) {
   enqueue([&](Queue&) { queue_fill(fill, stream_); });
 }
 
+cuda::DataFailure* CudaQueue::data_failure() {
+  kernels_check_data_ = true;
+  return data_failure_;
+}
+
 void CudaQueue::record(std::shared_ptr<EventState> event) {
   in_turn([&] {
-    std::unique_lock lock(mutex_);
-    std::optional<Error> failure = failure_;
-    lock.unlock();
+    auto failure = std::make_shared<FirstFailure>();
+    if (const std::optional<Error> known = failure_.get()) failure->note(*known);
+    if (kernels_check_data_) pass_on_data_failure(failure);
     dynamic_cast<CudaEventState&>(*event).record(stream_, std::move(failure));
   });
+}
+
+// What kernels have noted up to this place in the stream.
+void CudaQueue::pass_on_data_failure(std::shared_ptr<FirstFailure> to) {
+  struct Note {
+    CudaQueue* queue;
+    std::shared_ptr<FirstFailure> to;
+  };
+  auto note = std::make_unique<Note>(Note{this, std::move(to)});
+  const auto run = [](void* data) {
+    const std::unique_ptr<Note> owned(static_cast<Note*>(data));
+    owned->queue->note_data_failure();
+    if (const std::optional<Error> known = owned->queue->failure_.get()) owned->to->note(*known);
+  };
+  check_cuda(cudaLaunchHostFunc(stream_, run, note.get()), "cudaLaunchHostFunc");
+  std::ignore = note.release();
 }
 
 void CudaQueue::wait(std::shared_ptr<EventState> event) {
@@ -244,7 +291,8 @@ bool CudaQueue::synchronize(Deadline deadline) {
   } catch (const Error& error) {
     fail(as_runtime_failure(error));
   }
-  throw_failure();
+  note_data_failure();
+  failure_.throw_if_any();
   return true;
 }
 
@@ -273,7 +321,7 @@ void CudaQueue::close() {
 // CUDA itself does not work in the child of a process that has used it.
 void CudaQueue::continue_in_child() {
   begin_anew(turn_);
-  failure_ = work_of_parent();
+  failure_.continue_in_child();
   closed_ = true;
 }
 
@@ -309,27 +357,26 @@ void CudaQueue::run_host_task(const Task& task) noexcept {
   }
 }
 
-void CudaQueue::fail(const Error& error) {
+void CudaQueue::fail(const Error& error) noexcept {
+  failure_.note(error);
   std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = error;
   if (stops_on_failure_) *context_stopped_ = true;
 }
 
-void CudaQueue::throw_failure() {
+void CudaQueue::note_data_failure() noexcept {
   const cuda::DataFailure noted = *static_cast<volatile cuda::DataFailure*>(data_failure_);
-  if (noted != cuda::DataFailure::none) fail(error_of(noted));
-  std::lock_guard lock(mutex_);
-  if (failure_) throw *failure_;
+  if (noted == cuda::DataFailure::none) return;
+  fail(noted == cuda::DataFailure::sequence_ends ? *wrong_sequence_ends : *wrong_window_count);
 }
 
 bool CudaQueue::drops_tasks() const {
-  return closed_ || *context_stopped_ || (stops_on_failure_ && failure_);
+  return closed_ || *context_stopped_ || (stops_on_failure_ && failure_.get());
 }
 
 void CudaQueue::refuse_where_stopped() const {
   std::lock_guard lock(mutex_);
   if (!drops_tasks()) return;
-  if (failure_) throw *failure_;
+  failure_.throw_if_any();
   throw Error(ACL_ERROR_RT_STREAM_ABORT, "The stream accepts no work any more.",
               "It was destroyed, or a stream of its context that stops on failure has failed.");
 }

@@ -38,6 +38,19 @@ void check_cuda(cudaError_t error, const char* call);
 void queue_copy(const Copy& copy, cudaStream_t stream);
 void queue_fill(const Fill& fill, cudaStream_t stream);
 
+// The first failure of some work, which any thread may note or ask for.
+class FirstFailure {
+ public:
+  void note(const Error& error);
+  std::optional<Error> get() const;
+  void throw_if_any() const;
+  void continue_in_child();  // what it belongs to is the parent's
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Error> failure_;
+};
+
 class CudaEventState final : public EventState {
  public:
   explicit CudaEventState(int device);
@@ -50,7 +63,8 @@ class CudaEventState final : public EventState {
   double milliseconds_since(const EventState& start) const override;
   void continue_in_child() override;
 
-  void record(cudaStream_t stream, std::optional<Error> failure);
+  // `failure` is that of the work before the mark, complete when the mark is reached.
+  void record(cudaStream_t stream, std::shared_ptr<const FirstFailure> failure);
   void let_wait(cudaStream_t stream) const;
 
  private:
@@ -58,7 +72,7 @@ class CudaEventState final : public EventState {
   cudaEvent_t event_ = nullptr;
   mutable std::mutex mutex_;
   bool recorded_ = false;
-  std::optional<Error> failure_;  // of the queue, before the mark
+  std::shared_ptr<const FirstFailure> failure_;
 };
 
 // A CUDA stream. What fails on the device stays with the device, as CUDA has it, and comes out of every synchronize();
@@ -73,7 +87,7 @@ class CudaQueue final : public Queue {
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   void* native_handle() const override { return stream_; }
-  cuda::DataFailure* data_failure() const override { return data_failure_; }
+  cuda::DataFailure* data_failure() override;
   void submit(double serial_nanoseconds, Task task) override;
   void submit_host(Task task) override;
   void copy(const Copy& copy) override;
@@ -95,8 +109,9 @@ class CudaQueue final : public Queue {
   void in_turn(Work&& work);
   void enqueue(const Task& task);
   void run_host_task(const Task& task) noexcept;
-  void fail(const Error& error);
-  void throw_failure();
+  void fail(const Error& error) noexcept;
+  void note_data_failure() noexcept;
+  void pass_on_data_failure(std::shared_ptr<FirstFailure> to);
   bool drops_tasks() const;
   void refuse_where_stopped() const;
 
@@ -110,8 +125,9 @@ class CudaQueue final : public Queue {
   mutable std::mutex mutex_;  // never held during calls of CUDA, which may wait for host tasks
   bool stops_on_failure_ = false;
   bool closed_ = false;
-  std::optional<Error> failure_;  // the first one
+  FirstFailure failure_;
   std::atomic<bool> closing_{false};
+  std::atomic<bool> kernels_check_data_{false};
 };
 
 }  // namespace aclgrad

@@ -90,8 +90,9 @@ class Queue {
   // The cudaStream_t of a CUDA queue; null on the CPU.
   virtual void* native_handle() const { return nullptr; }
 
-  // Where a kernel of a CUDA queue notes that it refuses its data, which then comes out of synchronize().
-  virtual cuda::DataFailure* data_failure() const { return nullptr; }
+  // Where a kernel of a CUDA queue notes that it refuses its data, which then comes out of synchronize() and of events.
+  // To be asked for such kernels alone: from then on each mark of an event costs a host task.
+  virtual cuda::DataFailure* data_failure() { return nullptr; }
 
   // Returns before the task has run, except that a task of few serial nanoseconds may run in the caller while
   // the queue is idle. What the task throws comes out of the next synchronize().

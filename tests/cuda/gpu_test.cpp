@@ -415,6 +415,16 @@ void test_device() {
   }
   expect(failed, "a failure comes out of synchronize");
   *queue->data_failure() = cuda::DataFailure::window_count;
+  const auto behind = device.make_event_state();
+  queue->record(behind);
+  bool told = false;
+  try {
+    behind->wait(std::nullopt);
+  } catch (const Error&) {
+    told = true;
+  }
+  expect(told, "a failure in the data comes out of an event behind it");
+  expect(device.core_count() > 0, "it has multiprocessors");
   device.release(MemoryPlace::device, memory);
   device.release(MemoryPlace::host, host);
   bool refused = false;

@@ -188,6 +188,28 @@ TEST_F(CudaQueueTest, DataThatAKernelRefusesComesOutOfSynchronize) {
   EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
 }
 
+TEST_F(CudaQueueTest, DataThatAKernelRefusesComesOutOfTheEventsBehindIt) {
+  Device& device = cuda_device(0);
+  auto queue = device.make_queue(no_stop());
+  cuda::DataFailure* noted = queue->data_failure();
+  const auto before = device.make_event_state(), behind = device.make_event_state();
+  const auto recorded_later = device.make_event_state();
+  const Pause pause;
+  queue->record(before);
+  pause.put_on(*queue);
+  queue->submit_host([=](Queue&) { *noted = cuda::DataFailure::sequence_ends; });
+  queue->record(behind);
+  pause.wait_until_reached();
+  EXPECT_EQ(waited(*before), ACL_SUCCESS);
+  *pause.over = true;
+  EXPECT_EQ(waited(*behind), ACL_ERROR_RT_AICORE_EXCEPTION) << "recorded before the kernel ran";
+  queue->record(recorded_later);
+  EXPECT_EQ(waited(*recorded_later), ACL_ERROR_RT_AICORE_EXCEPTION) << "a failure stays";
+  EXPECT_EQ(waited(*before), ACL_SUCCESS) << "what failed later is not before the mark";
+  queue.reset();
+  EXPECT_EQ(waited(*behind), ACL_ERROR_RT_AICORE_EXCEPTION) << "the mark outlives the queue";
+}
+
 TEST_F(CudaQueueTest, AHostTaskThatFailsStopsTheContext) {
   const StopFlag stopped = no_stop();
   const auto queue = cuda_device(0).make_queue(stopped), other = cuda_device(0).make_queue(stopped);

@@ -111,7 +111,11 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
   check_layout_and_type(call, attributes);
   std::vector<int64_t> ends = checked_ends(call, ends_array);
   const bool ends_on_device = act_seq_len.given && !act_seq_len.empty();
-  if (!ends_on_device) check_windows(call, problem.windows, ends, output_grad);
+  if (ends_on_device) {
+    call.checks_data();
+  } else {
+    check_windows(call, problem.windows, ends, output_grad);
+  }
 
   problem.windows.sequences = ends_on_device ? act_seq_len.size(0) : static_cast<int64_t>(ends.size());
   problem.output_grad = head_rows<const void>(call, output_grad);

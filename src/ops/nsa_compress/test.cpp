@@ -565,11 +565,17 @@ TEST(NsaCompressGradTensor, WrongContentsFailTheTask) {
     ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
     Workspace workspace(size);
     EXPECT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, stream), OK);
-    aclGetRecentErrMsg();
-    EXPECT_EQ(aclrtSynchronizeStream(stream), 507015);
-    const char* message = aclGetRecentErrMsg();
-    ASSERT_NE(message, nullptr);
-    EXPECT_THAT(message, testing::HasSubstr(std::string("aclnnNsaCompressGrad.") + c.parameter));
+    aclrtEvent behind = nullptr;
+    ASSERT_EQ(aclrtCreateEvent(&behind), OK);
+    ASSERT_EQ(aclrtRecordEvent(behind, stream), OK);
+    for (auto* synchronize : {aclrtSynchronizeEvent, aclrtSynchronizeStream}) {
+      aclGetRecentErrMsg();
+      EXPECT_EQ(synchronize(synchronize == aclrtSynchronizeEvent ? behind : stream), 507015);
+      const char* message = aclGetRecentErrMsg();
+      ASSERT_NE(message, nullptr);
+      EXPECT_THAT(message, testing::HasSubstr(std::string("aclnnNsaCompressGrad.") + c.parameter));
+    }
+    EXPECT_EQ(aclrtDestroyEvent(behind), OK);
     EXPECT_TRUE(tensors.input_grad.holes_untouched());
     EXPECT_TRUE(tensors.weight_grad.holes_untouched());
     EXPECT_EQ(aclrtDestroyStream(stream), OK);
