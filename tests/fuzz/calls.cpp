@@ -33,7 +33,7 @@ std::vector<Function>& functions() {
     std::vector<Function> all;
     for (const Calls some : {process_calls(), context_calls(), option_calls(), stream_calls(), event_calls(),
                              memory_calls(), callback_calls(), tensor_calls(), array_calls(),
-                             executor_calls(), operator_calls(), older_calls()}) {
+                             executor_calls(), operator_calls(), older_calls(), later_calls()}) {
       for (const Call& one : some) all.push_back({one});
     }
     return all;

@@ -13,6 +13,7 @@ import sys
 # What is declared so that programs link, and always refused.
 ALWAYS_REFUSED = re.compile(
     r"aclopSetModelDir|aclop(CompileAnd)?Execute(V2)?|aclDumpOpTensors|[aA]clSetDynamic\w*TensorAddr"
+    r"|HcclCreateComResource|HcclAllocComResourceByTiling|HcclGetAicpuOpStreamNotify"
 )
 
 

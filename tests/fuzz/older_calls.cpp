@@ -1,10 +1,14 @@
 // Calls of the older single-operator interface, and of communicators.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 
 #include "acl/acl.h"
 #include "acl/acl_op_compiler.h"
 #include "calls.h"
 #include "hccl/hccl.h"
+#include "hccl/hccl_comm_resource.h"
 
 namespace aclgrad::fuzz {
 namespace {
@@ -19,6 +23,28 @@ template <auto kRefuse, class... Arguments>
 void refuse(Program& program, Arguments... arguments) {
   program.refused_if(true);
   program.succeeded(kRefuse(arguments...));
+}
+
+// A file with the text, for as long as the process lives.
+std::string path_of_file(std::string_view text) {
+  const int file = memfd_create("rank_table", 0);
+  require(write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()),
+          "a file can be written");
+  return "/proc/self/fd/" + std::to_string(file);
+}
+
+// Of one device; rarely one that is refused.
+const char* rank_table(Program& program) {
+  static const std::string good = path_of_file(R"({"server_list": [{"device": [{"device_id": "5"}]}]})");
+  static const std::string two = path_of_file(R"({"server_list": [{"device": [{}]}, {"device": [{}]}]})");
+  static const std::string none = path_of_file("[3, {");
+  if (!program.refused_if(program.rarely())) return good.c_str();
+  const char* const wrong[] = {nullptr, "/", two.c_str(), none.c_str()};
+  return program.one_of(wrong);
+}
+
+uint32_t rank(Program& program) {
+  return program.refused_if(program.rarely()) ? program.draw<uint32_t>(1, ~0u) : 0;
 }
 
 const Call kOlder[] = {
@@ -115,6 +141,38 @@ const Call kOlder[] = {
        void* communicator = program.handle(Kind::communicator);
        if (program.succeeded(HcclCommDestroy(communicator))) program.remove(Kind::communicator, communicator);
      }},
+    {"HcclCommInitClusterInfo",
+     [](Program& program) {
+       const char* table = rank_table(program);
+       const uint32_t own_rank = rank(program);
+       HcclComm communicator = nullptr;
+       HcclComm* at = program.out(communicator);
+       if (!program.succeeded(HcclCommInitClusterInfo(table, own_rank, at))) return;
+       program.add(Kind::communicator, communicator);
+     }},
+    {"HcclCommInitClusterInfoConfig",
+     [](Program& program) {
+       const char* table = rank_table(program);
+       const uint32_t own_rank = rank(program);
+       HcclCommConfig config;
+       std::memset(&config, 0, sizeof config);
+       if (!program.refused_if(program.rarely())) HcclCommConfigInit(&config);
+       HcclCommConfig* config_at = program.out(config);
+       HcclComm communicator = nullptr;
+       HcclComm* at = program.out(communicator);
+       if (!program.succeeded(HcclCommInitClusterInfoConfig(table, own_rank, config_at, at))) return;
+       program.add(Kind::communicator, communicator);
+     }},
+    {"HcclCreateComResource",
+     [](Program& program) { refuse<HcclCreateComResource>(program, "name", 0, nullptr); }},
+    {"HcclAllocComResourceByTiling",
+     [](Program& program) {
+       void* communicator = program.handle(Kind::communicator);
+       refuse<HcclAllocComResourceByTiling>(program, communicator, stream_or_default(program), nullptr,
+                                            nullptr);
+     }},
+    {"HcclGetAicpuOpStreamNotify",
+     [](Program& program) { refuse<HcclGetAicpuOpStreamNotify>(program, "name", nullptr, nullptr); }},
 };
 
 }  // namespace

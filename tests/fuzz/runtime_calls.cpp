@@ -612,6 +612,23 @@ const Call kCallbacks[] = {
      }},
 };
 
+// ---- Since then ----
+
+const Call kLater[] = {
+    {"aclrtGetDeviceInfo",
+     [](Program& program) {
+       const auto id = static_cast<uint32_t>(device(program));
+       constexpr aclrtDevAttr kKnown[] = {ACL_DEV_ATTR_AICORE_CORE_NUM, ACL_DEV_ATTR_CUBE_CORE_NUM,
+                                          ACL_DEV_ATTR_VECTOR_CORE_NUM, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE,
+                                          ACL_DEV_ATTR_L2_CACHE_SIZE};
+       const bool unknown = program.refused_if(program.rarely());
+       const auto attribute = unknown ? static_cast<aclrtDevAttr>(99) : program.one_of(kKnown);
+       int64_t value = -1;
+       if (program.succeeded(aclrtGetDeviceInfo(id, attribute, program.out(value))))
+         require(value >= 0, "a size or a number of cores");
+     }},
+};
+
 }  // namespace
 
 Calls process_calls() {
@@ -634,6 +651,10 @@ Calls memory_calls() {
 }
 Calls callback_calls() {
   return kCallbacks;
+}
+
+Calls later_calls() {
+  return kLater;
 }
 
 }  // namespace aclgrad::fuzz
