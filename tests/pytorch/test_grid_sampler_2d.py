@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import pytest
 import reference
@@ -47,3 +48,52 @@ def test_forward_and_gradients(mode, padding, align_corners, positions_in_double
     reference.call("grid_sampler_2d_backward", sizes, grad_output, image, grid, image_grad, grid_grad)
     reference.assert_equal(image_grad, image.grad)
     reference.assert_equal(grid_grad, grid.grad)
+
+
+def at_coordinates(coordinates, mode, padding, align_corners, height, width):
+    """The reference's results in double precision and PyTorch's, where each coordinate is x once and y once."""
+    generator = torch.Generator().manual_seed(1)
+    points = [(value, 0.3) for value in coordinates] + [(-0.2, value) for value in coordinates]
+    image = reference.random(generator, 1, 2, height, width).requires_grad_()
+    grid = torch.tensor(points, dtype=torch.float64).view(1, 1, -1, 2).requires_grad_()
+    expected = grid_sample(image, grid, mode, padding, align_corners)
+    grad_output = reference.random(generator, *expected.shape)
+    sizes = (1, 2, height, width, 1, len(points), MODES.index(mode), PADDINGS.index(padding), align_corners, True)
+    output = torch.empty_like(grad_output)
+    image_grad, grid_grad = torch.empty_like(image), torch.empty_like(grid)
+    reference.call("grid_sampler_2d", sizes, image, grid, output)
+    reference.call("grid_sampler_2d_backward", sizes, grad_output, image, grid, image_grad, grid_grad)
+    return (output, image_grad, grid_grad), (expected, *torch.autograd.grad(expected, [image, grid], grad_output))
+
+
+@pytest.mark.parametrize("height, width", [(5, 7), (8, 3), (1, 2)])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("mode", MODES)
+def test_far_away(mode, padding, align_corners, height, width):
+    # Further away PyTorch's own quotient of distance and size is no longer exact.
+    far = [3e9, -3e9, 2147483648.5, -1073741823.25, 123456789012.75, -2.5e13]
+    actual, expected = at_coordinates(far, mode, padding, align_corners, height, width)
+    for ours, theirs in zip(actual, expected, strict=True):
+        # PyTorch scales coordinates in another order: what is left of their fraction differs in its last bits.
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0.05)
+    exact = [3e9 - 1, -3e9 - 1, 2.0**40 - 1, -(2.0**45) - 1]
+    actual, expected = at_coordinates(exact, mode, padding, align_corners, height, width)
+    for ours, theirs in zip(actual, expected, strict=True):
+        reference.assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_border_at_any_distance(mode, align_corners):
+    actual, expected = at_coordinates([1e20, -1e20, 1e100, -1.7e307], mode, "border", align_corners, 5, 7)
+    for ours, theirs in zip(actual, expected, strict=True):
+        reference.assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_bicubic_of_what_is_no_number(padding):
+    wrong = [math.nan, math.inf, -math.inf, 1.7e308]
+    (output, image_grad, grid_grad), (expected, *_) = at_coordinates(wrong, "bicubic", padding, False, 5, 7)
+    assert output.isnan().all() and expected.isnan().all()
+    assert image_grad.count_nonzero() == 0 and grid_grad.count_nonzero() == 0  # PyTorch's are NaN

@@ -74,7 +74,8 @@ inline std::vector<double> hostile_grid(const Sampling& s, DataType type) {
   const double values[] = {-1e30, 1e30,  -3e9,   3e9,   kInfinity, -kInfinity, std::nan(""), 0,
                            -1,    1,     -1.5,   1.5,   -1e6,      1e6,        12345.678,    -98765.43,
                            -3,    3,     0.5,    -0.5,  1e-30,     7.999,      -7.99,        1e38,
-                           1e-3,  65504, -65504, 1.125, -1.0001,   0.999};
+                           1e-3,  65504, -65504, 1.125, -1.0001,   0.999,      3.4e38,       -1e20,
+                           3.1e6, -7e6,  2.3e7,  5e8,   -8.7e8,    1e12,       -1e15,        1e300};
   std::vector<double> grid = uniform(element_count(grid_shape(s)), 0, std::size(values) - 0.001, 5);
   for (double& value : grid) value = values[static_cast<size_t>(value)];
   return rounded(grid, type);

@@ -6,6 +6,8 @@
 // Channels in lanes, for the gradient of many channels: a group of lanes owns a point, and each lane four channels of it.
 // What is added to a pixel then lies side by side, however wild the grid is. Images whose pixels do not hold their
 // channels side by side are brought into that order first.
+#include <limits>
+
 #include "cuda/sums.h"
 #include "ops/grid_sampler_2d/kernel.h"
 #include "ops/grid_sampler_2d/layout.h"
@@ -38,17 +40,9 @@ __device__ Place<Real> clipped(Place<Real> at, const Axis& axis) {
 
 template <class Real>
 __device__ Place<Real> reflected(Place<Real> at, const Axis& axis) {
-  const Real low = axis.align_corners ? Real{0} : Real{-0.5};
-  const Real span = static_cast<Real>(axis.align_corners ? axis.size - 1 : axis.size);
   if (std::isnan(at.pixel)) return at;
-  if (span == 0) return {0, 0};
-  const Real distance = at.pixel - low;
-  const Real extra = std::fmod(std::fabs(distance), span);
-  const Real flips = std::round((std::fabs(distance) - extra) / span);
-  const bool odd = std::fmod(flips, Real{2}) != 0;
-  if (odd != (distance < 0)) at.multiplier = -at.multiplier;
-  at.pixel = odd ? span - extra + low : extra + low;
-  return at;
+  const Mirrored<Real> mirrored = mirror(at.pixel, axis);
+  return {mirrored.pixel, mirrored.backwards ? -at.multiplier : at.multiplier};
 }
 
 // Weight of a pixel at that distance, and its derivative.
@@ -66,7 +60,8 @@ __device__ Real cubic_slope(Real distance) {
 
 // What a coordinate reads along one axis.
 template <class Real, int kTaps>
-struct Taps {
+class Taps {
+ public:
   int64_t pixel[kTaps];  // -1 for none
   Real weight[kTaps];
   Real slope[kTaps];  // derivative of the weight by the place, in pixels
@@ -76,8 +71,20 @@ struct Taps {
     for (int k = 0; k < kTaps; ++k) pixel[k] = -1, weight[k] = slope[k] = 0;
     multiplier = 0;
     Place<Real> at = unnormalised(coordinate, axis);
-    if (kTaps != 4 && axis.padding == Padding::reflection) at = reflected(at, axis);
-    if (kTaps != 4 && axis.padding != Padding::zeros) at = clipped(at, axis);
+    if constexpr (kTaps == 4) {
+      set_cubic(at, axis);
+    } else {
+      if (axis.padding == Padding::reflection) at = reflected(at, axis);
+      if (axis.padding != Padding::zeros) at = clipped(at, axis);
+      set(at, axis);
+    }
+  }
+
+  // Forward, bicubic weights are no numbers where the coordinate is none, even if no pixel is read.
+  __device__ bool is_number() const { return kTaps != 4 || !std::isnan(weight[0]); }
+
+ private:
+  __device__ void set(Place<Real> at, const Axis& axis) {
     constexpr Real kFarthest = (1 << 30) - 64;
     if (!(std::fabs(at.pixel) < kFarthest)) {
       if (!axis.forward || axis.padding == Padding::zeros) return;
@@ -91,12 +98,29 @@ struct Taps {
     } else {
       const Real whole = std::floor(at.pixel), rest = at.pixel - whole;
       for (int k = 0; k < kTaps; ++k) {
-        const int step = k - (kTaps / 2 - 1);
-        pixel[k] = tap_pixel<kTaps>(static_cast<int64_t>(whole) + step, axis);
-        const Real distance = rest - static_cast<Real>(step);
-        weight[k] = kTaps == 2 ? (k == 0 ? 1 - rest : rest) : cubic_weight(distance);
-        slope[k] = kTaps == 2 ? (k == 0 ? Real{-1} : Real{1}) : cubic_slope(distance);
+        pixel[k] = tap_pixel<kTaps>(static_cast<int64_t>(whole) + k, axis);
+        weight[k] = k == 0 ? 1 - rest : rest;
+        slope[k] = k == 0 ? Real{-1} : Real{1};
       }
+    }
+  }
+
+  // The taps are padded, not the point.
+  __device__ void set_cubic(const Place<Real>& at, const Axis& axis) {
+    if (!std::isfinite(at.pixel)) {
+      if (axis.forward) weight[0] = std::numeric_limits<Real>::quiet_NaN();
+      return;
+    }
+    const Real whole = std::floor(at.pixel), rest = at.pixel - whole;
+    const bool is_far = std::fabs(whole) >= kFar<Real>;
+    const int64_t index = is_far ? int64_t{near_index(whole, axis)} : static_cast<int64_t>(whole);
+    if (!is_far || !has_no_neighbours(whole)) multiplier = at.multiplier;
+    for (int k = 0; k < kTaps; ++k) {
+      const int step = k - 1;
+      pixel[k] = tap_pixel<kTaps>(index + step, axis);
+      const Real distance = rest - static_cast<Real>(step);
+      weight[k] = cubic_weight(distance);
+      slope[k] = cubic_slope(distance);
     }
   }
 };
@@ -147,8 +171,9 @@ __global__ void __launch_bounds__(kThreads) sample(GridSampler2D problem, Axis x
     const auto& strides = problem.input_strides;
     const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
     T* output = static_cast<T*>(problem.output) + point.offset(problem.output_strides);
+    const bool is_number = taps.x.is_number() && taps.y.is_number();
     for (int64_t c = 0; c < problem.channels; ++c, input += strides[1], output += problem.output_strides[1]) {
-      Real sum = 0;
+      Real sum = is_number ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
       for (int j = 0; j < kTaps; ++j) {
         for (int i = 0; i < kTaps; ++i) {
           if (taps.y.pixel[j] < 0 || taps.x.pixel[i] < 0) continue;

@@ -21,9 +21,14 @@
 // border      the nearest pixel of the border. From the border on, grid_grad is zero (not for bicubic).
 // reflection  the image mirrored at the centres of its outermost pixels with align_corners, else at their outer edges.
 //
-// A point that is NaN, infinite or beyond +-2^30 pixels, once it is padded, contributes nothing to the gradients and
-// gets none; border padding brings all but NaN to the border first. Forward, such a point gives zero with zeros
-// padding, else NaN reads pixel 0. No grid makes the kernel leave its tensors.
+// A finite coordinate of any size is no special case: border and reflection bring it to a pixel, forward and backward.
+// A point that is NaN or infinite in pixels contributes nothing to the gradients and gets none; but bilinear and nearest,
+// border padding brings infinity to the border first. Forward, such a point gives NaN if bicubic; else zero with zeros
+// padding, and with the other two what border padding brings to the border, or pixel 0. No grid makes the kernel leave
+// its tensors.
+//
+// Places are rounded to the arithmetic type, and mirrored without a further rounding error. From 2^24 pixels on (double:
+// 2^53) the neighbours of a bicubic tap are the same number: all taps of an axis read one pixel, and grid_grad is zero.
 //
 // Types: all tensors float32, float16, bfloat16 or float64. Arithmetic is in float, for float64 in double; results are
 // rounded once, to nearest even. input_grad adds up in the order of the points; grid_grad adds up over 16 channels or

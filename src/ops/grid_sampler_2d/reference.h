@@ -2,8 +2,10 @@
 // a point that is rounded across a pixel's border belongs to that pixel; everything else is in double.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace aclgrad::reference {
@@ -48,11 +50,10 @@ GridPosition<Real> reflect_position(GridPosition<Real> at, int64_t size, bool al
   if (std::isnan(at.pixel)) return at;
   if (span == 0) return {0, 0};
   const Real distance = at.pixel - low;
-  const Real extra = std::fmod(std::fabs(distance), span);
-  const Real flips = std::round((std::fabs(distance) - extra) / span);
-  const bool odd = std::fmod(flips, Real{2}) != 0;
+  const Real extra = std::fmod(std::fabs(distance), 2 * span);
+  const bool odd = extra >= span;
   if (odd != (distance < 0)) at.multiplier = -at.multiplier;
-  at.pixel = odd ? span - extra + low : extra + low;
+  at.pixel = odd ? 2 * span - extra + low : extra + low;
   return at;
 }
 
@@ -85,14 +86,41 @@ inline double cubic_slope(double distance) {
   return distance < 0 ? -slope : slope;
 }
 
+// Bicubic interpolation pads the taps, not the point. Nothing is read where the point is no number; forward, its weights
+// are NaN.
+template <class Real>
+std::vector<GridTap> cubic_taps(GridPosition<Real> at, int64_t size, const GridSampling& sampling,
+                                bool forward) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(at.pixel)) return std::vector<GridTap>(forward ? 4 : 0, GridTap{-1, kNan, 0});
+  const Real whole = std::floor(at.pixel);
+  const double t = static_cast<double>(at.pixel) - static_cast<double>(whole);
+  // Where the neighbours of a pixel are the same number, all taps read it: no slope.
+  if (std::fabs(whole) >= 2 / std::numeric_limits<Real>::epsilon()) at.multiplier = 0;
+  // Mirrored, the neighbours of a pixel are still its neighbours, perhaps in the opposite direction.
+  const Real last = static_cast<Real>(size - 1);
+  GridPosition<Real> centre{std::clamp<Real>(whole, -4, last + 4), 1};
+  if (sampling.padding == 2) {
+    centre = reflect_position<Real>({whole, 1}, size, sampling.align_corners);
+    centre.pixel = std::clamp<Real>(centre.pixel, 0, last);
+  }
+  std::vector<GridTap> taps;
+  for (int64_t k = -1; k <= 2; ++k) {
+    const double distance = t - static_cast<double>(k);
+    const int64_t pixel = static_cast<int64_t>(centre.pixel) + k * static_cast<int64_t>(centre.multiplier);
+    taps.push_back({pad_tap(pixel, size, sampling.padding, sampling.align_corners), cubic_weight(distance),
+                    cubic_slope(distance) * static_cast<double>(at.multiplier)});
+  }
+  return taps;
+}
+
 // What a coordinate reads along one axis; nothing if it has no place among the pixels.
 template <class Real>
 std::vector<GridTap> axis_taps(Real coordinate, int64_t size, const GridSampling& sampling, bool forward) {
   GridPosition<Real> at = unnormalised_position(coordinate, size, sampling.align_corners);
-  if (sampling.mode != 2) {
-    if (sampling.padding == 1) at = clip_position(at, size);
-    if (sampling.padding == 2) at = clip_position(reflect_position(at, size, sampling.align_corners), size);
-  }
+  if (sampling.mode == 2) return cubic_taps(at, size, sampling, forward);
+  if (sampling.padding == 1) at = clip_position(at, size);
+  if (sampling.padding == 2) at = clip_position(reflect_position(at, size, sampling.align_corners), size);
   if (!(std::fabs(at.pixel) < (1 << 30) - 64)) {
     if (!forward || sampling.padding == 0) return {};
     const bool above = sampling.padding == 1 && at.pixel > 0;
@@ -105,18 +133,9 @@ std::vector<GridTap> axis_taps(Real coordinate, int64_t size, const GridSampling
   const double whole = std::floor(at.pixel);
   const double t = static_cast<double>(at.pixel) - whole;
   const auto base = static_cast<int64_t>(whole);
-  if (sampling.mode == 0) {
-    const auto inside = [&](int64_t pixel) { return pixel >= 0 && pixel < size ? pixel : -1; };
-    return {{inside(base), 1 - t, -static_cast<double>(at.multiplier)},
-            {inside(base + 1), t, static_cast<double>(at.multiplier)}};
-  }
-  std::vector<GridTap> taps;
-  for (int64_t k = -1; k <= 2; ++k) {
-    const double distance = t - static_cast<double>(k);
-    taps.push_back({pad_tap(base + k, size, sampling.padding, sampling.align_corners), cubic_weight(distance),
-                    cubic_slope(distance) * static_cast<double>(at.multiplier)});
-  }
-  return taps;
+  const auto inside = [&](int64_t pixel) { return pixel >= 0 && pixel < size ? pixel : -1; };
+  return {{inside(base), 1 - t, -static_cast<double>(at.multiplier)},
+          {inside(base + 1), t, static_cast<double>(at.multiplier)}};
 }
 
 inline std::vector<GridTap> grid_taps(double coordinate, int64_t size, const GridSampling& sampling,
@@ -149,9 +168,9 @@ inline std::vector<double> grid_sampler_2d(const GridSampling& sampling, const s
           double sum = 0;
           for (const GridTap& y : y_taps) {
             for (const GridTap& x : x_taps) {
-              if (x.pixel < 0 || y.pixel < 0) continue;
               const int64_t at = (plane * sampling.height + y.pixel) * sampling.width + x.pixel;
-              sum += y.weight * x.weight * input[static_cast<size_t>(at)];
+              const bool is_pixel = x.pixel >= 0 && y.pixel >= 0;
+              sum += y.weight * x.weight * (is_pixel ? input[static_cast<size_t>(at)] : 0);
             }
           }
           output[static_cast<size_t>(plane * points + point % points)] = sum;

@@ -84,7 +84,7 @@ HWY_INLINE Position<D> clip(D d, const Axis& axis, Position<D> at) {
   return {pixel, hn::IfThenZeroElse(hn::Or(low, high), at.scale)};
 }
 
-// dividend - quotient * divisor with the quotient rounded down, exactly; dividend >= 0 or no number.
+// dividend - quotient * divisor with the quotient rounded down, exactly; 0 <= dividend < 2^21, or NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> remainder(D d, hn::Vec<D> dividend, hn::Vec<D> divisor, hn::Vec<D>& quotient) {
   using Real = hn::TFromD<D>;
@@ -98,15 +98,22 @@ HWY_INLINE hn::Vec<D> remainder(D d, hn::Vec<D> dividend, hn::Vec<D> divisor, hn
   const auto below = hn::Ge(rest, divisor);
   quotient = hn::Add(quotient, hn::IfThenElseZero(below, one));
   rest = hn::Sub(rest, hn::IfThenElseZero(below, divisor));
+  return rest;
+}
 
-  // Far away the product is no longer exact.
-  const auto far = hn::Ge(dividend, hn::Set(d, Real{1 << 21}));
-  if (HWY_LIKELY(hn::AllFalse(d, far))) return rest;
-  Real dividends[kGroup], divisors[kGroup], rests[kGroup];
-  hn::StoreU(dividend, d, dividends);
-  hn::StoreU(divisor, d, divisors);
-  for (size_t i = 0; i < hn::Lanes(d); ++i) rests[i] = std::fmod(dividends[i], divisors[i]);
-  return hn::IfThenElse(far, hn::LoadU(d, rests), rest);
+// The same points mirrored one by one.
+template <class D>
+HWY_NOINLINE Position<D> mirror_each(D d, const Axis& axis, Position<D> at) {
+  using Real = hn::TFromD<D>;
+  Real pixels[hn::MaxLanes(D())], scales[hn::MaxLanes(D())];
+  hn::StoreU(at.pixel, d, pixels);
+  hn::StoreU(at.scale, d, scales);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) {
+    const Mirrored<Real> mirrored = mirror(pixels[i], axis);
+    pixels[i] = mirrored.pixel;
+    if (mirrored.backwards) scales[i] = -scales[i];
+  }
+  return {hn::LoadU(d, pixels), hn::LoadU(d, scales)};
 }
 
 // Mirrors what is outside, and clips: without align_corners the mirror lies half a pixel beyond the border.
@@ -118,6 +125,8 @@ HWY_INLINE Position<D> reflect(D d, const Axis& axis, Position<D> at) {
   const auto span = static_cast<Real>(axis.align_corners ? axis.size - 1 : axis.size);
   if (span == 0) return clip(d, axis, Position<D>{hn::IfThenElse(hn::IsNaN(at.pixel), at.pixel, zero), zero});
   const auto distance = hn::Sub(at.pixel, hn::Set(d, low));
+  const auto is_far = hn::Ge(hn::Abs(distance), hn::Set(d, Real{1 << 21}));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, is_far))) return clip(d, axis, mirror_each(d, axis, at));
   hn::Vec<D> flips = zero;
   const auto extra = remainder(d, hn::Abs(distance), hn::Set(d, span), flips);
   const auto halves = hn::Mul(flips, hn::Set(d, Real{0.5}));
@@ -129,28 +138,16 @@ HWY_INLINE Position<D> reflect(D d, const Axis& axis, Position<D> at) {
                           hn::IfThenElse(backwards, hn::Neg(at.scale), at.scale)});
 }
 
-// Forward, bicubic interpolation has a value even where the point is no pixel number: that of the border, or of
-// pixel 0.
-template <class D>
-HWY_INLINE Position<D> place_far_point(D d, const Axis& axis, Position<D> at, hn::Mask<D> has_place) {
-  const auto place = axis.padding == Padding::border ? clip(d, axis, at).pixel : hn::Zero(d);
-  return {hn::IfThenElse(has_place, at.pixel, place), at.scale};
-}
-
 template <class D>
 HWY_INLINE hn::Mask<D> has_pixel_number(D d, hn::Vec<D> pixel) {
   return hn::Lt(hn::Abs(pixel), hn::Set(d, static_cast<hn::TFromD<D>>(-kNowhere - 64)));
 }
 
-template <int kTaps, class D>
+template <class D>
 HWY_INLINE Position<D> padded_position(D d, const Axis& axis, hn::Vec<D> coordinate) {
   const Position<D> at = unnormalise(d, axis, coordinate);
   if (axis.padding == Padding::zeros) return at;
-  if constexpr (kTaps == 4) {
-    return axis.forward ? place_far_point(d, axis, at, has_pixel_number(d, at.pixel)) : at;
-  } else {
-    return axis.padding == Padding::border ? clip(d, axis, at) : reflect(d, axis, at);
-  }
+  return axis.padding == Padding::border ? clip(d, axis, at) : reflect(d, axis, at);
 }
 
 // The cubic convolution kernel with A = -0.75 for distances up to 1 and from 1 to 2, and its derivatives.
@@ -190,35 +187,67 @@ HWY_INLINE void store_whole(GroupTag<double> d, hn::Vec<GroupTag<double>> whole,
   hn::StoreU(hn::DemoteTo(integer, whole), integer, to);
 }
 
+// Brings whole pixels that are far away near the image. Where the neighbours of a pixel are the same number, all taps
+// read it, and nothing depends on the coordinate.
+template <class D>
+HWY_NOINLINE Position<D> bring_near(D d, const Axis& axis, Position<D> whole) {
+  using Real = hn::TFromD<D>;
+  Real pixels[hn::MaxLanes(D())], scales[hn::MaxLanes(D())];
+  hn::StoreU(whole.pixel, d, pixels);
+  hn::StoreU(whole.scale, d, scales);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) {
+    if (!std::isfinite(pixels[i]) || std::fabs(pixels[i]) < kFar<Real>) continue;
+    if (has_no_neighbours(pixels[i])) scales[i] = 0;
+    pixels[i] = static_cast<Real>(near_index(pixels[i], axis));
+  }
+  return {hn::LoadU(d, pixels), hn::LoadU(d, scales)};
+}
+
 // Plans the points from `lane` on, as many as a vector holds.
 template <int kTaps, class D, class Real>
 HWY_INLINE void plan_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t lane,
                            AxisTaps<Real, kTaps>& taps) {
   const auto one = hn::Set(d, Real{1});
-  Position<D> at = padded_position<kTaps>(d, axis, coordinate);
+  Position<D> at = padded_position(d, axis, coordinate);
   const auto has_place = has_pixel_number(d, at.pixel);
   at.pixel = hn::IfThenElse(has_place, at.pixel, hn::Set(d, static_cast<Real>(kNowhere)));
   hn::Store(hn::IfThenElseZero(has_place, at.scale), d, taps.scale + lane);
 
   const auto whole = kTaps == 1 ? hn::Round(at.pixel) : hn::Floor(at.pixel);
-  store_whole(d, kTaps == 4 ? hn::Sub(whole, one) : whole, taps.first + lane);
+  store_whole(d, whole, taps.first + lane);
   if constexpr (kTaps == 1) {
     hn::Store(one, d, taps.weight[0] + lane);
-  } else if constexpr (kTaps == 2) {
+  } else {
     hn::Store(hn::Sub(hn::Add(whole, one), at.pixel), d, taps.weight[0] + lane);
     hn::Store(hn::Sub(at.pixel, whole), d, taps.weight[1] + lane);
-  } else {
-    const auto t = hn::Sub(at.pixel, whole);
-    const auto u = hn::Sub(one, t);
-    hn::Store(far_weight(d, hn::Add(t, one)), d, taps.weight[0] + lane);
-    hn::Store(near_weight(d, t), d, taps.weight[1] + lane);
-    hn::Store(near_weight(d, u), d, taps.weight[2] + lane);
-    hn::Store(far_weight(d, hn::Add(u, one)), d, taps.weight[3] + lane);
-    hn::Store(far_slope(d, hn::Add(t, one)), d, taps.slope[0] + lane);
-    hn::Store(near_slope(d, t), d, taps.slope[1] + lane);
-    hn::Store(hn::Neg(near_slope(d, u)), d, taps.slope[2] + lane);
-    hn::Store(hn::Neg(far_slope(d, hn::Add(u, one))), d, taps.slope[3] + lane);
   }
+}
+
+// Bicubic: the taps are padded, not the point. Forward, where the point is no number, neither are its weights.
+template <class D, class Real>
+HWY_INLINE void plan_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t lane,
+                           AxisTaps<Real, 4>& taps) {
+  const auto one = hn::Set(d, Real{1});
+  const Position<D> at = unnormalise(d, axis, coordinate);
+  const auto has_place = hn::IsFinite(at.pixel);
+  const auto pixel = axis.forward ? at.pixel : hn::IfThenElseZero(has_place, at.pixel);
+  Position<D> whole{hn::Floor(pixel), hn::IfThenElseZero(has_place, at.scale)};
+  const auto t = hn::Sub(pixel, whole.pixel);
+  const auto u = hn::Sub(one, t);
+  const auto is_far = hn::Ge(hn::Abs(whole.pixel), hn::Set(d, kFar<Real>));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, is_far))) whole = bring_near(d, axis, whole);
+  hn::Store(whole.scale, d, taps.scale + lane);
+  const auto nowhere = hn::Set(d, static_cast<Real>(kNowhere));
+  store_whole(d, hn::IfThenElse(has_place, hn::Sub(whole.pixel, one), nowhere), taps.first + lane);
+
+  hn::Store(far_weight(d, hn::Add(t, one)), d, taps.weight[0] + lane);
+  hn::Store(near_weight(d, t), d, taps.weight[1] + lane);
+  hn::Store(near_weight(d, u), d, taps.weight[2] + lane);
+  hn::Store(far_weight(d, hn::Add(u, one)), d, taps.weight[3] + lane);
+  hn::Store(far_slope(d, hn::Add(t, one)), d, taps.slope[0] + lane);
+  hn::Store(near_slope(d, t), d, taps.slope[1] + lane);
+  hn::Store(hn::Neg(near_slope(d, u)), d, taps.slope[2] + lane);
+  hn::Store(hn::Neg(far_slope(d, hn::Add(u, one))), d, taps.slope[3] + lane);
 }
 
 // ---- Groups of points
@@ -307,8 +336,8 @@ HWY_INLINE void plan_coordinates(const Real* x, const Real* y, const Axis& x_axi
                                  PointGroup<Real, kTaps>& group) {
   const GroupTag<Real> d;
   for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-    plan_lanes<kTaps>(d, x_axis, hn::Load(d, x + lane), lane, group.x);
-    plan_lanes<kTaps>(d, y_axis, hn::Load(d, y + lane), lane, group.y);
+    plan_lanes(d, x_axis, hn::Load(d, x + lane), lane, group.x);
+    plan_lanes(d, y_axis, hn::Load(d, y + lane), lane, group.y);
   }
   find_rows(y_axis, group);
   group.interior = 0;
@@ -338,7 +367,7 @@ HWY_INLINE void plan_rows(const Image<const T>& grid, const Axis& y_axis, int64_
   alignas(64) RealOf<T> y[kGroup];
   load_coordinates(grid, first, count, x, y);
   for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-    plan_lanes<kTaps>(d, y_axis, hn::Load(d, y + lane), lane, group.y);
+    plan_lanes(d, y_axis, hn::Load(d, y + lane), lane, group.y);
   }
   find_rows(y_axis, group);
 }

@@ -234,7 +234,7 @@ TEST(GridSampler2D, TakesAnyGrid) {
   }
 }
 
-TEST(GridSampler2D, WhatIsNoNumberReadsZeroOrPixelZero) {
+TEST(GridSampler2D, WhatIsNoNumberReadsZeroOrPixelZeroButBicubicNan) {
   for (int64_t channels : {1, 16}) {
     const Sampling s = sizes(1, channels, 3, 3, 2, 2);
     TestTensor input(input_shape(s), DataType::float32, Layout::contiguous, uniform(9 * channels, 1, 2, 1));
@@ -246,10 +246,95 @@ TEST(GridSampler2D, WhatIsNoNumberReadsZeroOrPixelZero) {
         ASSERT_EQ(run_forward(input, grid, mode, padding, true, out), OK);
         for (int64_t i = 0; i < 4 * channels; ++i) {
           const double pixel = input.values()[static_cast<size_t>(i / 4 * 9)];
-          EXPECT_EQ(out.values()[static_cast<size_t>(i)], padding == 0 ? 0 : pixel) << mode << " " << padding;
+          const double actual = out.values()[static_cast<size_t>(i)];
+          if (mode == 2) {
+            EXPECT_TRUE(std::isnan(actual)) << padding;
+          } else {
+            EXPECT_EQ(actual, padding == 0 ? 0 : pixel) << mode << " " << padding;
+          }
         }
       }
     }
+  }
+}
+
+// One coordinate, x or y, is no number; so is one that overflows on its way to pixels.
+TEST(GridSampler2D, BicubicIsNanWhereOneCoordinateIsNoNumber) {
+  for (int64_t channels : {1, 3, 16}) {
+    for (DataType type : kTypes) {
+      Sampling s = sizes(1, channels, 4, 5, 6, 4);
+      s.mode = 2;
+      Inputs inputs(s, type, 1);
+      const double largest = type == DataType::float64   ? 1.7e308
+                             : type == DataType::float16 ? kInfinity
+                                                         : 3e38;
+      const double wrong[] = {std::nan(""), kInfinity, -kInfinity, largest, -largest};
+      for (size_t k = 0; k < std::size(wrong); ++k) inputs.grid[7 * k] = wrong[k];  // points 0, 3, 7, 10, 14
+      inputs.grid = rounded(inputs.grid, type);
+      for (s.padding = 0; s.padding < 3; ++s.padding) {
+        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+        TestTensor out(output_shape(s), type);
+        // The C interface has no bicubic forward in double.
+        if (type != DataType::float64) {
+          ASSERT_EQ(run_forward(input, grid, s.mode, s.padding, false, out), OK);
+          const auto values = out.values();
+          for (int64_t i = 0; i < 24 * channels; ++i) {
+            const int64_t point = i % 24;
+            const bool is_wrong = point < 15 && (point % 7 == 0 || point % 7 == 3);
+            EXPECT_EQ(std::isnan(values[static_cast<size_t>(i)]), is_wrong) << describe(s, type) << " " << i;
+          }
+        }
+        Call call(s, type, inputs);
+        ASSERT_EQ(call.run(s), OK);
+        const auto grid_grad = call.grid_grad.values();
+        for (size_t point : {0, 3, 7, 10, 14}) {
+          EXPECT_EQ(grid_grad[2 * point], 0) << describe(s, type) << " " << point;
+          EXPECT_EQ(grid_grad[2 * point + 1], 0) << describe(s, type) << " " << point;
+        }
+        for (double value : call.input_grad.values()) EXPECT_TRUE(std::isfinite(value));
+      }
+    }
+  }
+}
+
+// What PyTorch gives in double precision, where it is exact that far away; and a float that has no neighbours.
+TEST(GridSampler2DBackward, BicubicReadsPixelsFarAway) {
+  struct Far {
+    DataType type;
+    double coordinate;
+    int64_t padding;
+    bool align_corners;
+    std::vector<double> input_grad;  // of five pixels
+    double grid_grad;
+  };
+  constexpr DataType kDouble = DataType::float64, kSingle = DataType::float32;
+  const Far points[] = {
+      {kDouble, 3e9, 1, false, {0, 0, 0, 0, 1}, 0},      {kDouble, 3e9, 1, true, {0, 0, 0, 0, 1}, 0},
+      {kDouble, 3e9, 2, false, {0, 0, 1, 0, 0}, 3.75},   {kDouble, 3e9, 2, true, {0, 0, 1, 0, 0}, 3},
+      {kDouble, -3e9, 1, false, {1, 0, 0, 0, 0}, 0},     {kDouble, 1e20, 1, false, {0, 0, 0, 0, 1}, 0},
+      {kDouble, 1e20, 2, false, {1, 0, 0, 0, 0}, 0},     {kDouble, 3e9, 0, false, {0, 0, 0, 0, 0}, 0},
+      {kSingle, 3e9, 1, false, {0, 0, 0, 0, 1}, 0},      {kSingle, -1e20, 1, true, {1, 0, 0, 0, 0}, 0},
+      {kSingle, 4194304, 2, true, {0, 0, 1, 0, 0}, 3},   {kSingle, 4194303, 2, true, {1, 0, 0, 0, 0}, 0},
+      {kSingle, 67108872, 2, false, {0, 0, 0, 1, 0}, 0},
+  };
+  for (const Far& far : points) {
+    Sampling s = sizes(1, 1, 3, 5, 1, 1);
+    s.mode = 2;
+    s.padding = static_cast<int>(far.padding);
+    s.align_corners = far.align_corners;
+    Inputs inputs(s, far.type, 1);
+    for (size_t i = 0; i < 15; ++i) inputs.input[i] = static_cast<double>(i + 1);
+    inputs.grad_output = {1};
+    inputs.grid = {far.coordinate, 0};
+    SCOPED_TRACE(describe(s, far.type) + " at " + std::to_string(far.coordinate));
+    Call call(s, far.type, inputs);
+    ASSERT_EQ(call.run(s), OK);
+    const auto input_grad = call.input_grad.values();
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_NEAR(input_grad[i] + input_grad[5 + i] + input_grad[10 + i], far.input_grad[i], 1e-6) << i;
+    }
+    EXPECT_NEAR(call.grid_grad.values()[0], far.grid_grad, 1e-5);
   }
 }
 
