@@ -60,7 +60,7 @@ def grid_forward(image, grid, mode, padding, align, transform):
 
 # ---- NSA compression
 
-def _windows_unfold(x, block, stride):
+def windows_unfold(x, block, stride):
     return x.unfold(0, block, stride)  # [windows, heads, channels, block]
 
 
@@ -71,7 +71,7 @@ def _windows_strided(x, block, stride):
     return x.as_strided((count, heads, channels, block), (stride * s[0], s[1], s[2], s[0]))
 
 
-def _compress(x, weight, ends, block, stride, windows):
+def nsa_compose(x, weight, ends, block, stride, windows):
     begins = [0] + ends[:-1]
     parts = [windows(x[b:e], block, stride) for b, e in zip(begins, ends) if e - b >= block]
     return torch.cat([torch.einsum("knds,sn->knd", part, weight) for part in parts])
@@ -80,13 +80,13 @@ def _compress(x, weight, ends, block, stride, windows):
 def _nsa_gradient(windows):
     def prepare(grad, x, weight, ends, block, stride, transform):
         leaves = [t.detach().requires_grad_() for t in (x, weight)]
-        return _gradient(transform(_compress)(leaves[0], leaves[1], ends, block, stride, windows), leaves, grad)
+        return _gradient(transform(nsa_compose)(leaves[0], leaves[1], ends, block, stride, windows), leaves, grad)
     return prepare
 
 
 def _nsa_forward(windows):
     def prepare(x, weight, ends, block, stride, transform):
-        compress = transform(_compress)
+        compress = transform(nsa_compose)
 
         def run():
             with torch.no_grad():
@@ -95,9 +95,9 @@ def _nsa_forward(windows):
     return prepare
 
 
-nsa_gradient_unfold = _nsa_gradient(_windows_unfold)
+nsa_gradient_unfold = _nsa_gradient(windows_unfold)
 nsa_gradient_strided = _nsa_gradient(_windows_strided)
-nsa_forward_unfold = _nsa_forward(_windows_unfold)
+nsa_forward_unfold = _nsa_forward(windows_unfold)
 nsa_forward_strided = _nsa_forward(_windows_strided)
 
 
