@@ -14,8 +14,8 @@ extern "C" {
 ///   output[n,c,i,j] = sum over taps of w * input[n,c,tap]
 ///   inputGrad[tap]  = sum of w * gradOutput over the points that read it
 ///   gridGrad        = sum over c and taps of dw/d(x, y) * input * gradOutput; zero for nearest
-/// A coordinate that is not finite or beyond the integers contributes nothing, except that border padding
-/// moves an infinity to the border.
+/// A coordinate that is not finite contributes nothing, except that border padding moves an infinity to the
+/// border with bilinear and nearest. A finite coordinate of any size is padded like any other.
 ///
 ///   gradOutput         [N, C, Ho, Wo]
 ///   input              [N, C, H, W], H and W not 0

@@ -204,7 +204,8 @@ def grid_sample(
         out: where the result shall go.
 
     Returns:
-        [N, C, Ho, Wo].
+        [N, C, Ho, Wo]. A coordinate that is NaN or infinite gives NaN with bicubic. Else it gives 0 with zeros padding,
+        and with the others pixel 0; but border padding brings an infinity to the border.
     """
     return _core.grid_sample(input, grid, mode, padding_mode, bool(align_corners), out)
 
@@ -233,7 +234,8 @@ def grid_sample_backward(
         out: where the two results shall go, or None for those that shall be new.
 
     Returns:
-        The gradients of `input` and `grid`, of their shapes.
+        The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing
+        and has a gradient of zero; only border padding, but for bicubic, brings an infinity to the border.
     """
     needs_input, needs_grid = needs
     return _core.grid_sample_backward(

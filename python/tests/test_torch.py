@@ -116,6 +116,68 @@ def test_gradcheck(name):
     assert torch.autograd.gradcheck(function, arguments)
 
 
+# ---- Coordinates far away, or no numbers
+
+each_mode = pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+each_padding = pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+FAR = [3e9, -3e9, 2.0**31 + 1024, 1e20, -1e20, 123456.0]
+
+
+def samples_at(sample, coordinates, mode, padding, align_corners, dtype):
+    """The result and the gradients, where each coordinate is x once and y once."""
+    points = [(value, 0.3) for value in coordinates] + [(-0.2, value) for value in coordinates]
+    # Sizes that are powers of two: PyTorch's quotients of distance and size are exact then.
+    shape = (5, 9) if align_corners else (4, 8)
+    image = random(1, 3, *shape, dtype=dtype).requires_grad_()
+    grid = torch.tensor(points, dtype=dtype).view(1, 1, -1, 2).requires_grad_()
+    result = sample(image, grid, mode, padding, align_corners)
+    return result, *torch.autograd.grad(result, [image, grid], random(*result.shape, dtype=dtype))
+
+
+@each_mode
+@each_padding
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_far_coordinates_read_what_they_read_in_pytorch(mode, padding, align_corners, dtype):
+    actual = samples_at(aclgrad.torch.grid_sample, FAR, mode, padding, align_corners, dtype)
+    expected = samples_at(F.grid_sample, FAR, mode, padding, align_corners, dtype)
+    for ours, theirs in zip(actual, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4 if dtype == torch.float32 else 1e-12)
+
+
+@each_mode
+@each_padding
+def test_what_is_no_number_differs_from_pytorch_where_the_documentation_says(mode, padding):
+    wrong = [float("nan"), float("inf"), float("-inf")]
+    result, image_grad, grid_grad = samples_at(aclgrad.torch.grid_sample, wrong, mode, padding, False, torch.float32)
+    with torch.no_grad():
+        image = random(1, 3, 4, 8)
+        points = [(value, 0.3) for value in wrong] + [(-0.2, value) for value in wrong]
+        expected = F.grid_sample(image, torch.tensor(points).view(1, 1, -1, 2), mode, padding, False)
+    if mode == "bilinear" and padding == "zeros":
+        assert expected.isnan().all()
+        expected = torch.zeros_like(expected)
+    torch.testing.assert_close(result, expected, equal_nan=True)
+    assert grid_grad.reshape(2, 3, 2)[0, :, 0].count_nonzero() == grid_grad.reshape(2, 3, 2)[1, :, 1].count_nonzero() == 0
+    brings_infinity = padding == "border" and mode != "bicubic"
+    assert image_grad.isfinite().all() and (image_grad.count_nonzero() > 0) == brings_infinity
+
+
+def test_attention_at_what_is_no_number_counts_as_zero():
+    arguments = with_gradients(attention_arguments())
+    locations = arguments[3]
+    with torch.no_grad():
+        locations[0, 0, :, :, :, 0] = float("nan")
+        locations[0, 1, :, :, :, 1] = float("inf")
+    result = aclgrad.torch.multi_scale_deformable_attention(*arguments)
+    assert result[0, :2].count_nonzero() == 0 and result[0, 2].count_nonzero() > 0
+    of_value, of_locations, of_weights = torch.autograd.grad(
+        result, [arguments[0], locations, arguments[4]], torch.ones_like(result)
+    )
+    assert of_value.isfinite().all()
+    assert of_locations[0, :2].count_nonzero() == of_weights[0, :2].count_nonzero() == 0
+
+
 @each_call
 def test_only_needed_gradients_are_computed(name):
     function, make = CALLS[name]

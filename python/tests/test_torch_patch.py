@@ -308,6 +308,14 @@ def test_grid_sample_of_other_kinds_stays_with_pytorch(arguments):
     assert result.shape == F.grid_sample(*arguments, align_corners=False).shape
 
 
+def test_patched_grid_sample_of_nan_is_that_of_gpus():
+    grid = torch.full_like(GRID, float("nan"))
+    assert F.grid_sample(IMAGE, grid, align_corners=False).isnan().all()
+    with aclgrad.torch.patched("grid_sample"):
+        assert F.grid_sample(IMAGE, grid, align_corners=False).count_nonzero() == 0
+        assert F.grid_sample(IMAGE, grid, mode="bicubic", align_corners=False).isnan().all()
+
+
 def test_grid_sample_refuses_what_pytorch_refuses():
     with aclgrad.torch.patched("grid_sample"), pytest.raises(RuntimeError, match="Double"):
         F.grid_sample(IMAGE, GRID.double(), align_corners=False)

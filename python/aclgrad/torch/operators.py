@@ -261,7 +261,8 @@ def multi_scale_deformable_attention(
 
     Returns:
         [B, Q, M * C]. Samples are bilinear, and pixels outside of their level count as zero. Under autocast it
-        computes in float32.
+        computes in float32. A location that is NaN or infinite counts as zero, too, and so do its gradients, as in the
+        CUDA extensions of models; composed of `torch.nn.functional.grid_sample`, attention is NaN there on CPUs.
     """
     return _attention(value, spatial_shapes, level_start_index, sampling_locations, attention_weights)
 
@@ -409,7 +410,9 @@ def grid_sample(
             mirrored.
 
     Returns:
-        [N, C, Ho, Wo]. Under autocast it computes in float32.
+        [N, C, Ho, Wo]. Under autocast it computes in float32. A coordinate that is NaN or infinite gives what PyTorch
+        gives on GPUs: bilinear with zeros padding 0, where PyTorch on CPUs gives NaN. Its gradients are zero, where
+        PyTorch gives NaN or ends the process.
     """
     return _sample(input, grid, mode, padding_mode, align_corners)
 

@@ -26,7 +26,9 @@ _INHERITED = object()
 def patch(*targets: Target) -> None:
     """Replaces the implementations of others by ours, in this process and until `unpatch`.
 
-    What ours cannot do still goes to the original: other devices, other numbers of axes, types that differ.
+    What ours cannot do still goes to the original: other devices, other numbers of axes, types that differ. Where a
+    coordinate is NaN or infinite, results may differ from PyTorch's on CPUs: see `grid_sample` and
+    `multi_scale_deformable_attention`.
 
     Args:
         targets: any of the following; all of them by default. What is not installed is left out.
