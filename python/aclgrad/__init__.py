@@ -18,7 +18,8 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias
 
 from . import _core
 
@@ -108,7 +109,6 @@ def msda_backward(
     Returns:
         The gradients of `value`, `sampling_locations` and `attention_weights`, of their shapes.
     """
-    needs_value, needs_locations, needs_weights = needs
     return _core.msda_backward(
         grad_output,
         value,
@@ -116,9 +116,7 @@ def msda_backward(
         level_start_index,
         sampling_locations,
         attention_weights,
-        bool(needs_value),
-        bool(needs_locations),
-        bool(needs_weights),
+        needs,
         out,
     )
 
@@ -177,10 +175,7 @@ def nsa_compress_backward(
     Returns:
         The gradients of `x` and `weight`, of their shapes. Tokens that no window covers get exact zeros.
     """
-    needs_x, needs_weight = needs
-    return _core.nsa_compress_backward(
-        "seq_ends", grad_output, x, weight, seq_ends, block, stride, bool(needs_x), bool(needs_weight), out
-    )
+    return _core.nsa_compress_backward("seq_ends", grad_output, x, weight, seq_ends, block, stride, needs, out)
 
 
 def grid_sample(
@@ -188,7 +183,7 @@ def grid_sample(
     grid: Array,
     mode: Mode = "bilinear",
     padding_mode: PaddingMode = "zeros",
-    align_corners: bool = False,
+    align_corners: bool | None = False,
     *,
     out: Array | None = None,
 ) -> Any:
@@ -207,7 +202,7 @@ def grid_sample(
         [N, C, Ho, Wo]. A coordinate that is NaN or infinite gives NaN with bicubic. Else it gives 0 with zeros padding,
         and with the others pixel 0; but border padding brings an infinity to the border.
     """
-    return _core.grid_sample(input, grid, mode, padding_mode, bool(align_corners), out)
+    return _core.grid_sample(input, grid, mode, padding_mode, align_corners, out)
 
 
 def grid_sample_backward(
@@ -216,7 +211,7 @@ def grid_sample_backward(
     grid: Array,
     mode: Mode = "bilinear",
     padding_mode: PaddingMode = "zeros",
-    align_corners: bool = False,
+    align_corners: bool | None = False,
     *,
     needs: tuple[bool, bool] = (True, True),
     out: Sequence[Array | None] | None = None,
@@ -237,10 +232,7 @@ def grid_sample_backward(
         The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing
         and has a gradient of zero; only border padding, but for bicubic, brings an infinity to the border.
     """
-    needs_input, needs_grid = needs
-    return _core.grid_sample_backward(
-        grad_output, input, grid, mode, padding_mode, bool(align_corners), bool(needs_input), bool(needs_grid), out
-    )
+    return _core.grid_sample_backward(grad_output, input, grid, mode, padding_mode, align_corners, needs, out)
 
 
 def grouped_bias_add(
@@ -286,6 +278,9 @@ def grouped_bias_add_backward(
     return _core.grouped_bias_add_backward(grad_y, group_ends, kind, out)
 
 
+_INT_MAX = 2**31 - 1
+
+
 def get_num_threads() -> int:
     """How many threads one call may use.
 
@@ -303,6 +298,8 @@ def set_num_threads(count: int | None) -> None:
     """
     if count is None:
         count = 0
-    elif count < 1:
+    elif not isinstance(count, SupportsIndex):
+        raise TypeError(f"aclgrad.set_num_threads: count: expected an integer or None, got {count!r}")
+    elif index(count) < 1:
         raise ValueError(f"aclgrad.set_num_threads: count: expected at least 1 or None, got {count}")
-    _core.set_thread_count(count)
+    _core.set_thread_count(min(index(count), _INT_MAX))

@@ -25,15 +25,32 @@ __all__ = [
 ]
 
 
-def _widened(array: Any) -> numpy.ndarray[Any, Any]:
+def as_numpy(function: str, name: str, array: Any) -> numpy.ndarray[Any, Any]:
+    """A floating-point array of any library as one of NumPy, of its own type but for PyTorch's bfloat16."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
-        array = array.detach().double().numpy()
-    return numpy.asarray(array).astype(numpy.float64, copy=False)
+        tensor = array.detach().resolve_neg().cpu()
+        array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    elif not isinstance(array, numpy.ndarray):
+        try:
+            array = numpy.from_dlpack(array) if hasattr(array, "__dlpack__") else numpy.asarray(memoryview(array))
+        except (TypeError, BufferError):
+            raise _wrong_type(function, name, type(array).__name__) from None
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise _wrong_type(function, name, "a masked array: fill it first")
+    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
+        raise _wrong_type(function, name, str(array.dtype))
+    return array  # type: ignore[no-any-return]
 
 
-def _is_double(array: Any) -> bool:
-    return str(array.dtype).endswith("float64")
+def _wrong_type(function: str, name: str, got: str) -> TypeError:
+    return TypeError(f"aclgrad.{function}: {name}: expected a floating-point array, got {got}")
+
+
+def _widened(function: str, **arrays: Any) -> tuple[Any, ...]:
+    """The arrays in float64, and whether the first was so before."""
+    as_they_are = [as_numpy(f"reference.{function}", name, array) for name, array in arrays.items()]
+    return *(array.astype(numpy.float64, copy=False) for array in as_they_are), as_they_are[0].dtype == numpy.float64
 
 
 def msda_forward(
@@ -44,14 +61,10 @@ def msda_forward(
     attention_weights: Array,
 ) -> numpy.ndarray[Any, Any]:
     """See `aclgrad.msda_forward`. Positions are computed in float32 unless the arrays are float64."""
-    return _core.reference_msda_forward(
-        _widened(value),
-        spatial_shapes,
-        level_start_index,
-        _widened(sampling_locations),
-        _widened(attention_weights),
-        _is_double(value),
+    value, locations, weights, is_double = _widened(
+        "msda_forward", value=value, sampling_locations=sampling_locations, attention_weights=attention_weights
     )
+    return _core.reference_msda_forward(value, spatial_shapes, level_start_index, locations, weights, is_double)
 
 
 def msda_backward(
@@ -63,29 +76,30 @@ def msda_backward(
     attention_weights: Array,
 ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
     """See `aclgrad.msda_backward`. Positions are computed in float32 unless the arrays are float64."""
+    value, locations, weights, grad_output, is_double = _widened(
+        "msda_backward",
+        value=value,
+        sampling_locations=sampling_locations,
+        attention_weights=attention_weights,
+        grad_output=grad_output,
+    )
     return _core.reference_msda_backward(
-        _widened(grad_output),
-        _widened(value),
-        spatial_shapes,
-        level_start_index,
-        _widened(sampling_locations),
-        _widened(attention_weights),
-        _is_double(value),
+        grad_output, value, spatial_shapes, level_start_index, locations, weights, is_double
     )
 
 
 def nsa_compress(x: Array, weight: Array, seq_ends: Indices | None, block: int, stride: int) -> numpy.ndarray[Any, Any]:
     """See `aclgrad.nsa_compress`."""
-    return _core.nsa_compress("seq_ends", _widened(x), _widened(weight), seq_ends, block, stride, None)
+    *arrays, _ = _widened("nsa_compress", x=x, weight=weight)
+    return _core.nsa_compress("seq_ends", *arrays, seq_ends, block, stride, None)
 
 
 def nsa_compress_backward(
     grad_output: Array, x: Array, weight: Array, seq_ends: Indices | None, block: int, stride: int
 ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
     """See `aclgrad.nsa_compress_backward`."""
-    return _core.nsa_compress_backward(
-        "seq_ends", _widened(grad_output), _widened(x), _widened(weight), seq_ends, block, stride, True, True, None
-    )
+    *arrays, _ = _widened("nsa_compress_backward", grad_output=grad_output, x=x, weight=weight)
+    return _core.nsa_compress_backward("seq_ends", *arrays, seq_ends, block, stride, (True, True), None)
 
 
 def grid_sample(
@@ -93,12 +107,11 @@ def grid_sample(
     grid: Array,
     mode: Mode = "bilinear",
     padding_mode: PaddingMode = "zeros",
-    align_corners: bool = False,
+    align_corners: bool | None = False,
 ) -> numpy.ndarray[Any, Any]:
     """See `aclgrad.grid_sample`. Positions are computed in float32 unless the arrays are float64."""
-    return _core.reference_grid_sample(
-        _widened(input), _widened(grid), mode, padding_mode, align_corners, _is_double(input)
-    )
+    input, grid, is_double = _widened("grid_sample", input=input, grid=grid)
+    return _core.reference_grid_sample(input, grid, mode, padding_mode, align_corners, is_double)
 
 
 def grid_sample_backward(
@@ -107,23 +120,26 @@ def grid_sample_backward(
     grid: Array,
     mode: Mode = "bilinear",
     padding_mode: PaddingMode = "zeros",
-    align_corners: bool = False,
+    align_corners: bool | None = False,
 ) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
     """See `aclgrad.grid_sample_backward`. Positions are computed in float32 unless the arrays are float64."""
-    return _core.reference_grid_sample_backward(
-        _widened(grad_output), _widened(input), _widened(grid), mode, padding_mode, align_corners, _is_double(input)
+    input, grid, grad_output, is_double = _widened(
+        "grid_sample_backward", input=input, grid=grid, grad_output=grad_output
     )
+    return _core.reference_grid_sample_backward(grad_output, input, grid, mode, padding_mode, align_corners, is_double)
 
 
 def grouped_bias_add(
     x: Array, bias: Array, group_ends: Indices | None = None, *, kind: GroupKind = "ends"
 ) -> numpy.ndarray[Any, Any]:
     """See `aclgrad.grouped_bias_add`."""
-    return _core.grouped_bias_add(_widened(x), _widened(bias), group_ends, kind, None)
+    *arrays, _ = _widened("grouped_bias_add", x=x, bias=bias)
+    return _core.grouped_bias_add(*arrays, group_ends, kind, None)
 
 
 def grouped_bias_add_backward(
     grad_y: Array, group_ends: Indices | None = None, kind: GroupKind = "ends"
 ) -> numpy.ndarray[Any, Any]:
     """See `aclgrad.grouped_bias_add_backward`."""
-    return _core.grouped_bias_add_backward(_widened(grad_y), group_ends, kind, None)
+    *arrays, _ = _widened("grouped_bias_add_backward", grad_y=grad_y)
+    return _core.grouped_bias_add_backward(*arrays, group_ends, kind, None)

@@ -292,15 +292,19 @@ def _compare(name: str, actual: Any, golden: Any, ours: Any, max_ulp: float | No
     if dtype not in _PRECISIONS:
         raise TypeError(f"outputs: {name}: expected {', '.join(_PRECISIONS)}, got {dtype}")
     precision = _PRECISIONS[dtype]
-    actual = aclgrad.reference._widened(actual)
+    actual = _widened(name, actual)
     if actual.ndim == golden.ndim + 1 and actual.size == golden.size:
         golden = golden.reshape(actual.shape)  # an output whose last axis is split by heads
     errors = our_errors = None
     if actual.shape == golden.shape:
         errors = _errors(actual, golden, precision)
-        our_errors = _errors(aclgrad.reference._widened(ours).reshape(golden.shape), golden, precision)
+        our_errors = _errors(_widened(name, ours).reshape(golden.shape), golden, precision)
     limit = precision.max_ulp if max_ulp is None else max_ulp
     return OutputReport(name, dtype, actual.shape, golden, actual, errors, our_errors, limit)
+
+
+def _widened(name: str, array: Any) -> numpy.ndarray[Any, Any]:
+    return aclgrad.reference.as_numpy("verify.verify", name, array).astype(numpy.float64, copy=False)
 
 
 def _errors(actual: Any, golden: Any, precision: _Precision) -> Errors:

@@ -21,13 +21,6 @@ std::string device_name(const Array& array) {
   return array.on_gpu() ? fmt::format("CUDA device {}", array.gpu) : "the CPU";
 }
 
-bool repeats_elements(const TensorView& view) {
-  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
-    if (view.shape[axis] > 1 && view.strides[axis] == 0) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Array Arguments::floats(const char* name, nb::handle object) const {
@@ -59,6 +52,23 @@ std::string_view Arguments::text(const char* name, nb::handle object) const {
   return value;
 }
 
+bool Arguments::flag(const char* name, nb::handle object) const {
+  if (!is_bool(object)) fail(true, name, "a bool", nb::repr(object).c_str());
+  return PyObject_IsTrue(object.ptr()) != 0;
+}
+
+std::vector<bool> Arguments::flags(const char* name, nb::handle object, size_t count) const {
+  const std::string expected = fmt::format("a tuple of {} bools", count);
+  if (!is_sequence(object)) fail(true, name, expected, nb::repr(object).c_str());
+  check(nb::len(object) == count, name, expected, nb::repr(object).c_str());
+  std::vector<bool> values;
+  for (nb::handle entry : nb::borrow<nb::iterable>(object)) {
+    if (!is_bool(entry)) fail(true, name, expected, nb::repr(object).c_str());
+    values.push_back(PyObject_IsTrue(entry.ptr()) != 0);
+  }
+  return values;
+}
+
 Array Arguments::result(const char* name, const Array& like, std::initializer_list<int64_t> shape,
                         nb::handle out) const {
   if (out.is_none()) return new_array(like, shape);
@@ -67,7 +77,9 @@ Array Arguments::result(const char* name, const Array& like, std::initializer_li
   if (array.type() != like.type()) fail(true, name, type, name_of(array.type()));
   check_shape(array, shape);
   check(array.writable, name, "an array that may be written to", "a read-only one");
-  check(!repeats_elements(array.view), name, "memory of its own for each element", "a broadcast view");
+  check(!overlaps_itself(array.view), name, "memory of its own for each element",
+        "elements that share memory");
+  array.given = true;
   return array;
 }
 
@@ -77,6 +89,23 @@ nb::object Arguments::entry(const char* name, nb::handle out, size_t count, size
     fail(true, name, fmt::format("a tuple of {} arrays or None", count), type_name_of(out));
   check(nb::len(out) == count, name, fmt::format("{} entries", count), static_cast<int64_t>(nb::len(out)));
   return out[index];
+}
+
+void Arguments::claim(std::initializer_list<const Array*> results,
+                      std::initializer_list<const Array*> inputs) const {
+  const auto is_given = [](const Array* result) { return result != nullptr && result->given; };
+  const auto check_apart = [&](const Array& result, const Array* other) {
+    if (other == nullptr || result.gpu != other->gpu || !overlap(result.view, other->view)) return;
+    fail(false, result.name, "memory of its own", fmt::format("memory that {} has, too", other->name));
+  };
+  for (auto result = results.begin(); result != results.end(); ++result) {
+    if (!is_given(*result)) continue;
+    for (const Array* input : inputs) check_apart(**result, input);
+    for (auto other = results.begin(); other != result; ++other) check_apart(**result, *other);
+  }
+  for (const Array* result : results) {
+    if (is_given(result)) note_change(*result);
+  }
 }
 
 void Arguments::check_same_device(const Array& first, std::initializer_list<const Array*> others) const {
@@ -118,6 +147,20 @@ void Arguments::check(bool passed, const char* name, std::string_view expected, 
 
 void Arguments::check(bool passed, const char* name, std::string_view expected, int64_t got) const {
   if (!passed) fail(false, name, expected, std::to_string(got));
+}
+
+void Arguments::check_entry(bool passed, const char* name, size_t index, std::string_view expected,
+                            int64_t got) const {
+  if (!passed) fail(false, fmt::format("{}[{}]", name, index).c_str(), expected, std::to_string(got));
+}
+
+void Arguments::check_ends(const char* name, const std::vector<int64_t>& ends) const {
+  int64_t before = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const char* reason = i == 0 ? "" : ", the entry before";
+    if (ends[i] < before) check_entry(false, name, i, fmt::format("at least {}{}", before, reason), ends[i]);
+    before = ends[i];
+  }
 }
 
 Array Arguments::read(const char* name, nb::handle object, std::string_view types, bool writable) const {

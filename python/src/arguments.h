@@ -1,6 +1,8 @@
 // The arguments of one call, and the words in which a function states what it expects of them.
 #pragma once
 
+#include <vector>
+
 #include "array.h"
 
 namespace aclgrad::python {
@@ -19,6 +21,8 @@ class Arguments {
 
   int64_t integer(const char* name, nb::handle object) const;
   std::string_view text(const char* name, nb::handle object) const;  // as long as the object lives
+  bool flag(const char* name, nb::handle object) const;              // of Python or NumPy
+  std::vector<bool> flags(const char* name, nb::handle object, size_t count) const;
 
   // `out` where it is given, which then is checked, else a new array of the kind and type of `like`.
   Array result(const char* name, const Array& like, std::initializer_list<int64_t> shape,
@@ -27,6 +31,10 @@ class Arguments {
   // The i-th of `count` entries of a tuple or list of results; None where there is no tuple.
   nb::object entry(const char* name, nb::handle out, size_t count, size_t index) const;
 
+  // Of the results, those that the caller gave must share no memory with each other or with what is read. PyTorch hears
+  // that they change, so that its autograd does not use overwritten values. The last check of a call. Null is no array.
+  void claim(std::initializer_list<const Array*> results, std::initializer_list<const Array*> inputs) const;
+
   void check_same_device(const Array& first, std::initializer_list<const Array*> others) const;
   void check_type_on_gpu(const Array& array) const;  // float64 is for the CPU, where a kernel has no doubles
   void check_same_type(const Array& first, std::initializer_list<const Array*> others) const;
@@ -34,6 +42,9 @@ class Arguments {
   void check_shape(const Array& array, std::initializer_list<int64_t> shape) const;
   void check(bool passed, const char* name, std::string_view expected, std::string_view got) const;
   void check(bool passed, const char* name, std::string_view expected, int64_t got) const;
+  // The same for the entry `index` of an array of indices.
+  void check_entry(bool passed, const char* name, size_t index, std::string_view expected, int64_t got) const;
+  void check_ends(const char* name, const std::vector<int64_t>& ends) const;  // from 0 on and non-decreasing
 
  private:
   Array read(const char* name, nb::handle object, std::string_view types, bool writable) const;

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string_view.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "runtime/cuda_device.h"
 
@@ -40,6 +44,8 @@ struct DlpackExchange {
 
 struct Numpy {
   nb::object ndarray;
+  nb::object masked_array;
+  nb::object boolean;
   nb::object empty;
   nb::object asarray;
 
@@ -51,11 +57,16 @@ struct Numpy {
 
  private:
   explicit Numpy(const nb::module_& numpy)
-      : ndarray(numpy.attr("ndarray")), empty(numpy.attr("empty")), asarray(numpy.attr("asarray")) {}
+      : ndarray(numpy.attr("ndarray")),
+        masked_array(numpy.attr("ma").attr("MaskedArray")),
+        boolean(numpy.attr("bool_")),
+        empty(numpy.attr("empty")),
+        asarray(numpy.attr("asarray")) {}
 };
 
 struct Torch {
   nb::object is_grad_enabled;
+  nb::object increment_version;
 
   static const Torch& get() {
     static const Torch& torch = *new Torch(nb::module_::import_("torch"));
@@ -63,13 +74,16 @@ struct Torch {
   }
 
  private:
-  explicit Torch(const nb::module_& torch) : is_grad_enabled(torch.attr("is_grad_enabled")) {}
+  explicit Torch(const nb::module_& torch)
+      : is_grad_enabled(torch.attr("is_grad_enabled")),
+        increment_version(torch.attr("autograd").attr("graph").attr("increment_version")) {}
 };
 
 // Names that every call looks up, made once.
 struct Names {
   nb::object requires_grad = interned("requires_grad");
   nb::object is_neg = interned("is_neg");
+  nb::object is_inference = interned("is_inference");
   nb::object new_empty = interned("new_empty");
   nb::object array_struct = interned("__array_struct__");
   nb::object dtype = interned("dtype");
@@ -136,6 +150,9 @@ void check_rank(int64_t rank) {
 
 // NumPy's own interface, because its DLPack and its buffer protocol refuse bfloat16.
 Array read_numpy(nb::handle object, std::string_view types) {
+  if (nb::isinstance(object, Numpy::get().masked_array)) {
+    throw NotAnArray{true, "an array in which every element counts", "a masked array: fill it first"};
+  }
   const nb::object capsule = object.attr(Names::get().array_struct);
   const auto* numpy = static_cast<const NumpyInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
   if (numpy == nullptr) nb::raise_python_error();
@@ -304,7 +321,104 @@ Array read_unchecked(nb::handle object, std::string_view types, bool writable) {
   return array;
 }
 
+// The axes of more than one element, by the size of their strides.
+struct Axis {
+  int64_t size;
+  int64_t stride;  // in bytes, not negative
+};
+
+int64_t element_bytes(const TensorView& view) {
+  return static_cast<int64_t>(size_of(view.type));
+}
+
+std::vector<Axis> axes_of(const TensorView& view) {
+  std::vector<Axis> axes;
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
+    if (view.shape[axis] > 1) {
+      axes.push_back({view.shape[axis], std::abs(view.strides[axis]) * element_bytes(view)});
+    }
+  }
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
+  return axes;
+}
+
+// The bytes between the first in memory and the one after the last.
+std::pair<uintptr_t, uintptr_t> bytes_of(const TensorView& view) {
+  auto first = reinterpret_cast<uintptr_t>(view.first());
+  uintptr_t last = first;
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
+    const int64_t bytes = view.strides[axis] * (view.shape[axis] - 1) * element_bytes(view);
+    (bytes < 0 ? first : last) += static_cast<uintptr_t>(bytes);
+  }
+  return {first, last + size_of(view.type)};
+}
+
+// Where each element lies, in order.
+std::vector<uintptr_t> addresses_of(const TensorView& view) {
+  std::vector<uintptr_t> addresses{bytes_of(view).first};
+  for (const Axis& axis : axes_of(view)) {
+    const size_t count = addresses.size();
+    for (int64_t i = 1; i < axis.size; ++i) {
+      for (size_t k = 0; k < count; ++k) {
+        addresses.push_back(addresses[k] + static_cast<uintptr_t>(i * axis.stride));
+      }
+    }
+  }
+  std::sort(addresses.begin(), addresses.end());
+  return addresses;
+}
+
 }  // namespace
+
+bool overlaps_itself(const TensorView& view) {
+  if (view.empty()) return false;
+  // Mostly each axis steps over all that the smaller ones reach; only else it needs to be counted out.
+  int64_t reach = element_bytes(view);
+  bool nested = true;
+  for (const Axis& axis : axes_of(view)) {
+    if (axis.stride == 0) return true;
+    nested = nested && axis.stride >= reach;
+    reach += axis.stride * (axis.size - 1);
+  }
+  if (nested) return false;
+  const std::vector<uintptr_t> addresses = addresses_of(view);
+  const size_t size = size_of(view.type);
+  return std::adjacent_find(addresses.begin(), addresses.end(),
+                            [size](uintptr_t a, uintptr_t b) { return b - a < size; }) != addresses.end();
+}
+
+bool overlap(const TensorView& a, const TensorView& b) {
+  if (a.empty() || b.empty()) return false;
+  const auto [a_begin, a_end] = bytes_of(a);
+  const auto [b_begin, b_end] = bytes_of(b);
+  if (a_end <= b_begin || b_end <= a_begin) return false;
+  if (a.first() == b.first()) return true;
+  // Each may lie in the gaps of the other.
+  const std::vector<uintptr_t> in_a = addresses_of(a), in_b = addresses_of(b);
+  const size_t a_size = size_of(a.type), b_size = size_of(b.type);
+  for (size_t i = 0, k = 0; i < in_a.size() && k < in_b.size();) {
+    if (in_a[i] + a_size <= in_b[k]) {
+      ++i;
+    } else if (in_b[k] + b_size <= in_a[i]) {
+      ++k;
+    } else {
+      return true;
+    }
+  }
+  return false;
+}
+
+void note_change(const Array& array) {
+  if (is_numpy(array.object) || !ArrayType::of(array.object).is_torch) return;
+  // Those of inference mode are no part of any graph and have no version.
+  const Names& names = Names::get();
+  if (nb::cast<bool>(array.object.attr(names.is_inference)())) return;
+  Torch::get().increment_version(array.object);
+}
+
+bool is_bool(nb::handle object) {
+  return nb::isinstance<nb::bool_>(object) || nb::isinstance(object, Numpy::get().boolean);
+}
 
 Array read_array(nb::handle object, std::string_view types, bool writable) {
   if (!is_numpy(object) && ArrayType::of(object).is_torch) check_is_plain(object);

@@ -23,6 +23,7 @@ struct Array {
   int gpu = kOnCpu;        // number of the CUDA device in whose memory it lies
   void* stream = nullptr;  // of that device, on which the caller works
   bool writable = false;
+  bool given = false;  // by the caller, as memory for a result
   nb::object object;
   nb::ndarray<nb::ro> lent;  // what DLPack lent, to be given back at the end
 
@@ -49,6 +50,14 @@ nb::object integer_array(nb::handle sequence);
 // A new array of the kind and type of `like`: PyTorch's for PyTorch's, else NumPy's. Its contents are undefined.
 Array new_array(const Array& like, std::initializer_list<int64_t> shape);
 
+// Whether two elements, of one array or of two, share memory.
+bool overlaps_itself(const TensorView& view);
+bool overlap(const TensorView& a, const TensorView& b);
+
+// Tells PyTorch that the contents of one of its tensors change.
+void note_change(const Array& array);
+
+bool is_bool(nb::handle object);  // of Python or NumPy
 std::string type_name_of(nb::handle object);
 
 }  // namespace aclgrad::python

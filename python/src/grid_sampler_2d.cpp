@@ -43,10 +43,11 @@ Padding padding_of(const Arguments& arguments, nb::handle object) {
 }
 
 Sampling read_sampling(const Arguments& arguments, nb::handle input, nb::handle grid, nb::handle mode,
-                       nb::handle padding_mode, bool align_corners) {
+                       nb::handle padding_mode, nb::handle align_corners) {
   constexpr int64_t kMaxSide = int64_t{1} << 30;
   Sampling sampling{arguments.floats("input", input), arguments.floats("grid", grid),
-                    interpolation_of(arguments, mode), padding_of(arguments, padding_mode), align_corners};
+                    interpolation_of(arguments, mode), padding_of(arguments, padding_mode),
+                    !align_corners.is_none() && arguments.flag("align_corners", align_corners)};
   arguments.check_same_type(sampling.input, {&sampling.grid});
   arguments.check_rank(sampling.input, 4);
   arguments.check_rank(sampling.grid, 4);
@@ -150,21 +151,23 @@ reference::GridSampling definition_of(const Sampling& sampling, bool positions_i
 }
 
 nb::object forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
-                   bool align_corners, nb::handle out) {
+                   nb::handle align_corners, nb::handle out) {
   const Arguments arguments("grid_sample", Arguments::Memory::cpu_or_gpu);
   const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
   const Array output = arguments.result(
       "out", sampling.input,
       {sampling.batch(), sampling.channels(), sampling.output_height(), sampling.output_width()}, out);
   const Place place(arguments, sampling.input, {&sampling.grid, &output});
+  arguments.claim({&output}, {&sampling.input, &sampling.grid});
   place.compute([&] { compute_forward(place, sampling, output); });
   return output.object;
 }
 
 nb::tuple backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
-                   nb::handle padding_mode, bool align_corners, bool needs_input, bool needs_grid,
+                   nb::handle padding_mode, nb::handle align_corners, nb::handle needs_object,
                    nb::handle out) {
   const Arguments arguments("grid_sample_backward", Arguments::Memory::cpu_or_gpu);
+  const std::vector<bool> needs = arguments.flags("needs", needs_object, 2);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
   const int64_t batch = sampling.batch(), channels = sampling.channels();
@@ -172,12 +175,12 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle input, nb::handle g
   arguments.check_same_type(sampling.input, {&grad_output});
   arguments.check_shape(grad_output, {batch, channels, output_height, output_width});
   std::optional<Array> grad_input, grad_grid;
-  if (needs_input) {
+  if (needs[0]) {
     grad_input =
         arguments.result("out[0]", sampling.input, {batch, channels, sampling.height(), sampling.width()},
                          arguments.entry("out", out, 2, 0));
   }
-  if (needs_grid) {
+  if (needs[1]) {
     grad_grid = arguments.result("out[1]", sampling.input, {batch, output_height, output_width, 2},
                                  arguments.entry("out", out, 2, 1));
   }
@@ -185,6 +188,8 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle input, nb::handle g
   for (const auto* gradient : {&grad_input, &grad_grid}) {
     if (*gradient) arguments.check_same_device(sampling.input, {&**gradient});
   }
+  arguments.claim({grad_input ? &*grad_input : nullptr, grad_grid ? &*grad_grid : nullptr},
+                  {&grad_output, &sampling.input, &sampling.grid});
   if (grad_input || grad_grid) {
     place.compute([&] { compute_backward(place, sampling, grad_output, grad_input, grad_grid); });
   }
@@ -193,7 +198,7 @@ nb::tuple backward(nb::handle grad_output_object, nb::handle input, nb::handle g
 }
 
 nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
-                             bool align_corners, bool positions_in_double) {
+                             nb::handle align_corners, bool positions_in_double) {
   const Arguments arguments("reference.grid_sample");
   const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
   const Array output = arguments.result(
@@ -209,7 +214,7 @@ nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode,
 }
 
 nb::tuple reference_backward(nb::handle grad_output_object, nb::handle input, nb::handle grid,
-                             nb::handle mode, nb::handle padding_mode, bool align_corners,
+                             nb::handle mode, nb::handle padding_mode, nb::handle align_corners,
                              bool positions_in_double) {
   const Arguments arguments("reference.grid_sample_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);

@@ -2,6 +2,8 @@
 // memory, and so is done here.
 #include "ops/grouped_bias_add/kernel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -35,6 +37,22 @@ Groups kind_of(const Arguments& arguments, nb::handle object) {
   return Groups::counts;
 }
 
+void check_groups(const Arguments& arguments, Groups kind, const std::vector<int64_t>& group_idx,
+                  int64_t rows) {
+  if (kind == Groups::ends) arguments.check_ends("group_ends", group_idx);
+  int64_t end = 0;
+  for (size_t group = 0; group < group_idx.size(); ++group) {
+    const int64_t entry = group_idx[group];
+    const int64_t most = kind == Groups::ends ? rows : rows - end;
+    const bool fits = entry >= 0 && entry <= most;
+    if (!fits) {
+      arguments.check_entry(false, "group_ends", group, fmt::format("0 to {}, of {} rows", most, rows),
+                            entry);
+    }
+    end = kind == Groups::ends ? entry : end + entry;
+  }
+}
+
 Grouping read_grouping(const Arguments& arguments, const Array& rows, nb::handle group_ends,
                        nb::handle kind) {
   const Groups named_kind = kind_of(arguments, kind);
@@ -46,6 +64,7 @@ Grouping read_grouping(const Arguments& arguments, const Array& rows, nb::handle
   arguments.check_same_device(rows, {&idx});
   arguments.check_rank(rows, 2);
   arguments.check_rank(idx, 1);
+  if (!idx.on_gpu()) check_groups(arguments, named_kind, integers_of(idx.view), rows.size(0));
   return {named_kind, idx, idx.size(0), rows.size(0), rows.size(1)};
 }
 
@@ -182,6 +201,7 @@ nb::object forward(nb::handle x_object, nb::handle bias_object, nb::handle group
                       ? arguments.result("out", x, {grouping.groups, grouping.rows, grouping.columns}, out)
                       : arguments.result("out", x, {grouping.rows, grouping.columns}, out);
   const Place place(arguments, x, {&bias, &y});
+  arguments.claim({&y}, {&x, &bias, grouping.group_idx ? &*grouping.group_idx : nullptr});
   place.compute([&] { compute_forward(place, grouping, x, bias, y); });
   return y.object;
 }
@@ -193,6 +213,7 @@ nb::object backward(nb::handle grad_y_object, nb::handle group_ends, nb::handle 
   const Grouping grouping = read_grouping(arguments, grad_y, group_ends, kind);
   const Array grad_bias = arguments.result("out", grad_y, {grouping.groups, grouping.columns}, out);
   const Place place(arguments, grad_y, {&grad_bias});
+  arguments.claim({&grad_bias}, {&grad_y, grouping.group_idx ? &*grouping.group_idx : nullptr});
   place.compute([&] { compute_backward(place, grouping, grad_y, grad_bias); });
   return grad_bias.object;
 }

@@ -1,6 +1,8 @@
 // Multi-scale deformable attention and its gradient.
 #include "ops/multi_scale_deformable_attention/kernel.h"
 
+#include <fmt/format.h>
+
 #include "arguments.h"
 #include "functions.h"
 #include "operand.h"
@@ -28,6 +30,27 @@ struct Sampling {
   bool empty() const { return value.empty() || locations.empty(); }
 };
 
+// The levels must lie within `value`. On a GPU looking would mean to wait; kernels skip there what lies outside.
+void check_levels(const Arguments& arguments, const Sampling& sampling) {
+  if (sampling.spatial_shapes.on_gpu() || sampling.level_start_index.on_gpu()) return;
+  const std::vector<int64_t> sides = integers_of(sampling.spatial_shapes.view);
+  const std::vector<int64_t> starts = integers_of(sampling.level_start_index.view);
+  const int64_t rows = sampling.rows();
+  for (size_t level = 0; level < starts.size(); ++level) {
+    const int64_t start = starts[level], height = sides[2 * level], width = sides[2 * level + 1];
+    if (start < 0 || start > rows) {
+      arguments.check_entry(false, "level_start_index", level,
+                            fmt::format("0 to {}, the rows of value", rows), start);
+    }
+    const bool fits = height >= 0 && width >= 0 && (height == 0 || width <= (rows - start) / height);
+    if (fits) continue;
+    arguments.check(
+        false, fmt::format("spatial_shapes[{}]", level).c_str(),
+        fmt::format("a level of at most {} pixels, the rows of value from {} on", rows - start, start),
+        fmt::format("[{}, {}]", height, width));
+  }
+}
+
 Place place_of(const Arguments& arguments, const Sampling& sampling) {
   return {arguments,
           sampling.value,
@@ -49,6 +72,7 @@ Sampling read_sampling(const Arguments& arguments, nb::handle value, nb::handle 
   arguments.check_shape(sampling.weights, {batches, queries, heads, levels, points});
   arguments.check_shape(sampling.spatial_shapes, {levels, 2});
   arguments.check_shape(sampling.level_start_index, {levels});
+  check_levels(arguments, sampling);
   return sampling;
 }
 
@@ -208,31 +232,37 @@ nb::object forward(nb::handle value, nb::handle spatial_shapes, nb::handle level
   const Array output = new_output(arguments, sampling, out);
   const Place place = place_of(arguments, sampling);
   arguments.check_same_device(sampling.value, {&output});
+  arguments.claim({&output}, {&sampling.value, &sampling.spatial_shapes, &sampling.level_start_index,
+                              &sampling.locations, &sampling.weights});
   place.compute([&] { compute_forward(place, sampling, output); });
   return output.object;
 }
 
 nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
-                   nb::handle level_start_index, nb::handle locations, nb::handle weights, bool needs_value,
-                   bool needs_locations, bool needs_weights, nb::handle out) {
+                   nb::handle level_start_index, nb::handle locations, nb::handle weights,
+                   nb::handle needs_object, nb::handle out) {
   const Arguments arguments("msda_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
   arguments.check_same_type(sampling.value, {&grad_output});
   check_per_head(arguments, grad_output, sampling);
-  const Needs needs{needs_value, needs_locations, needs_weights};
+  const std::vector<bool> needed = arguments.flags("needs", needs_object, 3);
+  const Needs needs{needed[0], needed[1], needed[2]};
   const Gradients gradients(arguments, sampling, out, needs);
   const Place place = place_of(arguments, sampling);
   arguments.check_same_device(sampling.value,
                               {&grad_output, &gradients.value, &gradients.locations, &gradients.weights});
+  arguments.claim({&gradients.value, &gradients.locations, &gradients.weights},
+                  {&grad_output, &sampling.value, &sampling.spatial_shapes, &sampling.level_start_index,
+                   &sampling.locations, &sampling.weights});
   place.compute([&] {
     compute_backward(place, sampling, grad_output, gradients.value, gradients.locations, gradients.weights,
                      needs);
   });
-  return nb::make_tuple(needs_value ? gradients.value.object : nb::none(),
-                        needs_locations ? gradients.locations.object : nb::none(),
-                        needs_weights ? gradients.weights.object : nb::none());
+  return nb::make_tuple(needs.value ? gradients.value.object : nb::none(),
+                        needs.locations ? gradients.locations.object : nb::none(),
+                        needs.weights ? gradients.weights.object : nb::none());
 }
 
 nb::object reference_forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,

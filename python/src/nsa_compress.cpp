@@ -32,10 +32,7 @@ std::vector<int64_t> read_ends(const Arguments& arguments, const char* name, nb:
   arguments.check_rank(ends, 1);
   if (ends.empty()) return {tokens};
   std::vector<int64_t> values = integers_of(ends.view);
-  arguments.check(values.front() >= 0, name, "no negative entry", values.front());
-  for (size_t i = 1; i < values.size(); ++i) {
-    arguments.check(values[i] >= values[i - 1], name, "entries that do not fall", values[i]);
-  }
+  arguments.check_ends(name, values);
   arguments.check(values.back() == tokens, name, "the number of tokens as its last entry", values.back());
   return values;
 }
@@ -140,16 +137,19 @@ nb::object forward(const char* ends_name, nb::handle x, nb::handle weight, nb::h
   const Array output = arguments.result(
       "out", compression.x, {compression.window_count, compression.heads(), compression.channels()}, out);
   const Place place(arguments, compression.x, {&compression.weight, &output});
+  arguments.claim({&output}, {&compression.x, &compression.weight});
   place.compute([&] { compute_forward(place, compression, output); });
   return output.object;
 }
 
 nb::tuple backward(const char* ends_name, nb::handle grad_output_object, nb::handle x, nb::handle weight,
-                   nb::handle seq_ends, nb::handle block, nb::handle stride, bool needs_x, bool needs_weight,
+                   nb::handle seq_ends, nb::handle block, nb::handle stride, nb::handle needs_object,
                    nb::handle out) {
   const Arguments arguments("nsa_compress_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Compression compression = read_compression(arguments, ends_name, x, weight, seq_ends, block, stride);
+  const std::vector<bool> needs = arguments.flags("needs", needs_object, 2);
+  const bool needs_x = needs[0], needs_weight = needs[1];
   const int64_t heads = compression.heads(), channels = compression.channels();
   arguments.check_same_type(compression.x, {&grad_output});
   arguments.check_shape(grad_output, {compression.window_count, heads, channels});
@@ -158,6 +158,7 @@ nb::tuple backward(const char* ends_name, nb::handle grad_output_object, nb::han
   const Array grad_weight = arguments.result("out[1]", compression.x, {compression.windows.block, heads},
                                              needs_weight ? arguments.entry("out", out, 2, 1) : nb::none());
   const Place place(arguments, compression.x, {&compression.weight, &grad_output, &grad_x, &grad_weight});
+  arguments.claim({&grad_x, &grad_weight}, {&grad_output, &compression.x, &compression.weight});
   place.compute(
       [&] { compute_backward(place, compression, grad_output, grad_x, grad_weight, needs_x, needs_weight); });
   return nb::make_tuple(needs_x ? grad_x.object : nb::none(), needs_weight ? grad_weight.object : nb::none());

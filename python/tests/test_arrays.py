@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 import aclgrad
+import aclgrad.reference
 import ml_dtypes
 import numpy
 import pytest
-from cases import CASES, bias, grid, nsa
+from cases import CASES, bias, grid, msda, nsa
 
 X = bias()["x"].astype(numpy.float32)
 ENDS = bias()["group_ends"]
@@ -152,10 +153,35 @@ REFUSED = [
     (TypeError, "stride: expected an integer, got 4.5", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 8, 4.5)),
     (ValueError, "stride: expected at least 1, got 0", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 8, 0)),
     (ValueError, r"weight: expected shape \[9, 3\], got \[8, 3\]", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 9, 4)),
-    (ValueError, "seq_ends: expected entries that do not fall, got 10", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [20, 10, 100], 8, 4)),
+    (ValueError, r"seq_ends\[1\]: expected at least 20, the entry before, got 10", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [20, 10, 100], 8, 4)),
     (ValueError, "seq_ends: expected the number of tokens.*, got 99", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [99], 8, 4)),
-    (ValueError, "seq_ends: expected no negative entry, got -1", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [-1, 100], 8, 4)),
+    (ValueError, r"seq_ends\[0\]: expected at least 0, got -1", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [-1, 100], 8, 4)),
     (ValueError, "count: expected at least 1 or None, got 0", lambda: aclgrad.set_num_threads(0)),
+    (TypeError, "count: expected an integer or None, got 2.5", lambda: aclgrad.set_num_threads(2.5)),
+    (TypeError, "count: expected an integer or None, got '2'", lambda: aclgrad.set_num_threads("2")),
+    (TypeError, "align_corners: expected a bool, got 'no'", lambda: aclgrad.grid_sample(G["input"], G["grid"], align_corners="no")),
+    (TypeError, "align_corners: expected a bool, got 1", lambda: aclgrad.grid_sample_backward(**G, align_corners=1)),
+    (TypeError, "align_corners: expected a bool, got 1", lambda: aclgrad.reference.grid_sample(G["input"], G["grid"], align_corners=1)),
+    (TypeError, "align_corners: expected a bool, got 0", lambda: aclgrad.reference.grid_sample_backward(**G, align_corners=0)),
+    (ValueError, r"needs: expected a tuple of 2 bools, got \(True,\)", lambda: aclgrad.grid_sample_backward(**G, needs=(True,))),
+    (TypeError, "needs: expected a tuple of 2 bools, got True", lambda: aclgrad.grid_sample_backward(**G, needs=True)),
+    (TypeError, r"needs: expected a tuple of 2 bools, got \(1, 0\)", lambda: aclgrad.grid_sample_backward(**G, needs=(1, 0))),
+    (TypeError, r"needs: expected a tuple of 2 bools, got None", lambda: aclgrad.nsa_compress_backward(**N, needs=None)),
+    (ValueError, r"needs: expected a tuple of 3 bools, got \[True\]", lambda: aclgrad.msda_backward(**msda(), needs=[True])),
+    (TypeError, "grad_y: expected an array in which every element counts, got a masked array", lambda: aclgrad.grouped_bias_add_backward(numpy.ma.masked_array(X), ENDS)),
+    (TypeError, "group_ends: expected an array in which every element counts", lambda: aclgrad.grouped_bias_add_backward(X, numpy.ma.masked_array(ENDS))),
+    (TypeError, "out: expected an array in which every element counts", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=numpy.ma.zeros((4, 33), "f"))),
+    (TypeError, "grad_y: expected a floating-point array, got a masked array", lambda: aclgrad.reference.grouped_bias_add_backward(numpy.ma.masked_array(X), ENDS)),
+    (TypeError, "grad_y: expected a floating-point array, got int64", lambda: aclgrad.reference.grouped_bias_add_backward(X.astype(int), ENDS)),
+    (TypeError, "x: expected a floating-point array, got list", lambda: aclgrad.reference.grouped_bias_add(X.tolist(), X[:4], ENDS)),
+    (TypeError, "input: expected a floating-point array, got NoneType", lambda: aclgrad.reference.grid_sample(None, G["grid"])),
+    (ValueError, r"group_ends\[1\]: expected at least 64, the entry before, got 10", lambda: aclgrad.grouped_bias_add(X, X[:3], [64, 10, 88])),
+    (ValueError, r"group_ends\[0\]: expected at least 0, got -1", lambda: aclgrad.grouped_bias_add(X, X[:2], [-1, 88])),
+    (ValueError, r"group_ends\[1\]: expected 0 to 90, of 90 rows, got 91", lambda: aclgrad.grouped_bias_add_backward(X, [3, 91])),
+    (ValueError, r"group_ends\[1\]: expected 0 to 80, of 90 rows, got -5", lambda: aclgrad.grouped_bias_add(X, X[:2], [10, -5], kind="counts")),
+    (ValueError, r"group_ends\[1\]: expected 0 to 80, of 90 rows, got 81", lambda: aclgrad.grouped_bias_add_backward(X, [10, 81], "counts")),
+    (ValueError, r"group_ends\[1\]: expected 0 to 89, of 90 rows, got 9223372036854775807", lambda: aclgrad.grouped_bias_add_backward(X, [1, 2**63 - 1], "counts")),
+    (ValueError, r"group_ends\[0\]: expected at least 0, got -1", lambda: aclgrad.reference.grouped_bias_add(X, X[:2], [-1, 88])),
 ]  # fmt: skip
 
 
@@ -171,8 +197,145 @@ def spread(array, shape):
 
 @pytest.mark.parametrize(("kind", "message", "call"), REFUSED, ids=[message for _, message, _ in REFUSED])
 def test_what_is_wrong_is_named(kind, message, call):
-    with pytest.raises(kind, match=r"aclgrad\.\w+: " + message):
+    with pytest.raises(kind, match=r"aclgrad\.[\w.]+: " + message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"level_start_index": [0, -1, 178]}, r"level_start_index\[1\]: expected 0 to 181, the rows of value, got -1"),
+        ({"level_start_index": [0, 143, 182]}, r"level_start_index\[2\]: expected 0 to 181, .*, got 182"),
+        ({"level_start_index": [0, 2**62, 0]}, r"level_start_index\[1\]: expected 0 to 181"),
+        (
+            {"level_start_index": [0, 147, 178]},
+            r"spatial_shapes\[1\]: expected a level of at most 34 pixels, the rows of value from 147 on, got \[7, 5\]",
+        ),
+        ({"spatial_shapes": [[13, 11], [7, -5], [1, 3]]}, r"spatial_shapes\[1\]: expected .*, got \[7, -5\]"),
+        ({"spatial_shapes": [[2**40, 2**40], [7, 5], [1, 3]]}, r"spatial_shapes\[0\]: expected a level of at most 181"),
+    ],
+)
+def test_msda_names_the_level_that_leaves_value(changes, message):
+    forward, backward = CASES["msda_forward"], CASES["msda_backward"]
+    for function, case in (
+        (aclgrad.msda_forward, forward),
+        (aclgrad.msda_backward, backward),
+        (aclgrad.reference.msda_forward, forward),
+        (aclgrad.reference.msda_backward, backward),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function(**(case.arguments("float32") | changes))
+
+
+def test_msda_takes_levels_that_overlap_or_are_empty():
+    case = CASES["msda_forward"]
+    changes = {"spatial_shapes": [[13, 11], [7, 5], [0, 2**40]], "level_start_index": [0, 20, 181]}
+    assert numpy.isfinite(case.run("float32", **changes)[0]).all()
+
+
+# ---- Results given by the caller
+
+
+def strided(array, shape, strides):
+    return numpy.lib.stride_tricks.as_strided(array, shape, [4 * stride for stride in strides])
+
+
+def test_results_that_share_memory_with_themselves_are_refused():
+    memory = numpy.zeros(400, numpy.float32)
+    for strides in ((0, 1), (33, 0), (32, 1), (1, 1), (1, 3)):
+        with pytest.raises(ValueError, match="out: expected memory of its own for each element"):
+            aclgrad.grouped_bias_add_backward(X, ENDS, out=strided(memory, (4, 33), strides))
+
+
+def test_results_whose_axes_interleave_are_written():
+    """Each element has memory of its own, though no axis steps over all that another reaches."""
+    memory = numpy.full(200, 7, numpy.float32)
+    out = strided(memory, (4, 33), (3, 4))  # 3 i + 4 k, and i < 4
+    aclgrad.grouped_bias_add_backward(X, ENDS, out=out)
+    assert out.tobytes() == aclgrad.grouped_bias_add_backward(X, ENDS).tobytes()
+
+
+def test_results_that_share_memory_are_refused():
+    arguments = {name: array.astype(numpy.float32) for name, array in grid().items()}
+    memory = numpy.zeros(2 * 5 * 9 * 14 + 100, numpy.float32)
+    into = memory[: 2 * 5 * 9 * 14].reshape(2, 5, 9, 14)
+    for start in (0, 1, 100, 2 * 5 * 9 * 14 - 1):
+        if start + 168 > memory.size:
+            start = memory.size - 168
+        with pytest.raises(ValueError, match=r"out\[1\]: expected memory of its own, got memory that out\[0\] has, too"):
+            aclgrad.grid_sample_backward(**arguments, out=(into, memory[start : start + 168].reshape(2, 6, 7, 2)))
+    x, weight = (nsa()[name].astype(numpy.float32) for name in ("x", "weight"))
+    grad_output = nsa()["grad_output"].astype(numpy.float32)
+    with pytest.raises(ValueError, match=r"out\[0\]: expected memory of its own, got memory that x has, too"):
+        aclgrad.nsa_compress_backward(grad_output, x, weight, [20, 25, 100], 8, 4, out=(x, None))
+    value = CASES["msda_backward"].arguments("float32")
+    with pytest.raises(ValueError, match=r"out\[0\]: expected memory of its own, got memory that value has, too"):
+        aclgrad.msda_backward(**value, out=(value["value"][:, ::-1], None, None))
+    rows = X.copy()
+    with pytest.raises(ValueError, match="out: expected memory of its own, got memory that x has, too"):
+        aclgrad.grouped_bias_add(rows, X[:4].copy(), ENDS, out=rows)
+
+
+def test_results_in_the_gaps_of_others_are_written():
+    expected = aclgrad.grid_sample_backward(**grid(), needs=(False, True))[1]
+    memory = numpy.zeros((2, 6, 7, 4))
+    arguments = grid()
+    memory[..., ::2] = arguments["grid"]
+    arguments["grid"] = memory[..., ::2]
+    aclgrad.grid_sample_backward(**arguments, needs=(False, True), out=(None, memory[..., 1::2]))
+    assert memory[..., 1::2].tobytes() == expected.tobytes()
+    assert memory[..., ::2].tobytes() == grid()["grid"].tobytes()
+
+
+def test_torch_knows_what_is_overwritten():
+    torch = pytest.importorskip("torch")
+    x, out = torch.from_numpy(X), torch.ones(4, 33)
+    learned = torch.ones(4, 33, requires_grad=True)
+    product = learned * out  # saves `out` for its gradient
+    aclgrad.grouped_bias_add_backward(x, ENDS, out=out.t().contiguous().t().copy_(out))
+    torch.autograd.grad(product.sum(), learned, retain_graph=True)
+    for change in (
+        lambda: aclgrad.grouped_bias_add_backward(x, ENDS, out=out),
+        lambda: aclgrad.grouped_bias_add_backward(x, ENDS, out=out[:, :]),  # a view
+        lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=out),
+    ):
+        product = learned * out
+        change()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            torch.autograd.grad(product.sum(), learned)
+    results = torch.zeros(2, 5, 9, 14), torch.zeros(2, 6, 7, 2)
+    arguments = {name: torch.from_numpy(array.astype(numpy.float32)) for name, array in grid().items()}
+    aclgrad.grid_sample_backward(**arguments, out=results)
+    assert [result._version for result in results] == [1, 1]
+    with pytest.raises(ValueError, match="out"):
+        aclgrad.grid_sample_backward(**arguments, out=(results[0], results[0]))
+    assert [result._version for result in results] == [1, 1]
+    with torch.inference_mode():
+        aclgrad.grouped_bias_add_backward(x, ENDS, out=torch.ones(4, 33))
+
+
+# ---- The definitions
+
+
+@pytest.mark.parametrize("kind", ["memoryview", "dlpack", "torch", "bfloat16", "float16", "torch.bfloat16"])
+def test_definitions_take_the_arrays_of_the_functions(kind):
+    import torch
+
+    changed = {
+        "memoryview": memoryview,
+        "dlpack": OnlyDLPack,
+        "torch": torch.from_numpy,
+        "bfloat16": lambda array: array.astype(ml_dtypes.bfloat16),
+        "float16": lambda array: array.astype(numpy.float16),
+        "torch.bfloat16": lambda array: torch.from_numpy(array).bfloat16(),
+    }[kind]
+    arguments = CASES["msda_forward"].arguments("float32")
+    for name in CASES["msda_forward"].floats:
+        arguments[name] = changed(arguments[name])
+    expected = CASES["msda_forward"].golden("float32")[0]
+    actual = aclgrad.reference.msda_forward(**arguments)
+    tolerance = 1e-1 if "16" in kind else 0
+    assert actual.dtype == numpy.float64 and numpy.linalg.norm(actual - expected) <= tolerance * numpy.linalg.norm(expected)
 
 
 @pytest.mark.parametrize(

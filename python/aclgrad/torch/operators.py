@@ -1,9 +1,8 @@
-"""The operators as custom operators of PyTorch, `torch.ops.aclgrad.*`, with gradients."""
+"""The operators as custom operators of PyTorch, `torch.ops.aclgrad.*`, with derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,161 +10,8 @@ import torch
 from torch import Tensor
 
 from .. import GroupKind, Mode, PaddingMode, _core
-
-_library = torch.library.Library("aclgrad", "DEF")
-
-
-# ---- How an operator is registered and called
-
-
-def _register(
-    schema: str, kernel: Callable[..., Any], fake: Callable[..., Any], cuda_kernel: Callable[..., Any] | None = None
-) -> Any:
-    name = schema.partition("(")[0]
-    _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-    _library.impl(name, kernel, "CPU")
-    _library.impl(name, cuda_kernel or kernel, "CUDA")
-    torch.library.register_fake(f"aclgrad::{name}", fake, lib=_library)
-    return getattr(torch.ops.aclgrad, name).default
-
-
-try:
-    # Where a PyTorch does not tell what its dispatcher will do, every call goes through it.
-    from torch._C import (
-        _dispatch_keys,
-        _dispatch_tls_local_exclude_set,
-        _dispatch_tls_local_include_set,
-        _len_torch_dispatch_stack,
-    )
-    from torch._C._autograd import _profiler_enabled
-    from torch._C._functorch import peek_interpreter_stack
-    from torch.compiler import is_compiling
-
-    # A new thread has nothing switched on.
-    with ThreadPoolExecutor(1) as _pool:
-        _PLAIN_INCLUDED = _pool.submit(_dispatch_tls_local_include_set).result()
-        _PLAIN_EXCLUDED = _pool.submit(_dispatch_tls_local_exclude_set).result()
-        _PLAIN_KEYS = _pool.submit(lambda: _dispatch_keys(torch.empty(0))).result()
-except ImportError:
-
-    def is_compiling() -> bool:
-        return True
-
-
-_PLAIN_TYPES = frozenset((Tensor, torch.nn.Parameter, type(None)))
-
-
-def _are_plain(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether these are common tensors. A kernel itself refuses what else it cannot read."""
-    for tensor in tensors:
-        if type(tensor) not in _PLAIN_TYPES:
-            return False
-    return True
-
-
-def _has_nothing_to_dispatch() -> bool:
-    """Whether the dispatcher would only record gradients and call the kernel: no tracing, autocast, function transform,
-    mode or profiler. Its way, which for Python takes longer than a small kernel, is left out then."""
-    if is_compiling() or _profiler_enabled():
-        return False
-    # These types define `==` alone, and `!=` takes longer.
-    if not _dispatch_tls_local_include_set() == _PLAIN_INCLUDED:
-        return False
-    return _dispatch_tls_local_exclude_set() == _PLAIN_EXCLUDED
-
-
-def _is_unwatched() -> bool:
-    """The same within the backward pass of a call that had nothing to dispatch, where less can be on."""
-    if is_compiling() or _profiler_enabled() or torch.is_grad_enabled():
-        return False
-    return _len_torch_dispatch_stack() == 0 and peek_interpreter_stack() is None
-
-
-def _may_be_resolved(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether the dispatcher knows what to do with tensors that a kernel cannot read: of other devices or layouts, or
-    with a pending negation."""
-    return any(tensor is not None and _dispatch_keys(tensor) != _PLAIN_KEYS for tensor in tensors)
-
-
-class _Gradient:
-    """An operator that computes the gradients that are needed, which the last argument says, and has none itself."""
-
-    def __init__(self, schema: str, core: Callable[..., tuple[Tensor | None, ...]], fake: Callable[..., Any]) -> None:
-        def kernel(*arguments: Any) -> list[Tensor]:
-            *others, needs = arguments
-            return [gradient for gradient in core(*others, *needs, None) if gradient is not None]
-
-        self._core = core
-        self._overload = _register(schema, kernel, fake)
-        name = self._overload.name()
-
-        def refuse(*_: Any) -> None:
-            raise NotImplementedError(f"{name} has no gradient: there are no second derivatives")
-
-        torch.library.register_autograd(name, refuse, lib=_library)
-
-    def __call__(
-        self, tensors: Sequence[Tensor | None], attributes: Sequence[Any], needs: Sequence[bool]
-    ) -> Sequence[Tensor | None]:
-        """A gradient for each of `needs`, or None."""
-        if _is_unwatched() and _are_plain(tensors):
-            try:
-                return self._core(*tensors, *attributes, *needs, None)
-            except Exception:
-                if not _may_be_resolved(tensors):
-                    raise
-        gradients = iter(self._overload(*tensors, *attributes, needs))
-        return [next(gradients) if needed else None for needed in needs]
-
-
-class _Operator:
-    """An operator with a gradient, whose tensors come first."""
-
-    def __init__(
-        self,
-        schema: str,
-        kernel: Callable[..., Tensor],
-        fake: Callable[..., Tensor],
-        setup_context: Callable[..., None],
-        backward: Callable[..., Any],
-        autocast_type: Callable[[str, list[torch.dtype]], torch.dtype],
-        cuda_kernel: Callable[..., Any] | None = None,
-    ) -> None:
-        self._kernel = kernel
-        self._overload = _register(schema, kernel, fake, cuda_kernel)
-        self._tensors = schema.partition("->")[0].count("Tensor")
-        name = self._overload.name()
-        torch.library.register_autograd(name, backward, setup_context=setup_context, lib=_library)
-        methods = {"forward": kernel, "setup_context": setup_context, "backward": backward}
-        function = type(name, (torch.autograd.Function,), {k: staticmethod(method) for k, method in methods.items()})
-        # Without what Function.apply does for function transforms, which `_has_nothing_to_dispatch` excludes.
-        self._record: Callable[..., Tensor] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
-        self._autocast_type = autocast_type
-        _library.impl(name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
-        _library.impl(name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
-
-    def __call__(self, *arguments: Any) -> Tensor:
-        tensors = arguments[: self._tensors]
-        if _has_nothing_to_dispatch() and _are_plain(tensors):
-            try:
-                if torch.is_grad_enabled():
-                    for tensor in tensors:
-                        if tensor is not None and tensor.requires_grad:
-                            return self._record(*arguments)
-                return self._kernel(*arguments)
-            except Exception:
-                if not _may_be_resolved(tensors):
-                    raise
-        result: Tensor = self._overload(*arguments)
-        return result
-
-    def _cast_and_call(self, device: str, *arguments: Any) -> Any:
-        def is_cast(argument: Any) -> bool:
-            return isinstance(argument, Tensor) and argument.is_floating_point() and argument.dtype != torch.float64
-
-        dtype = self._autocast_type(device, [argument.dtype for argument in arguments if is_cast(argument)])
-        with torch.autocast(device, enabled=False):
-            return self._overload(*(argument.to(dtype) if is_cast(argument) else argument for argument in arguments))
+from .checks import Checks, check_flag
+from .registration import Gradient, Operator
 
 
 def _in_float32(device: str, types: list[torch.dtype]) -> torch.dtype:
@@ -181,6 +27,17 @@ def _in_widest_type(device: str, types: list[torch.dtype]) -> torch.dtype:
     return torch.float32 if len(set(types)) != 1 else types[0]
 
 
+def _sum(terms: list[Tensor]) -> Tensor:
+    first, *others = terms
+    for term in others:
+        first = first + term
+    return first
+
+
+def _needed(tensors: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor]:
+    return [tensor.new_empty(tensor.shape) for tensor, needed in zip(tensors, needs, strict=True) if needed]
+
+
 # ---- Multi-scale deformable attention
 
 
@@ -188,56 +45,113 @@ def _attention_kernel(value: Tensor, *others: Any) -> Tensor:
     return _core.msda_forward(value, *others, None)
 
 
-def _attention_fake(
-    value: Tensor,
-    spatial_shapes: Tensor,
-    level_start_index: Tensor,
-    sampling_locations: Tensor,
-    attention_weights: Tensor,
-) -> Tensor:
-    batches, queries = sampling_locations.shape[:2]
-    return value.new_empty(batches, queries, value.shape[2] * value.shape[3])
+def _check_attention(
+    checks: Checks, value: Tensor, spatial_shapes: Tensor, level_start_index: Tensor, locations: Tensor, weights: Tensor
+) -> None:
+    indices = {"spatial_shapes": spatial_shapes, "level_start_index": level_start_index}
+    checks.floats(value=value, sampling_locations=locations, attention_weights=weights)
+    checks.integers(**indices)
+    checks.same_device(value=value, **indices)
+    checks.rank("value", value, 4)
+    checks.rank("sampling_locations", locations, 6)
+    batches, _, heads, _ = value.shape
+    queries, levels, points = locations.shape[1], locations.shape[3], locations.shape[4]
+    checks.shape("sampling_locations", locations, (batches, queries, heads, levels, points, 2))
+    checks.shape("attention_weights", weights, (batches, queries, heads, levels, points))
+    checks.shape("spatial_shapes", spatial_shapes, (levels, 2))
+    checks.shape("level_start_index", level_start_index, (levels,))
 
 
-def _attention_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _attention_fake(value: Tensor, *others: Tensor) -> Tensor:
+    _check_attention(Checks("multi_scale_deformable_attention"), value, *others)
+    return value.new_empty(value.shape[0], others[2].shape[1], value.shape[2] * value.shape[3])
+
+
+def _attention_gradient_fake(grad_output: Tensor, *inputs_and_needs: Any) -> list[Tensor]:
+    *inputs, needs = inputs_and_needs
+    value, _, _, locations, weights = inputs
+    checks = Checks("multi_scale_deformable_attention_backward")
+    _check_attention(checks, *inputs)
+    checks.floats(value=value, grad_output=grad_output)
+    batches, _, heads, channels = value.shape
+    by_heads = (heads, channels) if grad_output.dim() == 4 else (heads * channels,)
+    checks.shape("grad_output", grad_output, (batches, locations.shape[1], *by_heads))
+    return _needed((value, locations, weights), needs)
+
+
+def _attention_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
+    ctx.attributes = ()
     ctx.save_for_backward(*inputs)
 
 
 def _attention_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    needs_value, _, _, needs_locations, needs_weights = ctx.needs_input_grad
+    needs_value, _, _, needs_locations, needs_weights = ctx.needs_input_grad[:5]
     grad_value, grad_locations, grad_weights = _attention_gradient(
         (grad_output, *ctx.saved_tensors), (), (needs_value, needs_locations, needs_weights)
     )
     return grad_value, None, None, grad_locations, grad_weights
 
 
-def _attention_gradient_fake(
-    grad_output: Tensor,
-    value: Tensor,
-    spatial_shapes: Tensor,
-    level_start_index: Tensor,
-    sampling_locations: Tensor,
-    attention_weights: Tensor,
-    needs: list[bool],
-) -> list[Tensor]:
-    inputs = (value, sampling_locations, attention_weights)
-    return [array.new_empty(array.shape) for array, needed in zip(inputs, needs, strict=True) if needed]
+def _attention_tangent(
+    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
+) -> Tensor:
+    value, spatial_shapes, level_start_index, locations, weights = tensors
+    along_value, along_locations, along_weights = tangents
+    levels = spatial_shapes, level_start_index
+    terms = []
+    if along_value is not None:
+        terms.append(_attention(along_value, *levels, locations, weights))
+    if along_weights is not None:
+        terms.append(_attention(value, *levels, locations, along_weights))
+    if along_locations is not None:
+        corners = _corners_along(spatial_shapes, locations, weights, along_locations)
+        terms.append(_attention(value, *levels, *corners))
+    return _sum(terms)
 
 
-_attention_gradient = _Gradient(
+def _corners_along(
+    spatial_shapes: Tensor, locations: Tensor, weights: Tensor, tangent: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Four samples for each, at the centres of the pixels around it, whose weights are the derivatives along `tangent`
+    of those that bilinear interpolation has."""
+    size = spatial_shapes.flip(1).to(locations)[:, None]  # width and height of each level, beside any points
+    place = locations * size - 0.5
+    counts = ((place > -1) & (place < size)).all(-1, keepdim=True)
+    place = torch.where(counts, place, 0)
+    corner = place.detach().floor()
+    along_x, along_y = torch.where(counts, weights[..., None] * size * tangent, 0).unbind(-1)
+    (right, below), (left, above) = (place - corner).unbind(-1), (1 - (place - corner)).unbind(-1)
+    changes = (
+        -along_x * above - along_y * left,
+        along_x * above - along_y * right,
+        -along_x * below + along_y * left,
+        along_x * below + along_y * right,
+    )
+    steps = [corner.new_tensor(step) for step in ((0.5, 0.5), (1.5, 0.5), (0.5, 1.5), (1.5, 1.5))]
+    return torch.cat([(corner + step) / size for step in steps], 4), torch.cat(changes, 4)
+
+
+_ATTENTION_FLOATS = 0, 3, 4
+_attention_gradient = Gradient(
     "multi_scale_deformable_attention_backward(Tensor grad_output, Tensor value, Tensor spatial_shapes, "
     "Tensor level_start_index, Tensor sampling_locations, Tensor attention_weights, bool[3] needs) -> Tensor[]",
     _core.msda_backward,
     _attention_gradient_fake,
+    _attention_tangent,
+    floats=_ATTENTION_FLOATS,
+    batch_axis=0,
 )
-_attention = _Operator(
+_attention = Operator(
     "multi_scale_deformable_attention(Tensor value, Tensor spatial_shapes, Tensor level_start_index, "
     "Tensor sampling_locations, Tensor attention_weights) -> Tensor",
     _attention_kernel,
     _attention_fake,
     _attention_setup,
     _attention_backward,
-    _in_float32,
+    _attention_tangent,
+    floats=_ATTENTION_FLOATS,
+    batch_axis=0,
+    autocast_type=_in_float32,
 )
 
 
@@ -274,23 +188,34 @@ def _compress_kernel(x: Tensor, *others: Any) -> Tensor:
     return _core.nsa_compress("cu_seqlens", x, *others, None)
 
 
+def _check_compression(
+    checks: Checks, x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int
+) -> None:
+    checks.floats(x=x, weight=weight)
+    checks.no_double_on_gpu("x", x)
+    checks.rank("x", x, 3)
+    checks.value(block >= 1, "block", "at least 1", block)
+    checks.value(stride >= 1, "stride", "at least 1", stride)
+    checks.shape("weight", weight, (block, x.shape[1]))
+    if cu_seqlens is not None:
+        checks.integers(cu_seqlens=cu_seqlens)
+        on_cpu = cu_seqlens.device.type in ("cpu", "meta")
+        checks.value(on_cpu, "cu_seqlens", "a tensor on the CPU", f"one on {cu_seqlens.device}")
+        checks.rank("cu_seqlens", cu_seqlens, 1)
+
+
+def _windows(x: Tensor, block: int, stride: int) -> Any:
+    """Of one sequence."""
+    return torch.sym_max((x.shape[0] - block + stride) // stride, 0)
+
+
 def _compress_fake(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Tensor:
+    _check_compression(Checks("nsa_compress"), x, weight, cu_seqlens, block, stride)
     if cu_seqlens is None:
-        windows = torch.sym_max((x.shape[0] - block + stride) // stride, 0)
+        windows = _windows(x, block, stride)
     else:
         windows = torch.library.get_ctx().new_dynamic_size()
     return x.new_empty(windows, *x.shape[1:])
-
-
-def _compress_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, weight, cu_seqlens, ctx.block, ctx.stride = inputs
-    ctx.save_for_backward(x, weight, cu_seqlens)
-
-
-def _compress_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    tensors = (grad_output, *ctx.saved_tensors)
-    grad_x, grad_weight = _compress_gradient(tensors, (ctx.block, ctx.stride), ctx.needs_input_grad[:2])
-    return grad_x, grad_weight, None, None, None
 
 
 def _compress_gradient_fake(
@@ -302,22 +227,58 @@ def _compress_gradient_fake(
     stride: int,
     needs: list[bool],
 ) -> list[Tensor]:
-    return [array.new_empty(array.shape) for array, needed in zip((x, weight), needs, strict=True) if needed]
+    checks = Checks("nsa_compress_backward")
+    _check_compression(checks, x, weight, cu_seqlens, block, stride)
+    checks.floats(x=x, grad_output=grad_output)
+    checks.rank("grad_output", grad_output, 3)
+    windows = _windows(x, block, stride) if cu_seqlens is None else grad_output.shape[0]
+    checks.shape("grad_output", grad_output, (windows, *x.shape[1:]))
+    return _needed((x, weight), needs)
 
 
-_compress_gradient = _Gradient(
+def _compress_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
+    tensors, ctx.attributes = inputs[:3], inputs[3:]
+    ctx.save_for_backward(*tensors)
+
+
+def _compress_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    tensors = (grad_output, *ctx.saved_tensors)
+    grad_x, grad_weight = _compress_gradient(tensors, ctx.attributes, ctx.needs_input_grad[:2])
+    return grad_x, grad_weight, None, None, None
+
+
+def _compress_tangent(
+    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
+) -> Tensor:
+    x, weight, cu_seqlens = tensors
+    along_x, along_weight = tangents
+    terms = []
+    if along_x is not None:
+        terms.append(_compress(along_x, weight, cu_seqlens, *attributes))
+    if along_weight is not None:
+        terms.append(_compress(x, along_weight, cu_seqlens, *attributes))
+    return _sum(terms)
+
+
+_compress_gradient = Gradient(
     "nsa_compress_backward(Tensor grad_output, Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride, "
     "bool[2] needs) -> Tensor[]",
     partial(_core.nsa_compress_backward, "cu_seqlens"),
     _compress_gradient_fake,
+    _compress_tangent,
+    floats=(0, 1),
+    batch_axis=1,
 )
-_compress = _Operator(
+_compress = Operator(
     "nsa_compress(Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride) -> Tensor",
     _compress_kernel,
     _compress_fake,
     _compress_setup,
     _compress_backward,
-    _in_autocast_type,
+    _compress_tangent,
+    floats=(0, 1),
+    batch_axis=1,
+    autocast_type=_in_autocast_type,
 )
 
 
@@ -349,11 +310,39 @@ def _sample_kernel(input: Tensor, *others: Any) -> Tensor:
     return _core.grid_sample(input, *others, None)
 
 
-def _sample_fake(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
+_MODES = "bilinear", "nearest", "bicubic"
+_PADDING_MODES = "zeros", "border", "reflection"
+
+
+def _check_sampling(
+    checks: Checks, input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool
+) -> None:
+    checks.floats(input=input, grid=grid)
+    checks.one_of("mode", mode, _MODES)
+    checks.one_of("padding_mode", padding_mode, _PADDING_MODES)
+    checks.rank("input", input, 4)
+    checks.rank("grid", grid, 4)
+    checks.shape("grid", grid, (input.shape[0], *grid.shape[1:3], 2))
+    for side in input.shape[2:]:
+        if isinstance(side, int):  # a limit for a symbol would be one for the program's user
+            checks.value(0 < side < 2**30, "input", "a height and a width from 1 to 2^30 - 1", side)
+
+
+def _sample_fake(input: Tensor, grid: Tensor, *attributes: Any) -> Tensor:
+    _check_sampling(Checks("grid_sample"), input, grid, *attributes)
     return input.new_empty(*input.shape[:2], *grid.shape[1:3])
 
 
-def _sample_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _sample_gradient_fake(grad_output: Tensor, input: Tensor, grid: Tensor, *others: Any) -> list[Tensor]:
+    *attributes, needs = others
+    checks = Checks("grid_sample_backward")
+    _check_sampling(checks, input, grid, *attributes)
+    checks.floats(input=input, grad_output=grad_output)
+    checks.shape("grad_output", grad_output, (*input.shape[:2], *grid.shape[1:3]))
+    return _needed((input, grid), needs)
+
+
+def _sample_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
     input, grid, *ctx.attributes = inputs
     ctx.save_for_backward(input, grid)
 
@@ -364,31 +353,119 @@ def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]
     return grad_input, grad_grid, None, None, None
 
 
-def _sample_gradient_fake(
-    grad_output: Tensor,
-    input: Tensor,
-    grid: Tensor,
-    mode: str,
-    padding_mode: str,
-    align_corners: bool,
-    needs: list[bool],
-) -> list[Tensor]:
-    return [array.new_empty(array.shape) for array, needed in zip((input, grid), needs, strict=True) if needed]
+def _sample_tangent(
+    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
+) -> Tensor:
+    input, grid = tensors
+    along_input, along_grid = tangents
+    terms = []
+    if along_input is not None:
+        terms.append(_sample(along_input, grid, *attributes))
+    if along_grid is not None:
+        terms.append(_sample_along_grid(input, grid, along_grid, *attributes))
+    return _sum(terms)
 
 
-_sample_gradient = _Gradient(
+# The first of the pixels that an axis reads, beside the one at or before the place; and their weights, as coefficients
+# of the powers of the distance from that one. Bicubic is the cubic convolution with A = -3/4.
+_TAPS = {
+    "bilinear": (0, ((1.0, -1.0), (0.0, 1.0))),
+    "bicubic": (
+        -1,
+        ((0.0, -0.75, 1.5, -0.75), (1.0, 0.0, -2.25, 1.25), (0.0, 0.75, 1.5, -1.25), (0.0, 0.0, -0.75, 0.75)),
+    ),
+}
+
+
+def _sample_along_grid(
+    input: Tensor, grid: Tensor, tangent: Tensor, mode: str, padding_mode: str, align_corners: bool
+) -> Tensor:
+    """The derivative along a tangent of the grid: the sum of the pixels that are read, each with its weight's
+    derivative."""
+    if mode == "nearest":
+        return input.new_zeros(*input.shape[:2], *grid.shape[1:3])
+    height, width = input.shape[2:]
+    # Of bicubic sampling each pixel is padded by itself, else the place is, and then all lies within the image.
+    pads_place = mode == "bilinear" and padding_mode != "zeros"
+    clips = pads_place and padding_mode == "border"
+    counts = (~grid.isnan() if clips else grid.isfinite()).all(-1, keepdim=True)
+    grid, tangent = torch.where(counts, grid, 0), torch.where(counts, tangent, 0)
+    if clips:
+        grid = grid.clamp(-2, 2)  # infinities, too; all beyond 1 is the border
+    padding_of_pixels = "border" if pads_place else padding_mode
+    pixels_align = align_corners and padding_of_pixels == "reflection"
+    (x, along_x), (y, along_y) = (
+        _place_along(grid[..., i], tangent[..., i], side, padding_mode if pads_place else None, align_corners)
+        for i, side in ((0, width), (1, height))
+    )
+    columns, rows = _taps(x, mode), _taps(y, mode)
+    terms = []
+    for row, weight_y, slope_y in rows:
+        for column, weight_x, slope_x in columns:
+            place = torch.stack((_normalised(column, width, pixels_align), _normalised(row, height, pixels_align)), -1)
+            pixel = _sample(input, place, "nearest", padding_of_pixels, pixels_align)
+            terms.append((slope_x * weight_y * along_x + weight_x * slope_y * along_y)[:, None] * pixel)
+    return _sum(terms)
+
+
+def _place_along(
+    x: Tensor, tangent: Tensor, side: int, padding_mode: str | None, align_corners: bool
+) -> tuple[Tensor, Tensor]:
+    """The place on one axis in pixels, and its derivative along `tangent`."""
+    place = (x + 1) / 2 * (side - 1) if align_corners else ((x + 1) * side - 1) / 2
+    tangent = tangent * ((side - 1) / 2 if align_corners else side / 2)
+    if padding_mode == "reflection":
+        start, span = (0.0, side - 1) if align_corners else (-0.5, side)
+        distance = (place - start).abs()
+        flips = (distance.detach() / max(span, 1)).floor()
+        is_odd = flips.remainder(2) == 1
+        distance = distance - flips * span
+        tangent = torch.where((place < start) ^ is_odd, -tangent, tangent)
+        place = torch.where(is_odd, span - distance, distance) + start
+    if padding_mode is not None:
+        tangent = torch.where((place > 0) & (place < side - 1), tangent, 0)
+        place = place.clamp(0, side - 1)
+    return place, tangent
+
+
+def _taps(place: Tensor, mode: str) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Position, weight and the weight's derivative for each pixel that is read along an axis."""
+    first, coefficients = _TAPS[mode]
+    before = place.detach().floor()
+    powers = [torch.ones_like(place), place - before]
+    while len(powers) < len(coefficients[0]):
+        powers.append(powers[-1] * powers[1])
+    taps = []
+    for i, of_powers in enumerate(coefficients):
+        weight = _sum([c * power for c, power in zip(of_powers, powers, strict=True)])
+        slope = _sum([n * c * power for n, (c, power) in enumerate(zip(of_powers[1:], powers, strict=False), 1)])
+        taps.append((before + (first + i), weight, slope))
+    return taps
+
+
+def _normalised(pixel: Tensor, side: int, align_corners: bool) -> Tensor:
+    return 2 * pixel / max(side - 1, 1) - 1 if align_corners else (2 * pixel + 1) / side - 1
+
+
+_sample_gradient = Gradient(
     "grid_sample_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
     "bool align_corners, bool[2] needs) -> Tensor[]",
     _core.grid_sample_backward,
     _sample_gradient_fake,
+    _sample_tangent,
+    floats=(0, 1),
+    batch_axis=0,
 )
-_sample = _Operator(
+_sample = Operator(
     "grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
     _sample_kernel,
     _sample_fake,
     _sample_setup,
     _sample_backward,
-    _in_float32,
+    _sample_tangent,
+    floats=(0, 1),
+    batch_axis=0,
+    autocast_type=_in_float32,
 )
 
 
@@ -397,7 +474,7 @@ def grid_sample(
     grid: Tensor,
     mode: Mode = "bilinear",
     padding_mode: PaddingMode = "zeros",
-    align_corners: bool = False,
+    align_corners: bool | None = False,
 ) -> Tensor:
     """Reads an image between its pixels, at the places that a grid names; as `torch.nn.functional.grid_sample`.
 
@@ -414,6 +491,8 @@ def grid_sample(
         gives on GPUs: bilinear with zeros padding 0, where PyTorch on CPUs gives NaN. Its gradients are zero, where
         PyTorch gives NaN or ends the process.
     """
+    if align_corners is not False:  # None means False, as for PyTorch's function
+        align_corners = align_corners is not None and check_flag("grid_sample", "align_corners", align_corners)
     return _sample(input, grid, mode, padding_mode, align_corners)
 
 
@@ -441,45 +520,91 @@ def _bias_on_cuda(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str)
     return torch.where((group < groups)[:, None], x + bias[group.clamp(max=groups - 1)], x)
 
 
+def _check_grouping(checks: Checks, name: str, rows: Tensor, group_ends: Tensor | None, kind: str) -> None:
+    checks.floats(**{name: rows})
+    checks.one_of("kind", kind, ("ends", "counts"))
+    checks.rank(name, rows, 3 if group_ends is None else 2)
+    if group_ends is not None:
+        checks.integers(group_ends=group_ends)
+        checks.same_device(**{name: rows, "group_ends": group_ends})
+        checks.rank("group_ends", group_ends, 1)
+
+
+def _groups(rows: Tensor, group_ends: Tensor | None) -> Any:
+    return rows.shape[0] if group_ends is None else group_ends.shape[0]
+
+
 def _bias_fake(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str) -> Tensor:
+    checks = Checks("grouped_bias_add")
+    checks.floats(x=x, bias=bias)
+    _check_grouping(checks, "x", x, group_ends, kind)
+    checks.shape("bias", bias, (_groups(x, group_ends), x.shape[-1]))
     return x.new_empty(x.shape)
 
 
-def _bias_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, _, group_ends, ctx.kind = inputs
+def _bias_gradient_fake(grad_y: Tensor, group_ends: Tensor | None, kind: str, needs: list[bool]) -> list[Tensor]:
+    checks = Checks("grouped_bias_add_backward")
+    _check_grouping(checks, "grad_y", grad_y, group_ends, kind)
+    checks.no_double_on_gpu("grad_y", grad_y)
+    return [grad_y.new_empty(_groups(grad_y, group_ends), grad_y.shape[-1])] if needs[0] else []
+
+
+def _bias_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
+    _, _, group_ends, kind = inputs
+    ctx.attributes = (kind,)
     ctx.save_for_backward(group_ends)
 
 
 def _bias_backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
     needs_x, *needs = ctx.needs_input_grad[:2]
-    (grad_bias,) = _bias_gradient((grad_y, *ctx.saved_tensors), (ctx.kind,), needs)
+    (grad_bias,) = _bias_gradient((grad_y, *ctx.saved_tensors), ctx.attributes, needs)
     return grad_y if needs_x else None, grad_bias, None, None
 
 
+def _bias_tangent(
+    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
+) -> Tensor:
+    """It is linear."""
+    (group_ends,), (along_x, along_bias) = tensors, tangents
+    if along_x is None:
+        assert along_bias is not None
+        along_x = along_bias.new_zeros(shape)
+    if along_bias is None:
+        return along_x.clone()
+    return _bias(along_x, along_bias, group_ends, *attributes)
+
+
+def _bias_gradient_tangent(
+    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
+) -> Tensor:
+    return _bias_tangent(tensors, attributes, (None, *tangents), shape)
+
+
 def _bias_gradient_core(
-    grad_y: Tensor, group_ends: Tensor | None, kind: str, needs_bias: bool, out: None
+    grad_y: Tensor, group_ends: Tensor | None, kind: str, needs: Sequence[bool], out: None
 ) -> tuple[Tensor | None]:
-    return (_core.grouped_bias_add_backward(grad_y, group_ends, kind, out) if needs_bias else None,)
+    return (_core.grouped_bias_add_backward(grad_y, group_ends, kind, out) if needs[0] else None,)
 
 
-def _bias_gradient_fake(grad_y: Tensor, group_ends: Tensor | None, kind: str, needs: list[bool]) -> list[Tensor]:
-    groups = grad_y.shape[0] if group_ends is None else group_ends.shape[0]
-    return [grad_y.new_empty(groups, grad_y.shape[-1])] if needs[0] else []
-
-
-_bias_gradient = _Gradient(
+_bias_gradient = Gradient(
     "grouped_bias_add_backward(Tensor grad_y, Tensor? group_ends, str kind, bool[1] needs) -> Tensor[]",
     _bias_gradient_core,
     _bias_gradient_fake,
+    _bias_gradient_tangent,
+    floats=(),
+    batch_axis=-1,
 )
-_bias = _Operator(
+_bias = Operator(
     "grouped_bias_add(Tensor x, Tensor bias, Tensor? group_ends, str kind) -> Tensor",
     _bias_kernel,
     _bias_fake,
     _bias_setup,
     _bias_backward,
-    _in_widest_type,
-    _bias_on_cuda,
+    _bias_tangent,
+    floats=(0, 1),
+    batch_axis=-1,
+    autocast_type=_in_widest_type,
+    cuda_kernel=_bias_on_cuda,
 )
 
 

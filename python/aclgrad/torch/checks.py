@@ -1,0 +1,78 @@
+"""What operators expect of their arguments, where no kernel runs that checks them: with fake and meta tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+def message(function: str, argument: str, expected: str, got: Any) -> str:
+    return f"aclgrad.{function}: {argument}: expected {expected}, got {got}"
+
+
+def check_flag(function: str, argument: str, value: Any) -> bool:
+    """A bool of Python or NumPy."""
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError(message(function, argument, "a bool", repr(value)))
+    return bool(value)
+
+
+class Checks:
+    """The checks of one call. Sizes may be symbols; what is not known of them yet is checked when the program runs."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def floats(self, **tensors: Tensor) -> None:
+        """That all have the floating-point type and the device of the first."""
+        first_name, first = next(iter(tensors.items()))
+        for name, tensor in tensors.items():
+            if tensor.dtype not in _FLOATS:
+                self._refuse_type(name, "float32, float16, bfloat16 or float64", _type_name(tensor))
+            if tensor.dtype != first.dtype:
+                self._refuse_type(name, f"{_type_name(first)}, as {first_name} is", _type_name(tensor))
+        self.same_device(**tensors)
+
+    def no_double_on_gpu(self, name: str, tensor: Tensor) -> None:
+        if tensor.is_cuda and tensor.dtype == torch.float64:
+            self._refuse_type(name, "float32, float16 or bfloat16 on a GPU", "float64")
+
+    def integers(self, **tensors: Tensor) -> None:
+        for name, tensor in tensors.items():
+            if tensor.dtype not in (torch.int32, torch.int64):
+                self._refuse_type(name, "int32 or int64", _type_name(tensor))
+
+    def same_device(self, **tensors: Tensor) -> None:
+        first_name, first = next(iter(tensors.items()))
+        for name, tensor in tensors.items():
+            expected = f"a tensor on {first.device}, as {first_name} is"
+            self.value(tensor.device == first.device, name, expected, f"one on {tensor.device}")
+
+    def rank(self, name: str, tensor: Tensor, rank: int) -> None:
+        expected = "1 axis" if rank == 1 else f"{rank} axes"
+        self.value(tensor.dim() == rank, name, expected, f"shape {list(tensor.shape)}")
+
+    def shape(self, name: str, tensor: Tensor, sizes: Sequence[Any]) -> None:
+        expected = f"shape {list(sizes)}"
+        self.value(tensor.dim() == len(sizes), name, expected, list(tensor.shape))
+        for actual, size in zip(tensor.shape, sizes, strict=True):
+            self.value(actual == size, name, expected, list(tensor.shape))
+
+    def one_of(self, name: str, value: str, choices: Sequence[str]) -> None:
+        *first, last = (repr(choice) for choice in choices)
+        self.value(value in choices, name, f"{', '.join(first)} or {last}", value)
+
+    def value(self, passed: Any, name: str, expected: str, got: Any) -> None:
+        torch._check_value(passed, lambda: message(self._function, name, expected, got))
+
+    def _refuse_type(self, name: str, expected: str, got: str) -> None:
+        raise TypeError(message(self._function, name, expected, got))
+
+
+def _type_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

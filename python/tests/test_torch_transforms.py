@@ -1,0 +1,399 @@
+"""Derivatives of any order and transforms of PyTorch around the operators: each is right, or it raises."""
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import aclgrad.torch  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
+from torch_cases import CALLS, attention_arguments, bias_arguments, is_float, random, sample_arguments  # noqa: E402
+
+func = torch.func
+each_call = pytest.mark.parametrize("name", CALLS)
+
+
+class Case:
+    """A call as a function of its floating-point tensors alone."""
+
+    def __init__(self, name, dtype=torch.float64):
+        self.operator, make = CALLS[name]
+        self.arguments = make(dtype)
+        self.positions = [i for i, argument in enumerate(self.arguments) if is_float(argument)]
+        self.floats = tuple(self.arguments[i] for i in self.positions)
+        self.tangents = tuple(random(*tensor.shape, 7, dtype=dtype)[..., 0] for tensor in self.floats)
+        self.all = tuple(range(len(self.floats)))
+
+    def __call__(self, *floats):
+        return self.of(self.operator, *floats)
+
+    def of(self, operator, *floats):
+        arguments = list(self.arguments)
+        for i, tensor in zip(self.positions, floats, strict=True):
+            arguments[i] = tensor
+        return operator(*arguments)
+
+    def loss(self, *floats):
+        return self(*floats).square().sum()
+
+    def learned(self):
+        return [tensor.clone().requires_grad_() for tensor in self.floats]
+
+
+def leaves(result):
+    return torch.utils._pytree.tree_leaves(result)
+
+
+def check_close(actual, expected):
+    for one, other in zip(leaves(actual), leaves(expected), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+# ---- Forward differentiation, and derivatives of any order
+
+
+@each_call
+def test_numerical_derivatives(name):
+    """Forward, and backward twice, also forward over backward; with tangents for all and for each alone."""
+    case = Case(name)
+    assert torch.autograd.gradcheck(case, case.learned(), check_forward_ad=True, fast_mode=True)
+    assert torch.autograd.gradgradcheck(case, case.learned(), check_fwd_over_rev=True, fast_mode=True)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_numerical_derivatives_of_grid_sample(mode, padding_mode, align_corners):
+    """Of places far outside, too."""
+    image = random(2, 2, 5, 4, dtype=torch.float64).requires_grad_()
+    grid = (1.7 * random(2, 2, 3, 2, dtype=torch.float64)).requires_grad_()
+
+    def sample(*tensors):
+        return aclgrad.torch.grid_sample(*tensors, mode, padding_mode, align_corners)
+
+    assert torch.autograd.gradcheck(sample, (image, grid), check_forward_ad=True, fast_mode=True)
+    assert torch.autograd.gradgradcheck(sample, (image, grid), check_fwd_over_rev=True, fast_mode=True)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_numerical_derivatives_for_images_of_one_pixel(mode, padding_mode, align_corners):
+    image = random(1, 2, 1, 1, dtype=torch.float64).requires_grad_()
+    grid = (1.1 * random(1, 2, 3, 2, dtype=torch.float64)).requires_grad_()
+
+    def sample(*tensors):
+        return aclgrad.torch.grid_sample(*tensors, mode, padding_mode, align_corners)
+
+    assert torch.autograd.gradcheck(sample, (image, grid), check_forward_ad=True, fast_mode=True)
+    assert torch.autograd.gradgradcheck(sample, (image, grid), fast_mode=True)
+
+
+@each_call
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_jvp_is_the_adjoint_of_vjp(name, dtype):
+    case = Case(name, dtype)
+    result, tangent = func.jvp(case, case.floats, case.tangents)
+    assert torch.equal(result, case(*case.floats)) and tangent.dtype == dtype
+    grad_output = random(*result.shape, dtype=dtype)
+    _, pull = func.vjp(case, *case.floats)
+    products = [(g.double() * t.double()).sum() for g, t in zip(pull(grad_output), case.tangents, strict=True)]
+    scale = tangent.double().norm() * grad_output.double().norm()
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    assert abs((tangent.double() * grad_output.double()).sum() - sum(products)) <= tolerance * scale
+
+
+def check_slope_at_odd_places(function, places):
+    """As the gradient has it, which has none where a coordinate is not a number."""
+    places = places.clone()
+    places[0, 0, 0, ..., 0], places[0, 1, 0, ..., 1], places[0, 1, 1, ..., 0] = torch.nan, torch.inf, -torch.inf
+    places[0, 2, 0, ..., 0], places[0, 2, 1, ..., 1] = 1e6, -1e6
+    tangent = random(*places.shape, dtype=places.dtype)
+    _, slope = func.jvp(function, (places,), (tangent,))
+    result, pull = func.vjp(function, places)
+    grad_output = random(*result.shape, dtype=result.dtype)
+    (gradient,) = pull(grad_output)
+    torch.testing.assert_close((slope * grad_output).sum(), (gradient * tangent).sum())
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_jvp_of_grid_sample_at_odd_places(mode, padding_mode):
+    image, grid, *_ = sample_arguments(torch.float64)
+    for align in (False, True):
+        check_slope_at_odd_places(lambda g, a=align: aclgrad.torch.grid_sample(image, g, mode, padding_mode, a), grid)
+
+
+def test_jvp_of_attention_at_odd_places():
+    value, shapes, starts, locations, weights = attention_arguments(torch.float64)
+    check_slope_at_odd_places(
+        lambda places: aclgrad.torch.multi_scale_deformable_attention(value, shapes, starts, places, weights), locations
+    )
+
+
+@each_call
+def test_dual_tensors_without_torch_func(name):
+    case = Case(name)
+    _, expected = func.jvp(case, case.floats, case.tangents)
+    for floats in (case.floats, case.learned()):
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(*pair) for pair in zip(floats, case.tangents, strict=True)]
+            check_close(forward_ad.unpack_dual(case(*duals)).tangent, expected)
+            with torch.no_grad():
+                check_close(forward_ad.unpack_dual(case(*duals)).tangent, expected)
+
+
+@each_call
+def test_forward_over_backward_without_torch_func(name):
+    case = Case(name)
+    expected = func.jvp(func.grad(case.loss, case.all), case.floats, case.tangents)
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(*pair) for pair in zip(case.learned(), case.tangents, strict=True)]
+        gradients = torch.autograd.grad(case.loss(*duals), duals)
+        check_close([forward_ad.unpack_dual(gradient) for gradient in gradients], list(zip(*expected, strict=True)))
+
+
+@each_call
+def test_jacobians_and_hessians(name):
+    case = Case(name)
+    expected = torch.autograd.functional.jacobian(case, case.floats)
+    for transform in (func.jacrev, func.jacfwd):
+        check_close(transform(case, case.all)(*case.floats), expected)
+    expected = torch.autograd.functional.hessian(case.loss, case.floats)
+    for outer, inner in itertools.product((func.jacrev, func.jacfwd), repeat=2):
+        check_close(outer(inner(case.loss, case.all), case.all)(*case.floats), expected)
+
+
+@each_call
+def test_third_derivatives(name):
+    case = Case(name)
+
+    def slope(function):
+        return lambda x: func.grad(function)(x).square().sum()
+
+    def cubed(x):
+        return case(x, *case.floats[1:]).pow(3).sum()
+
+    thrice = slope(slope(cubed))
+    direction = case.tangents[0]
+    step = 1e-5
+    x = case.floats[0]
+    difference = (thrice(x + step * direction) - thrice(x - step * direction)) / (2 * step)
+    torch.testing.assert_close(func.jvp(thrice, (x,), (direction,))[1], difference, rtol=1e-5, atol=0)
+    torch.testing.assert_close((func.grad(thrice)(x) * direction).sum(), difference, rtol=1e-5, atol=0)
+
+
+@each_call
+def test_linearize(name):
+    case = Case(name)
+    _, push = func.linearize(case, *case.floats)
+    check_close(push(*case.tangents), func.jvp(case, case.floats, case.tangents)[1])
+
+
+def test_gradient_penalty():
+    """As a network trains with it that samples along learned places."""
+    case = Case("sample", torch.float32)
+    image, grid = case.learned()
+    (gradient,) = torch.autograd.grad(case(image, grid).sum(), grid, create_graph=True)
+    penalty = (gradient.square().sum(-1).sqrt() - 1).square().mean()
+    penalty.backward()
+    assert image.grad.abs().max() > 0 and grid.grad.abs().max() > 0
+
+
+# ---- vmap
+
+
+def stacked(case, mapped, axis):
+    """Three calls in one: tensors, and the axes along which they are mapped."""
+    tensors = [
+        torch.stack([x, 2 * x, x.roll(1, -2)], axis) if is_mapped else x
+        for x, is_mapped in zip(case.floats, mapped, strict=True)
+    ]
+    return tensors, tuple(axis if is_mapped else None for is_mapped in mapped)
+
+
+def in_a_loop(function, tensors, axes):
+    results = [
+        function(*(x if axis is None else x.select(axis, i) for x, axis in zip(tensors, axes, strict=True)))
+        for i in range(3)
+    ]
+    return [torch.stack(parts) for parts in zip(*map(leaves, results), strict=True)]
+
+
+def some_mapped(case):
+    return [mapped for mapped in itertools.product((False, True), repeat=len(case.floats)) if any(mapped)]
+
+
+@each_call
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_vmap_is_a_loop(name, axis):
+    case = Case(name)
+    for mapped in some_mapped(case):
+        tensors, axes = stacked(case, mapped, axis)
+        check_close([func.vmap(case, axes)(*tensors)], in_a_loop(case, tensors, axes))
+        gradient = func.grad(case.loss, case.all)
+        check_close(func.vmap(gradient, axes)(*tensors), in_a_loop(gradient, tensors, axes))
+
+
+@each_call
+def test_gradients_through_vmap(name):
+    case = Case(name)
+    for mapped in some_mapped(case):
+        tensors, axes = stacked(case, mapped, 0)
+        expected = func.grad(lambda *t, axes=axes: in_a_loop(case.loss, t, axes)[0].sum(), case.all)(*tensors)
+        actual = func.grad(lambda *t, axes=axes: func.vmap(case.loss, axes)(*t).sum(), case.all)(*tensors)
+        check_close(actual, expected)
+
+
+@each_call
+def test_vmap_runs_one_kernel(name):
+    case = Case(name)
+    tensors, axes = stacked(case, [True] * len(case.floats), 0)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        func.vmap(case, axes)(*tensors)
+    operator = f"aclgrad::{case.operator.__name__}"
+    assert sum(event.count for event in profile.key_averages() if event.key == operator) == 1
+
+
+@each_call
+def test_vmap_in_vmap(name):
+    case = Case(name)
+    inner, _ = stacked(case, [True] * len(case.floats), 0)
+    outer = [torch.stack([x, -x]) for x in inner]
+    expected = torch.stack([func.vmap(case)(*(x[i] for x in outer)) for i in range(2)])
+    check_close(func.vmap(func.vmap(case))(*outer), expected)
+
+
+@each_call
+def test_vmap_of_indices_is_refused(name):
+    case = Case(name)
+    indices = [i for i, a in enumerate(case.arguments) if isinstance(a, torch.Tensor) and not is_float(a)]
+    for position in indices:
+        axes = [0 if i == position else None for i in range(len(case.arguments))]
+        arguments = [torch.stack([a, a]) if i == position else a for i, a in enumerate(case.arguments)]
+        with pytest.raises(ValueError, match="expected one for all calls under vmap, got a mapped tensor"):
+            func.vmap(case.operator, tuple(axes))(*arguments)
+
+
+def test_vmap_of_too_few_axes_is_refused():
+    image, grid, *attributes = sample_arguments()
+    with pytest.raises(ValueError, match="grid_sample: input: expected"):
+        func.vmap(lambda image: aclgrad.torch.grid_sample(image, grid, *attributes))(torch.zeros(3))
+    x, bias, ends = bias_arguments()
+    with pytest.raises(ValueError, match=r"grouped_bias_add: bias: expected at least 2 axes of its own, got \[3, 5\]"):
+        func.vmap(lambda bias: aclgrad.torch.grouped_bias_add(x, bias, ends))(bias)
+
+
+# ---- Together with other features
+
+
+@each_call
+def test_transforms_under_autocast(name):
+    case = Case(name, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = torch.autograd.functional.jacobian(case, case.floats)
+        check_close(func.jacrev(case, case.all)(*case.floats), expected)
+        _, tangent = func.jvp(case, case.floats, case.tangents)
+        assert tangent.dtype == case(*case.floats).dtype
+
+
+@each_call
+def test_compiled_transforms_are_right_or_refused(name):
+    case = Case(name)
+    tensors, axes = stacked(case, [True] * len(case.floats), 0)
+    for function, arguments in (
+        (func.grad(case.loss, case.all), case.floats),
+        (lambda *t: func.jvp(case, t, case.tangents), case.floats),
+        (func.vmap(case, axes), tensors),
+    ):
+        torch._dynamo.reset()
+        try:
+            actual = torch.compile(function, backend="aot_eager")(*arguments)
+        except Exception as error:
+            assert "aclgrad" in str(error) or "atching rule" in str(error)
+        else:
+            check_close(actual, function(*arguments))
+
+
+@each_call
+def test_operators_called_directly_are_right_or_refused(name):
+    """Without the functions of aclgrad.torch, as in an exported program."""
+    case = Case(name)
+    operator = getattr(torch.ops.aclgrad, case.operator.__name__)
+    kind = ("ends",) if name.startswith("bias") else ()
+
+    def direct(*floats):
+        return case.of(lambda *arguments: operator(*arguments, *kind), *floats)
+
+    assert torch.autograd.gradcheck(direct, case.learned(), check_forward_ad=True, fast_mode=True)
+    tensors, axes = stacked(case, [True] * len(case.floats), 0)
+    for transform in (
+        lambda: func.jvp(direct, case.floats, case.tangents),
+        lambda: func.grad(lambda *t: direct(*t).sum())(*case.floats),
+        lambda: func.vmap(func.grad(lambda *t: direct(*t).sum()), axes)(*tensors),
+    ):
+        with pytest.raises(NotImplementedError, match="expected no transform of torch.func around it"):
+            transform()
+    check_close([func.vmap(direct, axes)(*tensors)], in_a_loop(case, tensors, axes))
+
+
+@each_call
+def test_batched_gradients_of_autograd_are_refused(name):
+    """They come from a vmap that PyTorch kept from before torch.func, for which operators can have no rule."""
+    case = Case(name)
+    learned = case.learned()
+    result = case(*learned)
+    with pytest.raises(RuntimeError, match="Batching rule not implemented for aclgrad"):
+        torch.autograd.grad(result, learned, torch.stack([result, result]), is_grads_batched=True)
+
+
+@each_call
+def test_checkpointing(name):
+    case = Case(name)
+    learned = case.learned()
+    result = torch.utils.checkpoint.checkpoint(case.loss, *learned, use_reentrant=False)
+    check_close(torch.autograd.grad(result, learned), func.grad(case.loss, case.all)(*case.floats))
+
+
+@each_call
+def test_function_modes_see_the_operator(name):
+    case = Case(name)
+    seen = []
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, arguments=(), keywords=None):
+            seen.append(str(function))
+            return function(*arguments, **(keywords or {}))
+
+    with Mode():
+        case(*case.floats)
+        torch.autograd.grad(case.loss(*(learned := case.learned())), learned)
+    operator = f"aclgrad.{case.operator.__name__}"
+    assert sum(operator in function for function in seen) >= 2
+
+
+@each_call
+def test_exported_with_any_sizes(name):
+    """One program for other sizes of what may vary."""
+    case = Case(name)
+
+    class Module(torch.nn.Module):
+        def forward(self, *tensors):
+            return case.operator(*tensors, *case.arguments[len(tensors) :])
+
+    tensors = tuple(argument for argument in case.arguments if isinstance(argument, torch.Tensor))
+    axis, position = {"attention": (1, 3), "sample": (1, 1)}.get(name.partition(",")[0], (2, 0))
+    shapes = [{} for _ in tensors]
+    sizes = torch.export.Dim.AUTO
+    shapes[position][axis] = sizes
+    if name.startswith("attention"):
+        shapes[4][axis] = sizes
+    if name.startswith("bias"):
+        axis = tensors[0].dim() - 1
+        shapes[0], shapes[1] = {axis: sizes}, {1: sizes}
+    exported = torch.export.export(Module(), tensors, dynamic_shapes=(tuple(shapes),))
+    longer = list(tensors)
+    for i, dynamic in enumerate(shapes):
+        for dimension in dynamic:
+            longer[i] = torch.cat([tensors[i], tensors[i]], dimension)
+    check_close(exported.module()(*longer), case.operator(*longer, *case.arguments[len(tensors) :]))
