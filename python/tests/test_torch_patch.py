@@ -351,6 +351,68 @@ def test_everything_is_as_before():
     assert F.grid_sample is original
 
 
-def test_unknown_targets_are_named():
-    with pytest.raises(ValueError, match="targets: expected transformers, mmcv, grid_sample, got jax"):
-        aclgrad.torch.patch("jax")
+def test_patched_restores_what_was_there_before_even_after_unpatch():
+    original = F.grid_sample
+    aclgrad.torch.patch("grid_sample")
+    ours = F.grid_sample
+    for change in (
+        aclgrad.torch.unpatch,
+        aclgrad.torch.patch,
+        lambda: (aclgrad.torch.unpatch(), aclgrad.torch.patch("grid_sample")),
+    ):
+        with aclgrad.torch.patched("grid_sample"):
+            change()
+        assert F.grid_sample is ours
+    aclgrad.torch.unpatch()
+    with aclgrad.torch.patched("grid_sample"):
+        aclgrad.torch.unpatch()
+        assert F.grid_sample is original
+    assert F.grid_sample is original
+
+
+def test_what_others_put_over_ours_stays():
+    original = F.grid_sample
+
+    def theirs(*arguments, **keywords):
+        return ours(*arguments, **keywords)
+
+    try:
+        for leave in (aclgrad.torch.unpatch, lambda: None):
+            with aclgrad.torch.patched("grid_sample"):
+                ours = F.grid_sample
+                F.grid_sample = theirs
+                leave()
+                assert F.grid_sample is theirs
+            assert F.grid_sample is theirs
+            F.grid_sample = original
+    finally:
+        F.grid_sample = original
+
+
+def test_unknown_targets_are_named_before_anything_changes():
+    original = F.grid_sample
+    for targets, got in ((("jax",), "jax"), (("grid_sample", "jax"), "jax"), (("grid_sample", ["mmcv"]), "mmcv")):
+        with pytest.raises(ValueError, match=f"targets: expected transformers, mmcv, grid_sample, got .*{got}"):
+            aclgrad.torch.patch(*targets)
+        with pytest.raises(ValueError, match="targets"), aclgrad.torch.patched(*targets):
+            pass
+        assert F.grid_sample is original
+
+
+def test_nothing_changes_where_a_target_fails(monkeypatch):
+    original = F.grid_sample
+    broken = types.ModuleType("mmcv.ops.multi_scale_deform_attn")  # of another version
+    for name in ("mmcv", "mmcv.ops"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, broken.__name__, broken)
+    with pytest.raises(AttributeError):
+        aclgrad.torch.patch("grid_sample", "mmcv")
+    assert F.grid_sample is original
+
+
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+def test_align_corners_of_the_patched_function():
+    with aclgrad.torch.patched("grid_sample"):
+        assert torch.equal(F.grid_sample(IMAGE, GRID), F.grid_sample(IMAGE, GRID, align_corners=False))
+        with pytest.raises(TypeError, match="align_corners: expected a bool, got 'yes'"):
+            F.grid_sample(IMAGE, GRID, align_corners="yes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -14,13 +15,21 @@ import torch
 from torch import Tensor
 
 from .. import Mode, PaddingMode
+from .checks import message
 from .operators import grid_sample, multi_scale_deformable_attention
 
 Target: TypeAlias = Literal["transformers", "mmcv", "grid_sample"]
 
-_originals: dict[tuple[Any, str], Any] = {}
-"""What was replaced, by its owner and name. `_INHERITED` stands for what the owner had from its base class."""
+
+@dataclasses.dataclass(frozen=True)
+class _Replaced:
+    original: Any  # _INHERITED where the owner had it from its base class
+    ours: Any
+
+
 _INHERITED = object()
+_replaced: dict[tuple[Any, str], _Replaced] = {}
+"""What is replaced at present, by its owner and name."""
 
 
 def patch(*targets: Target) -> None:
@@ -39,43 +48,63 @@ def patch(*targets: Target) -> None:
             - `mmcv`: `MultiScaleDeformableAttnFunction` and `multi_scale_deformable_attn_pytorch` of `mmcv.ops`.
             - `grid_sample`: `torch.nn.functional.grid_sample`.
     """
-    for target in targets or tuple(_TARGETS):
-        if target not in _TARGETS:
-            raise ValueError(f"aclgrad.torch.patch: targets: expected {', '.join(_TARGETS)}, got {target}")
-        _TARGETS[target]()
+    for target in targets:
+        if not isinstance(target, str) or target not in _TARGETS:
+            raise ValueError(message("torch.patch", "targets", ", ".join(_TARGETS), target))
+    before = dict(_replaced)
+    try:
+        for target in targets or tuple(_TARGETS):
+            _TARGETS[target]()
+    except BaseException:
+        _return_to(before)
+        raise
 
 
 def unpatch() -> None:
-    """Undoes `patch`."""
-    _restore(list(_originals))
+    """Undoes `patch`. What somebody put in the place of ours since then stays."""
+    _return_to({})
 
 
 @contextlib.contextmanager
 def patched(*targets: Target) -> Iterator[None]:
-    """`patch` in a `with` statement; at its end everything is as it was before."""
-    before = set(_originals)
+    """`patch` in a `with` statement. At its end all is as before, whatever `patch` and `unpatch` did within."""
+    before = dict(_replaced)
     try:
         patch(*targets)
         yield
     finally:
-        _restore([key for key in _originals if key not in before])
+        _return_to(before)
 
 
 def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     """Sets an attribute of a module or class to what `wrap` makes of it."""
-    if (owner, name) in _originals:
-        return
-    _originals[owner, name] = vars(owner).get(name, _INHERITED)
-    setattr(owner, name, wrap(getattr(owner, name)))
+    if (owner, name) not in _replaced:
+        original = vars(owner).get(name, _INHERITED)
+        _put(owner, name, _Replaced(original, wrap(getattr(owner, name))))
 
 
-def _restore(keys: Sequence[tuple[Any, str]]) -> None:
-    for owner, name in keys:
-        original = _originals.pop((owner, name))
-        if original is _INHERITED:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, original)
+def _put(owner: Any, name: str, replaced: _Replaced) -> None:
+    setattr(owner, name, replaced.ours)
+    _replaced[owner, name] = replaced
+
+
+def _return_to(before: dict[tuple[Any, str], _Replaced]) -> None:
+    """Takes back what was replaced since, and replaces again what was taken back, unless somebody else changed it."""
+    for (owner, name), replaced in list(_replaced.items()):
+        if before.get((owner, name)) is not replaced:
+            del _replaced[owner, name]
+            if vars(owner).get(name) is replaced.ours:
+                _restore(owner, name, replaced.original)
+    for (owner, name), replaced in before.items():
+        if (owner, name) not in _replaced and vars(owner).get(name, _INHERITED) is replaced.original:
+            _put(owner, name, replaced)
+
+
+def _restore(owner: Any, name: str, original: Any) -> None:
+    if original is _INHERITED:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, original)
 
 
 def _is_ours(*tensors: Any) -> bool:
@@ -106,7 +135,7 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         align_corners: bool | None = None,
     ) -> Tensor:
         if _is_ours(input, grid) and input.dim() == grid.dim() == 4:
-            return grid_sample(input, grid, mode, padding_mode, bool(align_corners))
+            return grid_sample(input, grid, mode, padding_mode, align_corners)
         return original(input, grid, mode, padding_mode, align_corners)
 
     return replacement
@@ -211,9 +240,7 @@ def _attention_of_point_counts(original: Callable[..., Tensor]) -> Callable[...,
         method: str = "default",
     ) -> Tensor:
         if method != "default" or not _is_ours(value, sampling_locations, attention_weights):
-            return original(
-                value, value_spatial_shapes, sampling_locations, attention_weights, num_points_list, method
-            )
+            return original(value, value_spatial_shapes, sampling_locations, attention_weights, num_points_list, method)
         # A level with more points than others is several levels in the same place.
         points = math.gcd(*num_points_list)
         repeats = torch.tensor(num_points_list) // points
