@@ -69,7 +69,7 @@ def test_gradcheck(name):
     assert torch.autograd.gradcheck(function, arguments)
 
 
-# ---- Coordinates far away, or no numbers
+# ---- Coordinates far away, or not finite
 
 each_mode = pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 each_padding = pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
@@ -100,7 +100,7 @@ def test_far_coordinates_read_what_they_read_in_pytorch(mode, padding, align_cor
 
 @each_mode
 @each_padding
-def test_what_is_no_number_differs_from_pytorch_where_the_documentation_says(mode, padding):
+def test_what_is_not_finite_differs_from_pytorch_where_the_documentation_says(mode, padding):
     wrong = [float("nan"), float("inf"), float("-inf")]
     result, image_grad, grid_grad = samples_at(aclgrad.torch.grid_sample, wrong, mode, padding, False, torch.float32)
     with torch.no_grad():
@@ -116,7 +116,7 @@ def test_what_is_no_number_differs_from_pytorch_where_the_documentation_says(mod
     assert image_grad.isfinite().all() and (image_grad.count_nonzero() > 0) == brings_infinity
 
 
-def test_attention_at_what_is_no_number_counts_as_zero():
+def test_attention_at_what_is_not_finite_counts_as_zero():
     arguments = with_gradients(attention_arguments())
     locations = arguments[3]
     with torch.no_grad():

@@ -92,7 +92,7 @@ def test_border_at_any_distance(mode, align_corners):
 
 
 @pytest.mark.parametrize("padding", PADDINGS)
-def test_bicubic_of_what_is_no_number(padding):
+def test_bicubic_of_what_is_not_finite(padding):
     wrong = [math.nan, math.inf, -math.inf, 1.7e308]
     (output, image_grad, grid_grad), (expected, *_) = at_coordinates(wrong, "bicubic", padding, False, 5, 7)
     assert output.isnan().all() and expected.isnan().all()

@@ -80,8 +80,8 @@ class Taps {
     }
   }
 
-  // Forward, bicubic weights are no numbers where the coordinate is none, even if no pixel is read.
-  __device__ bool is_number() const { return kTaps != 4 || !std::isnan(weight[0]); }
+  // Forward, the bicubic weights of a coordinate that is not finite are NaN, and so is the result.
+  __device__ bool is_finite() const { return kTaps != 4 || !std::isnan(weight[0]); }
 
  private:
   __device__ void set(Place<Real> at, const Axis& axis) {
@@ -171,9 +171,9 @@ __global__ void __launch_bounds__(kThreads) sample(GridSampler2D problem, Axis x
     const auto& strides = problem.input_strides;
     const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
     T* output = static_cast<T*>(problem.output) + point.offset(problem.output_strides);
-    const bool is_number = taps.x.is_number() && taps.y.is_number();
+    const bool is_finite = taps.x.is_finite() && taps.y.is_finite();
     for (int64_t c = 0; c < problem.channels; ++c, input += strides[1], output += problem.output_strides[1]) {
-      Real sum = is_number ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
+      Real sum = is_finite ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
       for (int j = 0; j < kTaps; ++j) {
         for (int i = 0; i < kTaps; ++i) {
           if (taps.y.pixel[j] < 0 || taps.x.pixel[i] < 0) continue;

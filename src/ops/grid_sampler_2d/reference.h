@@ -86,8 +86,8 @@ inline double cubic_slope(double distance) {
   return distance < 0 ? -slope : slope;
 }
 
-// Bicubic interpolation pads the taps, not the point. Nothing is read where the point is no number; forward, its weights
-// are NaN.
+// Bicubic interpolation pads the taps, not the point. A point that is not finite reads nothing; forward, its weights are
+// NaN.
 template <class Real>
 std::vector<GridTap> cubic_taps(GridPosition<Real> at, int64_t size, const GridSampling& sampling,
                                 bool forward) {

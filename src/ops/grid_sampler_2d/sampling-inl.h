@@ -223,7 +223,7 @@ HWY_INLINE void plan_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t 
   }
 }
 
-// Bicubic: the taps are padded, not the point. Forward, where the point is no number, neither are its weights.
+// Bicubic: the taps are padded, not the point. Forward, the weights of a point that is not finite are NaN.
 template <class D, class Real>
 HWY_INLINE void plan_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t lane,
                            AxisTaps<Real, 4>& taps) {

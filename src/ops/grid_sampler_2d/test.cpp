@@ -258,8 +258,8 @@ TEST(GridSampler2D, WhatIsNoNumberReadsZeroOrPixelZeroButBicubicNan) {
   }
 }
 
-// One coordinate, x or y, is no number; so is one that overflows on its way to pixels.
-TEST(GridSampler2D, BicubicIsNanWhereOneCoordinateIsNoNumber) {
+// One coordinate, x or y, is NaN or infinite, or overflows on its way to pixels.
+TEST(GridSampler2D, BicubicIsNanWhereOneCoordinateIsNotFinite) {
   for (int64_t channels : {1, 3, 16}) {
     for (DataType type : kTypes) {
       Sampling s = sizes(1, channels, 4, 5, 6, 4);
