@@ -3,6 +3,7 @@
 #include "check/host_copies.h"
 #include "check/memory.h"
 #include "check/order.h"
+#include "check/results.h"
 #include "check/views.h"
 
 namespace aclgrad::check {
@@ -45,6 +46,7 @@ Copy to_host(std::string_view function, const Copy& copy, const Region& destinat
 }  // namespace
 
 void begin(const Call& call) {
+  check_results(call);
   check_memory(call);
   check_order(call);
 }

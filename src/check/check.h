@@ -36,19 +36,6 @@ void report(const char* kind, std::string_view text, const Place& place = Place:
 // The same, where the call goes on to fail for this reason: its status is then no finding of its own.
 void report_refusal(const char* kind, std::string_view text);
 
-// The calling thread has asked for the message or the status of its failures.
-void failures_were_read();
-
-// A finding names what they came to.
-void failures_were_explained();
-
-// The calling thread's newest failure was an answer: "there is no context".
-void failure_was_an_answer();
-
-// It was one of phase 1, which the program shows to have noticed unless it goes on to phase 2.
-void phase_1_failed(std::string_view operator_name);
-
-void act_on_failure_lock(LockAction action);  // for a fork
-void act_on_report_lock(LockAction action);
+void act_on_report_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

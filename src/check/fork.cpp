@@ -1,11 +1,13 @@
 #include "check/fork.h"
 
 #include "check/check.h"
+#include "check/failures.h"
 #include "check/handles.h"
 #include "check/host_copies.h"
 #include "check/memory.h"
 #include "check/order.h"
 #include "check/own_memory.h"
+#include "check/results.h"
 #include "check/views.h"
 
 namespace aclgrad::check {
@@ -20,6 +22,7 @@ void act_on_outer_locks(LockAction action) {
 void act_on_inner_locks(LockAction action) {
   if (!enabled) return;
   act_on_failure_lock(action);
+  act_on_result_lock(action);
   act_on_handle_locks(action);
   act_on_report_lock(action);
   act_on_view_lock(action);

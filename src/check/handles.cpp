@@ -12,6 +12,7 @@
 
 #include "base/never_destroyed.h"
 #include "check/check.h"
+#include "check/failures.h"
 
 namespace aclgrad::check {
 namespace {
@@ -19,9 +20,11 @@ namespace {
 struct Live {
   const char* type;
   Place made;
-  bool used = false;      // executors: by phase 2
-  std::string lost = {};  // where, in words, it was destroyed with its context
-  bool misused = false;   // there is a finding that may explain why it is not released
+  bool used = false;                   // executors: by phase 2
+  std::optional<int> device_id = {};   // executors: on which phase 1 was called
+  std::optional<Place> reset_at = {};  // and where it was reset since
+  std::string lost = {};               // where, in words, it was destroyed with its context
+  bool misused = false;                // there is a finding that may explain why it is not released
 };
 
 struct Gone {
@@ -76,13 +79,32 @@ std::string history_of(const void* handle) {
                      found->second.made.text());
 }
 
-}  // namespace
-
-void handle_made(const void* handle, const char* type) noexcept {
+void add(const void* handle, Live made) noexcept {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   all.gone.erase(handle);
-  as_far_as_memory_goes([&] { all.live.insert_or_assign(handle, Live{type, Place::here()}); });
+  as_far_as_memory_goes([&] { all.live.insert_or_assign(handle, std::move(made)); });
+}
+
+void report_reset(std::string_view function, const void* executor, const Live& made) {
+  report("executor-after-reset",
+         fmt::format(
+             "{} got aclOpExecutor {}, made at {}, but device {}, for which it was made, was reset at {}. "
+             "Called at {}",
+             function, executor, made.made.text(), *made.device_id, made.reset_at->text(),
+             Place::here().text()));
+}
+
+}  // namespace
+
+void handle_made(const void* handle, const char* type) noexcept {
+  add(handle, {type, Place::here()});
+}
+
+void executor_made(const void* executor, std::optional<int> device_id) noexcept {
+  Live made{"aclOpExecutor", Place::here()};
+  made.device_id = device_id;
+  add(executor, std::move(made));
 }
 
 void handle_gone(const void* handle, std::shared_ptr<const void> object) noexcept {
@@ -144,11 +166,22 @@ void dead_executor(std::string_view function, const void* executor) {
   }
 }
 
-bool executor_used(const void* executor) {
+bool executor_used(std::string_view function, const void* executor) {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   const auto found = all.live.find(executor);
-  return found == all.live.end() || !std::exchange(found->second.used, true);
+  if (found == all.live.end()) return true;
+  Live& made = found->second;
+  if (made.reset_at) report_reset(function, executor, made);
+  return !std::exchange(made.used, true);
+}
+
+void device_reset(int device_id) {
+  Handles& all = handles();
+  std::lock_guard lock(all.mutex);
+  for (auto& [handle, live] : all.live) {
+    if (live.device_id == device_id && !live.reset_at) live.reset_at = Place::here();
+  }
 }
 
 void remember_failed_phase_1(std::string_view operator_name, std::string_view message) {

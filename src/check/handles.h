@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
 
 #include "base/fork.h"
@@ -42,8 +43,14 @@ void dead_handle(std::string_view function, const char* type, const void* handle
 void foreign_stream(std::string_view function, const void* stream, const void* current_context);
 void dead_executor(std::string_view function, const void* executor);
 
+// Phase 1 has made the executor, on this device if there was one.
+void executor_made(const void* executor, std::optional<int> device_id) noexcept;
+
 // Phase 2 takes the executor; true the first time.
-bool executor_used(const void* executor);
+bool executor_used(std::string_view function, const void* executor);
+
+// What belonged to the device is gone.
+void device_reset(int device_id);
 
 void remember_failed_phase_1(std::string_view operator_name, std::string_view message);
 

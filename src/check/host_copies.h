@@ -34,6 +34,9 @@ void expect_change(const Region& destination);
 // The host has synchronised with the tasks of which `is_done` is true. Needs no memory: what was copied must arrive.
 void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept;
 
+// That the host uses what the copy brings is no finding any more.
+void stop_watching(Task task);
+
 void forget_host_copies(Task task) noexcept;
 
 void act_on_host_copy_lock(LockAction action);  // for a fork

@@ -18,6 +18,7 @@
 #include "check/check.h"
 #include "check/order.h"
 #include "check/own_memory.h"
+#include "check/results.h"
 #include "check/views.h"
 
 namespace aclgrad::check {
@@ -364,6 +365,7 @@ void release(std::string_view function, void* memory) noexcept {
   as_far_as_memory_goes([&] { check_guards(block); });
   const Region region = Region::contiguous(block.begin, static_cast<size_t>(block.bytes));
   const bool is_in_use = check_release_order(function, region);
+  forget_results(region);
   block.freed = true;
   block.freed_at = Place::here();
   block.written.clear();
@@ -416,6 +418,23 @@ void deny_destination(const Region& destination) {
   const bool is_last = destination.end() == block->end();
   deny_host_access(is_first ? block->start() : page_at_or_behind(destination.start),
                    is_last ? block->start() + block->reserved : page_at_or_before(destination.end()));
+}
+
+Region part_in_live_memory(const Region& region) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  const Block* block = region.empty() ? nullptr : find_block(all, region.start);
+  if (block == nullptr || block->freed || region.start < block->begin) return {};
+  if (block->contains(region)) return region;
+  return Region::contiguous(region.start,
+                            static_cast<size_t>(std::max<int64_t>(block->end() - region.start, 0)));
+}
+
+void take_as_written(const Region& region) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  Block* block = find_block(all, region.start);
+  if (block != nullptr && block->contains(region)) mark_written(*block, interval_in(*block, region));
 }
 
 void host_used(const void* address, HostUse use, const Place& place) noexcept {

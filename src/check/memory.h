@@ -24,6 +24,12 @@ void refused_release(std::string_view function, const void* memory);
 bool is_device_memory(const void* address);
 bool is_allocated_memory(const void* address);  // on the device or not
 
+// The region, or as much of it as lies in the live allocation where it starts: all between, where that is not all.
+Region part_in_live_memory(const Region& region);
+
+// What calls read there is not unset to them.
+void take_as_written(const Region& region);
+
 // Until a queued copy to the host is done, the host has no business in what it writes.
 void deny_destination(const Region& destination);
 

@@ -54,6 +54,7 @@ struct State {
 };
 
 thread_local Task newest{};
+thread_local const RunningCallback* innermost_callback = nullptr;
 
 State& state() {
   static NeverDestroyed<State> state;
@@ -168,6 +169,7 @@ void report_release(std::string_view function, const Region& memory, const Acces
 }
 
 void report_unfinished(const Access& access) {
+  stop_watching({access.stream, access.task});
   report("unsynchronized-copy",
          fmt::format("{} copies to the host, and nothing synchronised with it before its stream ended",
                      text_of(access)),
@@ -250,6 +252,47 @@ void check_hang(const Queue& queue) {
                                timeline.name, Place::here().text()));
   }
   throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "The stream waits for an event that was never recorded.");
+}
+
+CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  Timeline& timeline = timeline_of(queue);
+  Clock after = timeline.clock;
+  const uint64_t task = ++timeline.clock.tasks.at(timeline.number);
+  return {std::move(after), holds_stream_up, {timeline.number, task}, timeline.name, Place::here()};
+}
+
+RunningCallback::RunningCallback(const CallbackTurn& running_turn) noexcept
+    : turn(running_turn), outer(innermost_callback) {
+  host_reached(turn.after);
+  innermost_callback = this;
+}
+
+RunningCallback::~RunningCallback() {
+  innermost_callback = outer;
+}
+
+void check_wait_in_callback(const Clock& awaited, Status status) {
+  for (const RunningCallback* callback = innermost_callback; callback != nullptr;
+       callback = callback->outer) {
+    const CallbackTurn& turn = callback->turn;
+    if (!turn.holds_stream_up || !has_done(awaited, turn.task.stream, turn.task.number)) continue;
+    report_refusal(
+        "callback-waits",
+        fmt::format("a callback waits for work that comes after it: {}, on which it was queued at {}, waits "
+                    "until it has returned. Called at {}",
+                    turn.stream_name, turn.queued.text(), Place::here().text()));
+    throw Error(status, "The callback that waits holds up what it waits for.");
+  }
+}
+
+void check_wait_in_callback(const EventState& awaited) {
+  if (innermost_callback == nullptr) return;
+  std::unique_lock lock(state().mutex);
+  const std::shared_ptr<const Clock> recorded_after = awaited.recorded_after;
+  lock.unlock();
+  if (recorded_after != nullptr) check_wait_in_callback(*recorded_after, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
 }
 
 bool waits_for_unrecorded_event(const Queue& queue) {

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/fork.h"
 #include "check/call.h"
 #include "check/host_copies.h"
@@ -23,6 +25,15 @@ namespace aclgrad::check {
 // How many tasks of each stream, by its number, have been done at some point.
 struct Clock {
   std::map<int, uint64_t> tasks;
+};
+
+// The turn of a host callback in its stream.
+struct CallbackTurn {
+  Clock after = {};  // what is over when it runs
+  bool holds_stream_up = false;
+  Task task = {};
+  std::string stream_name = {};
+  Place queued = {};
 };
 
 void stream_begins(const Queue& queue, const void* handle, int device_id);
@@ -47,6 +58,25 @@ void host_reached(Clock clock) noexcept;
 // while: it throws Error where the event is still not recorded and no other thread could do that.
 bool waits_for_unrecorded_event(const Queue& queue);
 void check_hang(const Queue& queue);
+
+CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up);
+
+// While one lives, the callback of the turn runs in this thread.
+class RunningCallback {
+ public:
+  explicit RunningCallback(const CallbackTurn& turn) noexcept;
+  ~RunningCallback();
+  RunningCallback(const RunningCallback&) = delete;
+  RunningCallback& operator=(const RunningCallback&) = delete;
+
+  const CallbackTurn& turn;
+  const RunningCallback* const outer;
+};
+
+// Before the host waits without end: throws Error where the calling thread runs a callback that holds up what is waited
+// for, so that it would wait for itself. The status says what timed out.
+void check_wait_in_callback(const Clock& awaited, Status status);
+void check_wait_in_callback(const EventState& awaited);
 
 void event_recorded(EventState& event, const Queue& queue);
 void event_not_recorded(EventState& event);   // after all

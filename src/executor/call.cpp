@@ -7,7 +7,9 @@
 #include "base/handle_registry.h"
 #include "check/check.h"
 #include "check/handles.h"
+#include "executor/check_call.h"
 #include "executor/executor.h"
+#include "runtime/context.h"
 #include "runtime/stream.h"
 
 namespace aclgrad {
@@ -241,18 +243,20 @@ aclnnStatus detail::plan_call(std::string_view operator_name, uint64_t* workspac
                               const void* context) noexcept {
   if (workspace_size != nullptr) *workspace_size = 0;
   if (executor != nullptr) *executor = nullptr;
+  std::shared_ptr<const Plan> begun;  // for the checker
   const aclnnStatus status = guarded(ACLNN_ERR_INNER_CREATE_EXECUTOR, [&] {
     Call call(operator_name);
+    if (check::enabled) begun = call.begun();
     call.check_not_null(workspace_size, "workspaceSize");
     call.check_not_null(executor, "executor");
     body(context, call);
     auto made = std::make_unique<aclOpExecutor>(call.finish());
     register_handle(made.get(), HandleKind::executor);
-    if (check::enabled) check::handle_made(made.get(), name_of(HandleKind::executor));
+    if (check::enabled) check::executor_made(made.get(), current_device_id());
     *workspace_size = made->plan->workspace_size;
     *executor = made.release();
   });
-  if (check::enabled && status != OK) check::phase_1_failed(operator_name);
+  if (check::enabled && status != OK) check_failed_plan(operator_name, begun.get());
   return status;
 }
 

@@ -66,6 +66,7 @@ class Call {
   void plan_zeros(std::initializer_list<const Argument*> outputs);  // sets them to zero; goes without pack
 
   std::shared_ptr<Plan> finish();
+  std::shared_ptr<const Plan> begun() const { return plan_; }
 
  private:
   void check_given(const aclTensor* tensor, std::string_view parameter) const;  // 161001

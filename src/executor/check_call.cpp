@@ -5,6 +5,7 @@
 #include "base/handle_registry.h"
 #include "check/call.h"
 #include "check/check.h"
+#include "check/failures.h"
 #include "check/handles.h"
 #include "check/views.h"
 
@@ -19,6 +20,21 @@ void check_output(std::string_view operator_name, const Argument& argument) {
                                        operator_name, argument.name, check::Place::here().text()));
 }
 
+check::Region region_of(const TensorView& view) {
+  return check::Region::strided(view.first(), size_of(view.type), view.rank, view.shape.data(),
+                                view.strides.data());
+}
+
+std::vector<check::Use> outputs_of(const Plan& plan) {
+  std::vector<check::Use> outputs;
+  for (const Argument& argument : plan.arguments) {
+    const bool is_known = argument.is_output && argument.given && argument.view.base != nullptr;
+    if (!is_known) continue;
+    outputs.push_back({argument.name, region_of(argument.view), true, check::Side::device, false});
+  }
+  return outputs;
+}
+
 }  // namespace
 
 void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& executor) {
@@ -29,7 +45,7 @@ void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& 
 }
 
 void check_executor(std::string_view operator_name, const aclOpExecutor& executor) {
-  const bool is_first_use = check::executor_used(&executor);
+  const bool is_first_use = check::executor_used(operator_name, &executor);
   if (!is_first_use) return;  // a repeatable executor may outlive its tensors
   for (const Argument& argument : executor.plan->arguments) {
     if (!argument.given || is_live_handle(argument.handle, HandleKind::tensor)) continue;
@@ -37,6 +53,12 @@ void check_executor(std::string_view operator_name, const aclOpExecutor& executo
                   fmt::format("{}.{}: aclTensor {} was destroyed between the phases. Called at {}",
                               operator_name, argument.name, argument.handle, check::Place::here().text()));
   }
+}
+
+void check_failed_plan(std::string_view operator_name, const Plan* plan) noexcept {
+  check::as_far_as_memory_goes([&] {
+    check::phase_1_failed(operator_name, plan != nullptr ? outputs_of(*plan) : std::vector<check::Use>());
+  });
 }
 
 void check_call(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
@@ -47,10 +69,8 @@ void check_call(std::string_view operator_name, const Plan& plan, Addresses& add
     if (argument.is_output) check_output(operator_name, argument);
     TensorView view = argument.view;
     view.base = addresses[static_cast<size_t>(argument.index)];
-    call.uses.push_back({argument.name,
-                         check::Region::strided(view.first(), size_of(view.type), view.rank,
-                                                view.shape.data(), view.strides.data()),
-                         argument.is_output, check::Side::device, !argument.partly_used});
+    call.uses.push_back(
+        {argument.name, region_of(view), argument.is_output, check::Side::device, !argument.partly_used});
   }
   call.uses.push_back({"workspace", check::Region::contiguous(workspace, plan.workspace_size), true,
                        check::Side::device, false});

@@ -14,6 +14,9 @@ void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& 
 // Whether the tensors of phase 1 are still what this phase 2 expects.
 void check_executor(std::string_view operator_name, const aclOpExecutor& executor);
 
+// Phase 1 has failed: what it had planned by then, null where it had not begun.
+void check_failed_plan(std::string_view operator_name, const Plan* plan) noexcept;
+
 // The memory that the operator will use. Throws Error where it cannot run on it; else turns the addresses into
 // those at which the library reaches it.
 void check_call(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "acl/acl_rt.h"
@@ -22,7 +23,7 @@ struct Callback {
 
   aclrtCallback function;
   void* user_data;
-  check::Clock after;  // what is over when it runs; the checker's
+  check::CallbackTurn turn;  // the checker's
   State state = State::due;
 };
 
@@ -93,6 +94,12 @@ std::shared_ptr<Callback> next_callback(Deadline deadline) {
   return callback;
 }
 
+void run(const Callback& callback) {
+  std::optional<check::RunningCallback> running;
+  if (check::enabled) running.emplace(callback.turn);
+  callback.function(callback.user_data);
+}
+
 }  // namespace
 
 void continue_callbacks_in_child() {
@@ -155,11 +162,10 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     lock.unlock();
     require(mailbox != nullptr, ACL_ERROR_RT_STREAM_NO_CB_REG, {"aclrtLaunchCallback", "stream"},
             "a stream that a thread has subscribed to", "one without a subscriber");
-    check::Clock after = check::enabled ? check::clock_of(queue) : check::Clock();
-    const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(after)});
-    queue.submit_host([mailbox, callback, block = blockType == ACL_CALLBACK_BLOCK](Queue& on) {
-      deliver(on, *mailbox, callback, block);
-    });
+    const bool block = blockType == ACL_CALLBACK_BLOCK;
+    check::CallbackTurn turn = check::enabled ? check::callback_queued(queue, block) : check::CallbackTurn();
+    const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(turn)});
+    queue.submit_host([mailbox, callback, block](Queue& on) { deliver(on, *mailbox, callback, block); });
   });
 }
 
@@ -173,8 +179,7 @@ aclError aclrtProcessReport(int32_t timeout) {
                   "The stream has not come to a callback yet, or none was launched.",
                   "Call aclrtProcessReport again until all callbacks have run.");
     }
-    if (check::enabled) check::host_reached(std::move(callback->after));
-    callback->function(callback->user_data);
+    run(*callback);
     announce([&] { callback->state = Callback::State::returned; });
   });
 }

@@ -1,6 +1,7 @@
 // Devices and contexts at the C interface.
 #include "acl/acl_rt.h"
 #include "check/check.h"
+#include "check/failures.h"
 #include "check/handles.h"
 #include "runtime/context.h"
 #include "runtime/entry.h"

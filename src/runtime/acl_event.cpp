@@ -81,6 +81,8 @@ void synchronize(Parameter parameter, aclrtEvent event, Deadline deadline, int32
   const Mark mark = mark_of(parameter, event);
   require(mark.recorded, ACL_ERROR_RT_INTERNAL_ERROR, parameter, "a recorded event",
           "one that was not recorded");
+  if (check::enabled && !deadline)
+    check::as_far_as_memory_goes([&] { check::check_wait_in_callback(*mark.state); });
   const bool reached = mark.state->wait(deadline);
   if (check::enabled && reached) check::event_reached(*mark.state);
   if (reached) return;

@@ -4,6 +4,7 @@
 #include "base/data_type.h"
 #include "base/environment.h"
 #include "check/check.h"
+#include "check/failures.h"
 #include "runtime/entry.h"
 
 using namespace aclgrad;

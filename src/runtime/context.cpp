@@ -68,9 +68,10 @@ void* add_context(int device_id, bool is_default) {
 }
 
 // Takes the device's default context away from all threads, then waits for its work.
-void release_default_context(void* handle) {
+void release_default_context(int device_id, void* handle) {
   state().contexts.remove(handle);
   destroy_streams_of(handle);
+  if (check::enabled) check::as_far_as_memory_goes([&] { check::device_reset(device_id); });
 }
 
 void reset(const char* function, int device_id, bool force) {
@@ -85,7 +86,7 @@ void reset(const char* function, int device_id, bool force) {
   void* handle = found->second.handle;
   state().defaults.erase(found);
   lock.unlock();
-  release_default_context(handle);
+  release_default_context(device_id, handle);
 }
 
 }  // namespace
@@ -103,6 +104,11 @@ std::shared_ptr<Context> current_context() {
   std::shared_ptr<Context> context = state().contexts.find(current_context_handle());
   if (context == nullptr) throw no_context();
   return context;
+}
+
+std::optional<int> current_device_id() noexcept {
+  const std::shared_ptr<Context> context = state().contexts.find(current);
+  return context != nullptr ? std::optional(context->device_id) : std::nullopt;
 }
 
 void set_current_context(void* handle) {
@@ -154,7 +160,7 @@ void reset_all_devices() {
   const std::map<int, DefaultContext> defaults = std::exchange(state().defaults, {});
   lock.unlock();
   for (const auto& [device_id, shared] : defaults) {
-    if (shared.handle != nullptr) release_default_context(shared.handle);
+    if (shared.handle != nullptr) release_default_context(device_id, shared.handle);
   }
 }
 

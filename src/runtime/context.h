@@ -31,6 +31,9 @@ struct Context {
 void* current_context_handle();
 std::shared_ptr<Context> current_context();
 
+// Of the calling thread's context; nothing where it has none.
+std::optional<int> current_device_id() noexcept;
+
 // 107003 where the context is not live.
 void set_current_context(void* handle);
 

@@ -104,6 +104,10 @@ bool synchronize_queue(Queue& queue, Deadline deadline) {
     reached = check::clock_of(queue);
     may_hang = !deadline && check::waits_for_unrecorded_event(queue);
   });
+  if (reached && !deadline) {
+    check::as_far_as_memory_goes(
+        [&] { check::check_wait_in_callback(*reached, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT); });
+  }
   if (may_hang && !queue.synchronize(Clock::now() + std::chrono::seconds(1))) {
     check::as_far_as_memory_goes([&] { check::check_hang(queue); });
   }

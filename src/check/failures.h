@@ -1,0 +1,37 @@
+// Calls that failed, and whether the program took note.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/fork.h"
+#include "check/call.h"
+
+namespace aclgrad::check {
+
+// From here on every error is seen.
+void watch_failures();
+
+// The calling thread has asked for the message or the status of its failures.
+void failures_were_read();
+
+// A finding names what they came to, or one of them.
+void failures_were_explained();
+void failure_was_explained(uint64_t number);
+
+// The calling thread's newest failure was an answer: "there is no context".
+void failure_was_an_answer();
+
+// It was one of phase 1, which the program shows to have noticed unless it goes on to phase 2, or reads what the
+// operator was to write: `outputs`, as far as phase 1 has looked at them.
+void phase_1_failed(std::string_view operator_name, std::vector<Use> outputs);
+
+void act_on_failure_lock(LockAction action);  // for a fork
+
+// At exit.
+bool has_any_call_failed();
+void report_ignored_failures();
+void report_giving_up(int exit_status);
+
+}  // namespace aclgrad::check
