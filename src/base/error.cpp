@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/observer.h"
 
 namespace aclgrad {
 namespace {
@@ -110,8 +111,6 @@ ThreadMessages& make_thread_messages() {
 
 constexpr const char* kNoMemoryForMessage = "The host ran out of memory, and so there is no message.";
 
-FailureObserver failure_observer = nullptr;
-
 std::string indented(const std::string& text) {
   std::string result = "        ";
   for (char c : text) {
@@ -139,17 +138,13 @@ void record_error(const Error& error) noexcept {
   try {
     std::string message = format_message(error);
     log(LogLevel::error, message);
-    if (failure_observer != nullptr) failure_observer(error);
+    if (observer != nullptr) observer->error_recorded(error);
     auto& messages = make_thread_messages().newest_first;
     messages.push_front(std::move(message));
     if (messages.size() > kMaxMessages) messages.pop_back();
   } catch (...) {
     message_lost = true;
   }
-}
-
-void observe_failures(FailureObserver observer) noexcept {
-  failure_observer = observer;
 }
 
 Status fail_with(const Error& error) noexcept {

@@ -61,10 +61,6 @@ class Error : public std::exception {
 // Never throws.
 void record_error(const Error& error) noexcept;
 
-// Lets `observer` see every error that is recorded. At most one, set before any call.
-using FailureObserver = void (*)(const Error&);
-void observe_failures(FailureObserver observer) noexcept;
-
 // record_error() for an error with which a call fails; returns its status.
 Status fail_with(const Error& error) noexcept;
 

@@ -3,6 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
+
+#include "base/observer.h"
 
 namespace aclgrad {
 
@@ -32,6 +36,24 @@ bool unregister_handle(const void* handle, HandleKind kind) noexcept;
 bool change_handle(const void* handle, HandleKind from, HandleKind to) noexcept;
 
 bool is_live_handle(const void* handle, HandleKind kind) noexcept;
+
+// Ends the life of a handle's object that a call has taken out of the registry.
+struct Retire {
+  template <class Object>
+  void operator()(const Object* object) const noexcept {
+    if (observer == nullptr) {
+      delete object;
+      return;
+    }
+    try {
+      observer->handle_destroyed(object, std::shared_ptr<const Object>(object));
+    } catch (const std::bad_alloc&) {  // it is deleted then
+    }
+  }
+};
+
+template <class Object>
+using Taken = std::unique_ptr<const Object, Retire>;
 
 // Of all kinds; what a program leaves behind.
 size_t live_handle_count() noexcept;

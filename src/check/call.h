@@ -49,16 +49,4 @@ Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue)
 void expect_work();
 void forget_refused();
 
-// `queue_work` hands the work of a call to its queue, after begin().
-template <class Function>
-void submit(Function&& queue_work) {
-  if (enabled) expect_work();
-  try {
-    queue_work();
-  } catch (...) {
-    if (enabled) forget_refused();
-    throw;
-  }
-}
-
 }  // namespace aclgrad::check

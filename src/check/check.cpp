@@ -14,6 +14,7 @@
 
 #include "base/environment.h"
 #include "base/never_destroyed.h"
+#include "check/checker.h"
 #include "check/failures.h"
 #include "check/handles.h"
 #include "check/memory.h"
@@ -88,7 +89,7 @@ void finish(int exit_status, void* process) {
 bool start() {
   if (Environment::get().check == CheckMode::off) return false;
   on_exit(finish, reinterpret_cast<void*>(static_cast<intptr_t>(getpid())));
-  watch_failures();
+  observe_layers();
   return true;
 }
 

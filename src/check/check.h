@@ -1,7 +1,7 @@
 // ACLGRAD_CHECK: a checker of the calling program. docs/checking.md lists what it finds.
 //
-// The rest of the library calls it at a few places, each behind check::enabled, so that it costs nothing while
-// it is off. It never changes what a right program does.
+// It observes the layers below, which do not know it, and costs nothing while it is off. It never changes what a right
+// program does.
 #pragma once
 
 #include <new>

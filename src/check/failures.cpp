@@ -81,16 +81,6 @@ Failure::Standing first_standing(Status status) {
   return is_harmless(status) ? Failure::Standing::read : Failure::Standing::unread;
 }
 
-void remember_failure(const Error& error) {
-  if (error.status() == ACLNN_ERR_RUNTIME_ERROR) return;  // stands for the failure before it
-  Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
-  constexpr size_t kMaxFailures = 1000;
-  if (failed.all.size() == kMaxFailures) failed.all.pop_front();
-  failed.all.push_back({++failed.count, std::this_thread::get_id(), error.status(), error.text(),
-                        Place::here(), first_standing(error.status())});
-}
-
 bool is_of_this_thread(const Failure& failure) {
   return failure.thread == std::this_thread::get_id();
 }
@@ -101,8 +91,14 @@ std::string text_of(const Failure& failure) {
 
 }  // namespace
 
-void watch_failures() {
-  observe_failures(remember_failure);
+void remember_failure(const Error& error) {
+  if (error.status() == ACLNN_ERR_RUNTIME_ERROR) return;  // stands for the failure before it
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  constexpr size_t kMaxFailures = 1000;
+  if (failed.all.size() == kMaxFailures) failed.all.pop_front();
+  failed.all.push_back({++failed.count, std::this_thread::get_id(), error.status(), error.text(),
+                        Place::here(), first_standing(error.status())});
 }
 
 void report_refusal(const char* kind, std::string_view text) {

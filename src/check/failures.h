@@ -5,13 +5,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/fork.h"
 #include "check/call.h"
 
 namespace aclgrad::check {
 
-// From here on every error is seen.
-void watch_failures();
+// An error was recorded in the calling thread.
+void remember_failure(const Error& error);
 
 // The calling thread has asked for the message or the status of its failures.
 void failures_were_read();

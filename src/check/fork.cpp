@@ -13,14 +13,12 @@
 namespace aclgrad::check {
 
 void act_on_outer_locks(LockAction action) {
-  if (!enabled) return;
   act_on_memory_lock(action);
   act_on_order_lock(action);
   act_on_host_copy_lock(action);
 }
 
 void act_on_inner_locks(LockAction action) {
-  if (!enabled) return;
   act_on_failure_lock(action);
   act_on_result_lock(action);
   act_on_handle_locks(action);
@@ -29,7 +27,6 @@ void act_on_inner_locks(LockAction action) {
 }
 
 void continue_in_child() {
-  if (!enabled) return;
   reopen_own_memory();
   keep_views_to_parent();
 }

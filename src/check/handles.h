@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 
@@ -16,24 +15,6 @@ void handle_made(const void* handle, const char* type) noexcept;
 
 // The object is kept alive for a while, so that no other handle gets its address and is mistaken for it.
 void handle_gone(const void* handle, std::shared_ptr<const void> object = nullptr) noexcept;
-
-// Ends the life of a handle's object that a call has taken out of the registry.
-struct Retire {
-  template <class Object>
-  void operator()(const Object* object) const noexcept {
-    if (!enabled) {
-      delete object;
-      return;
-    }
-    try {
-      handle_gone(object, std::shared_ptr<const Object>(object));
-    } catch (const std::bad_alloc&) {  // it is deleted then
-    }
-  }
-};
-
-template <class Object>
-using Taken = std::unique_ptr<const Object, Retire>;
 
 // It was destroyed with its context or device, so that the program has not released it.
 void handle_lost(const void* handle);

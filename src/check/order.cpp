@@ -75,13 +75,16 @@ bool has_done(const Clock& clock, int stream, uint64_t task) {
   return found != clock.tasks.end() && found->second >= task;
 }
 
+// What was queued before the event; null before it is recorded.
+std::shared_ptr<const Clock> recorded_after(const EventState& event) {
+  return std::static_pointer_cast<const Clock>(event.note);
+}
+
 // Events that were recorded since their wait was queued are known now.
 void resolve_waits(Timeline& timeline) {
-  const auto is_known = [](const std::shared_ptr<EventState>& event) {
-    return event->recorded_after != nullptr;
-  };
+  const auto is_known = [](const std::shared_ptr<EventState>& event) { return event->note != nullptr; };
   for (const std::shared_ptr<EventState>& event : timeline.waits) {
-    if (is_known(event)) join(timeline.clock, *event->recorded_after);
+    if (is_known(event)) join(timeline.clock, *recorded_after(*event));
   }
   std::erase_if(timeline.waits, is_known);
 }
@@ -263,9 +266,9 @@ CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up) {
   return {std::move(after), holds_stream_up, {timeline.number, task}, timeline.name, Place::here()};
 }
 
-RunningCallback::RunningCallback(const CallbackTurn& running_turn) noexcept
+RunningCallback::RunningCallback(CallbackTurn& running_turn) noexcept
     : turn(running_turn), outer(innermost_callback) {
-  host_reached(turn.after);
+  host_reached(std::move(running_turn.after));
   innermost_callback = this;
 }
 
@@ -290,9 +293,9 @@ void check_wait_in_callback(const Clock& awaited, Status status) {
 void check_wait_in_callback(const EventState& awaited) {
   if (innermost_callback == nullptr) return;
   std::unique_lock lock(state().mutex);
-  const std::shared_ptr<const Clock> recorded_after = awaited.recorded_after;
+  const std::shared_ptr<const Clock> before = recorded_after(awaited);
   lock.unlock();
-  if (recorded_after != nullptr) check_wait_in_callback(*recorded_after, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+  if (before != nullptr) check_wait_in_callback(*before, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
 }
 
 bool waits_for_unrecorded_event(const Queue& queue) {
@@ -315,19 +318,19 @@ void event_recorded(EventState& event, const Queue& queue) {
   std::lock_guard lock(all.mutex);
   Clock clock = timeline_of(queue).clock;
   join(clock, all.host);
-  event.recorded_after = std::make_shared<const Clock>(std::move(clock));
+  event.note = std::make_shared<const Clock>(std::move(clock));
 }
 
-void event_not_recorded(EventState& event) {
+void event_not_recorded(EventState& event) noexcept {
   std::lock_guard lock(state().mutex);
-  event.recorded_after = nullptr;
+  event.note = nullptr;
 }
 
 void event_reached(const EventState& event) {
   State& all = state();
   std::lock_guard lock(all.mutex);
   all.threads.insert(std::this_thread::get_id());
-  if (event.recorded_after != nullptr) join_host(all, *event.recorded_after);
+  if (event.note != nullptr) join_host(all, *recorded_after(event));
 }
 
 void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue) {

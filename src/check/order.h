@@ -61,10 +61,10 @@ void check_hang(const Queue& queue);
 
 CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up);
 
-// While one lives, the callback of the turn runs in this thread.
+// While one lives, the callback of the turn runs in this thread. Needs no memory: the callback must run.
 class RunningCallback {
  public:
-  explicit RunningCallback(const CallbackTurn& turn) noexcept;
+  explicit RunningCallback(CallbackTurn& turn) noexcept;
   ~RunningCallback();
   RunningCallback(const RunningCallback&) = delete;
   RunningCallback& operator=(const RunningCallback&) = delete;
@@ -79,8 +79,8 @@ void check_wait_in_callback(const Clock& awaited, Status status);
 void check_wait_in_callback(const EventState& awaited);
 
 void event_recorded(EventState& event, const Queue& queue);
-void event_not_recorded(EventState& event);   // after all
-void event_reached(const EventState& event);  // as the host has learned
+void event_not_recorded(EventState& event) noexcept;  // after all
+void event_reached(const EventState& event);          // as the host has learned
 void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue);
 
 // Looks for uses of the same memory that are not ordered, and remembers those of the call.

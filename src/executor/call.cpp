@@ -5,10 +5,8 @@
 #include <algorithm>
 
 #include "base/handle_registry.h"
-#include "check/check.h"
-#include "check/handles.h"
-#include "executor/check_call.h"
 #include "executor/executor.h"
+#include "executor/observer.h"
 #include "runtime/context.h"
 #include "runtime/stream.h"
 
@@ -168,7 +166,7 @@ void Call::check_shape(const Argument& argument, std::initializer_list<int64_t> 
 
 void Call::check_live(const void* handle, HandleKind kind, std::string_view parameter) const {
   if (is_live_handle(handle, kind)) return;
-  if (check::enabled) check::dead_handle(plan_->operator_name, name_of(kind), handle);
+  if (observer != nullptr) observer->dead_handle_passed(plan_->operator_name, name_of(kind), handle);
   refuse(plan_->operator_name, parameter, fmt::format("a live {}", name_of(kind)),
          "a handle that was destroyed or never made");
 }
@@ -243,20 +241,21 @@ aclnnStatus detail::plan_call(std::string_view operator_name, uint64_t* workspac
                               const void* context) noexcept {
   if (workspace_size != nullptr) *workspace_size = 0;
   if (executor != nullptr) *executor = nullptr;
-  std::shared_ptr<const Plan> begun;  // for the checker
+  std::shared_ptr<const Plan> begun;  // for the observer
   const aclnnStatus status = guarded(ACLNN_ERR_INNER_CREATE_EXECUTOR, [&] {
     Call call(operator_name);
-    if (check::enabled) begun = call.begun();
+    if (executor_observer != nullptr) begun = call.begun();
     call.check_not_null(workspace_size, "workspaceSize");
     call.check_not_null(executor, "executor");
     body(context, call);
     auto made = std::make_unique<aclOpExecutor>(call.finish());
     register_handle(made.get(), HandleKind::executor);
-    if (check::enabled) check::executor_made(made.get(), current_device_id());
+    if (executor_observer != nullptr) executor_observer->executor_made(*made, current_device_id());
     *workspace_size = made->plan->workspace_size;
     *executor = made.release();
   });
-  if (check::enabled && status != OK) check_failed_plan(operator_name, begun.get());
+  if (executor_observer != nullptr && status != OK)
+    executor_observer->phase_1_failed(operator_name, begun.get());
   return status;
 }
 

@@ -9,12 +9,10 @@
 #include "aclnn/acl_meta.h"
 #include "base/error.h"
 #include "base/handle_registry.h"
-#include "check/call.h"
-#include "check/check.h"
-#include "check/handles.h"
 #include "executor/call.h"
-#include "executor/check_call.h"
+#include "executor/observer.h"
 #include "runtime/entry.h"
+#include "runtime/observer.h"
 #include "runtime/stream.h"
 #include "tensor/handle.h"
 
@@ -36,7 +34,7 @@ class ExecutorClaim {
       executor_ = executor;
       return;
     }
-    if (check::enabled) check::dead_executor(function, executor);
+    if (executor_observer != nullptr) executor_observer->dead_executor_passed(function, executor);
     if (executor == nullptr) refuse_null(function, "an executor");
     throw Error(
         ACLNN_ERR_INNER,
@@ -57,10 +55,10 @@ class ExecutorClaim {
   aclOpExecutor& operator*() const { return *executor_; }
 
   // The executor is no longer given back; the caller frees it.
-  check::Taken<aclOpExecutor> take() {
+  Taken<aclOpExecutor> take() {
     const aclOpExecutor* executor = std::exchange(executor_, nullptr);
     unregister_handle(executor, HandleKind::executor_in_use);
-    return check::Taken<aclOpExecutor>(executor);
+    return Taken<aclOpExecutor>(executor);
   }
 
  private:
@@ -71,7 +69,7 @@ class ExecutorClaim {
 void check_operator(std::string_view function, const aclOpExecutor& executor) {
   const std::string_view planned = executor.plan->operator_name;
   if (planned == function) return;
-  if (check::enabled) note_foreign_executor(function, executor);
+  if (executor_observer != nullptr) executor_observer->foreign_executor_passed(function, executor);
   throw Error(
       ACLNN_ERR_PARAM_INVALID,
       fmt::format("{}.executor: expected an executor of {}GetWorkspaceSize, got one of {}GetWorkspaceSize.",
@@ -117,8 +115,9 @@ void submit(std::string_view function, const aclOpExecutor& executor, void* work
     if (executor.plan->kernel == nullptr) return;  // nothing to do
     Queue& queue = *held;
     Addresses addresses = executor.addresses;
-    check::submit([&] {
-      if (check::enabled) check_call(function, *executor.plan, addresses, workspace, queue);
+    submit_observed([&] {
+      if (executor_observer != nullptr)
+        executor_observer->work_begins(function, *executor.plan, addresses, workspace, queue);
       queue.submit(executor.plan->serial_nanoseconds,
                    [plan = executor.plan, addresses, workspace](Queue& on) {
                      Launch(*plan, addresses, workspace, on).run();
@@ -193,7 +192,7 @@ aclnnStatus run_call(std::string_view operator_name, void* workspace, uint64_t w
   return guarded(ACLNN_ERR_RUNTIME_ERROR, [&] {
     ExecutorClaim claim(operator_name, executor);
     check_operator(operator_name, *claim);
-    if (check::enabled) check_executor(operator_name, *claim);
+    if (executor_observer != nullptr) executor_observer->phase_2_begins(operator_name, *claim);
     if (claim->repeatable) {
       run(operator_name, *claim, workspace, workspace_size, stream);
     } else {

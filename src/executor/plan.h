@@ -24,7 +24,7 @@ struct Argument {
   bool is_output = false;
   bool partly_used = false;  // the contents of other arguments choose parts of it
   aclFormat format = ACL_FORMAT_ND;
-  const void* handle = nullptr;  // the checker's: the caller's tensor, which may be gone already
+  const void* handle = nullptr;  // the observer's: the caller's tensor, which may be gone already
   TensorView view;
   int64_t packed_at = kNotPacked;  // where in the workspace its contiguous copy lies
 

@@ -4,15 +4,13 @@
 
 #include <deque>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "acl/acl_rt.h"
 #include "base/never_destroyed.h"
-#include "check/check.h"
-#include "check/order.h"
 #include "runtime/entry.h"
 #include "runtime/fork.h"
+#include "runtime/observer.h"
 #include "runtime/progress.h"
 #include "runtime/stream.h"
 
@@ -23,7 +21,7 @@ struct Callback {
 
   aclrtCallback function;
   void* user_data;
-  check::CallbackTurn turn;  // the checker's
+  Note note;  // the observer's
   State state = State::due;
 };
 
@@ -95,9 +93,11 @@ std::shared_ptr<Callback> next_callback(Deadline deadline) {
 }
 
 void run(const Callback& callback) {
-  std::optional<check::RunningCallback> running;
-  if (check::enabled) running.emplace(callback.turn);
-  callback.function(callback.user_data);
+  if (runtime_observer != nullptr) {
+    runtime_observer->run_callback(callback.note, callback.function, callback.user_data);
+  } else {
+    callback.function(callback.user_data);
+  }
 }
 
 }  // namespace
@@ -163,8 +163,8 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     require(mailbox != nullptr, ACL_ERROR_RT_STREAM_NO_CB_REG, {"aclrtLaunchCallback", "stream"},
             "a stream that a thread has subscribed to", "one without a subscriber");
     const bool block = blockType == ACL_CALLBACK_BLOCK;
-    check::CallbackTurn turn = check::enabled ? check::callback_queued(queue, block) : check::CallbackTurn();
-    const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(turn)});
+    Note note = runtime_observer != nullptr ? runtime_observer->callback_queued(queue, block) : nullptr;
+    const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(note)});
     queue.submit_host([mailbox, callback, block](Queue& on) { deliver(on, *mailbox, callback, block); });
   });
 }

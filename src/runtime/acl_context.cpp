@@ -1,10 +1,8 @@
 // Devices and contexts at the C interface.
 #include "acl/acl_rt.h"
-#include "check/check.h"
-#include "check/failures.h"
-#include "check/handles.h"
 #include "runtime/context.h"
 #include "runtime/entry.h"
+#include "runtime/observer.h"
 #include "runtime/stream.h"
 
 using namespace aclgrad;
@@ -15,7 +13,7 @@ namespace {
 template <class Body>
 aclError question(std::string_view function, Body&& body) noexcept {
   const aclError status = entry(function, std::forward<Body>(body));
-  if (check::enabled && status != ACL_SUCCESS) check::failure_was_an_answer();
+  if (runtime_observer != nullptr && status != ACL_SUCCESS) runtime_observer->question_failed();
   return status;
 }
 
@@ -38,7 +36,7 @@ int64_t attribute_of(const Device& device, aclrtDevAttr attribute) {
 
 aclError aclrtSetDevice(int32_t deviceId) {
   return entry(__func__, [&] {
-    if (check::enabled) check::check_library_started("aclrtSetDevice");
+    if (runtime_observer != nullptr) runtime_observer->device_wanted("aclrtSetDevice");
     set_device("aclrtSetDevice", deviceId);
   });
 }
@@ -99,7 +97,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
 
 aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   return entry(__func__, [&] {
-    if (check::enabled) check::check_library_started("aclrtCreateContext");
+    if (runtime_observer != nullptr) runtime_observer->device_wanted("aclrtCreateContext");
     require_pointer(context, {"aclrtCreateContext", "context"});
     *context = create_context("aclrtCreateContext", deviceId);
   });

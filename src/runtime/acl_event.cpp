@@ -3,12 +3,10 @@
 
 #include "acl/acl_rt.h"
 #include "base/never_destroyed.h"
-#include "check/check.h"
-#include "check/handles.h"
-#include "check/order.h"
 #include "runtime/entry.h"
 #include "runtime/fork.h"
 #include "runtime/handle_table.h"
+#include "runtime/observer.h"
 #include "runtime/stream.h"
 
 namespace aclgrad {
@@ -31,7 +29,8 @@ HandleTable<Event>& events() {
 std::shared_ptr<Event> find_event(Parameter parameter, aclrtEvent handle) {
   require_pointer(handle, parameter);
   std::shared_ptr<Event> event = events().find(handle);
-  if (check::enabled && event == nullptr) check::dead_handle(parameter.function, "aclrtEvent", handle);
+  if (observer != nullptr && event == nullptr)
+    observer->dead_handle_passed(parameter.function, "aclrtEvent", handle);
   require(event != nullptr, ACL_ERROR_RT_INVALID_HANDLE, parameter, "a live aclrtEvent", handle);
   return event;
 }
@@ -50,7 +49,7 @@ Mark mark_of(Parameter parameter, aclrtEvent handle) {
 bool is_reached(Parameter parameter, aclrtEvent handle) {
   const std::shared_ptr<EventState> mark = mark_of(parameter, handle).state;
   const bool reached = mark->reached();
-  if (check::enabled && reached) check::event_reached(*mark);
+  if (runtime_observer != nullptr && reached) runtime_observer->event_reached(*mark);
   return reached;
 }
 
@@ -59,7 +58,7 @@ aclrtEvent create_event(bool timed) {
   event->mark = current_context()->device->make_event_state();
   event->timed = timed;
   void* handle = new_handle();
-  if (check::enabled) check::handle_made(handle, "aclrtEvent");
+  if (observer != nullptr) observer->handle_made(handle, "aclrtEvent");
   events().add(handle, std::move(event));
   return handle;
 }
@@ -81,10 +80,9 @@ void synchronize(Parameter parameter, aclrtEvent event, Deadline deadline, int32
   const Mark mark = mark_of(parameter, event);
   require(mark.recorded, ACL_ERROR_RT_INTERNAL_ERROR, parameter, "a recorded event",
           "one that was not recorded");
-  if (check::enabled && !deadline)
-    check::as_far_as_memory_goes([&] { check::check_wait_in_callback(*mark.state); });
+  if (runtime_observer != nullptr && !deadline) runtime_observer->event_wait_begins(*mark.state);
   const bool reached = mark.state->wait(deadline);
-  if (check::enabled && reached) check::event_reached(*mark.state);
+  if (runtime_observer != nullptr && reached) runtime_observer->event_reached(*mark.state);
   if (reached) return;
   throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
               fmt::format("The event was not reached after {} milliseconds.", timeout),
@@ -149,7 +147,7 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
             "an unrecorded one that a stream waits for");
     require(events().remove(event) != nullptr, ACL_ERROR_RT_INVALID_HANDLE, {"aclrtDestroyEvent", "event"},
             "a live aclrtEvent", event);
-    if (check::enabled) check::handle_gone(event);
+    if (observer != nullptr) observer->handle_destroyed(event, nullptr);
   });
 }
 
@@ -160,11 +158,11 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
     Queue& queue = *held;
     std::lock_guard lock(found->mutex);
     auto mark = found->recorded ? current_context()->device->make_event_state() : found->mark;
-    if (check::enabled) check::event_recorded(*mark, queue);
+    if (runtime_observer != nullptr) runtime_observer->event_recorded(*mark, queue);
     try {
       queue.record(mark);
     } catch (...) {
-      if (check::enabled) check::event_not_recorded(*mark);
+      if (runtime_observer != nullptr) runtime_observer->event_not_recorded(*mark);
       throw;
     }
     found->mark = std::move(mark);
@@ -190,8 +188,8 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
     const std::shared_ptr<Queue> held = queue_of_stream("aclrtStreamWaitEvent", stream);
     Queue& queue = *held;
     queue.wait(mark.state);
-    // Only now, as it may have failed: what the checker takes for over it gives back.
-    if (check::enabled) check::as_far_as_memory_goes([&] { check::event_awaited(mark.state, queue); });
+    // Only now: a wait that has failed is none.
+    if (runtime_observer != nullptr) runtime_observer->event_awaited(mark.state, queue);
   });
 }
 

@@ -3,11 +3,10 @@
 #include <limits>
 
 #include "acl/acl_rt.h"
-#include "check/call.h"
-#include "check/check.h"
 #include "runtime/context.h"
 #include "runtime/entry.h"
 #include "runtime/memory.h"
+#include "runtime/observer.h"
 #include "runtime/stream.h"
 
 using namespace aclgrad;
@@ -91,17 +90,25 @@ Fill checked_fill(std::string_view function, void* destination, size_t room, int
   return {destination, static_cast<uint8_t>(value), count};
 }
 
+Copy observed(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, Queue* queue) {
+  return runtime_observer != nullptr ? runtime_observer->copy_begins(function, copy, kind, queue) : copy;
+}
+
+Fill observed(std::string_view function, const Fill& fill, const Queue* queue) {
+  return runtime_observer != nullptr ? runtime_observer->fill_begins(function, fill, queue) : fill;
+}
+
 void copy_now(std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
   check_kind(function, kind, Timing::blocking);
   Device& device = *current_context()->device;
-  device.copy(check::enabled ? check::begin_copy(function, copy, kind, nullptr) : copy);
+  device.copy(observed(function, copy, kind, nullptr));
 }
 
 void copy_on(aclrtStream stream, std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
   check_kind(function, kind, Timing::queued);
   const std::shared_ptr<Queue> held = queue_of_stream(function, stream);
   Queue& queue = *held;
-  check::submit([&] { queue.copy(check::enabled ? check::begin_copy(function, copy, kind, &queue) : copy); });
+  submit_observed([&] { queue.copy(observed(function, copy, kind, &queue)); });
 }
 
 }  // namespace
@@ -178,7 +185,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
   return entry(__func__, [&] {
     const Fill fill = checked_fill("aclrtMemset", devPtr, maxCount, value, count);
     Device& device = *current_context()->device;
-    device.fill(check::enabled ? check::begin_fill("aclrtMemset", fill, nullptr) : fill);
+    device.fill(observed("aclrtMemset", fill, nullptr));
   });
 }
 
@@ -187,8 +194,7 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
     const Fill fill = checked_fill("aclrtMemsetAsync", devPtr, maxCount, value, count);
     const std::shared_ptr<Queue> held = queue_of_stream("aclrtMemsetAsync", stream);
     Queue& queue = *held;
-    check::submit(
-        [&] { queue.fill(check::enabled ? check::begin_fill("aclrtMemsetAsync", fill, &queue) : fill); });
+    submit_observed([&] { queue.fill(observed("aclrtMemsetAsync", fill, &queue)); });
   });
 }
 

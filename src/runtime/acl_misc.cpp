@@ -3,8 +3,7 @@
 #include "acl/acl_rt.h"
 #include "base/data_type.h"
 #include "base/environment.h"
-#include "check/check.h"
-#include "check/failures.h"
+#include "base/observer.h"
 #include "runtime/entry.h"
 
 using namespace aclgrad;
@@ -30,19 +29,19 @@ aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* 
 }
 
 const char* aclGetRecentErrMsg() {
-  if (check::enabled) check::failures_were_read();
+  if (observer != nullptr) observer->errors_read();
   return take_recent_error_message();
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
   if (level != ACL_RT_THREAD_LEVEL) return refuse_level(__func__, level);
-  if (check::enabled) check::failures_were_read();
+  if (observer != nullptr) observer->errors_read();
   return last_error;
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level) {
   if (level != ACL_RT_THREAD_LEVEL) return refuse_level(__func__, level);
-  if (check::enabled) check::failures_were_read();
+  if (observer != nullptr) observer->errors_read();
   return std::exchange(last_error, ACL_SUCCESS);
 }
 

@@ -2,10 +2,8 @@
 #include <utility>
 
 #include "acl/acl_rt.h"
-#include "check/check.h"
-#include "check/handles.h"
-#include "check/order.h"
 #include "runtime/entry.h"
+#include "runtime/observer.h"
 #include "runtime/stream.h"
 
 using namespace aclgrad;
@@ -14,7 +12,7 @@ namespace {
 
 void* new_stream() {
   void* stream = create_stream(current_context_handle(), *current_context());
-  if (check::enabled) check::handle_made(stream, "aclrtStream");
+  if (observer != nullptr) observer->handle_made(stream, "aclrtStream");
   return stream;
 }
 
@@ -76,9 +74,8 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return entry(__func__, [&] {
     require_pointer(status, {"aclrtStreamQuery", "status"});
     const Queue& queue = *stream_of_any_context("aclrtStreamQuery", stream)->queue;
-    check::Clock reached = check::enabled ? check::clock_of(queue) : check::Clock();
-    *status = queue.idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-    if (check::enabled && *status == ACL_STREAM_STATUS_COMPLETE) check::host_reached(std::move(reached));
+    const bool idle = runtime_observer != nullptr ? runtime_observer->is_idle(queue) : queue.idle();
+    *status = idle ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
   });
 }
 

@@ -7,10 +7,9 @@
 
 #include "acl/acl_base.h"
 #include "base/never_destroyed.h"
-#include "check/check.h"
-#include "check/handles.h"
 #include "runtime/fork.h"
 #include "runtime/handle_table.h"
+#include "runtime/observer.h"
 #include "runtime/parameter.h"
 #include "runtime/stream.h"
 
@@ -71,7 +70,7 @@ void* add_context(int device_id, bool is_default) {
 void release_default_context(int device_id, void* handle) {
   state().contexts.remove(handle);
   destroy_streams_of(handle);
-  if (check::enabled) check::as_far_as_memory_goes([&] { check::device_reset(device_id); });
+  if (runtime_observer != nullptr) runtime_observer->device_reset(device_id);
 }
 
 void reset(const char* function, int device_id, bool force) {
@@ -120,7 +119,7 @@ void set_current_context(void* handle) {
 void* create_context(const char* function, int device_id) {
   check_device(function, device_id);
   current = add_context(device_id, false);
-  if (check::enabled) check::handle_made(current, "aclrtContext");
+  if (observer != nullptr) observer->handle_made(current, "aclrtContext");
   return current;
 }
 
@@ -134,7 +133,7 @@ void destroy_context(void* handle) {
   require(state().contexts.remove(handle) != nullptr, ACL_ERROR_RT_INVALID_HANDLE, parameter,
           "a live aclrtContext", handle);
   destroy_streams_of(handle);
-  if (check::enabled) check::handle_gone(handle);
+  if (observer != nullptr) observer->handle_destroyed(handle, nullptr);
   if (current == handle) current = nullptr;
 }
 

@@ -14,10 +14,6 @@
 
 namespace aclgrad {
 
-namespace check {
-struct Clock;
-}
-
 enum class DeviceKind { cpu, cuda };
 
 enum class MemoryPlace { device, host };
@@ -63,8 +59,8 @@ class EventState {
   // Waits for the mark that are in queues and not yet over.
   std::atomic<int> queued_waits{0};
 
-  // The checker's: what was queued before the mark. Null before it is recorded, and while the checker is off.
-  std::shared_ptr<const check::Clock> recorded_after;
+  // What the observer notes of the work before the mark: null before it is recorded, and where there is none.
+  std::shared_ptr<const void> note;
 };
 
 // True once a queue of the context that stops on failure has failed: then all queues of the context stop.

@@ -9,10 +9,9 @@
 #include "acl/acl_base.h"
 #include "base/error.h"
 #include "base/never_destroyed.h"
-#include "check/check.h"
-#include "check/memory.h"
 #include "runtime/context.h"
 #include "runtime/fork.h"
+#include "runtime/observer.h"
 
 namespace aclgrad {
 namespace {
@@ -43,7 +42,7 @@ Allocation take_allocation(Parameter parameter, MemoryPlace place, void* memory)
   std::lock_guard lock(all.mutex);
   const auto found = all.by_address.find(memory);
   if (found == all.by_address.end() || found->second.place != place) {
-    if (check::enabled) check::refused_release(parameter.function, memory);
+    if (runtime_observer != nullptr) runtime_observer->release_refused(parameter.function, memory);
     throw bad_parameter(ACL_ERROR_INVALID_PARAM, parameter,
                         fmt::format("the start of memory of {} that was not freed", name_of(place)), memory);
   }
@@ -62,8 +61,8 @@ void note_allocation(void* memory, const Allocation& allocation) {
 }
 
 void give_back(std::string_view function, void* memory, Device& device, MemoryPlace place) noexcept {
-  if (check::enabled) {
-    check::release(function, memory);
+  if (runtime_observer != nullptr) {
+    runtime_observer->release(function, device, place, memory);
   } else {
     device.release(place, memory);
   }
@@ -74,8 +73,9 @@ void give_back(std::string_view function, void* memory, Device& device, MemoryPl
 void* allocate_memory(MemoryPlace place, size_t requested, size_t reserved) {
   const std::shared_ptr<Context> context = current_context();
   Device* device = context->device;
-  void* memory = check::enabled ? check::allocate(*device, context->device_id, place, requested, reserved)
-                                : device->allocate(place, reserved);
+  void* memory = runtime_observer != nullptr
+                     ? runtime_observer->allocate(*device, context->device_id, place, requested, reserved)
+                     : device->allocate(place, reserved);
   try {
     note_allocation(memory, {place, reserved, device});
   } catch (...) {

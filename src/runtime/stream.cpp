@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -10,9 +9,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/never_destroyed.h"
-#include "check/check.h"
-#include "check/handles.h"
-#include "check/order.h"
 #include "runtime/fork.h"
 #include "runtime/handle_table.h"
 
@@ -25,7 +21,7 @@ HandleTable<Stream>& streams() {
 }
 
 Error not_live(std::string_view function, void* stream) {
-  if (check::enabled) check::dead_handle(function, "aclrtStream", stream);
+  if (observer != nullptr) observer->dead_handle_passed(function, "aclrtStream", stream);
   return Error(ACL_ERROR_RT_STREAM_CONTEXT,
                fmt::format("{}.stream: expected a live aclrtStream, got {}.", function, stream),
                "The stream was destroyed, or its context was destroyed or reset.",
@@ -34,7 +30,7 @@ Error not_live(std::string_view function, void* stream) {
 
 // Waits for the work. A failure that nobody asked for goes to the log.
 void finish(Stream& stream) {
-  if (check::enabled) check::as_far_as_memory_goes([&] { check::report_unfinished_copies(*stream.queue); });
+  if (runtime_observer != nullptr) runtime_observer->stream_ends(*stream.queue, StreamEnd::finish);
   try {
     synchronize_queue(*stream.queue, std::nullopt);
   } catch (const Error& error) {
@@ -45,7 +41,7 @@ void finish(Stream& stream) {
 void close(Stream& stream) {
   stream.queue->close();
   end_subscription(stream);
-  if (check::enabled) check::stream_ended(*stream.queue);
+  if (runtime_observer != nullptr) runtime_observer->stream_ended(*stream.queue);
 }
 
 }  // namespace
@@ -57,7 +53,7 @@ std::shared_ptr<Queue> queue_of_stream(std::string_view function, void* stream) 
   if (found != nullptr && found->context == context) return {found, found->queue.get()};
   current_context();
   if (found == nullptr) throw not_live(function, stream);
-  if (check::enabled) check::foreign_stream(function, stream, context);
+  if (runtime_observer != nullptr) runtime_observer->foreign_stream_passed(function, stream, context);
   throw Error(ACL_ERROR_RT_STREAM_CONTEXT, "The stream does not belong to the current context.",
               "The thread's context was switched after the stream was created.",
               "Make the stream's context current with aclrtSetCurrentContext first.");
@@ -69,7 +65,7 @@ void* create_stream(void* context_handle, const Context& context) {
   stream->device_id = context.device_id;
   stream->queue = context.device->make_queue(context.stopped);
   void* handle = new_handle();
-  if (check::enabled) check::stream_begins(*stream->queue, handle, stream->device_id);
+  if (runtime_observer != nullptr) runtime_observer->stream_made(*stream->queue, handle, stream->device_id);
   streams().add(handle, std::move(stream));
   return handle;
 }
@@ -86,41 +82,16 @@ void destroy_stream(std::string_view function, void* handle, StreamEnd end) {
   if (stream == nullptr) throw not_live(function, handle);
   if (end == StreamEnd::finish) {
     finish(*stream);
-  } else if (check::enabled) {
-    check::as_far_as_memory_goes([&] {
-      check::report_unfinished_copies(*stream->queue);
-      check::stream_dropped(*stream->queue);
-    });
+  } else if (runtime_observer != nullptr) {
+    runtime_observer->stream_ends(*stream->queue, end);
   }
   close(*stream);
-  if (check::enabled) check::handle_gone(handle);
+  if (observer != nullptr) observer->handle_destroyed(handle, nullptr);
 }
 
 bool synchronize_queue(Queue& queue, Deadline deadline) {
-  if (!check::enabled) return queue.synchronize(deadline);
-  std::optional<check::Clock> reached;
-  bool may_hang = false;
-  check::as_far_as_memory_goes([&] {
-    reached = check::clock_of(queue);
-    may_hang = !deadline && check::waits_for_unrecorded_event(queue);
-  });
-  if (reached && !deadline) {
-    check::as_far_as_memory_goes(
-        [&] { check::check_wait_in_callback(*reached, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT); });
-  }
-  if (may_hang && !queue.synchronize(Clock::now() + std::chrono::seconds(1))) {
-    check::as_far_as_memory_goes([&] { check::check_hang(queue); });
-  }
-  try {
-    if (!queue.synchronize(deadline)) return false;
-  } catch (const Error&) {  // the work has failed, but it is over
-    if (reached) check::host_reached(*std::move(reached));
-    throw;
-  }
-  if (!reached)
-    throw Error::from(std::bad_alloc(), ACL_ERROR_BAD_ALLOC);  // copies to the host have not arrived
-  check::host_reached(*std::move(reached));
-  return true;
+  return runtime_observer != nullptr ? runtime_observer->synchronize(queue, deadline)
+                                     : queue.synchronize(deadline);
 }
 
 bool synchronize_device(int device_id, Deadline deadline) {
@@ -159,7 +130,7 @@ void destroy_streams_of(void* context_handle) {
     if (stream.context != context_handle || streams().remove(handle) == nullptr) return;
     finish(stream);
     close(stream);
-    if (check::enabled) check::as_far_as_memory_goes([&] { check::handle_lost(handle); });
+    if (runtime_observer != nullptr) runtime_observer->stream_lost(handle);
   });
 }
 

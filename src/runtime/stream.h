@@ -6,6 +6,7 @@
 
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/observer.h"
 
 namespace aclgrad {
 
@@ -36,11 +37,10 @@ void end_subscription(Stream& stream);
 // As queue_of_stream(), for what may be asked of a stream of any context.
 std::shared_ptr<Stream> stream_of_any_context(std::string_view function, void* stream);
 
-// queue.synchronize(), after which the checker knows the work to be done.
+// queue.synchronize(), of which the observer knows.
 bool synchronize_queue(Queue& queue, Deadline deadline);
 
 // Waits for the work of the stream, or drops what has not started; then destroys it.
-enum class StreamEnd { finish, drop };
 void destroy_stream(std::string_view function, void* stream, StreamEnd end);
 
 // Waits for all streams of the device, then throws the first failure. False where the deadline passes first.

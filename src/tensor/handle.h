@@ -10,8 +10,7 @@
 #include "aclnn/acl_meta.h"
 #include "base/error.h"
 #include "base/handle_registry.h"
-#include "check/check.h"
-#include "check/handles.h"
+#include "base/observer.h"
 #include "tensor/tensor.h"
 
 namespace aclgrad {
@@ -45,7 +44,7 @@ inline void check_not_null(std::string_view function, std::string_view parameter
 }
 
 [[noreturn]] inline void refuse_dead_handle(std::string_view function, HandleKind kind, const void* handle) {
-  if (check::enabled) check::dead_handle(function, name_of(kind), handle);
+  if (observer != nullptr) observer->dead_handle_passed(function, name_of(kind), handle);
   throw Error(
       ACLNN_ERR_PARAM_INVALID,
       fmt::format("{}: expected a live {}, got a handle that was destroyed or never made.", function,
@@ -67,9 +66,9 @@ void check_handle(std::string_view function, const Handle* handle) {
 
 // Takes a handle out of the registry: from here on it is the caller's, who frees it.
 template <class Handle>
-check::Taken<Handle> take_handle(std::string_view function, const Handle* handle) {
+Taken<Handle> take_handle(std::string_view function, const Handle* handle) {
   if (!unregister_handle(handle, kind_of(handle))) refuse_dead_handle(function, kind_of(handle), handle);
-  return check::Taken<Handle>(handle);
+  return Taken<Handle>(handle);
 }
 
 // Makes a handle that `fill` gives its contents. Null, with the error recorded, where that throws.
@@ -80,7 +79,7 @@ Handle* create_handle(Fill&& fill) noexcept {
     auto handle = std::make_unique<Handle>();
     fill(*handle);
     register_handle(handle.get(), kind_of(handle.get()));
-    if (check::enabled) check::handle_made(handle.get(), name_of(kind_of(handle.get())));
+    if (observer != nullptr) observer->handle_made(handle.get(), name_of(kind_of(handle.get())));
     created = handle.release();
   });
   return created;

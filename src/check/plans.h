@@ -1,4 +1,4 @@
-// What phase 2 tells the checker of the calling program.
+// The two phases of a call, as the executor tells of them.
 #pragma once
 
 #include <string_view>
@@ -6,20 +6,20 @@
 #include "executor/executor.h"
 #include "executor/plan.h"
 
-namespace aclgrad {
+namespace aclgrad::check {
+
+// Phase 1 has failed: what it had planned by then, null where it had not begun.
+void check_failed_phase_1(std::string_view operator_name, const Plan* plan) noexcept;
 
 // Phase 2 of `operator_name` is about to refuse an executor of another operator.
 void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& executor);
 
 // Whether the tensors of phase 1 are still what this phase 2 expects.
-void check_executor(std::string_view operator_name, const aclOpExecutor& executor);
-
-// Phase 1 has failed: what it had planned by then, null where it had not begun.
-void check_failed_plan(std::string_view operator_name, const Plan* plan) noexcept;
+void check_phase_2(std::string_view operator_name, const aclOpExecutor& executor);
 
 // The memory that the operator will use. Throws Error where it cannot run on it; else turns the addresses into
 // those at which the library reaches it.
-void check_call(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
+void check_work(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
                 const Queue& queue);
 
-}  // namespace aclgrad
+}  // namespace aclgrad::check
