@@ -163,7 +163,6 @@ std::shared_ptr<tbb::task_arena> arena_of(int threads) {
   State& state = *only_state;
   std::lock_guard lock(state.mutex);
   if (state.arena == nullptr || state.threads != threads) {
-    has_pool = true;
     if (threads > tbb::this_task_arena::max_concurrency()) {
       state.more_threads_than_processors = std::make_unique<tbb::global_control>(
           tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
@@ -193,6 +192,7 @@ void continue_parallel_in_child() {
 namespace detail {
 
 void run_parallel(int64_t count, void (*body)(const void*, int64_t), const void* context) {
+  has_pool = true;  // before any lock is taken for it
   const auto arena = arena_of(thread_count());
   // Isolated: a thread that waits for its own loop must not pick up another stream's work, which would make a
   // small operator last as long as a large one beside it.
