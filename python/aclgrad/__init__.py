@@ -3,11 +3,11 @@
 Arrays go in and arrays come out: NumPy's, PyTorch's on the CPU, and whatever else has DLPack or the buffer protocol
 (JAX on the CPU, memoryviews). Nothing is copied on the way in unless a kernel cannot use the layout. Results are
 PyTorch tensors where the first array is one, else NumPy arrays; with `out=` they are written where you say, which must
-not overlap an input. Any strides will do.
+share memory neither with an input nor with another result. Any strides will do. A masked array is refused.
 
 Floating-point arrays of one call have one type: float32, float16, bfloat16 (of ml_dtypes or PyTorch) or float64. The
 first three compute in float32 and round once. float64 computes in double, which is meant for checking and slow, except
-for grid sampling. Indices are int32 or int64, in arrays or sequences.
+for grid sampling. Indices are int32 or int64, in arrays or sequences; on the CPU their contents are checked.
 
 Results have the same bits for any number of threads, any strides and run after run. Python's lock is released while
 a kernel runs. What is wrong with an argument is a ValueError or TypeError that names function, argument, what was
@@ -192,7 +192,7 @@ def grid_sample(
     Args:
         input: [N, C, H, W].
         grid: [N, Ho, Wo, 2] as (x, y), where -1 and 1 are the outer edges of the image, or the centres of its
-            outermost pixels with `align_corners`.
+            outermost pixels with `align_corners`. None means False, as for PyTorch's function.
         mode: how to interpolate.
         padding_mode: what a place outside of the image reads: zeros, the nearest pixel of the border, or the image
             mirrored.

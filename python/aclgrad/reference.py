@@ -1,7 +1,8 @@
 """The functions of aclgrad by their definition: plain loops in double precision, to hold fast code against.
 
-Arguments are those of the functions of the same names in `aclgrad`, of any floating-point types, which are widened
-first; results are new float64 NumPy arrays.
+Arguments are those of the functions of the same names in `aclgrad`, without `needs` and `out`: arrays of any
+floating-point types, which need not be the same and are widened first, of any library and device, with or without a
+gradient. Results are new float64 NumPy arrays.
 """
 
 from __future__ import annotations

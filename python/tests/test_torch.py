@@ -1,6 +1,7 @@
 """The PyTorch interface: values, gradients, and what PyTorch asks of custom operators."""
 
 import aclgrad
+import aclgrad.reference
 import numpy
 import pytest
 from cases import CASES, as_tuple
@@ -252,6 +253,132 @@ def test_function_transforms_and_profilers_see_the_operator(name):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         assert same_bits(gradients(function, make()), expected)
     assert f"aclgrad::{function.__name__}" in {event.key for event in profile.key_averages()}
+
+
+def _replace(arguments, changes):
+    arguments = list(arguments)
+    for position, change in changes.items():
+        arguments[position] = change(arguments[position]) if callable(change) else change
+    return arguments
+
+
+# What is wrong, by the position of an argument, and what says so.
+WRONG = [
+    ("attention", {0: torch.Tensor.double}, TypeError, "sampling_locations: expected float64, as value is, got float32"),
+    ("attention", {0: torch.Tensor.int}, TypeError, "value: expected float32, .*, got int32"),
+    ("attention", {1: torch.Tensor.float}, TypeError, "spatial_shapes: expected int32 or int64, got float32"),
+    ("attention", {2: lambda t: t[:1]}, ValueError, r"level_start_index: expected shape \[2\], got \[1\]"),
+    ("attention", {0: lambda t: t[0]}, ValueError, r"value: expected 4 axes, got shape \[30, 2, 4\]"),
+    ("attention", {0: lambda t: t.repeat(2, 1, 1, 1)}, ValueError, r"sampling_locations: expected shape \[2, 3, "),
+    ("attention", {4: lambda t: t[:, :2]}, ValueError, r"attention_weights: expected shape \[1, 3, 2, 2, 2\], got"),
+    ("compress", {1: torch.Tensor.double}, TypeError, "weight: expected float32, as x is, got float64"),
+    ("compress", {1: lambda t: t[:3]}, ValueError, r"weight: expected shape \[4, 2\], got \[3, 2\]"),
+    ("compress", {4: 0}, ValueError, "stride: expected at least 1, got 0"),
+    ("compress", {2: torch.Tensor.float}, TypeError, "cu_seqlens: expected int32 or int64, got float32"),
+    ("sample", {1: torch.Tensor.double}, TypeError, "grid: expected float32, as input is, got float64"),
+    ("sample", {1: lambda t: t[:1]}, ValueError, r"grid: expected shape \[2, 3, 2, 2\], got \[1, 3, 2, 2\]"),
+    ("sample", {2: "cubic"}, ValueError, "mode: expected 'bilinear', 'nearest' or 'bicubic', got cubic"),
+    ("sample", {3: "wrap"}, ValueError, "padding_mode: expected 'zeros', 'border' or 'reflection', got wrap"),
+    ("sample", {0: lambda t: t[:, :, :0]}, ValueError, "input: expected a height and a width .*, got 0"),
+    ("sample", {4: "no"}, TypeError, "align_corners: expected a bool, got 'no'"),
+    ("sample", {4: 1}, TypeError, "align_corners: expected a bool, got 1"),
+    ("bias", {1: torch.Tensor.double}, TypeError, "bias: expected float32, as x is, got float64"),
+    ("bias", {1: lambda t: t[:, :4]}, ValueError, r"bias: expected shape \[3, 5\], got \[3, 4\]"),
+    ("bias", {2: None}, ValueError, r"x: expected 3 axes, got shape \[22, 5\]"),
+    ("bias, equal groups", {0: lambda t: t[0]}, ValueError, r"x: expected 3 axes, got shape \[7, 5\]"),
+]
+
+
+@pytest.mark.parametrize("place", ["cpu", "fake", "meta"])
+@pytest.mark.parametrize(("name", "changes", "kind", "text"), WRONG, ids=[text for *_, text in WRONG])
+def test_the_same_is_refused_in_every_place(name, changes, kind, text, place):
+    function, make = CALLS[name]
+    arguments = _replace(make(), changes)
+    if place != "cpu":
+        arguments = [a.to("meta") if isinstance(a, torch.Tensor) else a for a in arguments]
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    if place == "fake":
+        arguments = [torch.empty(a.shape, dtype=a.dtype) if torch.is_tensor(a) else a for a in arguments]
+        arguments = [mode.from_tensor(a) if torch.is_tensor(a) else a for a in arguments]
+    with mode if place == "fake" else torch.no_grad(), pytest.raises(kind, match=r"aclgrad\.\w+: " + text):
+        function(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "change", "text"),
+    [
+        ("attention", 0, lambda t: t[:, :, 0], r"grad_output: expected shape \[1, 3, 8\], got \[1, 3\]"),
+        ("attention", 0, lambda t: t.reshape(1, 3, 4, 2), r"grad_output: expected shape \[1, 3, (2, 4|8)\]"),
+        ("compress", 0, lambda t: t[:, :1], r"grad_output: expected shape \[7, 2, 3\], got \[7, 1, 3\]"),
+        ("sample", 0, lambda t: t[:, :2], r"grad_output: expected shape \[2, 3, 3, 2\], got \[2, 2, 3, 2\]"),
+        ("bias", 0, lambda t: t[0], r"grad_y: expected 2 axes, got shape \[5\]"),
+    ],
+)
+def test_gradients_refuse_the_same_in_every_place(name, position, change, text):
+    operator, arguments = _gradient_calls()[name]
+    arguments = _replace(arguments, {position: change})
+    with pytest.raises(ValueError, match=text):
+        operator(*arguments)
+    with pytest.raises(ValueError, match=text), FakeTensorMode() as mode:
+        operator(*(mode.from_tensor(a) if torch.is_tensor(a) else a for a in arguments))
+
+
+def test_what_cannot_run_is_refused_when_it_is_exported():
+    image, grid, *_ = sample_arguments()
+
+    class Module(torch.nn.Module):
+        def forward(self, image, grid):
+            return aclgrad.torch.grid_sample(image, grid, "cubic")
+
+    for tensors in ((image, grid[:1]), (image.double(), grid), (image, grid)):
+        with pytest.raises(Exception, match=r"aclgrad.grid_sample: (grid|mode): expected"):
+            torch.export.export(Module(), tensors)
+
+
+def test_align_corners_none_means_false_on_every_path():
+    image, grid, mode, padding_mode, _ = sample_arguments()
+    expected = aclgrad.torch.grid_sample(image, grid, mode, padding_mode, False)
+
+    def sample(*tensors):
+        return aclgrad.torch.grid_sample(*tensors, mode, padding_mode, None)
+
+    torch._dynamo.reset()
+    assert torch.equal(sample(image, grid), expected)
+    assert torch.equal(torch.func.vmap(sample)(image[None], grid[None])[0], expected)
+    assert torch.equal(torch.compile(sample, fullgraph=True, backend="aot_eager")(image, grid), expected)
+    assert sample(image.to("meta"), grid.to("meta")).shape == expected.shape
+    arrays = image.numpy(), grid.numpy()
+    for module in (aclgrad, aclgrad.reference):
+        assert numpy.array_equal(
+            module.grid_sample(*arrays, mode, padding_mode, None), module.grid_sample(*arrays, mode, padding_mode, False)
+        )
+    assert torch.equal(aclgrad.torch.grid_sample(image, grid, mode, padding_mode, numpy.False_), expected)
+
+
+@each_call
+def test_what_is_no_tensor_is_named(name):
+    function, make = CALLS[name]
+    kinds = [i for i, argument in enumerate(make()) if isinstance(argument, torch.Tensor)]
+    for position in kinds:
+        for change in (torch.Tensor.tolist, torch.Tensor.numpy):
+            arguments = _replace(make(), {position: change})
+            words = r"aclgrad\.\w+: \w+: expected a tensor( or None)?, got (list|ndarray)"
+            with pytest.raises(TypeError, match=words):
+                function(*arguments)
+            with pytest.raises(TypeError, match=words):
+                torch.func.vmap(lambda x, arguments=arguments: function(*arguments) + x)(torch.ones(2))
+    with pytest.raises(TypeError, match=r"aclgrad\.\w+: \w+: expected an? .*, got NoneType"):
+        function(*_replace(make(), {0: None}))
+
+
+def test_indices_are_checked_in_cpu_memory():
+    attention, bias = attention_arguments(), bias_arguments()
+    with pytest.raises(ValueError, match=r"level_start_index\[1\]: expected"):
+        aclgrad.torch.multi_scale_deformable_attention(*_replace(attention, {2: torch.tensor([0, 31])}))
+    with pytest.raises(ValueError, match=r"group_ends\[1\]: expected at least 7, the entry before, got 3"):
+        aclgrad.torch.grouped_bias_add(*_replace(bias, {2: torch.tensor([7, 3, 20])}))
+    with pytest.raises(ValueError, match=r"group_ends\[2\]: expected 0 to 8, of 22 rows, got 9"):
+        aclgrad.torch.grouped_bias_add(*_replace(bias, {2: torch.tensor([7, 7, 9])}), kind="counts")
 
 
 def test_meta_tensors_have_shapes():

@@ -481,7 +481,7 @@ def grid_sample(
     Args:
         input: [N, C, H, W].
         grid: [N, Ho, Wo, 2] as (x, y), where -1 and 1 are the outer edges of the image, or the centres of its
-            outermost pixels with `align_corners`.
+            outermost pixels with `align_corners`. None means False, as for PyTorch's function.
         mode: how to interpolate.
         padding_mode: what a place outside of the image reads: zeros, the nearest pixel of the border, or the image
             mirrored.

@@ -292,7 +292,7 @@ class Gradient(_Registered):
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         tensors = inputs[: self._tensors]
-        *ctx.attributes, ctx.needs, _ = inputs[self._tensors :]
+        ctx.attributes, ctx.needs = inputs[self._tensors : -2], inputs[-2]
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
