@@ -2,13 +2,16 @@
 was built with CUDA, on NVIDIA GPUs. There they run on the current stream, wait for nothing and can be captured in CUDA
 graphs; `torch.use_deterministic_algorithms` gives the same bits run after run.
 
-They are custom operators (`torch.ops.aclgrad.*`). Only the gradients that are needed are computed. There are derivatives
-of any order, forward and backward, and `torch.func` transforms the operators: `grad`, `vjp`, `jvp`, `jacrev`, `jacfwd`,
-`hessian`, `linearize`, and `vmap`, which runs one kernel for all calls. Indices have to be the same for all of them.
+They are custom operators (`torch.ops.aclgrad.*`). Only the gradients that are needed are computed. There are
+derivatives of any order, forward and backward, and `torch.func` transforms the operators: `grad`, `vjp`, `jvp`,
+`jacrev`, `jacfwd`, `hessian`, `linearize`, and `vmap`, which runs one kernel for all calls. Indices have to be the same
+for all of them.
 
-Contents of indices are checked where they lie in the memory of the CPU. On a GPU looking at them would mean to wait:
-kernels skip there what lies outside. All floating-point tensors of a call have one type, unless autocast is on; each function says what it does
-then. `patch` makes Hugging Face transformers, mmcv and `torch.nn.functional.grid_sample` use them.
+All floating-point tensors of a call have one type, unless autocast is on; each function says what it does then. Contents
+of indices are checked where they lie in the memory of the CPU. On a GPU looking at them would mean to wait: kernels skip
+there what lies outside.
+
+`patch` makes Hugging Face transformers, mmcv and `torch.nn.functional.grid_sample` use the operators.
 """
 
 from .operators import grid_sample, grouped_bias_add, multi_scale_deformable_attention, nsa_compress

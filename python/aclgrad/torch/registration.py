@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import torch
@@ -214,7 +215,15 @@ class _Registered:
 
     def _call(self, *arguments: Any) -> Any:
         """Through transforms of torch.func, or else the dispatcher."""
-        return self.function.apply(*arguments, None) if _is_transformed() else self._overload(*arguments)
+        if not _is_transformed():
+            return self._overload(*arguments)
+        # Where torch.compile gave up on a function around it, it must not try the functions within.
+        apply = self._apply_uncompiled if "torch._dynamo" in sys.modules else self.function.apply
+        return apply(*arguments, None)
+
+    @cached_property
+    def _apply_uncompiled(self) -> Any:
+        return torch.compiler.disable(self.function.apply)
 
     def _fold(self, tensor: Tensor, mapped_axis: int | None, count: int) -> Tensor:
         rank = tensor.dim() - (mapped_axis is not None)
@@ -311,7 +320,7 @@ class Gradient(_Registered):
 
         if not self._saved_floats:
             return along(), []
-        result, pull = torch.func.vjp(along, *(tensors[i] for i in self._saved_floats))
+        result, pull = torch.func.vjp(along, *(tensors[i] for i in self._saved_floats))  # type: ignore[misc]
         return result.reshape(grad_output.shape), list(pull(grad_output.reshape(result.shape)))
 
     def _backward(self, ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
