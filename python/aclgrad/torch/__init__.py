@@ -7,9 +7,9 @@ derivatives of any order, forward and backward, and `torch.func` transforms the 
 `jacrev`, `jacfwd`, `hessian`, `linearize`, and `vmap`, which runs one kernel for all calls. Indices have to be the same
 for all of them.
 
-All floating-point tensors of a call have one type, unless autocast is on; each function says what it does then. Contents
-of indices are checked where they lie in the memory of the CPU. On a GPU looking at them would mean to wait: kernels skip
-there what lies outside.
+All floating-point tensors of a call have one type, unless autocast is on; each function says what it does then.
+Contents of indices are checked where they lie in the memory of the CPU. On a GPU looking at them would mean to wait:
+kernels skip there what lies outside.
 
 `patch` makes Hugging Face transformers, mmcv and `torch.nn.functional.grid_sample` use the operators.
 """
