@@ -1,0 +1,141 @@
+// The grouped bias-add gradient as the tests see it.
+#include "aclnnop/aclnn_grouped_bias_add_grad.h"
+#include "ops/grouped_bias_add/cases.h"
+#include "support/operator.h"
+
+namespace aclgrad::test {
+namespace {
+
+using namespace grouped_bias_add_cases;
+
+std::vector<double> grad_y_of(int64_t count, DataType type) {
+  return rounded(uniform(count, -5, 5, 1), type);
+}
+
+// With a group index: gradY, groupIdxOptional, [groupIdxType,] out.
+test::Case grouped_case(const grouped_bias_add_cases::Case& c, DataType type, DataType index_type,
+                        bool has_type) {
+  const auto groups = static_cast<int64_t>(c.group_idx.size());
+  const std::vector<double> grad_y = grad_y_of(c.rows * c.columns, type);
+  test::Case result;
+  result.title = std::to_string(c.rows) + "x" + std::to_string(c.columns) + " in " + std::to_string(groups) +
+                 " groups, index " + std::to_string(static_cast<int>(index_type));
+  result.arguments = {TensorValue{{c.rows, c.columns}, type, grad_y},
+                      TensorValue{{groups}, index_type, c.group_idx}};
+  if (has_type) result.arguments.push_back(c.group_idx_type);
+  result.arguments.push_back(TensorValue{{groups, c.columns}, type});
+  result.expected = [=] {
+    const Ranges ranges = ranges_of(c.group_idx, c.group_idx_type, c.rows);
+    return std::vector<std::optional<Expected>>{
+        Expected{reference::grouped_bias_add_grad(grad_y, c.columns, ranges.begin, ranges.end),
+                 tolerance(type, false)}};
+  };
+  return result;
+}
+
+// Without: groups of equal size.
+test::Case equal_case(const Shape& shape, DataType type, bool has_type) {
+  const std::vector<double> grad_y = grad_y_of(element_count(shape), type);
+  test::Case result;
+  result.title = text(shape) + " in groups of equal size";
+  result.arguments = {TensorValue{shape, type, grad_y}, Null{}};
+  if (has_type) result.arguments.push_back(int64_t{0});
+  result.arguments.push_back(TensorValue{{shape[0], shape[2]}, type});
+  result.expected = [=] {
+    Ranges ranges;
+    for (int64_t g = 0; g < shape[0]; ++g) {
+      ranges.begin.push_back(g * shape[1]);
+      ranges.end.push_back((g + 1) * shape[1]);
+    }
+    return std::vector<std::optional<Expected>>{
+        Expected{reference::grouped_bias_add_grad(grad_y, shape[2], ranges.begin, ranges.end),
+                 tolerance(type, false)}};
+  };
+  return result;
+}
+
+template <bool has_type>
+std::vector<test::Case> cases(DataType type) {
+  std::vector<test::Case> result;
+  for (const auto& c : kCases) {
+    if (!has_type && c.group_idx_type != 0) continue;
+    result.push_back(grouped_case(c, type, DataType::int64, has_type));
+    const bool fits = std::all_of(c.group_idx.begin(), c.group_idx.end(), [](double v) { return v < 2e9; });
+    if (fits) result.push_back(grouped_case(c, type, DataType::int32, has_type));
+  }
+  for (const Shape& shape :
+       {Shape{1, 1, 1}, {3, 7, 31}, {5, 1, 64}, {2, 1030, 15}, {16, 2000, 128}, {1340, 19, 1}, {2049, 1, 4}})
+    result.push_back(equal_case(shape, type, has_type));
+  // Without rows the sums are zero.
+  result.push_back(equal_case({3, 0, 8}, type, has_type));
+  result.push_back(grouped_case({0, 8, {0, 0}, 0}, type, DataType::int64, has_type));
+  result.push_back(grouped_case({4, 0, {2, 4}, 0}, type, DataType::int64, has_type));
+  result.push_back(grouped_case({4, 8, {}, 0}, type, DataType::int64, has_type));
+  return result;
+}
+
+template <bool has_type>
+std::vector<test::Case> parallel_cases(DataType type) {
+  return {grouped_case({3000, 1500, {1, 2900, 3000}, 0}, type, DataType::int64, has_type)};
+}
+
+template <bool has_type>
+std::vector<Mistake> mistakes() {
+  constexpr DataType kFloat = DataType::float32;
+  constexpr DataType kIndex = DataType::int64;
+  std::vector<Mistake> result;
+  const auto add = [&](std::string title, std::string parameter, Value grad_y, Value group_idx, Value out,
+                       int64_t type = 0) {
+    std::vector<Value> arguments{std::move(grad_y), std::move(group_idx)};
+    if (has_type) arguments.push_back(type);
+    arguments.push_back(std::move(out));
+    result.push_back({std::move(title), std::move(arguments), 161002, std::move(parameter)});
+  };
+  const TensorValue rows{{6, 4}, kFloat}, groups{{2, 3, 4}, kFloat}, index{{2}, kIndex}, out{{2, 4}, kFloat};
+  add("double", "gradY", TensorValue{{6, 4}, DataType::float64}, index,
+      TensorValue{{2, 4}, DataType::float64});
+  add("another type of out", "out", rows, index, TensorValue{{2, 4}, DataType::float16});
+  add("an index that is float", "groupIdxOptional", rows, TensorValue{{2}, kFloat}, out);
+  add("rank 2 without an index", "gradY", rows, Null{}, out);
+  add("rank 3 with an index", "gradY", groups, index, out);
+  add("an index of rank 2", "groupIdxOptional", rows, TensorValue{{2, 1}, kIndex}, out);
+  add("2049 groups", "groupIdxOptional", rows, TensorValue{{2049}, kIndex}, TensorValue{{2049, 4}, kFloat});
+  add("another number of groups in out", "out", rows, index, TensorValue{{3, 4}, kFloat});
+  add("out of rank 3", "out", rows, index, TensorValue{{2, 4, 1}, kFloat});
+  if (has_type) {
+    add("type 2", "groupIdxType", rows, index, out, 2);
+    add("type -1", "groupIdxType", rows, index, out, -1);
+    add("out before the type", "out", rows, index, TensorValue{{3, 4}, kFloat}, 2);
+  }
+  return result;
+}
+
+const Registration kGrad({
+    .name = "aclnnGroupedBiasAddGrad",
+    .said_name = "aclnnGroupedBiasAddGrad",
+    .parameters = {{"gradY", Role::input}, {"groupIdxOptional", Role::optional_input}, {"out", Role::output}},
+    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+    .phase1 = phase1_of<aclnnGroupedBiasAddGradGetWorkspaceSize>,
+    .phase2 = aclnnGroupedBiasAddGrad,
+    .cases = cases<false>,
+    .parallel_cases = parallel_cases<false>,
+    .mistakes = mistakes<false>,
+});
+
+const Registration kGradV2({
+    .name = "aclnnGroupedBiasAddGradV2",
+    .said_name = "aclnnGroupedBiasAddGradV2",
+    .parameters = {{"gradY", Role::input},
+                   {"groupIdxOptional", Role::optional_input},
+                   {"groupIdxType", Role::attribute},
+                   {"out", Role::output}},
+    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+    .phase1 = phase1_of<aclnnGroupedBiasAddGradV2GetWorkspaceSize>,
+    .phase2 = aclnnGroupedBiasAddGradV2,
+    .cases = cases<true>,
+    .parallel_cases = parallel_cases<true>,
+    .mistakes = mistakes<true>,
+});
+
+}  // namespace
+}  // namespace aclgrad::test

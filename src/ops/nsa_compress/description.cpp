@@ -1,0 +1,234 @@
+// NSA compress and its gradient as the tests see them.
+#include "aclnnop/aclnn_nsa_compress.h"
+#include "aclnnop/aclnn_nsa_compress_grad.h"
+#include "ops/nsa_compress/cases.h"
+#include "support/operator.h"
+
+namespace aclgrad::test {
+namespace {
+
+using namespace nsa_compress_cases;
+
+enum class Kind { forward, grad, grad_with_tensor };
+
+std::string title_of(const NsaSizes& sizes) {
+  std::string ends;
+  for (int64_t end : sizes.sequence_ends) ends += " " + std::to_string(end);
+  return text({sizes.heads, sizes.channels, sizes.block, sizes.stride}) + " ends" + ends;
+}
+
+Value ends_of(const std::vector<int64_t>& ends, bool as_tensor) {
+  if (!as_tensor) return ends;
+  return TensorValue{
+      {static_cast<int64_t>(ends.size())}, DataType::int64, std::vector<double>(ends.begin(), ends.end())};
+}
+
+std::vector<Value> forward_arguments(const NsaSizes& sizes, DataType type, const Values& values) {
+  return {TensorValue{{tokens_of(sizes), sizes.heads, sizes.channels}, type, values.input},
+          TensorValue{{sizes.block, sizes.heads}, type, values.weight},
+          sizes.sequence_ends,
+          std::string("TND"),
+          sizes.block,
+          sizes.stride,
+          int64_t{0},
+          TensorValue{{windows_of(sizes), sizes.heads, sizes.channels}, type}};
+}
+
+std::vector<Value> grad_arguments(const NsaSizes& sizes, DataType type, const Values& values,
+                                  bool ends_as_tensor) {
+  const Shape rows{tokens_of(sizes), sizes.heads, sizes.channels};
+  const Shape weight{sizes.block, sizes.heads};
+  return {TensorValue{{windows_of(sizes), sizes.heads, sizes.channels}, type, values.output_grad},
+          TensorValue{rows, type, values.input},
+          TensorValue{weight, type, values.weight},
+          ends_of(sizes.sequence_ends, ends_as_tensor),
+          sizes.block,
+          sizes.stride,
+          int64_t{0},
+          std::string("TND"),
+          TensorValue{rows, type},
+          TensorValue{weight, type}};
+}
+
+Case forward_case(const NsaSizes& sizes, DataType type) {
+  const Values values(sizes, type);
+  return {title_of(sizes), forward_arguments(sizes, type, values), [=] {
+            return std::vector<std::optional<Expected>>{Expected{
+                reference::nsa_compress(sizes, values.input, values.weight), tolerance(type, false)}};
+          }};
+}
+
+Case grad_case(const NsaSizes& sizes, DataType type, bool ends_as_tensor) {
+  const Values values(sizes, type);
+  return {title_of(sizes), grad_arguments(sizes, type, values, ends_as_tensor), [=] {
+            const auto gradients =
+                reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+            return std::vector<std::optional<Expected>>{Expected{gradients.input, tolerance(type, false)},
+                                                        Expected{gradients.weight, tolerance(type, false)}};
+          }};
+}
+
+template <Kind kind>
+Case case_of(const NsaSizes& sizes, DataType type) {
+  return kind == Kind::forward ? forward_case(sizes, type)
+                               : grad_case(sizes, type, kind == Kind::grad_with_tensor);
+}
+
+template <Kind kind>
+std::vector<Case> cases(DataType type) {
+  std::vector<Case> result;
+  for (const NsaSizes& sizes : kDocumentedSizes) result.push_back(case_of<kind>(sizes, type));
+  result.push_back(case_of<kind>({2, 16, 32, 16, {0, 0, 100, 100}}, type));
+  if (kind != Kind::forward) {
+    // Without ends there is one sequence; without a layout it is TND.
+    Case without = case_of<kind>({2, 16, 32, 16, {100}}, type);
+    without.title += ", null ends and layout";
+    without.arguments[3] = Null{};
+    without.arguments[7] = Null{};
+    result.push_back(std::move(without));
+  }
+  return result;
+}
+
+template <Kind kind>
+std::vector<Case> parallel_cases(DataType type) {
+  std::vector<Case> result;
+  for (const NsaSizes& sizes :
+       {NsaSizes{4, 128, 32, 16, {300, 320, 3000}}, {40, 64, 32, 16, {272}}, {1, 192, 64, 16, {4000}}}) {
+    result.push_back(case_of<kind>(sizes, type));
+  }
+  return result;
+}
+
+// Where the arguments of the two functions stand.
+struct Positions {
+  size_t input, weight, ends, layout, block, stride, ends_type, output;
+};
+constexpr Positions kForward{0, 1, 2, 3, 4, 5, 6, 7};
+constexpr Positions kGrad{1, 2, 3, 7, 4, 5, 6, 0};
+
+template <Kind kind>
+std::vector<Mistake> mistakes() {
+  constexpr bool is_forward = kind == Kind::forward;
+  constexpr Positions at = is_forward ? kForward : kGrad;
+  constexpr DataType kHalf = DataType::float16;
+  const NsaSizes sizes{2, 16, 32, 16, {100}};
+  const auto arguments = [](const NsaSizes& of, DataType type) {
+    const Values values(of, type);
+    return is_forward ? forward_arguments(of, type, values)
+                      : grad_arguments(of, type, values, kind == Kind::grad_with_tensor);
+  };
+  std::vector<Mistake> result;
+  const auto add = [&](std::string title, std::string parameter, std::vector<Value> wrong) {
+    result.push_back({std::move(title), std::move(wrong), 161002, std::move(parameter)});
+  };
+  const auto change = [&](std::string title, std::string parameter, size_t index, Value value) {
+    std::vector<Value> wrong = arguments(sizes, kHalf);
+    wrong.at(index) = std::move(value);
+    add(std::move(title), std::move(parameter), std::move(wrong));
+  };
+  const auto half = [](Shape shape) { return TensorValue{std::move(shape), kHalf}; };
+  const char* const output = is_forward ? "output" : "outputGrad";
+
+  add("float", is_forward ? "input" : "outputGrad", arguments(sizes, DataType::float32));
+  change("another type of weight", "weight", at.weight, TensorValue{{32, 2}, DataType::bfloat16});
+  change("another type of output", is_forward ? "output" : "input", at.output,
+         TensorValue{{5, 2, 16}, DataType::bfloat16});
+  change("input of rank 2", "input", at.input, half({100, 32}));
+  change("output of rank 4", output, at.output, half({5, 2, 16, 1}));
+  change("weight of rank 3", "weight", at.weight, half({32, 2, 1}));
+  change("no tokens", "input", at.input, half({0, 2, 16}));
+  change("no windows in output", output, at.output, half({0, 2, 16}));
+  change("an empty weight", "weight", at.weight, half({0, 2}));
+  change("another number of heads in output", output, at.output, half({5, 3, 16}));
+  change("another number of channels in output", output, at.output, half({5, 2, 32}));
+  change("another block in weight", "weight", at.weight, half({48, 2}));
+  change("another number of heads in weight", "weight", at.weight, half({32, 3}));
+  for (int64_t stride : {0, -16, 8, 48})
+    change("stride " + std::to_string(stride), "compressStride", at.stride, stride);
+  for (int64_t block : {0, -32}) change("block " + std::to_string(block), "", at.block, block);
+  add("block 24", "compressBlockSize", arguments({2, 16, 24, 8, {100}}, kHalf));
+  add("24 channels", "", arguments({2, 24, 32, 16, {100}}, kHalf));
+  change("layout BSND", "layoutOptional", at.layout, std::string("BSND"));
+  change("an empty layout", "layoutOptional", at.layout, std::string());
+  change("type 1 of the ends", "actSeqLenType", at.ends_type, int64_t{1});
+  if (kind == Kind::grad_with_tensor) {
+    change("ends of another type", "actSeqLenOptional", at.ends, TensorValue{{1}, DataType::int32, {100}});
+    change("ends of rank 2", "actSeqLenOptional", at.ends, TensorValue{{1, 1}, DataType::int64, {100}});
+  } else {
+    for (const std::vector<int64_t>& ends :
+         {std::vector<int64_t>{-1, 100}, {60, 50, 100}, {101}, {99}, {100, 101}, {40, 100, 100, 99}}) {
+      change("ends that do not fit", "actSeqLenOptional", at.ends, ends);
+    }
+    change("another number of windows", output, at.ends, std::vector<int64_t>{50, 100});
+  }
+  if (is_forward) {
+    change("no ends", "actSeqLenOptional", at.ends, Null{});
+    change("ends of size 0", "actSeqLenOptional", at.ends, std::vector<int64_t>{});
+    change("no layout", "layoutOptional", at.layout, Null{});
+  } else {
+    change("another number of tokens in inputGrad", "inputGrad", 8, half({99, 2, 16}));
+    change("another block in weightGrad", "weightGrad", 9, half({48, 2}));
+    change("another type of inputGrad", "inputGrad", 8, TensorValue{{100, 2, 16}, DataType::bfloat16});
+    change("another type of weightGrad", "weightGrad", 9, TensorValue{{32, 2}, DataType::bfloat16});
+  }
+  return result;
+}
+
+const std::vector<Parameter> kGradParameters = {{"outputGrad", Role::input},
+                                                {"input", Role::input},
+                                                {"weight", Role::input},
+                                                {"actSeqLenOptional", Role::attribute},
+                                                {"compressBlockSize", Role::attribute},
+                                                {"compressStride", Role::attribute},
+                                                {"actSeqLenType", Role::attribute},
+                                                {"layoutOptional", Role::attribute},
+                                                {"inputGrad", Role::output},
+                                                {"weightGrad", Role::output}};
+
+const Registration kCompress({
+    .name = "aclnnNsaCompress",
+    .said_name = "aclnnNsaCompress",
+    .parameters = {{"input", Role::input},
+                   {"weight", Role::input},
+                   {"actSeqLenOptional", Role::attribute},
+                   {"layoutOptional", Role::attribute},
+                   {"compressBlockSize", Role::attribute},
+                   {"compressStride", Role::attribute},
+                   {"actSeqLenType", Role::attribute},
+                   {"output", Role::output}},
+    .types = {DataType::float16, DataType::bfloat16},
+    .phase1 = phase1_of<aclnnNsaCompressGetWorkspaceSize>,
+    .phase2 = aclnnNsaCompress,
+    .cases = cases<Kind::forward>,
+    .parallel_cases = parallel_cases<Kind::forward>,
+    .mistakes = mistakes<Kind::forward>,
+});
+
+const Registration kCompressGrad({
+    .name = "aclnnNsaCompressGrad",
+    .said_name = "aclnnNsaCompressGrad",
+    .parameters = kGradParameters,
+    .types = {DataType::float16, DataType::bfloat16},
+    .phase1 = phase1_of<aclnnNsaCompressGradGetWorkspaceSize>,
+    .phase2 = aclnnNsaCompressGrad,
+    .cases = cases<Kind::grad>,
+    .parallel_cases = parallel_cases<Kind::grad>,
+    .mistakes = mistakes<Kind::grad>,
+});
+
+// With the ends on the device.
+const Registration kCompressGradTensor({
+    .name = "aclnnNsaCompressGradTensor",
+    .said_name = "aclnnNsaCompressGrad",
+    .parameters = kGradParameters,
+    .types = {DataType::float16, DataType::bfloat16},
+    .phase1 = phase1_of<aclnnNsaCompressGradTensorGetWorkspaceSize>,
+    .phase2 = aclnnNsaCompressGrad,
+    .cases = cases<Kind::grad_with_tensor>,
+    .parallel_cases = parallel_cases<Kind::grad_with_tensor>,
+    .mistakes = mistakes<Kind::grad_with_tensor>,
+});
+
+}  // namespace
+}  // namespace aclgrad::test

@@ -1,0 +1,279 @@
+// What holds for every operator, on the cases and mistakes that each describes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "support/operator.h"
+
+namespace aclgrad::test {
+namespace {
+
+bool is_on_cuda() {
+  const char* devices = std::getenv("ACLGRAD_DEVICES");
+  return devices != nullptr && std::string_view(devices) == "cuda";
+}
+
+// An operator with one of its types.
+struct Typed {
+  const Operator* of;
+  DataType type;
+};
+
+std::vector<Typed> typed_operators() {
+  std::vector<Typed> all;
+  for (const Operator& of : operators()) {
+    for (DataType type : of.types) all.push_back({&of, type});
+  }
+  return all;
+}
+
+std::string name_of(DataType type) {
+  return type == DataType::float32    ? "float32"
+         : type == DataType::float16  ? "float16"
+         : type == DataType::bfloat16 ? "bfloat16"
+                                      : "float64";
+}
+
+class TypedOperator : public testing::TestWithParam<Typed> {
+ protected:
+  const Operator& of() const { return *GetParam().of; }
+  DataType type() const { return GetParam().type; }
+
+  std::vector<std::byte> output_bytes(const Arguments& arguments) const {
+    std::vector<std::byte> all;
+    for (size_t index : of().indices_of(Role::output)) {
+      const std::vector<std::byte> bytes = arguments.tensor(index).bytes();
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed_operators()), [](const auto& test) {
+  return std::string(test.param.of->name) + "_" + name_of(test.param.type);
+});
+
+// Values, the same bits for any strides, and nothing written between the elements.
+TEST_P(TypedOperator, MatchesItsReferenceInAllLayouts) {
+  const std::vector<size_t> outputs = of().indices_of(Role::output);
+  int checked = 0;
+  for (const Case& c : of().cases(type())) {
+    SCOPED_TRACE(c.title);
+    const auto expected = c.expected();
+    ASSERT_EQ(expected.size(), outputs.size());
+    std::vector<std::byte> first;
+    for (Layout layout : kLayouts) {
+      SCOPED_TRACE(name_of(layout));
+      const Arguments arguments(c.arguments, layout);
+      const std::vector<std::byte> before = output_bytes(arguments);
+      ASSERT_EQ(of().run(arguments), OK);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const TestTensor& output = arguments.tensor(outputs[i]);
+        const char* name = of().parameters[outputs[i]].name;
+        EXPECT_TRUE(output.holes_untouched()) << name;
+        if (!expected[i].has_value()) {
+          EXPECT_EQ(output.bytes(), TestTensor(output.shape(), output.type(), layout).bytes()) << name;
+          continue;
+        }
+        EXPECT_LE(expected[i]->error(output.values(), expected[i]->values), expected[i]->allowed) << name;
+        ++checked;
+      }
+      if (layout == Layout::contiguous) first = output_bytes(arguments);
+      EXPECT_EQ(output_bytes(arguments), first);
+    }
+  }
+  EXPECT_GT(checked, 0);
+  RecordProperty("checked", checked);
+}
+
+// The CPU's promise; "AnyThreadCount" keeps it from emulated GPUs.
+TEST_P(TypedOperator, GivesTheSameBitsForAnyThreadCount) {
+  for (const Case& c : of().parallel_cases(type())) {
+    SCOPED_TRACE(c.title);
+    std::vector<std::byte> first;
+    for (int threads : {1, 2, 3, 4, 7, 64, 1}) {
+      set_thread_count(threads);
+      const Arguments arguments(c.arguments, threads % 2 == 0 ? Layout::gapped : Layout::contiguous);
+      ASSERT_EQ(of().run(arguments), OK);
+      if (first.empty()) first = output_bytes(arguments);
+      EXPECT_EQ(output_bytes(arguments), first) << threads << " threads";
+    }
+    set_thread_count(0);
+  }
+}
+
+// A repeatable executor gives the same bits each time, with a workspace that holds what was there before.
+TEST_P(TypedOperator, GivesTheSameBitsWhenRepeated) {
+  for (const Case& c : of().parallel_cases(type())) {
+    SCOPED_TRACE(c.title);
+    const Arguments arguments(c.arguments);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    ASSERT_EQ(of().phase1(arguments.c(), &size, &executor), OK);
+    ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), OK);
+    std::vector<std::byte> first;
+    for (std::byte contents : {std::byte{0}, std::byte{0xFF}, std::byte{0x5A}}) {
+      std::vector<std::byte> workspace(size, contents);
+      ASSERT_EQ(of().phase2(workspace.data(), size, executor, nullptr), OK);
+      ASSERT_EQ(aclrtSynchronizeStream(nullptr), OK);
+      if (first.empty()) first = output_bytes(arguments);
+      EXPECT_EQ(output_bytes(arguments), first);
+    }
+    EXPECT_EQ(aclDestroyAclOpExecutor(executor), OK);
+  }
+}
+
+// ---- Statuses and messages
+
+class AnyOperator : public testing::TestWithParam<const Operator*> {
+ protected:
+  const Operator& of() const { return *GetParam(); }
+  const std::vector<Value>& right() const { return right_; }
+
+  aclnnStatus phase1(const std::vector<Value>& values) const {
+    const Arguments arguments(values);
+    return phase1(arguments.c());
+  }
+  aclnnStatus phase1(const CArguments& arguments) const {
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    aclGetRecentErrMsg();
+    const aclnnStatus status = of().phase1(arguments, &size, &executor);
+    EXPECT_EQ(status == OK, executor != nullptr);
+    if (executor != nullptr && aclSetAclOpExecutorRepeatable(executor) == OK)
+      aclDestroyAclOpExecutor(executor);
+    return status;
+  }
+
+  void expect_message(const std::string& parameter) const {
+    const char* message = aclGetRecentErrMsg();
+    ASSERT_NE(message, nullptr);
+    const std::string name(of().said_name);
+    EXPECT_THAT(message, testing::HasSubstr(parameter.empty() ? name : name + "." + parameter));
+  }
+
+ private:
+  const std::vector<Value> right_ = GetParam()->cases(GetParam()->types.front()).front().arguments;
+};
+
+std::vector<const Operator*> pointers() {
+  std::vector<const Operator*> all;
+  for (const Operator& of : operators()) all.push_back(&of);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AnyOperator, testing::ValuesIn(pointers()),
+                         [](const auto& test) { return std::string(test.param->name); });
+
+TEST_P(AnyOperator, RefusesEveryMistake) {
+  EXPECT_EQ(phase1(right()), OK);
+  for (const Mistake& mistake : of().mistakes()) {
+    SCOPED_TRACE(mistake.title);
+    EXPECT_EQ(phase1(mistake.arguments), mistake.status);
+    expect_message(mistake.parameter);
+  }
+}
+
+// Null comes before everything else that may be wrong.
+TEST_P(AnyOperator, RefusesNullTensors) {
+  for (size_t i = 0; i < of().parameters.size(); ++i) {
+    const Parameter& parameter = of().parameters[i];
+    if (parameter.role == Role::attribute) continue;
+    SCOPED_TRACE(parameter.name);
+    std::vector<Value> values = right();
+    values[i] = Null{};
+    const aclnnStatus status = phase1(values);
+    if (parameter.role == Role::optional_input) {
+      EXPECT_NE(status, 161001);
+      continue;
+    }
+    EXPECT_EQ(status, 161001);
+    expect_message(parameter.name);
+    for (Mistake& mistake : of().mistakes()) {
+      mistake.arguments[i] = Null{};
+      EXPECT_EQ(phase1(mistake.arguments), 161001) << mistake.title;
+    }
+  }
+}
+
+TEST_P(AnyOperator, RefusesNullResults) {
+  const Arguments arguments(right());
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(of().phase1(arguments.c(), nullptr, &executor), 161001);
+  expect_message("workspaceSize");
+  EXPECT_EQ(of().phase1(arguments.c(), &size, nullptr), 161001);
+  expect_message("executor");
+  EXPECT_EQ(of().phase2(nullptr, 0, nullptr, nullptr), 561103);
+  expect_message("");
+}
+
+TEST_P(AnyOperator, RefusesOtherTypesAndRanks) {
+  for (size_t i = 0; i < of().parameters.size(); ++i) {
+    const std::vector<Value> values = right();
+    const auto* tensor = std::get_if<TensorValue>(&values[i]);
+    if (tensor == nullptr) continue;
+    SCOPED_TRACE(of().parameters[i].name);
+    const auto expect_refused = [&](const Shape& shape, aclDataType type, const char* what) {
+      const Arguments arguments(values);
+      aclTensor* changed = aclCreateTensor(shape.data(), shape.size(), type, nullptr, 0, ACL_FORMAT_ND,
+                                           shape.data(), shape.size(), arguments.tensor(i).data());
+      CArguments c = arguments.c();
+      c[i].handle = changed;
+      EXPECT_EQ(phase1(c), 161002) << what;
+      expect_message("");
+      aclDestroyTensor(changed);
+    };
+    for (aclDataType type : {ACL_INT8, ACL_BOOL, ACL_COMPLEX64, ACL_DT_UNDEFINED})
+      expect_refused(tensor->shape, type, "type");
+    for (DataType type : {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64}) {
+      // Other floating-point tensors of the call have another one.
+      if (type != tensor->type) expect_refused(tensor->shape, static_cast<aclDataType>(type), "type");
+    }
+    Shape longer = tensor->shape;
+    longer.push_back(1);
+    expect_refused(longer, static_cast<aclDataType>(tensor->type), "rank");
+    expect_refused({}, static_cast<aclDataType>(tensor->type), "rank 0");
+  }
+}
+
+TEST_P(AnyOperator, RefusesWhatIsNoHandle) {
+  for (size_t i = 0; i < of().parameters.size(); ++i) {
+    const std::vector<Value> values = right();
+    const bool is_array = std::holds_alternative<std::vector<int64_t>>(values[i]) ||
+                          std::holds_alternative<std::vector<bool>>(values[i]);
+    if (of().parameters[i].role == Role::attribute && !is_array) continue;
+    SCOPED_TRACE(of().parameters[i].name);
+    const Arguments arguments(values);
+    CArguments c = arguments.c();
+    int64_t nothing[32] = {};
+    c[i].handle = nothing;
+    EXPECT_EQ(phase1(c), 161002);
+    expect_message(of().parameters[i].name);
+  }
+}
+
+TEST_P(AnyOperator, RefusesWorkspacesThatAreTooSmall) {
+  // The CPU packs transposed tensors, which takes a workspace; on CUDA devices some operators never need one.
+  const Case c = of().cases(of().types.front()).at(1);
+  const Arguments arguments(c.arguments, Layout::transposed);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  ASSERT_EQ(of().phase1(arguments.c(), &size, &executor), OK);
+  ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), OK);
+  std::vector<std::byte> workspace(size);
+  if (size > 0) {
+    EXPECT_EQ(of().phase2(nullptr, size, executor, nullptr), 161001);
+    EXPECT_EQ(of().phase2(workspace.data(), size - 1, executor, nullptr), 161002);
+  } else {
+    EXPECT_TRUE(is_on_cuda());
+  }
+  EXPECT_EQ(of().phase2(workspace.data(), size, executor, nullptr), OK);
+  EXPECT_EQ(aclrtSynchronizeStream(nullptr), OK);
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor), OK);
+}
+
+}  // namespace
+}  // namespace aclgrad::test

@@ -1,0 +1,78 @@
+#include "support/operator.h"
+
+#include <algorithm>
+
+namespace aclgrad::test {
+namespace {
+
+std::vector<Operator>& registered() {
+  static std::vector<Operator> operators;
+  return operators;
+}
+
+}  // namespace
+
+Arguments::Arguments(const std::vector<Value>& values, Layout layout) : tensors_(values.size()) {
+  for (const Value& value : values) arguments_.push_back(make(value, layout));
+}
+
+Arguments::~Arguments() {
+  for (const auto& release : releases_) release();
+}
+
+CArgument Arguments::make(const Value& value, Layout layout) {
+  const auto owned = [this](auto* handle, auto destroy) {
+    releases_.push_back([handle, destroy] { destroy(handle); });
+    return CArgument{.handle = handle};
+  };
+  if (const auto* tensor = std::get_if<TensorValue>(&value)) {
+    auto made = std::make_unique<TestTensor>(tensor->shape, tensor->type, layout);
+    if (!tensor->values.empty()) made->set(tensor->values);
+    tensors_[arguments_.size()] = std::move(made);
+    return {.handle = tensors_[arguments_.size()]->handle()};
+  }
+  if (const auto* number = std::get_if<int64_t>(&value)) return {.number = *number};
+  if (const auto* integers = std::get_if<std::vector<int64_t>>(&value))
+    return owned(aclCreateIntArray(integers->data(), integers->size()), aclDestroyIntArray);
+  if (const auto* flags = std::get_if<std::vector<bool>>(&value)) {
+    const auto array = std::make_unique<bool[]>(flags->size());
+    std::copy(flags->begin(), flags->end(), array.get());
+    return owned(aclCreateBoolArray(array.get(), flags->size()), aclDestroyBoolArray);
+  }
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    strings_.push_back(std::make_unique<std::string>(*text));
+    return {.handle = strings_.back()->data()};
+  }
+  return {};
+}
+
+aclnnStatus Operator::run(const Arguments& arguments) const {
+  return test::run([&](auto* size, auto* executor) { return phase1(arguments.c(), size, executor); }, phase2);
+}
+
+std::vector<size_t> Operator::indices_of(Role role) const {
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].role == role) indices.push_back(i);
+  }
+  return indices;
+}
+
+std::string text(const Shape& shape) {
+  std::string result;
+  for (int64_t size : shape) result += (result.empty() ? "" : "x") + std::to_string(size);
+  return result;
+}
+
+const std::vector<Operator>& operators() {
+  return registered();
+}
+
+Registration::Registration(Operator description) {
+  std::vector<Operator>& all = registered();
+  const auto after = std::upper_bound(all.begin(), all.end(), description,
+                                      [](const Operator& a, const Operator& b) { return a.name < b.name; });
+  all.insert(after, std::move(description));
+}
+
+}  // namespace aclgrad::test

@@ -1,0 +1,150 @@
+// An operator as the tests see it: its C functions, right calls with what they must give, and wrong ones with the status
+// that they must get. Each operator describes itself in src/ops/<operator>/description.cpp; what must hold for every
+// operator is a loop over operators(), in tests/operators/.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "aclnn/acl_meta.h"
+#include "support/test_tensor.h"
+
+namespace aclgrad::test {
+
+// ---- A call
+
+struct TensorValue {
+  Shape shape;
+  DataType type;
+  std::vector<double> values{};  // none for an output
+};
+
+struct Null {};
+
+// An argument of phase 1. Numbers, enumerators and bools of the C interface are int64_t here.
+using Value = std::variant<Null, TensorValue, int64_t, std::vector<int64_t>, std::vector<bool>, std::string>;
+
+// The same as phase 1 takes it: a handle or a string, or a number.
+struct CArgument {
+  void* handle = nullptr;
+  int64_t number = 0;
+
+  template <class T>
+  T as() const {
+    if constexpr (std::is_pointer_v<T>) {
+      return static_cast<T>(handle);
+    } else {
+      return static_cast<T>(number);
+    }
+  }
+};
+
+using CArguments = std::vector<CArgument>;
+
+// The handles of a call's arguments.
+class Arguments {
+ public:
+  explicit Arguments(const std::vector<Value>& values, Layout layout = Layout::contiguous);
+  ~Arguments();
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  const CArguments& c() const { return arguments_; }
+  TestTensor& tensor(size_t index) const { return *tensors_.at(index); }
+
+ private:
+  CArgument make(const Value& value, Layout layout);
+
+  std::vector<std::unique_ptr<TestTensor>> tensors_;  // null for the arguments that are no tensors
+  std::vector<std::function<void()>> releases_;
+  std::vector<std::unique_ptr<std::string>> strings_;
+  CArguments arguments_;
+};
+
+// ---- What an operator says of itself
+
+enum class Role { input, optional_input, output, attribute };
+
+struct Parameter {
+  const char* name;  // as in messages
+  Role role;
+};
+
+// What an output must be: `error` of it and the expected values is at most `allowed`.
+struct Expected {
+  std::vector<double> values;
+  double allowed;
+  double (*error)(const std::vector<double>& actual, const std::vector<double>& expected) = relative_error;
+};
+
+struct Case {
+  std::string title;
+  std::vector<Value> arguments;
+  // One entry for each output, in the order of the call; without a value, the output must be left as it was.
+  std::function<std::vector<std::optional<Expected>>()> expected;
+};
+
+struct Mistake {
+  std::string title;
+  std::vector<Value> arguments;
+  aclnnStatus status;
+  std::string parameter;  // which the message names
+};
+
+struct Operator {
+  std::string_view name;       // of the phase 1 function, without GetWorkspaceSize
+  std::string_view said_name;  // in messages
+  std::vector<Parameter> parameters;
+  std::vector<DataType> types;  // of its floating-point tensors
+  aclnnStatus (*phase1)(const CArguments&, uint64_t* workspace_size, aclOpExecutor** executor);
+  Phase2 phase2;
+  std::vector<Case> (*cases)(DataType type);
+  std::vector<Case> (*parallel_cases)(DataType type);  // large enough for several threads
+  std::vector<Mistake> (*mistakes)();
+
+  aclnnStatus run(const Arguments& arguments) const;  // both phases
+  std::vector<size_t> indices_of(Role role) const;
+};
+
+std::string text(const Shape& shape);  // 2x3x4
+
+// All operators, by name.
+const std::vector<Operator>& operators();
+
+// A static object of this type adds an operator.
+struct Registration {
+  explicit Registration(Operator description);
+};
+
+namespace detail {
+
+template <auto kFunction, class Signature = decltype(kFunction)>
+struct Phase1Of;
+
+template <auto kFunction, class... Parameters>
+struct Phase1Of<kFunction, aclnnStatus (*)(Parameters...)> {
+  static aclnnStatus run(const CArguments& arguments, uint64_t* workspace_size, aclOpExecutor** executor) {
+    return [&]<size_t... i>(std::index_sequence<i...>) {
+      using Types = std::tuple<Parameters...>;
+      return kFunction(arguments.at(i).template as<std::tuple_element_t<i, Types>>()..., workspace_size,
+                       executor);
+    }
+    (std::make_index_sequence<sizeof...(Parameters) - 2>());
+  }
+};
+
+}  // namespace detail
+
+// aclnn…GetWorkspaceSize over a list of arguments.
+template <auto kFunction>
+constexpr auto phase1_of = detail::Phase1Of<kFunction>::run;
+
+}  // namespace aclgrad::test
