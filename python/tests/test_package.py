@@ -25,6 +25,10 @@ def test_what_others_wrote_comes_with_its_licence():
     assert licences == {"libfmt9", "libhwy1", "libtbb12", "nanobind", "nlohmann-json3-dev"}
 
 
+def test_the_module_of_the_extension_lies_beside_the_package():
+    assert (FOLDER.parent / "MultiScaleDeformableAttention.py").exists()
+
+
 def test_package_is_typed():
     assert (FOLDER / "py.typed").exists() and (FOLDER / "_core.pyi").exists()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +14,19 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 def message(function: str, argument: str, expected: str, got: Any) -> str:
     return f"aclgrad.{function}: {argument}: expected {expected}, got {got}"
+
+
+def renamed(error: Exception, function: str, names: Mapping[str, str] | None = None) -> Exception:
+    """What one of our functions raises, for another one that called it: with the name of that one and, where `names`
+    has them, of its arguments."""
+    parts = str(error).split(": ", 2)
+    if len(parts) != 3 or not parts[0].startswith("aclgrad."):
+        return error
+    _, argument, text = parts
+    for ours, theirs in (names or {}).items():
+        argument = re.sub(rf"^{ours}\b", theirs, argument)
+        text = text.replace(f", as {ours} is", f", as {theirs} is")
+    return type(error)(f"aclgrad.{function}: {argument}: {text}")
 
 
 def check_flag(function: str, argument: str, value: Any) -> bool:

@@ -297,6 +297,7 @@ class Gradient(_Registered):
                     raise
         if not any(needs):
             return [None] * len(needs)
+        self._check_kinds((*tensors, *attributes, needs))
         return _spread(self._call(*tensors, *attributes, needs), needs)
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
