@@ -1,10 +1,10 @@
 // What holds for every operator, on the cases and mistakes that each describes.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string_view>
 
+#include "support/message.h"
 #include "support/operator.h"
 
 namespace aclgrad::test {
@@ -129,6 +129,7 @@ TEST_P(TypedOperator, GivesTheSameBitsWhenRepeated) {
 
 class AnyOperator : public testing::TestWithParam<const Operator*> {
  protected:
+  void SetUp() override { aclGetRecentErrMsg(); }
   const Operator& of() const { return *GetParam(); }
   const std::vector<Value>& right() const { return right_; }
 
@@ -148,10 +149,8 @@ class AnyOperator : public testing::TestWithParam<const Operator*> {
   }
 
   void expect_message(const std::string& parameter) const {
-    const char* message = aclGetRecentErrMsg();
-    ASSERT_NE(message, nullptr);
     const std::string name(of().said_name);
-    EXPECT_THAT(message, testing::HasSubstr(parameter.empty() ? name : name + "." + parameter));
+    expect_readable_message(parameter.empty() ? name : name + "." + parameter + ":");
   }
 
  private:

@@ -1,5 +1,5 @@
 // The C entry points of NSA compress and its gradient.
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "aclnnop/aclnn_nsa_compress.h"
@@ -39,8 +39,9 @@ void check_block_and_stride(const Call& call, const Attributes& attributes) {
 }
 
 void check_layout_and_type(const Call& call, const Attributes& attributes) {
-  const std::string_view layout = attributes.layout == nullptr ? "null" : attributes.layout;
-  call.check(layout == "TND", "layoutOptional", "\"TND\"", layout);
+  const std::string layout =
+      attributes.layout == nullptr ? "null" : '"' + std::string(attributes.layout) + '"';
+  call.check(layout == "\"TND\"", "layoutOptional", "\"TND\"", layout);
   call.check(attributes.sequence_type == 0, "actSeqLenType", "0 (ends of the sequences)",
              attributes.sequence_type);
 }

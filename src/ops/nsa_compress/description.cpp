@@ -167,10 +167,10 @@ std::vector<Mistake> mistakes() {
     change("ends of size 0", "actSeqLenOptional", at.ends, std::vector<int64_t>{});
     change("no layout", "layoutOptional", at.layout, Null{});
   } else {
-    change("another number of tokens in inputGrad", "inputGrad", 8, half({99, 2, 16}));
-    change("another block in weightGrad", "weightGrad", 9, half({48, 2}));
-    change("another type of inputGrad", "inputGrad", 8, TensorValue{{100, 2, 16}, DataType::bfloat16});
-    change("another type of weightGrad", "weightGrad", 9, TensorValue{{32, 2}, DataType::bfloat16});
+    change("another number of tokens in inputGrad", "inputGradOut", 8, half({99, 2, 16}));
+    change("another block in weightGrad", "weightGradOut", 9, half({48, 2}));
+    change("another type of inputGrad", "inputGradOut", 8, TensorValue{{100, 2, 16}, DataType::bfloat16});
+    change("another type of weightGrad", "weightGradOut", 9, TensorValue{{32, 2}, DataType::bfloat16});
   }
   return result;
 }
@@ -183,8 +183,8 @@ const std::vector<Parameter> kGradParameters = {{"outputGrad", Role::input},
                                                 {"compressStride", Role::attribute},
                                                 {"actSeqLenType", Role::attribute},
                                                 {"layoutOptional", Role::attribute},
-                                                {"inputGrad", Role::output},
-                                                {"weightGrad", Role::output}};
+                                                {"inputGradOut", Role::output},
+                                                {"weightGradOut", Role::output}};
 
 const Registration kCompress({
     .name = "aclnnNsaCompress",
