@@ -47,7 +47,7 @@ class Forward {
         x_axis_(x_axis_of(problem, true)),
         y_axis_(y_axis_of(problem, true)),
         points_(points_of(problem)),
-        chunks_(divide_up(points_, kChunk)),
+        chunks_(divide_up(points_, kChunkSamples)),
         by_channels_(!goes_by_points(problem)) {}
 
   void run() {
@@ -107,8 +107,8 @@ class Forward {
   void sample_chunk(int64_t image, int64_t chunk) const {
     const auto grid = grid_of(static_cast<const T*>(problem_.grid), problem_.grid_strides,
                               first_image_ + image, problem_.output_height, problem_.output_width);
-    const int64_t end = std::min(points_, (chunk + 1) * kChunk);
-    for (int64_t first = chunk * kChunk; first < end; first += kGroup) {
+    const int64_t end = std::min(points_, (chunk + 1) * kChunkSamples);
+    for (int64_t first = chunk * kChunkSamples; first < end; first += kGroup) {
       const int64_t count = std::min<int64_t>(kGroup, end - first);
       Group group;
       plan_group(grid, x_axis_, y_axis_, first, count, group);

@@ -34,7 +34,7 @@ struct PointsLayout {
     constexpr int64_t kMostSlots = 16;        // of 16-bit types
 
     const int64_t elements = problem.channels * std::max(points_of(problem), pixels_of(problem));
-    chunks = divide_up(points_of(problem), kChunk);
+    chunks = divide_up(points_of(problem), kChunkSamples);
     bands = std::min(
         {divide_up(kEnoughTasks, problem.batch), problem.height / kLeastRows, elements / kLeastElements});
     bands = std::max<int64_t>(bands, 1);
@@ -209,9 +209,9 @@ class GradByPoints {
   void find_ranges() const {
     parallel_for(problem_.batch * layout_.chunks, 0.2 * kernel_nanoseconds(problem_),
                  [&](int64_t task) HWY_ATTR {
-                   const int64_t first = task % layout_.chunks * kChunk;
+                   const int64_t first = task % layout_.chunks * kChunkSamples;
                    ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, first,
-                                                         std::min(kChunk, points_ - first));
+                                                         std::min(kChunkSamples, points_ - first));
                  });
   }
 
@@ -232,9 +232,9 @@ class GradByPoints {
   // pixels stay in the cache from one group to the next.
   template <bool kInput, bool kGrid>
   void go_through(Task& task, int64_t chunk, bool is_inside) const {
-    const int64_t begin = chunk * kChunk;
-    const int64_t end = std::min(points_, begin + kChunk);
-    GroupTask groups[kChunk / kGroup];
+    const int64_t begin = chunk * kChunkSamples;
+    const int64_t end = std::min(points_, begin + kChunkSamples);
+    GroupTask groups[kChunkSamples / kGroup];
     // Planned all at once, so that the processor need not wait for one plan after the other.
     for (int64_t first = begin; first < end; first += kGroup) {
       plan<kInput, kGrid>(task, first, std::min<int64_t>(kGroup, end - first), is_inside,

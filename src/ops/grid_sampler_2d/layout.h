@@ -20,7 +20,7 @@
 
 namespace aclgrad {
 
-inline constexpr int64_t kChunk = 64;  // points of a chunk, of which the first and last row are known
+inline constexpr int64_t kChunkSamples = 64;  // points of a chunk, of which the first and last row are known
 
 inline int64_t points_of(const GridSampling& problem) {
   return problem.output_height * problem.output_width;

@@ -22,7 +22,7 @@ struct Sums {
 
   HWY_INLINE void load(const float* from) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kChunks; ++i) chunks[i] = load16(from + kChunk * i);
+    for (int i = 0; i < kChunks; ++i) chunks[i] = load16(from + kChunkChannels * i);
   }
   HWY_INLINE void set_zero() {
 #pragma GCC unroll 4
@@ -33,7 +33,7 @@ struct Sums {
     const Float16Lanes weights = broadcast16(weight);
 #pragma GCC unroll 4
     for (int i = 0; i < kChunks; ++i) {
-      chunks[i] = multiply_add(weights, load16(pixel + kChunk * i), chunks[i]);
+      chunks[i] = multiply_add(weights, load16(pixel + kChunkChannels * i), chunks[i]);
     }
   }
   // `channels` are left in the output, of which the last chunk may be a part.
@@ -41,11 +41,11 @@ struct Sums {
   HWY_INLINE void store(T* to, int64_t channels) const {
 #pragma GCC unroll 4
     for (int i = 0; i < kChunks; ++i) {
-      const int64_t left = channels - kChunk * i;
-      if (left >= kChunk) {
-        store16(chunks[i], to + kChunk * i);
+      const int64_t left = channels - kChunkChannels * i;
+      if (left >= kChunkChannels) {
+        store16(chunks[i], to + kChunkChannels * i);
       } else {
-        store16(chunks[i], to + kChunk * i, static_cast<size_t>(left));
+        store16(chunks[i], to + kChunkChannels * i, static_cast<size_t>(left));
       }
     }
   }
@@ -89,7 +89,7 @@ HWY_INLINE void sample_chunks(const Samples& samples, int64_t first, int64_t las
   if (target.is_last) {
     sums.store(target.output + c, target.channels - c);
   } else {
-    sums.store(target.unfinished + c, kChunk * kChunks);
+    sums.store(target.unfinished + c, kChunkChannels * kChunks);
   }
 }
 
@@ -107,10 +107,10 @@ void sample_typed(const MultiScaleDeformableAttention& problem, const HeadTask& 
       const int64_t first = q * block.points;
       const int64_t last = first + block.points;
       int64_t c = 0;
-      for (; problem.channels - c > 3 * kChunk; c += 4 * kChunk) {
+      for (; problem.channels - c > 3 * kChunkChannels; c += 4 * kChunkChannels) {
         sample_chunks<4>(samples, first, last, value, stride, c, target);
       }
-      for (; problem.channels - c > kChunk; c += 2 * kChunk) {
+      for (; problem.channels - c > kChunkChannels; c += 2 * kChunkChannels) {
         sample_chunks<2>(samples, first, last, value, stride, c, target);
       }
       if (c < problem.channels) sample_chunks<1>(samples, first, last, value, stride, c, target);
@@ -167,7 +167,7 @@ size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem) {
   if (problem.type == DataType::float64) return 0;
   const int64_t heads = problem.batches * problem.heads;
   const int64_t tasks = heads * divide_up(problem.queries, kQueriesPerTask);
-  const int64_t unfinished = tasks * chunks_of(problem.channels) * kChunk;
+  const int64_t unfinished = tasks * chunks_of(problem.channels) * kChunkChannels;
   return static_cast<size_t>(unfinished) * sizeof(float) + static_cast<size_t>(heads * plane_bytes(problem));
 }
 
@@ -183,7 +183,7 @@ void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace) {
   if (problem.type == DataType::float64) return attend_in_double(problem);
   const int64_t blocks = divide_up(problem.queries, kQueriesPerTask);
   const int64_t tasks = problem.batches * problem.heads * blocks;
-  const int64_t padded_channels = chunks_of(problem.channels) * kChunk;
+  const int64_t padded_channels = chunks_of(problem.channels) * kChunkChannels;
   auto* unfinished = static_cast<float*>(workspace);
   auto* planes = reinterpret_cast<std::byte*>(unfinished + tasks * padded_channels);
   const bool packs = packs_value(problem);

@@ -30,7 +30,7 @@ struct RegisterRow {
 
   template <class T>
   HWY_INLINE RegisterRow(const T* from, int64_t) {
-    for (int64_t i = 0; i < kChunks; ++i) chunks[i] = load16(from + kChunk * i);
+    for (int64_t i = 0; i < kChunks; ++i) chunks[i] = load16(from + kChunkChannels * i);
   }
   static constexpr int64_t size() { return kChunks; }
   HWY_INLINE const Float16Lanes& operator[](int64_t i) const { return chunks[i]; }
@@ -43,13 +43,13 @@ struct MemoryRow {
   Float16Lanes last;
 
   HWY_INLINE MemoryRow(const T* row, int64_t channels) : from(row), chunks(chunks_of(channels)) {
-    const T* last_chunk = from + kChunk * (chunks - 1);
+    const T* last_chunk = from + kChunkChannels * (chunks - 1);
     const auto count = static_cast<size_t>(from + channels - last_chunk);
-    last = count == kChunk ? load16(last_chunk) : load16(last_chunk, count);
+    last = count == kChunkChannels ? load16(last_chunk) : load16(last_chunk, count);
   }
   int64_t size() const { return chunks; }
   HWY_INLINE Float16Lanes operator[](int64_t i) const {
-    return i + 1 < chunks ? load16(from + kChunk * i) : last;
+    return i + 1 < chunks ? load16(from + kChunkChannels * i) : last;
   }
 };
 
@@ -78,11 +78,12 @@ HWY_INLINE FourVector visit_corner(const Row& row, float weight, const Pixels<T>
   for (int64_t i = 0; i < row.size(); ++i) {
     const Float16Lanes& chunk = row[i];
     if constexpr (kGradients != Gradients::of_value) {
-      const Float16Lanes v = load16(value + kChunk * i);
+      const Float16Lanes v = load16(value + kChunkChannels * i);
       product = i == 0 ? multiply(chunk, v) : multiply_add(chunk, v, product);
     }
     if constexpr (kGradients != Gradients::of_points) {
-      store16(multiply_add(weights, chunk, load16(grad_value + kChunk * i)), grad_value + kChunk * i);
+      store16(multiply_add(weights, chunk, load16(grad_value + kChunkChannels * i)),
+              grad_value + kChunkChannels * i);
     }
   }
   return sum16_to_4(product);
@@ -150,7 +151,7 @@ HWY_INLINE void touch_rows(const Samples& samples, int64_t points, int64_t chann
       const T* value = pixels.value + row * pixels.value_stride;
       float* grad_value = pixels.grad_value + row * pixels.grad_stride;
       for (int64_t c = 0; c < channels; c += kLine) hwy::Prefetch(value + c);
-      for (int64_t c = 0; c < channels; c += kChunk) store16(zero16(), grad_value + c);
+      for (int64_t c = 0; c < channels; c += kChunkChannels) store16(zero16(), grad_value + c);
     }
   }
 }
@@ -247,7 +248,7 @@ struct OutputRows {
     T* to = first + row * stride + channel;
     if (has_whole_lines) {
       stream16(chunk, to);
-    } else if (channels - channel >= kChunk) {
+    } else if (channels - channel >= kChunkChannels) {
       store16(chunk, to);
     } else {
       store16(chunk, to, static_cast<size_t>(channels - channel));
@@ -262,7 +263,7 @@ void store_typed(const MultiScaleDeformableAttentionGrad& problem, int64_t batch
   const OutputRows<T> output(problem, batch, head);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     if (planes.is_touched != nullptr && !planes.is_touched[row]) continue;
-    for (int64_t c = 0; c < problem.channels; c += kChunk) {
+    for (int64_t c = 0; c < problem.channels; c += kChunkChannels) {
       const float* from = planes.first + row * planes.row_stride + c;
       Float16Lanes sum = load16(from);
       for (int64_t piece = 1; piece < planes.count; ++piece)
@@ -284,7 +285,7 @@ void clear_typed(const MultiScaleDeformableAttentionGrad& problem, int64_t batch
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int64_t head = 0; head < problem.heads; ++head) {
       const OutputRows<T> output(problem, batch, head);
-      for (int64_t c = 0; c < problem.channels; c += kChunk) output.store(zero16(), row, c);
+      for (int64_t c = 0; c < problem.channels; c += kChunkChannels) output.store(zero16(), row, c);
     }
   }
   hwy::FlushStream();
@@ -344,7 +345,7 @@ struct Layout {
     value_bytes = problem.wants_points() && packs_value(problem) ? packed_row_bytes(problem) : 0;
     row_bytes = value_bytes;
     if (problem.wants_grad_value) {
-      row_bytes += chunks_of(problem.channels) * kChunk * static_cast<int64_t>(sizeof(float));
+      row_bytes += chunks_of(problem.channels) * kChunkChannels * static_cast<int64_t>(sizeof(float));
     }
     is_sparse = problem.wants_grad_value && !packs_value(problem);
     const int64_t bytes = problem.rows * (row_bytes + (is_sparse ? static_cast<int64_t>(sizeof(bool)) : 0));

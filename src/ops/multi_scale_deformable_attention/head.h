@@ -14,10 +14,10 @@
 namespace aclgrad {
 
 // Channels are taken 16 at a time.
-inline constexpr int64_t kChunk = 16;
+inline constexpr int64_t kChunkChannels = 16;
 
 inline int64_t chunks_of(int64_t channels) {
-  return divide_up(channels, kChunk);
+  return divide_up(channels, kChunkChannels);
 }
 
 // What one call of a kernel works on.
@@ -48,12 +48,13 @@ struct GradPlanes {
 // Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but
 // works for whole chunks only.
 inline bool packs_value(const MultiScaleDeformableSampling& problem) {
-  return problem.channels % kChunk != 0 || problem.queries * problem.levels * problem.points >= problem.rows;
+  return problem.channels % kChunkChannels != 0 ||
+         problem.queries * problem.levels * problem.points >= problem.rows;
 }
 
 // Bytes of a row of value in a plane.
 inline int64_t packed_row_bytes(const MultiScaleDeformableSampling& problem) {
-  return chunks_of(problem.channels) * kChunk * static_cast<int64_t>(size_of(problem.type));
+  return chunks_of(problem.channels) * kChunkChannels * static_cast<int64_t>(size_of(problem.type));
 }
 
 inline const std::byte* value_of_head(const MultiScaleDeformableSampling& problem, int64_t batch,
