@@ -8,17 +8,6 @@ import sys
 # From the ground up: a layer may include itself and those before it. securec is a library of its own.
 LAYERS = ["securec", "base", "cuda", "tensor", "runtime", "executor", "ops", "check"]
 
-# The exceptions of today. The list may only become shorter.
-EXCEPTIONS = {
-    # Stands for all that is not built without CUDA.
-    ("cuda/stub.cpp", "tensor/view_cuda.h"),
-    ("cuda/stub.cpp", "runtime/cuda_device.h"),
-    ("cuda/stub.cpp", "ops/grid_sampler_2d/kernel.h"),
-    ("cuda/stub.cpp", "ops/grouped_bias_add/kernel.h"),
-    ("cuda/stub.cpp", "ops/multi_scale_deformable_attention/kernel.h"),
-    ("cuda/stub.cpp", "ops/nsa_compress/kernel.h"),
-}
-
 # Beside the code of an operator, but no part of the library.
 NO_LIBRARY = {"test.cpp", "bench.cpp", "description.cpp"}
 
@@ -62,12 +51,7 @@ def mistake_in(file, included):
 def main(folder):
     root = pathlib.Path(folder)
     includes = set(includes_in(root))
-    mistakes = [mistake for file, included in sorted(includes - EXCEPTIONS) if (mistake := mistake_in(file, included))]
-    mistakes += [
-        f"an exception that is not needed: {file} includes {included}"
-        for file, included in sorted(EXCEPTIONS)
-        if (file, included) not in includes or not mistake_in(file, included)
-    ]
+    mistakes = [mistake for file, included in sorted(includes) if (mistake := mistake_in(file, included))]
     mistakes += names_of_checker_in(root)
     if not includes:
         mistakes.append(f"no sources in {root}")

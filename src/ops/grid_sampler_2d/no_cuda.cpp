@@ -1,0 +1,22 @@
+#include "cuda/not_built.h"
+#include "ops/grid_sampler_2d/kernel.h"
+
+namespace aclgrad::cuda {
+
+size_t kernel_workspace_size(const GridSampler2D&, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+void run_kernel(const GridSampler2D&, void*, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+size_t kernel_workspace_size(const GridSampler2DBackward&, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+void run_kernel(const GridSampler2DBackward&, void*, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+}  // namespace aclgrad::cuda

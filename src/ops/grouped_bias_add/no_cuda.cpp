@@ -1,0 +1,14 @@
+#include "cuda/not_built.h"
+#include "ops/grouped_bias_add/kernel.h"
+
+namespace aclgrad::cuda {
+
+size_t kernel_workspace_size(const GroupedBiasAddGrad&, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+void run_kernel(const GroupedBiasAddGrad&, void*, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+}  // namespace aclgrad::cuda
