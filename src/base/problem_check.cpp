@@ -20,6 +20,11 @@ std::string text_of(DataType type) {
   return fmt::format("{} ({})", name_of(type), static_cast<int32_t>(type));
 }
 
+bool has_elements(ProblemCheck::Axes axes) {
+  return std::none_of(axes.begin(), axes.end(),
+                      [](const ProblemCheck::Axis& axis) { return axis.size == 0; });
+}
+
 }  // namespace
 
 void ProblemCheck::type(std::string_view field, DataType got, std::initializer_list<DataType> allowed) const {
@@ -45,16 +50,29 @@ void ProblemCheck::element_count(std::string_view field, std::span<const int64_t
 }
 
 void ProblemCheck::input(std::string_view field, const void* data, DataType type, Axes axes) const {
-  tensor(field, data, type, axes, 0);
+  input_strides(field, axes);
+  this->data(field, data, type, axes);
 }
 
 void ProblemCheck::output(std::string_view field, const void* data, DataType type, Axes axes) const {
-  tensor(field, data, type, axes, 1);
+  output_strides(field, axes);
+  this->data(field, data, type, axes);
 }
 
-void ProblemCheck::tensor(std::string_view field, const void* data, DataType type, Axes axes,
-                          int64_t least_stride) const {
-  if (std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size == 0; })) return;
+void ProblemCheck::input_strides(std::string_view field, Axes axes) const {
+  strides(field, axes, 0);
+}
+
+void ProblemCheck::output_strides(std::string_view field, Axes axes) const {
+  strides(field, axes, 1);
+}
+
+void ProblemCheck::data(std::string_view field, const void* data, DataType type, Axes axes) const {
+  if (has_elements(axes)) address(field, data, type);
+}
+
+void ProblemCheck::strides(std::string_view field, Axes axes, int64_t least_stride) const {
+  if (!has_elements(axes)) return;
   int64_t last = 0;  // element
   for (const Axis& axis : axes) {
     if (axis.size == 1) continue;
@@ -69,7 +87,6 @@ void ProblemCheck::tensor(std::string_view field, const void* data, DataType typ
              std::to_string(axis.stride));
     }
   }
-  address(field, data, type);
 }
 
 void ProblemCheck::indices(std::string_view field, const IndexArray& array, int64_t entries) const {

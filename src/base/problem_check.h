@@ -41,8 +41,14 @@ class ProblemCheck {
   // That the sizes of a tensor, each of which has been checked, can be multiplied.
   void element_count(std::string_view field, std::span<const int64_t> sizes) const;
 
-  // Strides of at least 0, for an output at least 1, since with 0 its elements would share memory; and an address where
-  // there are elements.
+  // Strides of at least 0, for an output at least 1, since with 0 its elements would share memory.
+  void input_strides(std::string_view field, Axes axes) const;
+  void output_strides(std::string_view field, Axes axes) const;
+
+  // An address where there are elements.
+  void data(std::string_view field, const void* data, DataType type, Axes axes) const;
+
+  // Strides and address.
   void input(std::string_view field, const void* data, DataType type, Axes axes) const;
   void output(std::string_view field, const void* data, DataType type, Axes axes) const;
 
@@ -56,7 +62,7 @@ class ProblemCheck {
   [[noreturn]] void refuse(std::string_view field, std::string_view expected, std::string_view got) const;
 
  private:
-  void tensor(std::string_view field, const void* data, DataType type, Axes axes, int64_t least_stride) const;
+  void strides(std::string_view field, Axes axes, int64_t least_stride) const;
   void address(std::string_view field, const void* data, DataType type) const;
 
   std::string_view operator_name_;
@@ -64,8 +70,8 @@ class ProblemCheck {
 
 // The functions of the C++ interface. An operator has, for each of its problems, beside the kernel:
 //   ProblemCheck check_of(const Problem&)     names it
-//   void check_sizes(const Problem&)          types, enumerators and sizes, from which the workspace follows
-//   void check_tensors(const Problem&)        strides and addresses
+//   void check_sizes(const Problem&)          types, enumerators, sizes and strides from which the workspace follows
+//   void check_tensors(const Problem&)        other strides, and addresses
 
 template <class Problem, class... On>
 size_t checked_workspace_size(const Problem& problem, const On&... on) {

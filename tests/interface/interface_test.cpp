@@ -159,6 +159,9 @@ std::vector<Mistake<Problem>> wrong_sampling_sizes() {
       {"input", [](Problem& p) { p.batch = p.channels = int64_t{1} << 40; }},
       {"grid", [](Problem& p) { p.output_height = p.output_width = int64_t{1} << 40; }},
       {"output", [](Problem& p) { p.channels = p.output_width = int64_t{1} << 40; }},
+      {"input_strides[0]", [](Problem& p) { p.input_strides[0] = -60; }},
+      {"input_strides[3]", [](Problem& p) { p.input_strides[3] = kHuge; }},
+      {"grid_strides[1]", [](Problem& p) { p.grid_strides[1] = -1; }},
   };
 }
 
@@ -167,10 +170,7 @@ std::vector<Mistake<Problem>> wrong_sampled_tensors() {
   return {
       {"input", [](Problem& p) { p.input = nullptr; }},
       {"input", [](Problem& p) { p.input = unaligned(p.input); }},
-      {"input_strides[0]", [](Problem& p) { p.input_strides[0] = -60; }},
-      {"input_strides[3]", [](Problem& p) { p.input_strides[3] = kHuge; }},
       {"grid", [](Problem& p) { p.grid = nullptr; }},
-      {"grid_strides[1]", [](Problem& p) { p.grid_strides[1] = -1; }},
   };
 }
 
@@ -184,7 +184,7 @@ TEST(CppInterface, ChecksGridSampler2D) {
   sizes.push_back({"width", [](P& p) { p.width = 0; }});
   auto tensors = wrong_sampled_tensors<P>();
   tensors.push_back({"output", [](P& p) { p.output = nullptr; }});
-  tensors.push_back({"output_strides[1]", [](P& p) { p.output_strides[1] = 0; }});
+  sizes.push_back({"output_strides[1]", [](P& p) { p.output_strides[1] = 0; }});
   expect_checked("grid_sampler_2d", problem, sizes, tensors);
 
   P empty;
@@ -203,12 +203,13 @@ TEST(CppInterface, ChecksGridSampler2DBackward) {
   problem.grid_grad_strides = problem.grid_strides;
   auto tensors = wrong_sampled_tensors<P>();
   tensors.push_back({"grad_output", [](P& p) { p.grad_output = unaligned(p.grad_output); }});
-  tensors.push_back({"grad_output_strides[2]", [](P& p) { p.grad_output_strides[2] = -7; }});
+  auto sizes = wrong_sampling_sizes<P>();
+  sizes.push_back({"grad_output_strides[2]", [](P& p) { p.grad_output_strides[2] = -7; }});
   tensors.push_back({"input_grad", [](P& p) { p.input_grad = nullptr; }});
-  tensors.push_back({"input_grad_strides[0]", [](P& p) { p.input_grad_strides[0] = 0; }});
+  sizes.push_back({"input_grad_strides[0]", [](P& p) { p.input_grad_strides[0] = 0; }});
   tensors.push_back({"grid_grad", [](P& p) { p.grid_grad = nullptr; }});
-  tensors.push_back({"grid_grad_strides[3]", [](P& p) { p.grid_grad_strides[3] = 0; }});
-  expect_checked("grid_sampler_2d_backward", problem, wrong_sampling_sizes<P>(), tensors);
+  sizes.push_back({"grid_grad_strides[3]", [](P& p) { p.grid_grad_strides[3] = 0; }});
+  expect_checked("grid_sampler_2d_backward", problem, sizes, tensors);
 
   problem.wants_input_grad = problem.wants_grid_grad = false;
   problem.input_grad = problem.grid_grad = nullptr;

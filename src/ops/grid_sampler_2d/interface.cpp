@@ -44,9 +44,14 @@ void check_sampling(const ProblemCheck& check, const GridSampling& problem, int6
   check.element_count("output", output_sizes(problem));
 }
 
-void check_sampled_tensors(const ProblemCheck& check, const GridSampling& problem) {
-  check.input("input", problem.input, problem.type, axes(input_sizes(problem), problem.input_strides));
-  check.input("grid", problem.grid, problem.type, axes(grid_sizes(problem), problem.grid_strides));
+void check_sampled_strides(const ProblemCheck& check, const GridSampling& problem) {
+  check.input_strides("input", axes(input_sizes(problem), problem.input_strides));
+  check.input_strides("grid", axes(grid_sizes(problem), problem.grid_strides));
+}
+
+void check_sampled_data(const ProblemCheck& check, const GridSampling& problem) {
+  check.data("input", problem.input, problem.type, axes(input_sizes(problem), problem.input_strides));
+  check.data("grid", problem.grid, problem.type, axes(grid_sizes(problem), problem.grid_strides));
 }
 
 }  // namespace
@@ -58,34 +63,45 @@ static ProblemCheck check_of(const GridSampler2DBackward&) {
   return ProblemCheck("grid_sampler_2d_backward");
 }
 
+// The workspace follows from strides, too: tensors in another order are brought into that of the kernel.
 static void check_sizes(const GridSampler2D& problem) {
+  const ProblemCheck check = check_of(problem);
   const Sizes sizes = output_sizes(problem);
   const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
-  check_sampling(check_of(problem), problem, is_empty ? 0 : 1);  // what is sampled has a pixel
+  check_sampling(check, problem, is_empty ? 0 : 1);  // what is sampled has a pixel
+  check_sampled_strides(check, problem);
+  check.output_strides("output", axes(sizes, problem.output_strides));
 }
 
 static void check_sizes(const GridSampler2DBackward& problem) {
-  check_sampling(check_of(problem), problem, 0);
+  const ProblemCheck check = check_of(problem);
+  check_sampling(check, problem, 0);
+  check_sampled_strides(check, problem);
+  check.input_strides("grad_output", axes(output_sizes(problem), problem.grad_output_strides));
+  if (problem.wants_input_grad)
+    check.output_strides("input_grad", axes(input_sizes(problem), problem.input_grad_strides));
+  if (problem.wants_grid_grad)
+    check.output_strides("grid_grad", axes(grid_sizes(problem), problem.grid_grad_strides));
 }
 
 static void check_tensors(const GridSampler2D& problem) {
   const ProblemCheck check = check_of(problem);
-  check_sampled_tensors(check, problem);
-  check.output("output", problem.output, problem.type, axes(output_sizes(problem), problem.output_strides));
+  check_sampled_data(check, problem);
+  check.data("output", problem.output, problem.type, axes(output_sizes(problem), problem.output_strides));
 }
 
 static void check_tensors(const GridSampler2DBackward& problem) {
   const ProblemCheck check = check_of(problem);
-  check_sampled_tensors(check, problem);
-  check.input("grad_output", problem.grad_output, problem.type,
-              axes(output_sizes(problem), problem.grad_output_strides));
+  check_sampled_data(check, problem);
+  check.data("grad_output", problem.grad_output, problem.type,
+             axes(output_sizes(problem), problem.grad_output_strides));
   if (problem.wants_input_grad) {
-    check.output("input_grad", problem.input_grad, problem.type,
-                 axes(input_sizes(problem), problem.input_grad_strides));
+    check.data("input_grad", problem.input_grad, problem.type,
+               axes(input_sizes(problem), problem.input_grad_strides));
   }
   if (problem.wants_grid_grad) {
-    check.output("grid_grad", problem.grid_grad, problem.type,
-                 axes(grid_sizes(problem), problem.grid_grad_strides));
+    check.data("grid_grad", problem.grid_grad, problem.type,
+               axes(grid_sizes(problem), problem.grid_grad_strides));
   }
 }
 
