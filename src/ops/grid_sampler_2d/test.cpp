@@ -1,4 +1,4 @@
-// Grid sampling and its gradient against their definition, and the status codes of their calls.
+// What is true of grid sampling and its gradient alone; what holds for every operator is tested in tests/operators/.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The grouped bias-add gradient against its definition, and the status codes of its calls.
+// What is true of the grouped bias-add gradient alone; what holds for every operator is tested in tests/operators/.
 #include <gtest/gtest.h>
 
 #include <cmath>

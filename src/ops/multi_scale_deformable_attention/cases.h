@@ -11,6 +11,20 @@ namespace aclgrad::test::multi_scale_deformable_attention_cases {
 
 using Reference = reference::MultiScaleDeformableAttention;
 
+inline Shape value_shape(const Reference& r) {
+  return {r.batches, r.rows, r.heads, r.channels};
+}
+inline Shape location_shape(const Reference& r) {
+  return {r.batches, r.queries, r.heads, r.levels, r.points, 2};
+}
+inline Shape attention_shape(const Reference& r) {
+  return {r.batches, r.queries, r.heads, r.levels, r.points};
+}
+inline Shape query_shape(const Reference& r, bool joined) {
+  if (joined) return {r.batches, r.queries, r.heads * r.channels};
+  return {r.batches, r.queries, r.heads, r.channels};
+}
+
 struct Sizes {
   int64_t batches;
   int64_t heads;

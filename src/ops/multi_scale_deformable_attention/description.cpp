@@ -9,20 +9,6 @@ namespace {
 
 using namespace multi_scale_deformable_attention_cases;
 
-Shape value_shape(const Reference& r) {
-  return {r.batches, r.rows, r.heads, r.channels};
-}
-Shape location_shape(const Reference& r) {
-  return {r.batches, r.queries, r.heads, r.levels, r.points, 2};
-}
-Shape attention_shape(const Reference& r) {
-  return {r.batches, r.queries, r.heads, r.levels, r.points};
-}
-Shape query_shape(const Reference& r, bool joined) {
-  if (joined) return {r.batches, r.queries, r.heads * r.channels};
-  return {r.batches, r.queries, r.heads, r.channels};
-}
-
 TensorValue index_tensor(const Shape& shape, DataType type, const std::vector<int64_t>& values) {
   return {shape, type, std::vector<double>(values.begin(), values.end())};
 }

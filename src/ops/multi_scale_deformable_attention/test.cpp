@@ -1,5 +1,5 @@
-// Multi-scale deformable attention and its gradient against their definition, and the status codes of their
-// calls.
+// What is true of multi-scale deformable attention and its gradient alone; what holds for every operator is tested in
+// tests/operators/.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,20 +25,6 @@ using namespace multi_scale_deformable_attention_cases;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Shape value_shape(const Reference& r) {
-  return {r.batches, r.rows, r.heads, r.channels};
-}
-Shape location_shape(const Reference& r) {
-  return {r.batches, r.queries, r.heads, r.levels, r.points, 2};
-}
-Shape attention_shape(const Reference& r) {
-  return {r.batches, r.queries, r.heads, r.levels, r.points};
-}
-Shape query_shape(const Reference& r, bool joined) {
-  if (joined) return {r.batches, r.queries, r.heads * r.channels};
-  return {r.batches, r.queries, r.heads, r.channels};
-}
 
 std::vector<double> doubles(const std::vector<int64_t>& values) {
   return {values.begin(), values.end()};

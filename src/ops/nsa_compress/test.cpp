@@ -1,4 +1,4 @@
-// NSA compress and its gradient against their definitions, and the status codes of their calls.
+// What is true of NSA compress and its gradient alone; what holds for every operator is tested in tests/operators/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
