@@ -4,7 +4,7 @@
 #include "executor/call.h"
 #include "ops/grid_sampler_2d/kernel.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 namespace {
 
 GridSampling::Strides strides_of(const Argument& argument) {
@@ -127,9 +127,10 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
 }
 
 }  // namespace
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d
 
 using namespace aclgrad;
+using namespace aclgrad::ops::grid_sampler_2d;
 
 aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* input,
                                                        const aclTensor* grid, int64_t interpolationMode,

@@ -9,7 +9,7 @@
 #include "ops/grid_sampler_2d/sampling-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 
 // Rows of a pixel-major image, from `first_row` of the whole image on.
 template <class Float>
@@ -276,7 +276,7 @@ HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis&
   }
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -12,7 +12,10 @@
 #include "ops/grid_sampler_2d/kernel.h"
 #include "ops/grid_sampler_2d/layout.h"
 
-namespace aclgrad::cuda {
+namespace aclgrad::ops::grid_sampler_2d {
+
+using namespace cuda;
+
 namespace {
 
 // ---- Where a point reads
@@ -577,4 +580,4 @@ void run_kernel(const GridSampler2DBackward& problem, void* workspace, const Cud
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }
 
-}  // namespace aclgrad::cuda
+}  // namespace aclgrad::ops::grid_sampler_2d

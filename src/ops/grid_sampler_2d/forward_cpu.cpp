@@ -14,7 +14,7 @@
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_FORWARD_CPU_
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_FORWARD_CPU_
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 
 inline bool packs_input(const GridSampler2D& problem) {
   return has_channels_in_lanes(problem) && !is_pixel_major(problem, problem.input_strides);
@@ -28,11 +28,11 @@ inline int64_t images_of_round(const GridSampler2D& problem) {
                              problem.batch);
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 namespace {
 
 template <class T, int kTaps>
@@ -208,12 +208,12 @@ void run_forward(const GridSampler2D& problem, void* workspace) {
 }
 
 }  // namespace
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 namespace {
 
 HWY_EXPORT(run_forward);
@@ -245,6 +245,6 @@ void run_kernel(const GridSampler2D& problem, void* workspace) {
   HWY_DYNAMIC_DISPATCH(run_forward)(problem, workspace);
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "ops/grid_sampler_2d/kernel.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 
 size_t grad_by_channels_workspace_size(const GridSampler2DBackward& problem);
 void grad_by_channels(const GridSampler2DBackward& problem, void* workspace);
@@ -11,4 +11,4 @@ void grad_by_channels(const GridSampler2DBackward& problem, void* workspace);
 size_t grad_by_points_workspace_size(const GridSampler2DBackward& problem);
 void grad_by_points(const GridSampler2DBackward& problem, void* workspace);
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d

@@ -18,7 +18,7 @@
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 
 // Points of a chunk, of which the first and last row are known: few, so that few chunks have to do with two bands.
 inline constexpr int64_t kBandChunk = 32;
@@ -129,11 +129,11 @@ struct ChannelsLayout {
   }
 };
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 namespace {
 
 template <class T, int kTaps>
@@ -503,12 +503,12 @@ size_t size_by_channels(const GridSampler2DBackward& problem) {
 }
 
 }  // namespace
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 namespace {
 
 HWY_EXPORT(run_by_channels);
@@ -524,6 +524,6 @@ size_t grad_by_channels_workspace_size(const GridSampler2DBackward& problem) {
   return HWY_DYNAMIC_DISPATCH(size_by_channels)(problem);
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d
 
 #endif

@@ -18,7 +18,7 @@
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_POINTS_
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_POINTS_
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 
 // Sizes that follow from the shape.
 struct PointsLayout {
@@ -45,11 +45,11 @@ struct PointsLayout {
   }
 };
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 namespace {
 
 template <class T, int kTaps>
@@ -537,12 +537,12 @@ size_t size_by_points(const GridSampler2DBackward& problem) {
 }
 
 }  // namespace
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 namespace {
 
 HWY_EXPORT(run_by_points);
@@ -558,6 +558,6 @@ size_t grad_by_points_workspace_size(const GridSampler2DBackward& problem) {
   return HWY_DYNAMIC_DISPATCH(size_by_points)(problem);
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d
 
 #endif

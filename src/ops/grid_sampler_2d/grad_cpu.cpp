@@ -2,7 +2,7 @@
 #include "ops/grid_sampler_2d/grad.h"
 #include "ops/grid_sampler_2d/layout.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 namespace {
 
 // What is left of the problem for the kernels: nearest interpolation has no grid_grad.
@@ -76,4 +76,4 @@ void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
   goes_by_points(part) ? grad_by_points(part, workspace) : grad_by_channels(part, workspace);
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d

@@ -3,7 +3,7 @@
 
 #include "ops/grid_sampler_2d/problem.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 
 size_t kernel_workspace_size(const GridSampler2D& problem);
 size_t kernel_workspace_size(const GridSampler2DBackward& problem);
@@ -14,14 +14,19 @@ double kernel_nanoseconds(const GridSampler2DBackward& problem);
 void run_kernel(const GridSampler2D& problem, void* workspace);
 void run_kernel(const GridSampler2DBackward& problem, void* workspace);
 
-namespace cuda {
-
+// On a CUDA GPU.
 size_t kernel_workspace_size(const GridSampler2D& problem, const CudaLaunch& on);
 size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on);
 
 void run_kernel(const GridSampler2D& problem, void* workspace, const CudaLaunch& on);
 void run_kernel(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on);
 
-}  // namespace cuda
+}  // namespace aclgrad::ops::grid_sampler_2d
+
+namespace aclgrad {  // where argument-dependent lookup finds them
+
+using ops::grid_sampler_2d::kernel_nanoseconds;
+using ops::grid_sampler_2d::kernel_workspace_size;
+using ops::grid_sampler_2d::run_kernel;
 
 }  // namespace aclgrad

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 namespace {
 
 // The pixel at whose right or below a coordinate falls, without padding.
@@ -49,4 +49,4 @@ bool goes_by_points(const GridSampling& problem) {
   return !has_channels_in_lanes(problem) || (may_have_lines(problem) && is_grid_smooth(problem));
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d

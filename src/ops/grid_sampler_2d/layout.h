@@ -18,7 +18,7 @@
 #include "base/parallel.h"
 #include "ops/grid_sampler_2d/image.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler_2d {
 
 inline constexpr int64_t kChunkSamples = 64;  // points of a chunk, of which the first and last row are known
 
@@ -82,4 +82,4 @@ void parallel_for_with_slots(int64_t count, int64_t slots, double serial_nanosec
   });
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler_2d

@@ -10,7 +10,7 @@
 #include "ops/grid_sampler_2d/points-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 
 // Where the first pixels of a line's points are: that of the point in lane i at column + i. Where lane i is of another
 // line, that is some pixel, too.
@@ -117,7 +117,7 @@ HWY_INLINE hn::Vec<D> previous_lanes(D d, hn::Vec<D> v) {
   return hn::IfThenZeroElse(hn::FirstN(d, 1), moved);
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -12,7 +12,7 @@
 #include "ops/grid_sampler_2d/points-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 
 // A tile of an image stays in the first-level cache while it is transposed. Its channels are as many as a cache line
 // of the pixel-major copy holds, so that each line is filled at once. Tiles follow each other along the image for a
@@ -174,7 +174,7 @@ void unpack_pixels(D d, const float* from, int64_t pixel_stride, const Image<T>&
       });
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -13,7 +13,9 @@
 #include "ops/grid_sampler_2d/image.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+
+using namespace aclgrad::HWY_NAMESPACE;
 
 inline constexpr int kGroup = 16;  // points that are planned together
 
@@ -561,7 +563,7 @@ HWY_INLINE hn::Vec<D> image_value(D d, const TapWeights<D, kTaps>& weights, Valu
   return sum;
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -4,7 +4,7 @@
 #include "executor/call.h"
 #include "ops/grouped_bias_add/kernel.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::grouped_bias_add {
 namespace {
 
 constexpr int64_t kMaxGroups = 2048;  // of a groupIdx
@@ -57,9 +57,10 @@ void plan(Call& call, const aclTensor* gradY, const aclTensor* groupIdxOptional,
 }
 
 }  // namespace
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grouped_bias_add
 
 using namespace aclgrad;
+using namespace aclgrad::ops::grouped_bias_add;
 
 aclnnStatus aclnnGroupedBiasAddGradGetWorkspaceSize(const aclTensor* gradY, const aclTensor* groupIdxOptional,
                                                     aclTensor* out, uint64_t* workspaceSize,

@@ -14,7 +14,9 @@
 #include "base/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::grouped_bias_add::HWY_NAMESPACE {
+
+using namespace aclgrad::HWY_NAMESPACE;
 
 HWY_INLINE Float16Lanes sum_of_8(const Float16Lanes (&row)[8]) {
   return add(add(add(row[0], row[1]), add(row[2], row[3])), add(add(row[4], row[5]), add(row[6], row[7])));
@@ -52,7 +54,7 @@ void sum_rows(DataType type, const void* first_row, int64_t row_stride, int64_t 
   });
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grouped_bias_add::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -63,7 +65,7 @@ HWY_AFTER_NAMESPACE();
 #include "base/divide.h"
 #include "base/parallel.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::grouped_bias_add {
 namespace {
 
 HWY_EXPORT(sum_rows);
@@ -259,6 +261,6 @@ void run_kernel(const GroupedBiasAddGrad& problem, void* workspace) {
   Sum(problem, {groups, reinterpret_cast<float*>(groups + problem.groups)}).run();
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grouped_bias_add
 
 #endif  // HWY_ONCE

@@ -6,7 +6,10 @@
 #include "cuda/kernel.h"
 #include "ops/grouped_bias_add/kernel.h"
 
-namespace aclgrad::cuda {
+namespace aclgrad::ops::grouped_bias_add {
+
+using namespace cuda;
+
 namespace {
 
 constexpr int64_t kRowsPerTile = 256;
@@ -265,4 +268,4 @@ void run_kernel(const GroupedBiasAddGrad& problem, void* workspace, const CudaLa
   visit_float_type(problem.type, [&]<class T>(T) { run<T>(problem, parts, on); });
 }
 
-}  // namespace aclgrad::cuda
+}  // namespace aclgrad::ops::grouped_bias_add

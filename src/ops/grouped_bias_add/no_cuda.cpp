@@ -1,7 +1,7 @@
 #include "cuda/not_built.h"
 #include "ops/grouped_bias_add/kernel.h"
 
-namespace aclgrad::cuda {
+namespace aclgrad::ops::grouped_bias_add {
 
 size_t kernel_workspace_size(const GroupedBiasAddGrad&, const CudaLaunch&) {
   refuse_cuda();
@@ -11,4 +11,4 @@ void run_kernel(const GroupedBiasAddGrad&, void*, const CudaLaunch&) {
   refuse_cuda();
 }
 
-}  // namespace aclgrad::cuda
+}  // namespace aclgrad::ops::grouped_bias_add

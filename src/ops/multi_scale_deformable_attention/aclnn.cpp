@@ -4,7 +4,7 @@
 #include "executor/call.h"
 #include "ops/multi_scale_deformable_attention/kernel.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 namespace {
 
 // The arguments that the operator and its gradient share.
@@ -207,9 +207,10 @@ void plan_forward(Call& call, const Inputs& in, const aclTensor* output_tensor) 
 }
 
 }  // namespace
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::multi_scale_deformable_attention
 
 using namespace aclgrad;
+using namespace aclgrad::ops::multi_scale_deformable_attention;
 
 aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
     const aclTensor* value, const aclTensor* spatialShape, const aclTensor* levelStartIndex,

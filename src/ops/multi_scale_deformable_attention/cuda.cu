@@ -5,7 +5,10 @@
 #include "cuda/sums.h"
 #include "ops/multi_scale_deformable_attention/kernel.h"
 
-namespace aclgrad::cuda {
+namespace aclgrad::ops::multi_scale_deformable_attention {
+
+using namespace cuda;
+
 namespace {
 
 struct Level {
@@ -315,4 +318,4 @@ void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspac
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }
 
-}  // namespace aclgrad::cuda
+}  // namespace aclgrad::ops::multi_scale_deformable_attention

@@ -8,7 +8,7 @@
 #include "ops/multi_scale_deformable_attention/kernel.h"
 #include "ops/multi_scale_deformable_attention/levels.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 namespace {
 
 // The blocks of one head, one for each row or query.
@@ -157,4 +157,4 @@ void attend_backward_in_double(const MultiScaleDeformableAttentionGrad& problem)
                 [&](const Head& head) { attend_head_backward(problem, head); });
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::multi_scale_deformable_attention

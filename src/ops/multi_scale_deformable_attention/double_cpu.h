@@ -4,10 +4,10 @@
 
 #include "ops/multi_scale_deformable_attention/problem.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 
 // The problem's type is float64.
 void attend_in_double(const MultiScaleDeformableAttention& problem);
 void attend_backward_in_double(const MultiScaleDeformableAttentionGrad& problem);
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::multi_scale_deformable_attention

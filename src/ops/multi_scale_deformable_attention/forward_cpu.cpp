@@ -13,7 +13,7 @@
 #include "ops/multi_scale_deformable_attention/sampling-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE {
 
 // Sums of some chunks of one query's output. Loops over them are unrolled, or the sums would live in memory.
 template <int kChunks>
@@ -122,7 +122,7 @@ void sample(const MultiScaleDeformableAttention& problem, const HeadTask& task, 
   visit_float_type(problem.type, [&]<class T>(T) { sample_typed<T>(problem, task, unfinished); });
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -131,7 +131,7 @@ HWY_AFTER_NAMESPACE();
 #include "base/parallel.h"
 #include "ops/multi_scale_deformable_attention/double_cpu.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 namespace {
 
 HWY_EXPORT(sample);
@@ -202,6 +202,6 @@ void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace) {
   });
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::multi_scale_deformable_attention
 
 #endif  // HWY_ONCE

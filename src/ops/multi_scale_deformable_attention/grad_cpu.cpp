@@ -20,7 +20,7 @@
 #include "ops/multi_scale_deformable_attention/sampling-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE {
 
 // ---- A query's row of grad_output, in chunks of 16 channels
 
@@ -295,7 +295,7 @@ void clear_rows(const MultiScaleDeformableAttentionGrad& problem, int64_t batch,
   visit_float_type(problem.type, [&]<class T>(T) { clear_typed<T>(problem, batch, rows); });
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -308,7 +308,7 @@ HWY_AFTER_NAMESPACE();
 #include "base/parallel.h"
 #include "ops/multi_scale_deformable_attention/double_cpu.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 namespace {
 
 HWY_EXPORT(accumulate);
@@ -503,6 +503,6 @@ void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspac
   Gradient(problem, workspace).run();
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::multi_scale_deformable_attention
 
 #endif  // HWY_ONCE

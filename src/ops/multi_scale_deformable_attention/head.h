@@ -11,7 +11,7 @@
 #include "base/divide.h"
 #include "ops/multi_scale_deformable_attention/levels.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 
 // Channels are taken 16 at a time.
 inline constexpr int64_t kChunkChannels = 16;
@@ -80,4 +80,4 @@ inline void pack_rows(const MultiScaleDeformableSampling& problem, int64_t batch
   }
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::multi_scale_deformable_attention

@@ -3,7 +3,7 @@
 
 #include "ops/multi_scale_deformable_attention/problem.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 
 size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem);
 size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem);
@@ -14,14 +14,19 @@ double kernel_nanoseconds(const MultiScaleDeformableAttentionGrad& problem);
 void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace);
 void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspace);
 
-namespace cuda {
-
+// On a CUDA GPU.
 size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem, const CudaLaunch& on);
 size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem, const CudaLaunch& on);
 
 void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace, const CudaLaunch& on);
 void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspace, const CudaLaunch& on);
 
-}  // namespace cuda
+}  // namespace aclgrad::ops::multi_scale_deformable_attention
+
+namespace aclgrad {  // where argument-dependent lookup finds them
+
+using ops::multi_scale_deformable_attention::kernel_nanoseconds;
+using ops::multi_scale_deformable_attention::kernel_workspace_size;
+using ops::multi_scale_deformable_attention::run_kernel;
 
 }  // namespace aclgrad

@@ -6,7 +6,7 @@
 
 #include "ops/multi_scale_deformable_attention/problem.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 
 struct RowRange {
   int64_t begin;
@@ -41,4 +41,4 @@ struct Level {
   }
 };
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::multi_scale_deformable_attention

@@ -1,7 +1,7 @@
 #include "cuda/not_built.h"
 #include "ops/multi_scale_deformable_attention/kernel.h"
 
-namespace aclgrad::cuda {
+namespace aclgrad::ops::multi_scale_deformable_attention {
 
 size_t kernel_workspace_size(const MultiScaleDeformableAttention&, const CudaLaunch&) {
   refuse_cuda();
@@ -19,4 +19,4 @@ void run_kernel(const MultiScaleDeformableAttentionGrad&, void*, const CudaLaunc
   refuse_cuda();
 }
 
-}  // namespace aclgrad::cuda
+}  // namespace aclgrad::ops::multi_scale_deformable_attention

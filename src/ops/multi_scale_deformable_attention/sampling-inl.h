@@ -21,7 +21,9 @@
 #include "ops/multi_scale_deformable_attention/head.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE {
+
+using namespace aclgrad::HWY_NAMESPACE;
 
 inline constexpr int64_t kBlockPoints = 64;
 
@@ -273,7 +275,7 @@ HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, cons
   }
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

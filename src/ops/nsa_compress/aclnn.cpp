@@ -8,7 +8,7 @@
 #include "ops/nsa_compress/kernel.h"
 #include "ops/nsa_compress/windows.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::nsa_compress {
 namespace {
 
 constexpr int64_t kMultiple = 16;  // of block, stride and channels
@@ -183,9 +183,10 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* we
 }
 
 }  // namespace
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::nsa_compress
 
 using namespace aclgrad;
+using namespace aclgrad::ops::nsa_compress;
 
 aclnnStatus aclnnNsaCompressGradGetWorkspaceSize(
     const aclTensor* outputGrad, const aclTensor* input, const aclTensor* weight,

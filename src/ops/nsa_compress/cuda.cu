@@ -7,7 +7,10 @@
 #include "cuda/kernel.h"
 #include "ops/nsa_compress/kernel.h"
 
-namespace aclgrad::cuda {
+namespace aclgrad::ops::nsa_compress {
+
+using namespace cuda;
+
 namespace {
 
 constexpr int64_t kWindowsInRegisters = 4;
@@ -339,4 +342,4 @@ void run_kernel(const NsaCompressGrad& problem, void* workspace, const CudaLaunc
   visit_float_type(problem.type, [&]<class T>(T) { run<T>(problem, parts, on); });
 }
 
-}  // namespace aclgrad::cuda
+}  // namespace aclgrad::ops::nsa_compress

@@ -14,7 +14,10 @@
 #include "base/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::nsa_compress::HWY_NAMESPACE {
+
+using namespace aclgrad::HWY_NAMESPACE;
+
 namespace {
 
 constexpr int64_t kTokensPerSum = 32;
@@ -132,7 +135,7 @@ void compress_windows(const NsaCompress& problem, const WindowTable& table, cons
   });
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::nsa_compress::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -140,7 +143,7 @@ HWY_AFTER_NAMESPACE();
 #include "base/parallel.h"
 #include "ops/nsa_compress/layout.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::nsa_compress {
 namespace {
 
 HWY_EXPORT(compress_windows);
@@ -182,6 +185,6 @@ void run_kernel(const NsaCompress& problem, void* workspace) {
   });
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::nsa_compress
 
 #endif  // HWY_ONCE

@@ -21,7 +21,7 @@
 
 #ifndef ACLGRAD_OPS_NSA_COMPRESS_GRAD_TASK_
 #define ACLGRAD_OPS_NSA_COMPRESS_GRAD_TASK_
-namespace aclgrad {
+namespace aclgrad::ops::nsa_compress {
 
 // The tokens and heads of one task.
 struct NsaGradTask {
@@ -34,11 +34,14 @@ struct NsaGradTask {
   bool past_caches;      // write input_grad past the caches
 };
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::nsa_compress
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::HWY_NAMESPACE {
+namespace aclgrad::ops::nsa_compress::HWY_NAMESPACE {
+
+using namespace aclgrad::HWY_NAMESPACE;
+
 namespace {
 
 // A run is worked on in tiles whose windows stay in the first-level cache.
@@ -287,7 +290,7 @@ void sum_16_columns(const float* first, int64_t row_stride, int64_t rows, float*
   store16(sum_pairwise(first, row_stride, rows), sums);
 }
 
-}  // namespace aclgrad::HWY_NAMESPACE
+}  // namespace aclgrad::ops::nsa_compress::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -295,7 +298,7 @@ HWY_AFTER_NAMESPACE();
 #include "base/parallel.h"
 #include "ops/nsa_compress/layout.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::nsa_compress {
 namespace {
 
 HWY_EXPORT(run_grad_task);
@@ -391,6 +394,6 @@ void run_kernel(const NsaCompressGrad& problem, void* workspace) {
   write_weights(problem.type, weights, problem.windows.block, problem.heads, problem.weight_grad);
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::nsa_compress
 
 #endif  // HWY_ONCE

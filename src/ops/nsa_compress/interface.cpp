@@ -6,6 +6,9 @@
 #include "ops/nsa_compress/windows.h"
 
 namespace aclgrad {
+
+using namespace ops::nsa_compress;
+
 namespace {
 
 constexpr WindowNames kNames{"windows.sequence_ends", "window_count"};

@@ -7,7 +7,7 @@
 #include "base/data_type.h"
 #include "base/divide.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::nsa_compress {
 
 inline size_t align(size_t bytes) {
   return (bytes + 63) / 64 * 64;
@@ -32,4 +32,4 @@ inline void write_weights(DataType type, const float* from, int64_t block, int64
   });
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::nsa_compress

@@ -1,7 +1,7 @@
 #include "cuda/not_built.h"
 #include "ops/nsa_compress/kernel.h"
 
-namespace aclgrad::cuda {
+namespace aclgrad::ops::nsa_compress {
 
 size_t kernel_workspace_size(const NsaCompress&, const CudaLaunch&) {
   refuse_cuda();
@@ -19,4 +19,4 @@ void run_kernel(const NsaCompressGrad&, void*, const CudaLaunch&) {
   refuse_cuda();
 }
 
-}  // namespace aclgrad::cuda
+}  // namespace aclgrad::ops::nsa_compress

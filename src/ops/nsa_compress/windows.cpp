@@ -7,7 +7,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::nsa_compress {
 namespace {
 
 std::span<const int64_t> ends_of(const SlidingWindows& windows) {
@@ -111,4 +111,4 @@ int64_t WindowTable::first_token_of(int64_t window) const {
   return begin_of(sequence) + (window - first_windows_[sequence]) * stride_;
 }
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::nsa_compress

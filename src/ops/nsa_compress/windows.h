@@ -9,7 +9,7 @@
 
 #include "ops/nsa_compress/problem.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::nsa_compress {
 
 // What is wrong with the contents of a SlidingWindows.
 struct WindowMismatch {
@@ -66,4 +66,4 @@ class WindowTable {
   std::span<int64_t> first_windows_;  // of each sequence
 };
 
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::nsa_compress
