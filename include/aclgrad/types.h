@@ -42,10 +42,10 @@ struct IndexArray {
 
 namespace cuda {
 
-enum class DataFailure : uint32_t {
+enum class DataFailure : uint32_t {  // what a kernel finds wrong in device memory
   none = 0,
-  sequence_ends = 1,  // that fall, or do not end with the last token
-  window_count = 2,   // that is not the sequences'
+  sequence_ends = 1,  // not non-decreasing, or the last one is not the number of tokens
+  window_count = 2,   // not that of the sequences
 };
 
 // How an operator runs on a CUDA GPU, the current device of the calling thread. All data that a problem points at lies in

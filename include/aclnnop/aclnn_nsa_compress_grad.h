@@ -21,7 +21,7 @@ extern "C" {
 ///   outputGrad         [windows of all sequences, N, D]
 ///   input              [T, N, D]
 ///   weight             [B, N]
-///   actSeqLenOptional  the ends of the sequences, not falling, the last is T; null or empty: one sequence
+///   actSeqLenOptional  the ends of the sequences, non-decreasing, the last is T; null or empty: one sequence
 ///   compressBlockSize  a positive multiple of 16
 ///   compressStride     a positive multiple of 16, at most compressBlockSize (strict: less)
 ///   actSeqLenType      0

@@ -1,7 +1,10 @@
 // The C entry points of NSA compress and its gradient.
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
+#include "acl/error_codes/rt_error_codes.h"
 #include "aclnnop/aclnn_nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress_grad.h"
 #include "executor/call.h"
@@ -58,6 +61,16 @@ void check_windows(const Call& call, SlidingWindows windows, const std::vector<i
   windows.sequences = static_cast<int64_t>(ends.size());
   const auto mismatch = find_mismatch(windows, rows.size(0), {"actSeqLenOptional", rows.name});
   if (mismatch) call.check(false, mismatch->parameter, mismatch->expected, mismatch->got);
+}
+
+// Ends in the memory of a CPU device, which the running task alone may read.
+void check_windows_on_device(const NsaCompressGrad& problem) {
+  const auto mismatch =
+      find_mismatch(problem.windows, problem.window_count, {"actSeqLenOptional", "outputGrad"});
+  if (!mismatch) return;
+  throw Error(ACL_ERROR_RT_AICORE_EXCEPTION,
+              fmt::format("aclnnNsaCompressGrad.{}: expected {}, got {}.", mismatch->parameter,
+                          mismatch->expected, mismatch->got));
 }
 
 // A tensor of [rows, heads, channels] where it lies, or packed where its channels are not contiguous.
@@ -130,6 +143,7 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
                 &input_grad, &weight_grad](const Launch& launch, NsaCompressGrad& bound) {
         bound.windows.sequence_ends =
             ends_on_device ? static_cast<const int64_t*>(launch.data(act_seq_len)) : ends.data();
+        if (ends_on_device && !launch.on_gpu()) check_windows_on_device(bound);
         bound.output_grad.data = launch.data(output_grad);
         bound.input.data = launch.data(input);
         bound.weight = launch.data(weight);

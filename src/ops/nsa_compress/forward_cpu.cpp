@@ -168,7 +168,7 @@ double kernel_nanoseconds(const NsaCompress& problem) {
 
 void run_kernel(const NsaCompress& problem, void* workspace) {
   auto* memory = static_cast<std::byte*>(workspace);
-  const WindowTable table(problem.windows, problem.window_count, "aclnnNsaCompress", "output", memory);
+  const WindowTable table(problem.windows, problem.window_count, memory);
   auto* weights = reinterpret_cast<float*>(memory + align(WindowTable::bytes(problem.windows)));
   read_weights(problem.type, problem.weight, problem.windows.block, problem.heads, weights);
 

@@ -363,8 +363,7 @@ double kernel_nanoseconds(const NsaCompressGrad& problem) {
 void run_kernel(const NsaCompressGrad& problem, void* workspace) {
   const GradPlan plan(problem);
   auto* memory = static_cast<std::byte*>(workspace);
-  const WindowTable table(problem.windows, problem.window_count, "aclnnNsaCompressGrad", "outputGrad",
-                          memory);
+  const WindowTable table(problem.windows, problem.window_count, memory);
   auto* weights = reinterpret_cast<float*>(memory + plan.weights_at);
   auto* products = reinterpret_cast<float*>(memory + plan.products_at);
   read_weights(problem.type, problem.weight, problem.windows.block, problem.heads, weights);

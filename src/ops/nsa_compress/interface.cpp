@@ -11,8 +11,6 @@ using namespace ops::nsa_compress;
 
 namespace {
 
-constexpr WindowNames kNames{"windows.sequence_ends", "window_count"};
-
 void check_window_sizes(const ProblemCheck& check, const SlidingWindows& windows) {
   check.size("windows.tokens", windows.tokens, 0);
   check.size("windows.block", windows.block, 1);
@@ -66,7 +64,7 @@ static void check_windows(const Problem& problem) {
   const ProblemCheck check = check_of(problem);
   check_ends_address(check, problem.windows);
   if (problem.windows.ends_on_gpu) return;
-  if (const auto mismatch = find_mismatch(problem.windows, problem.window_count, kNames)) {
+  if (const auto mismatch = find_mismatch(problem.windows, problem.window_count, kFieldNames)) {
     check.refuse(mismatch->parameter, mismatch->expected, mismatch->got);
   }
 }
@@ -104,7 +102,7 @@ int64_t count_windows(const SlidingWindows& windows) {
   const ProblemCheck check("count_windows");
   check_window_sizes(check, windows);
   check_ends_address(check, windows);
-  if (const auto mismatch = find_wrong_end(windows, kNames.ends)) {
+  if (const auto mismatch = find_wrong_end(windows, kFieldNames.ends)) {
     check.refuse(mismatch->parameter, mismatch->expected, mismatch->got);
   }
   return total_windows(windows);

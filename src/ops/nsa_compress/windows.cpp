@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "acl/error_codes/rt_error_codes.h"
-#include "base/error.h"
+#include <stdexcept>
 
 namespace aclgrad::ops::nsa_compress {
 namespace {
@@ -19,11 +17,6 @@ int64_t windows_of(int64_t tokens, int64_t block, int64_t stride) {
   return tokens >= block ? (tokens - block) / stride + 1 : 0;
 }
 
-std::string message(std::string_view operator_name, const WindowMismatch& mismatch) {
-  return fmt::format("{}.{}: expected {}, got {}.", operator_name, mismatch.parameter, mismatch.expected,
-                     mismatch.got);
-}
-
 }  // namespace
 
 std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std::string_view ends_name) {
@@ -33,7 +26,7 @@ std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std:
     if (ends[i] < 0)
       return WindowMismatch{ends_name, "no negative entry", fmt::format("{} at entry {}", ends[i], i)};
     if (ends[i] < begin) {
-      return WindowMismatch{ends_name, "entries that do not fall",
+      return WindowMismatch{ends_name, "non-decreasing entries",
                             fmt::format("{} at entry {}, after {}", ends[i], i, begin)};
     }
     begin = ends[i];
@@ -66,8 +59,7 @@ size_t WindowTable::bytes(const SlidingWindows& windows) {
   return 2 * ends_of(windows).size_bytes();
 }
 
-WindowTable::WindowTable(const SlidingWindows& windows, int64_t rows, std::string_view operator_name,
-                         std::string_view rows_of, void* memory)
+WindowTable::WindowTable(const SlidingWindows& windows, int64_t rows, void* memory)
     : block_(windows.block), stride_(windows.stride) {
   const std::span<const int64_t> given = ends_of(windows);
   ends_ = {static_cast<int64_t*>(memory), given.size()};
@@ -77,8 +69,9 @@ WindowTable::WindowTable(const SlidingWindows& windows, int64_t rows, std::strin
   SlidingWindows copy = windows;
   copy.sequence_ends = ends_.data();
   copy.sequences = static_cast<int64_t>(ends_.size());
-  if (const auto mismatch = find_mismatch(copy, rows, {"actSeqLenOptional", rows_of})) {
-    throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, message(operator_name, *mismatch));
+  if (const auto mismatch = find_mismatch(copy, rows, kFieldNames)) {
+    throw std::invalid_argument(
+        fmt::format("{}: expected {}, got {}.", mismatch->parameter, mismatch->expected, mismatch->got));
   }
   int64_t window = 0;
   for (size_t i = 0; i < ends_.size(); ++i) {

@@ -24,6 +24,8 @@ struct WindowNames {
   std::string_view rows;
 };
 
+inline constexpr WindowNames kFieldNames{"windows.sequence_ends", "window_count"};
+
 // Checks the ends of the sequences.
 std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std::string_view ends_name);
 
@@ -48,9 +50,8 @@ class WindowTable {
  public:
   static size_t bytes(const SlidingWindows& windows);
 
-  // `memory` has `bytes`. Throws Error with the status of a failed task where find_mismatch finds anything.
-  WindowTable(const SlidingWindows& windows, int64_t rows, std::string_view operator_name,
-              std::string_view rows_of, void* memory);
+  // `memory` has `bytes`. Throws std::invalid_argument where find_mismatch finds anything.
+  WindowTable(const SlidingWindows& windows, int64_t rows, void* memory);
 
   // The longest run that starts at `token` and has at most `max_tokens`.
   Run run_at(int64_t token, int64_t max_tokens) const;
