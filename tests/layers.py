@@ -1,5 +1,4 @@
-"""Reads the sources in src/ and fails where a layer includes one that stands behind it, or names the checker, which observes
-them all, and where an operator includes another one."""
+"""Reads the sources in src/ and fails on the first exception from the layers: what a file includes, and what it names."""
 
 import pathlib
 import re
@@ -11,50 +10,78 @@ LAYERS = ["securec", "base", "cuda", "tensor", "runtime", "executor", "ops", "ch
 # Beside the code of an operator, but no part of the library.
 NO_LIBRARY = {"test.cpp", "bench.cpp", "description.cpp"}
 
+# What users of C++ call, and lies in their namespace; the tests' cases and reference in those of the tests.
+OTHER_NAMESPACES = NO_LIBRARY | {"problem.h", "interface.cpp", "cases.h", "reference.h"}
 
-def includes_in(root):
-    """(file, included file), both relative to the folder of the layers."""
-    for path in sorted(root.rglob("*")):
-        if path.suffix not in {".h", ".cpp", ".cu"} or path.name in NO_LIBRARY:
-            continue
-        for included in re.findall(r'^\s*#\s*include\s*["<]([\w./-]+)[">]', path.read_text(), re.MULTILINE):
-            yield path.relative_to(root).as_posix(), included
-
-
-def names_of_checker_in(root):
-    """A sentence for each file outside of the checker that names it."""
-    for path in sorted(root.rglob("*")):
-        is_source = path.suffix in {".h", ".cpp", ".cu"} and root / "check" not in path.parents
-        if is_source and re.search(r"\bcheck::|\bnamespace check\b", path.read_text()):
-            yield f"{path.relative_to(root).as_posix()} names the checker"
+# Names operators, with the texts of a failure that only one of them has.
+NAMES_OPERATORS = {"runtime/cuda_queue.cpp"}
 
 
 def operator_of(file):
-    folders = file.split("/")
-    return folders[1] if folders[0] == "ops" else None
+    return file.parts[1] if file.parts[0] == "ops" else None
 
 
-def mistake_in(file, included):
+def mistake_of_include(file, included):
     """A sentence, or None where the include is allowed."""
-    layer, other = file.split("/")[0], included.split("/")[0]
+    layer, other = file.parts[0], included.split("/")[0]
     if layer not in LAYERS:
         return f"{file} is in no layer"
     if other not in LAYERS:
         return None  # a public header, or one of a library
     if LAYERS.index(other) > LAYERS.index(layer):
         return f"{file} includes {included}: {layer} stands before {other}"
-    if layer == other == "ops" and operator_of(file) != operator_of(included):
+    if layer == other == "ops" and operator_of(file) != operator_of(pathlib.PurePath(included)):
         return f"{file} includes {included}: an operator includes another one"
     return None
 
 
+def mistakes_of_includes(file, text):
+    if file.name not in NO_LIBRARY:
+        for included in re.findall(r'^\s*#\s*include\s*["<]([\w./-]+)[">]', text, re.MULTILINE):
+            yield mistake_of_include(file, included)
+
+
+def mistakes_of_names(file, text, operators):
+    """The checker observes all layers; an operator is known to its own folder alone."""
+    if file.parts[0] != "check" and re.search(r"\bcheck::|\bnamespace check\b", text):
+        yield f"{file} names the checker"
+    if file.as_posix() in NAMES_OPERATORS:
+        return
+    words = re.sub(r"[^a-z0-9]", "", text.lower())  # nsa_compress, NsaCompress, "NSA compress"
+    for operator in operators - {operator_of(file)}:
+        if operator.replace("_", "") in words:
+            yield f"{file} names the operator {operator}"
+
+
+def mistakes_of_operator(file, text):
+    """Statuses belong to the C interface, and what is internal to the operator's own namespace."""
+    operator = operator_of(file)
+    if operator is None or file.name in OTHER_NAMESPACES:
+        return
+    if file.name != "aclnn.cpp" and re.search(r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Status\b)", text):
+        yield f"{file} names a status of the C interface"
+    own = f"aclgrad::ops::{operator}"
+    opened = re.findall(r"^namespace (aclgrad[\w:]*)", text, re.MULTILINE)
+    if own not in {"::".join(name.split("::")[:3]) for name in opened}:
+        yield f"{file} does not open the namespace {own}"
+    for name in opened:
+        if not name.startswith(own) and file.name != "kernel.h":
+            yield f"{file} opens the namespace {name}"
+
+
+def mistakes_in(root):
+    sources = {path.relative_to(root): path.read_text() for path in sorted(root.rglob("*")) if path.suffix in {".h", ".cpp", ".cu"}}
+    operators = {operator_of(file) for file in sources} - {None}
+    if not operators:
+        yield f"no operators in {root}"
+    for file, text in sources.items():
+        yield from mistakes_of_includes(file, text)
+        yield from mistakes_of_names(file, text, operators)
+        yield from mistakes_of_operator(file, text)
+
+
 def main(folder):
-    root = pathlib.Path(folder)
-    includes = set(includes_in(root))
-    mistakes = [mistake for file, included in sorted(includes) if (mistake := mistake_in(file, included))]
-    mistakes += names_of_checker_in(root)
-    if not includes:
-        mistakes.append(f"no sources in {root}")
+    mistakes = [mistake for mistake in mistakes_in(pathlib.Path(folder)) if mistake]
     print(*mistakes, sep="\n")
     return 1 if mistakes else 0
 

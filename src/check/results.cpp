@@ -17,7 +17,7 @@ namespace {
 
 struct Missing {
   std::thread::id thread;
-  std::string what;  // "aclnnGroupedBiasAddGrad.out"
+  std::string what;  // operator and parameter
   Region region;
   uint64_t failure;
   std::string failure_text;
