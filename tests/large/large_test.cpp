@@ -437,7 +437,7 @@ struct GridCase {
 
 class LargeGrid : public Large, public testing::WithParamInterface<GridCase> {};
 
-// Many points have channels in lanes, few have points in lanes.
+// Many samples are vectorised over channels, few over samples.
 INSTANTIATE_TEST_SUITE_P(
     Cases, LargeGrid,
     testing::Values(

@@ -1,4 +1,4 @@
-// The arithmetic of grid sampling with channels in lanes, on pixel-major images of floats.
+// The arithmetic of grid sampling vectorised over channels, on channels-last images of floats.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_INL_H_
 #undef ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_INL_H_
@@ -11,7 +11,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 
-// Rows of a pixel-major image, from `first_row` of the whole image on.
+// Rows of a channels-last image, from `first_row` of the whole image on.
 template <class Float>
 struct Rows {
   Float* data = nullptr;
@@ -64,7 +64,7 @@ struct BandTask {
   Axis x_axis;
   Axis y_axis;
   int64_t channels;         // in whole blocks
-  Rows<const float> input;  // the rows that points of the band read
+  Rows<const float> input;  // the rows that samples of the band read
   Rows<float> sums;  // of input_grad: the band, and kTaps - 1 rows on either side for what falls out of it
   const float* no_pixel;  // zeros, to read where a tap is no pixel
   float* no_sum;          // to write where a tap is no pixel of the band
@@ -81,7 +81,7 @@ struct TapSet {
   float* sums[kCount];
 };
 
-// Adds to the sums of the taps what one point gives, and returns the products of its gradient with them.
+// Adds to the sums of the taps what one sample gives, and returns the products of its gradient with them.
 template <int kBlock, bool kInput, bool kGrid, class Taps>
 HWY_INLINE FourVector differentiate_taps(const Taps& taps, const float* weights, const float* gradients,
                                          int64_t channels) {
@@ -119,17 +119,17 @@ HWY_INLINE FourVector differentiate_taps(const Taps& taps, const float* weights,
   }
 }
 
-// Of 16 points: the weights of their taps, and what differentiate_taps returns.
+// Of 16 samples: the weights of their taps, and what differentiate_taps returns.
 template <int kTaps>
 struct GroupTaps {
   alignas(64) float weight[kTaps * kTaps][kGroup];
   alignas(64) float product[TapSet<kTaps>::kSets][kGroup][4];
 };
 
-// All taps of the point are pixels, next to each other.
+// All taps of the sample are pixels, next to each other.
 template <int kTaps, int kBlock, bool kInput, bool kGrid>
 HWY_INLINE void differentiate_interior(Rows<const float> input, Rows<float> sums, int64_t channels,
-                                       const PointGroup<float, kTaps>& group, size_t i,
+                                       const SampleGroup<float, kTaps>& group, size_t i,
                                        const float* gradients, GroupTaps<kTaps>& group_taps) {
   using Set = TapSet<kTaps>;
   for (int set = 0; set < Set::kSets; ++set) {
@@ -152,16 +152,16 @@ HWY_INLINE void differentiate_interior(Rows<const float> input, Rows<float> sums
 }
 
 template <int kTaps, int kBlock, bool kInput, bool kGrid>
-HWY_NOINLINE void differentiate_edge(const BandTask& task, const PointGroup<float, kTaps>& group, size_t i,
+HWY_NOINLINE void differentiate_edge(const BandTask& task, const SampleGroup<float, kTaps>& group, size_t i,
                                      const float* gradients, GroupTaps<kTaps>& group_taps) {
   using Set = TapSet<kTaps>;
-  const PointTaps<kTaps> point = point_taps<kTaps>(group, i, task.x_axis, task.y_axis);
+  const SampleTaps<kTaps> sample = sample_taps<kTaps>(group, i, task.x_axis, task.y_axis);
   for (int set = 0; set < Set::kSets; ++set) {
     Set taps;
     bool is_pixel[Set::kCount];
     for (int k = 0; k < Set::kCount; ++k) {
-      const int64_t row = point.row[(set * Set::kCount + k) / kTaps];
-      const int64_t column = point.column[k % kTaps];
+      const int64_t row = sample.row[(set * Set::kCount + k) / kTaps];
+      const int64_t column = sample.column[k % kTaps];
       is_pixel[k] = row >= 0 && column >= 0;
       const bool adds = kInput && is_pixel[k] && task.band.contains(row);
       taps.input[k] = kGrid && is_pixel[k] ? task.input.at(row, column) : task.no_pixel;
@@ -179,10 +179,10 @@ HWY_NOINLINE void differentiate_edge(const BandTask& task, const PointGroup<floa
   }
 }
 
-// Differentiates at those points of a group whose bits are set, with gradients[i] of the output. `owned` are those
-// whose own gradients x and y are wanted; those of the other points are left without a meaning.
+// Differentiates at those samples of a group whose bits are set, with gradients[i] of the output. `owned` are those
+// whose own gradients x and y are wanted; those of the other samples are left without a meaning.
 template <int kTaps, int kBlock, bool kInput, bool kGrid>
-void differentiate_group(const BandTask& task, const PointGroup<float, kTaps>& group, uint32_t bits,
+void differentiate_group(const BandTask& task, const SampleGroup<float, kTaps>& group, uint32_t bits,
                          uint32_t owned, const float* const* gradients, float* x, float* y) {
   const FloatTag d;
   GroupTaps<kTaps> taps;
@@ -191,7 +191,7 @@ void differentiate_group(const BandTask& task, const PointGroup<float, kTaps>& g
     for (int k = 0; k < kTaps * kTaps; ++k)
       hn::Store(weights.of(k / kTaps, k % kTaps), d, taps.weight[k] + lane);
   }
-  if (kGrid && owned != kAllPoints) {
+  if (kGrid && owned != kAllSamples) {
     float* products = taps.product[0][0];
     for (size_t k = 0; k < sizeof taps.product / sizeof(float); k += kLanes)
       hn::Store(hn::Zero(d), d, products + k);
@@ -233,7 +233,7 @@ void differentiate_group(const BandTask& task, const PointGroup<float, kTaps>& g
 }
 
 template <int kTaps>
-using DifferentiateGroup = void (*)(const BandTask&, const PointGroup<float, kTaps>&, uint32_t, uint32_t,
+using DifferentiateGroup = void (*)(const BandTask&, const SampleGroup<float, kTaps>&, uint32_t, uint32_t,
                                     const float* const*, float*, float*);
 
 template <int kTaps, int kBlock>
@@ -249,11 +249,11 @@ DifferentiateGroup<kTaps> choose_differentiate_group(bool wants_input_grad, bool
 
 // ---- Forward
 
-// Channels [first, first + count) of one point, filled up to whole vectors.
+// Channels [first, first + count) of one sample, filled up to whole vectors.
 template <int kTaps, class D>
 HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis& x_axis, const Axis& y_axis,
-                                const PointGroup<float, kTaps>& group, size_t i, int64_t first, int64_t count,
-                                float* to) {
+                                const SampleGroup<float, kTaps>& group, size_t i, int64_t first,
+                                int64_t count, float* to) {
   const auto weights = broadcast_weights<D, kTaps>(d, group, i);
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
   if (HWY_LIKELY(group.interior >> i & 1)) {
@@ -266,7 +266,7 @@ HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis&
     }
     return;
   }
-  const PointTaps<kTaps> taps = point_taps<kTaps>(group, i, x_axis, y_axis);
+  const SampleTaps<kTaps> taps = sample_taps<kTaps>(group, i, x_axis, y_axis);
   for (int64_t c = 0; c < count; c += lanes) {
     const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
       if (taps.row[row] < 0 || taps.column[column] < 0) return hn::Zero(d);

@@ -1,4 +1,4 @@
-// Grid sampling, forward, on the CPU: with channels in lanes or with points in lanes, see layout.h.
+// Grid sampling, forward, on the CPU: vectorised over channels or over samples, see layout.h.
 #include "ops/grid_sampler_2d/kernel.h"
 #include "ops/grid_sampler_2d/layout.h"
 
@@ -8,19 +8,19 @@
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler_2d/channels-inl.h"
+#include "ops/grid_sampler_2d/channels_last-inl.h"
 #include "ops/grid_sampler_2d/lines-inl.h"
-#include "ops/grid_sampler_2d/pixel_major-inl.h"
-#include "ops/grid_sampler_2d/points-inl.h"
+#include "ops/grid_sampler_2d/samples-inl.h"
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_FORWARD_CPU_
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_FORWARD_CPU_
 namespace aclgrad::ops::grid_sampler_2d {
 
 inline bool packs_input(const GridSampler2D& problem) {
-  return has_channels_in_lanes(problem) && !is_pixel_major(problem, problem.input_strides);
+  return has_channels_in_lanes(problem) && !is_channels_last(problem, problem.input_strides);
 }
 
-// Images whose pixel-major copies fit the cache together.
+// Images whose channels-last copies fit the cache together.
 inline int64_t images_of_round(const GridSampler2D& problem) {
   constexpr int64_t kCacheBytes = 8 << 20;
   if (!packs_input(problem)) return problem.batch;
@@ -39,16 +39,16 @@ template <class T, int kTaps>
 class Forward {
  public:
   using Real = RealOf<T>;
-  using Group = PointGroup<Real, kTaps>;
+  using Group = SampleGroup<Real, kTaps>;
 
   Forward(const GridSampler2D& problem, float* packed_input)
       : problem_(problem),
         packed_input_(packed_input),
         x_axis_(x_axis_of(problem, true)),
         y_axis_(y_axis_of(problem, true)),
-        points_(points_of(problem)),
-        chunks_(divide_up(points_, kChunkSamples)),
-        by_channels_(!goes_by_points(problem)) {}
+        samples_(points_of(problem)),
+        chunks_(divide_up(samples_, kChunkSamples)),
+        by_channels_(!vectorises_over_samples(problem)) {}
 
   void run() {
     const int64_t round = images_of_round(problem_);
@@ -95,7 +95,7 @@ class Forward {
     }
   }
 
-  Rows<const float> pixel_major(int64_t image) const {
+  Rows<const float> channels_last(int64_t image) const {
     if constexpr (std::is_same_v<T, float>) {
       const Image<const T> input = input_image(image);
       if (!packs_input(problem_)) return {input.data, 0, input.row_stride, input.column_stride};
@@ -107,31 +107,31 @@ class Forward {
   void sample_chunk(int64_t image, int64_t chunk) const {
     const auto grid = grid_of(static_cast<const T*>(problem_.grid), problem_.grid_strides,
                               first_image_ + image, problem_.output_height, problem_.output_width);
-    const int64_t end = std::min(points_, (chunk + 1) * kChunkSamples);
+    const int64_t end = std::min(samples_, (chunk + 1) * kChunkSamples);
     for (int64_t first = chunk * kChunkSamples; first < end; first += kGroup) {
       const int64_t count = std::min<int64_t>(kGroup, end - first);
       Group group;
       plan_group(grid, x_axis_, y_axis_, first, count, group);
       if constexpr (!std::is_same_v<T, double>) {
         if (by_channels_) {
-          sample_by_channels(image, group, first, count);
+          compute_by_channels(image, group, first, count);
           continue;
         }
       }
       if (sample_lines(image, group, first)) continue;
       if (has_small_channels<Real>(input_image(image))) {
-        sample_by_points<OffsetOf<Real>>(image, group, first, count);
+        compute_by_samples<OffsetOf<Real>>(image, group, first, count);
       } else {
-        sample_by_points<int64_t>(image, group, first, count);
+        compute_by_samples<int64_t>(image, group, first, count);
       }
     }
   }
 
-  void sample_by_channels(int64_t image, const Group& group, int64_t first, int64_t count) const {
+  void compute_by_channels(int64_t image, const Group& group, int64_t first, int64_t count) const {
     visit_channel_tag(channel_block(problem_), [&](auto d) HWY_ATTR {
       constexpr int64_t kPassChannels = 64;
       alignas(64) float tile[kGroup * kPassChannels];
-      const Rows<const float> input = pixel_major(image);
+      const Rows<const float> input = channels_last(image);
       Image<T> output = output_image(image);
       for (int64_t channel = 0; channel < problem_.channels; channel += kPassChannels) {
         output.channels = std::min(kPassChannels, problem_.channels - channel);
@@ -145,13 +145,14 @@ class Forward {
     });
   }
 
-  // Samples at the points of a group if they lie in lines.
+  // Computes the samples of a group if they lie in lines.
   bool sample_lines(int64_t image, const Group& group, int64_t first) const {
     using Tag = GroupTag<Real>;
     const Tag d;
     const Image<const T> input = input_image(image);
     const Image<T> output = output_image(image);
-    if (group.interior != kAllPoints || input.column_stride != 1 || !output.is_planar()) return false;
+    if (group.interior != kAllSamples || input.column_stride != 1 || !output.has_contiguous_channels())
+      return false;
     GroupLines<Tag, kTaps> lines;
     if (!lines.find(group, input.width)) return false;
     for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
@@ -170,7 +171,7 @@ class Forward {
   }
 
   template <class Offset>
-  void sample_by_points(int64_t image, const Group& group, int64_t first, int64_t count) const {
+  void compute_by_samples(int64_t image, const Group& group, int64_t first, int64_t count) const {
     const GroupTag<Real> d;
     const Image<const T> input = input_image(image);
     const Image<T> output = output_image(image);
@@ -194,7 +195,7 @@ class Forward {
   float* packed_input_;  // of the images of a round
   const Axis x_axis_;
   const Axis y_axis_;
-  const int64_t points_;
+  const int64_t samples_;
   const int64_t chunks_;
   const bool by_channels_;
   int64_t first_image_ = 0;  // of the current round
@@ -232,12 +233,12 @@ size_t kernel_workspace_size(const GridSampler2D& problem) {
 }
 
 double kernel_nanoseconds(const GridSampler2D& problem) {
-  const auto points = static_cast<double>(problem.batch * points_of(problem));
+  const auto samples = static_cast<double>(problem.batch * points_of(problem));
   const auto channels = static_cast<double>(problem.channels);
   const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
-  if (!has_channels_in_lanes(problem)) return points * (3 + 0.5 * taps * channels);
+  if (!has_channels_in_lanes(problem)) return samples * (3 + 0.5 * taps * channels);
   const auto pixels = static_cast<double>(problem.batch * pixels_of(problem));
-  return points * (3 + (0.3 + 0.05 * taps) * channels) + 0.3 * pixels * channels;
+  return samples * (3 + (0.3 + 0.05 * taps) * channels) + 0.3 * pixels * channels;
 }
 
 void run_kernel(const GridSampler2D& problem, void* workspace) {

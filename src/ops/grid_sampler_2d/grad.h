@@ -1,4 +1,4 @@
-// The two ways to the gradient, see layout.h. Both leave nearest interpolation's grid_grad to their caller.
+// The two implementations of the gradient, see layout.h. Both leave nearest interpolation's grid_grad to their caller.
 #pragma once
 
 #include "ops/grid_sampler_2d/kernel.h"
@@ -8,7 +8,7 @@ namespace aclgrad::ops::grid_sampler_2d {
 size_t grad_by_channels_workspace_size(const GridSampler2DBackward& problem);
 void grad_by_channels(const GridSampler2DBackward& problem, void* workspace);
 
-size_t grad_by_points_workspace_size(const GridSampler2DBackward& problem);
-void grad_by_points(const GridSampler2DBackward& problem, void* workspace);
+size_t grad_by_samples_workspace_size(const GridSampler2DBackward& problem);
+void grad_by_samples(const GridSampler2DBackward& problem, void* workspace);
 
 }  // namespace aclgrad::ops::grid_sampler_2d

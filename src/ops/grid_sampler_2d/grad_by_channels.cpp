@@ -1,10 +1,10 @@
-// The gradient of grid sampling with channels in lanes.
+// The gradient of grid sampling, vectorised over channels.
 //
-// Each task takes a band of rows of an image: it brings the rows that its points read into pixel-major order, adds what
-// the points give to a pixel-major buffer, and writes the band out. The band that has a point's first row also computes
-// its grid_grad. The buffers of a band are small, so that the next one finds them in the cache. Which points a band has
-// is found out before: of each chunk of neighbours, from which row to which they lie. Where most chunks have to do with
-// many bands, that is too coarse; then the points of each band are listed.
+// Each task takes a band of rows of an image: it brings the rows that its samples read into channels-last order, adds
+// what the samples give to a channels-last buffer, and writes the band out. The band that has a sample's first row also
+// computes its grid_grad. The buffers of a band are small, so that the next one finds them in the cache. Which samples
+// a band has is found out before: of each chunk of neighbours, from which row to which they lie. Where most chunks have
+// to do with many bands, that is too coarse; then the samples of each band are listed.
 #include "ops/grid_sampler_2d/grad.h"
 #include "ops/grid_sampler_2d/layout.h"
 
@@ -14,13 +14,13 @@
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler_2d/channels-inl.h"
-#include "ops/grid_sampler_2d/pixel_major-inl.h"
+#include "ops/grid_sampler_2d/channels_last-inl.h"
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
 namespace aclgrad::ops::grid_sampler_2d {
 
-// Points of a chunk, of which the first and last row are known: few, so that few chunks have to do with two bands.
+// Samples of a chunk, of which the first and last row are known: few, so that few chunks have to do with two bands.
 inline constexpr int64_t kBandChunk = 32;
 
 // How the rows of each image are cut.
@@ -36,20 +36,20 @@ struct Bands {
 // Sizes that follow from types, shapes and strides.
 struct ChannelsLayout {
   int64_t taps;
-  int64_t channels;     // of a pixel in pixel-major order
+  int64_t channels;     // of a pixel in channels-last order
   bool packs_input;     // or else it is read where it lies
   bool packs_gradient;  // grad_output
   bool wants_input_grad;
   int64_t height;
-  int64_t chunks;      // of points, in an image
+  int64_t chunks;      // of samples, in an image
   int64_t run_chunks;  // whose gradients are packed together
   int64_t images;      // worked on together
   int64_t row_floats;  // from one row of a buffer to the next
   Bands finest;        // what the workspace holds
   int64_t run_floats = 0;
-  // Points of an image are listed in segments, each with one list for each band.
+  // Samples of an image are listed in segments, each with one list for each band.
   int64_t segments;
-  int64_t segment_points;
+  int64_t segment_samples;
 
   ChannelsLayout(const GridSampler2DBackward& problem, int64_t taps_of_axis)
       : taps(taps_of_axis),
@@ -62,21 +62,21 @@ struct ChannelsLayout {
     constexpr int64_t kRunBytes = 32 << 10;
     constexpr int64_t kMostSlots = 64;
     constexpr int64_t kLeastTasks = 16;
-    constexpr int64_t kLeastListed = 64;  // points of a list, on average
+    constexpr int64_t kLeastListed = 64;  // samples of a list, on average
 
     const auto& strides = problem.grad_output_strides;
     const bool is_flat = strides[2] == problem.output_width * strides[3];
-    packs_input = problem.wants_grid_grad && !is_pixel_major(problem, problem.input_strides);
-    packs_gradient = !is_pixel_major(problem, strides) || !is_flat;
+    packs_input = problem.wants_grid_grad && !is_channels_last(problem, problem.input_strides);
+    packs_gradient = !is_channels_last(problem, strides) || !is_flat;
     run_chunks = std::clamp<int64_t>(kRunBytes / (kBandChunk * channels * 4), 1, 16);
-    const int64_t point_bytes = kLists * 4 + (packs_gradient ? channels * 4 : 0);
-    images = std::clamp<int64_t>(kRoundBytes / (points_of(problem) * point_bytes), 1, problem.batch);
+    const int64_t sample_bytes = kLists * 4 + (packs_gradient ? channels * 4 : 0);
+    images = std::clamp<int64_t>(kRoundBytes / (points_of(problem) * sample_bytes), 1, problem.batch);
 
     row_floats = spread_row(problem.width * channels);
     finest = widest_bands(kLeastShift, kBandBytes, divide_up(kLeastTasks, images), kMostSlots);
     if (packs_gradient) run_floats = run_chunks * kBandChunk * channels;
     segments = std::clamp<int64_t>(points_of(problem) / (finest.count * kLeastListed), 1, 64);
-    segment_points = divide_up(divide_up(points_of(problem), segments), kBandChunk) * kBandChunk;
+    segment_samples = divide_up(divide_up(points_of(problem), segments), kBandChunk) * kBandChunk;
   }
 
   // Those to cut by. What lies at the ends of bands is packed for both sides, so the fewer threads there are, the fewer
@@ -94,7 +94,7 @@ struct ChannelsLayout {
   static constexpr int64_t kLists = 2;
 
  private:
-  // A band has at least as many rows as a point has taps, so that a point is in two lists at most.
+  // A band has at least as many rows as a sample has taps, so that a sample is in two lists at most.
   static constexpr int64_t kLeastShift = 2;
 
   Bands bands_of(int64_t shift, int64_t most_slots) const {
@@ -139,7 +139,7 @@ namespace {
 template <class T, int kTaps>
 class GradByChannels {
  public:
-  using Group = PointGroup<float, kTaps>;
+  using Group = SampleGroup<float, kTaps>;
 
   GradByChannels(const GridSampler2DBackward& problem, void* workspace)
       : problem_(problem),
@@ -148,10 +148,10 @@ class GradByChannels {
         block_(channel_block(problem)),
         x_axis_(x_axis_of(problem, false)),
         y_axis_(y_axis_of(problem, false)),
-        points_(points_of(problem)),
+        samples_(points_of(problem)),
         carver_(workspace) {
     const int64_t segments = layout_.images * layout_.segments;
-    const int64_t all_floats = layout_.packs_gradient ? layout_.images * points_ * layout_.channels : 0;
+    const int64_t all_floats = layout_.packs_gradient ? layout_.images * samples_ * layout_.channels : 0;
     no_pixel_ = carver_.take<float>(layout_.channels);
     ranges_ = carver_.take<RowSpan>(layout_.images * layout_.chunks);
     input_buffers_ = carver_.take<float>(layout_.finest.slots * layout_.finest.input_floats);
@@ -159,7 +159,7 @@ class GradByChannels {
         carver_.take<float>(layout_.finest.slots * (layout_.finest.sums_floats + layout_.channels));
     run_gradients_ = carver_.take<float>(layout_.finest.slots * layout_.run_floats);
     all_gradients_ = carver_.take<float>(all_floats);
-    lists_ = carver_.take<uint32_t>(segments * layout_.segment_points * ChannelsLayout::kLists);
+    lists_ = carver_.take<uint32_t>(segments * layout_.segment_samples * ChannelsLayout::kLists);
     list_ends_ = carver_.take<int64_t>(segments * layout_.finest.count);
   }
 
@@ -175,10 +175,10 @@ class GradByChannels {
     for (first_image_ = 0; first_image_ < problem_.batch; first_image_ += layout_.images) {
       images_ = std::min(layout_.images, problem_.batch - first_image_);
       find_ranges();
-      scattered_ = are_points_scattered();
+      scattered_ = are_samples_scattered();
       if (scattered_) {
         pack_all_gradients();
-        list_points();
+        list_samples();
       }
       differentiate();
     }
@@ -191,7 +191,9 @@ class GradByChannels {
     return kernel_nanoseconds(problem_) * static_cast<double>(images_) / static_cast<double>(problem_.batch);
   }
 
-  int64_t points_of_chunk(int64_t chunk) const { return std::min(kBandChunk, points_ - chunk * kBandChunk); }
+  int64_t samples_of_chunk(int64_t chunk) const {
+    return std::min(kBandChunk, samples_ - chunk * kBandChunk);
+  }
 
   Image<const T> input_image(int64_t image) const {
     return image_of(static_cast<const T*>(problem_.input), problem_.input_strides, first_image_ + image,
@@ -218,19 +220,19 @@ class GradByChannels {
                    problem_.output_height, problem_.output_width);
   }
 
-  // ---- Which points a band has
+  // ---- Which samples a band has
 
   void find_ranges() {
-    constexpr double kPointNanoseconds = 1.5;
-    const double nanoseconds = kPointNanoseconds * static_cast<double>(images_ * points_);
+    constexpr double kSampleNanoseconds = 1.5;
+    const double nanoseconds = kSampleNanoseconds * static_cast<double>(images_ * samples_);
     parallel_for(images_ * layout_.chunks, nanoseconds, [&](int64_t task) HWY_ATTR {
       const int64_t chunk = task % layout_.chunks;
-      ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, chunk * kBandChunk,
-                                            points_of_chunk(chunk));
+      ranges_[task] = rows_of_samples<kTaps>(grid_image(task / layout_.chunks), y_axis_, chunk * kBandChunk,
+                                             samples_of_chunk(chunk));
     });
   }
 
-  bool are_points_scattered() const {
+  bool are_samples_scattered() const {
     constexpr int64_t kFewVisits = 3;  // of a chunk
     int64_t visits = 0;
     for (int64_t chunk = 0; chunk < images_ * layout_.chunks; ++chunk) {
@@ -241,54 +243,54 @@ class GradByChannels {
 
   int64_t band_of(int32_t row) const { return row >> bands_.shift; }
 
-  void list_points() {
+  void list_samples() {
     parallel_for(images_ * layout_.segments, 0.2 * round_nanoseconds(), [&](int64_t task) HWY_ATTR {
-      list_segment(grid_image(task / layout_.segments), task % layout_.segments * layout_.segment_points,
-                   lists_ + task * layout_.segment_points * ChannelsLayout::kLists,
+      list_segment(grid_image(task / layout_.segments), task % layout_.segments * layout_.segment_samples,
+                   lists_ + task * layout_.segment_samples * ChannelsLayout::kLists,
                    list_ends_ + task * bands_.count);
     });
   }
 
-  // Lists the points of a segment, counted from its first, band after band. ends[b] is where list b ends.
+  // Lists the samples of a segment, counted from its first, band after band. ends[b] is where list b ends.
   void list_segment(const Image<const T>& grid, int64_t first, uint32_t* lists, int64_t* ends) const {
     std::fill_n(ends, bands_.count, 0);
-    for_each_band_of_points(grid, first, [&](int64_t band, int64_t) { ++ends[band]; });
+    for_each_band_of_samples(grid, first, [&](int64_t band, int64_t) { ++ends[band]; });
     int64_t start = 0;
     for (int64_t band = 0; band < bands_.count; ++band) {
       const int64_t count = ends[band];
       ends[band] = start;  // moves to the end as the list is filled
       start += count;
     }
-    for_each_band_of_points(grid, first, [&](int64_t band, int64_t point) {
-      lists[ends[band]++] = static_cast<uint32_t>(point);
+    for_each_band_of_samples(grid, first, [&](int64_t band, int64_t sample) {
+      lists[ends[band]++] = static_cast<uint32_t>(sample);
     });
   }
 
-  // Calls body(band, number in the segment) for the points of a segment, for each band that they have to do with.
+  // Calls body(band, number in the segment) for the samples of a segment, for each band that they have to do with.
   template <class Body>
-  void for_each_band_of_points(const Image<const T>& grid, int64_t first, Body&& body) const {
-    const int64_t end = std::min(first + layout_.segment_points, points_);
-    for (int64_t point = first; point < end; point += kGroup) {
-      const int64_t count = std::min<int64_t>(kGroup, end - point);
+  void for_each_band_of_samples(const Image<const T>& grid, int64_t first, Body&& body) const {
+    const int64_t end = std::min(first + layout_.segment_samples, samples_);
+    for (int64_t sample = first; sample < end; sample += kGroup) {
+      const int64_t count = std::min<int64_t>(kGroup, end - sample);
       Group group;
-      plan_rows(grid, y_axis_, point, count, group);
+      plan_rows(grid, y_axis_, sample, count, group);
       for (int64_t i = 0; i < count; ++i) {
         const int64_t first_band = band_of(group.first_row[i]);
         const int64_t last_band = band_of(group.last_row[i]);
-        body(first_band, point - first + i);
-        if (last_band != first_band) body(last_band, point - first + i);
+        body(first_band, sample - first + i);
+        if (last_band != first_band) body(last_band, sample - first + i);
       }
     }
   }
 
-  // ---- grad_output in pixel-major order
+  // ---- grad_output in channels-last order
 
   struct Gradients {
     const float* first;
-    int64_t stride;  // from one point to the next
+    int64_t stride;  // from one sample to the next
   };
 
-  // Those of points [first, first + count): where they lie, or packed.
+  // Those of samples [first, first + count): where they lie, or packed.
   Gradients pack_gradients(int64_t image, int64_t first, int64_t count, float* to) const {
     const Image<const T> gradients = gradient_image(image);
     if constexpr (std::is_same_v<T, float>) {
@@ -301,19 +303,19 @@ class GradByChannels {
 
   void pack_all_gradients() {
     if (!layout_.packs_gradient) return;
-    const int64_t runs = divide_up(points_, kRunPixels);
+    const int64_t runs = divide_up(samples_, kRunPixels);
     parallel_for(images_ * runs, 0.2 * round_nanoseconds(), [&](int64_t task) HWY_ATTR {
       const int64_t image = task / runs;
       const int64_t first = task % runs * kRunPixels;
-      pack_gradients(image, first, std::min(kRunPixels, points_ - first),
-                     all_gradients_ + (image * points_ + first) * layout_.channels);
+      pack_gradients(image, first, std::min(kRunPixels, samples_ - first),
+                     all_gradients_ + (image * samples_ + first) * layout_.channels);
     });
   }
 
   Gradients all_gradients(int64_t image) const {
     if (layout_.packs_gradient)
-      return {all_gradients_ + image * points_ * layout_.channels, layout_.channels};
-    return pack_gradients(image, 0, points_, nullptr);
+      return {all_gradients_ + image * samples_ * layout_.channels, layout_.channels};
+    return pack_gradients(image, 0, samples_, nullptr);
   }
 
   // ---- Bands
@@ -361,7 +363,7 @@ class GradByChannels {
     for (int64_t row = rows.begin; row < rows.end; row += step) body(row, step * problem_.width);
   }
 
-  // The rows that the points of a band read: packed, or where they lie.
+  // The rows that the samples of a band read: packed, or where they lie.
   Rows<const float> input_rows(int64_t image, RowBand band, float* buffer) const {
     const Image<const T> input = input_image(image);
     if constexpr (std::is_same_v<T, float>) {
@@ -388,7 +390,7 @@ class GradByChannels {
       const int64_t begin = chunk;
       const int64_t last_end = std::min(layout_.chunks, begin + layout_.run_chunks);
       while (chunk < last_end && ranges[chunk].meets(task.band)) ++chunk;
-      differentiate_run(task, image, begin * kBandChunk, std::min(chunk * kBandChunk, points_), buffer);
+      differentiate_run(task, image, begin * kBandChunk, std::min(chunk * kBandChunk, samples_), buffer);
     }
   }
 
@@ -401,14 +403,14 @@ class GradByChannels {
       const int64_t count = std::min<int64_t>(kGroup, end - first);
       Group group;
       plan_group(grid_image(image), x_axis, y_axis, first, count, group);
-      const uint32_t bits = points_of_band(group, count, task.band);
+      const uint32_t bits = samples_of_band(group, count, task.band);
       if (bits == 0) continue;
-      const float* of_points[kGroup];
+      const float* of_samples[kGroup];
       for (int64_t i = 0; i < kGroup; ++i)
-        of_points[i] = gradients.first + (first - begin + i) * gradients.stride;
+        of_samples[i] = gradients.first + (first - begin + i) * gradients.stride;
       alignas(64) float x[kGroup];
       alignas(64) float y[kGroup];
-      const uint32_t owned = differentiate_points(task, group, bits, of_points, x, y);
+      const uint32_t owned = differentiate_samples(task, group, bits, of_samples, x, y);
       if (owned != 0) store_grid_grad(grid_grad_image(image), first, owned, x, y);
     }
   }
@@ -420,8 +422,8 @@ class GradByChannels {
     for (int64_t segment = 0; segment < layout_.segments; ++segment) {
       const int64_t number = image * layout_.segments + segment;
       const int64_t* ends = list_ends_ + number * bands_.count;
-      const uint32_t* list = lists_ + number * layout_.segment_points * ChannelsLayout::kLists;
-      const int64_t first = segment * layout_.segment_points;
+      const uint32_t* list = lists_ + number * layout_.segment_samples * ChannelsLayout::kLists;
+      const int64_t first = segment * layout_.segment_samples;
       const int64_t end = ends[band_index];
       for (int64_t k = band_index == 0 ? 0 : ends[band_index - 1]; k < end; k += kGroup) {
         differentiate_listed(task, image, first, list + k, std::min<int64_t>(kGroup, end - k), gradients,
@@ -430,33 +432,33 @@ class GradByChannels {
     }
   }
 
-  // Points first + list[0], first + list[1], ...
+  // Samples first + list[0], first + list[1], ...
   void differentiate_listed(const BandTask& task, int64_t image, int64_t first, const uint32_t* list,
                             int64_t count, const Gradients& gradients, const Image<T>& grid_grad) const {
     const Image<const T> grid = grid_image(image);
     alignas(64) float x[kGroup];
     alignas(64) float y[kGroup];
-    const float* of_points[kGroup];
+    const float* of_samples[kGroup];
     for (int64_t i = 0; i < kGroup; ++i) {
-      const int64_t point = first + list[std::min(i, count - 1)];
-      const int64_t offset = grid.offset(point);
+      const int64_t sample = first + list[std::min(i, count - 1)];
+      const int64_t offset = grid.offset(sample);
       x[i] = to_float(grid.data[offset]);
       y[i] = to_float(grid.data[offset + grid.channel_stride]);
-      of_points[i] = gradients.first + point * gradients.stride;
+      of_samples[i] = gradients.first + sample * gradients.stride;
     }
     Group group;
     plan_coordinates(x, y, x_axis_, y_axis_, group);
-    uint32_t owned = differentiate_points(task, group, (1u << count) - 1, of_points, x, y);
+    uint32_t owned = differentiate_samples(task, group, (1u << count) - 1, of_samples, x, y);
     for (; owned != 0; owned &= owned - 1) {
       const auto i = static_cast<size_t>(__builtin_ctz(owned));
       store_grid_grad(grid_grad, first + list[i], 1, x + i, y + i);
     }
   }
 
-  // Returns which of the points x and y are for.
-  uint32_t differentiate_points(const BandTask& task, const Group& group, uint32_t bits,
-                                const float* const* gradients, float* x, float* y) const {
-    const uint32_t owned = problem_.wants_grid_grad ? bits & points_owned(group, task.band) : 0;
+  // Returns which of the samples x and y are for.
+  uint32_t differentiate_samples(const BandTask& task, const Group& group, uint32_t bits,
+                                 const float* const* gradients, float* x, float* y) const {
+    const uint32_t owned = problem_.wants_grid_grad ? bits & samples_owned(group, task.band) : 0;
     differentiate_group_(task, group, problem_.wants_input_grad ? bits : owned, owned, gradients, x, y);
     return owned;
   }
@@ -467,7 +469,7 @@ class GradByChannels {
   const int64_t block_;
   const Axis x_axis_;
   const Axis y_axis_;
-  const int64_t points_;
+  const int64_t samples_;
   DifferentiateGroup<kTaps> differentiate_group_ = nullptr;
   Carver carver_;
   float* no_pixel_;       // [channels]
@@ -475,9 +477,9 @@ class GradByChannels {
   float* input_buffers_;  // [slots, input_floats]
   float* sums_buffers_;   // [slots, sums_floats + channels]
   float* run_gradients_;  // [slots, run_floats]
-  // Where points are scattered:
-  float* all_gradients_;     // [images, points, channels]
-  uint32_t* lists_;          // [images, segments, segment_points * kLists]
+  // Where samples are scattered:
+  float* all_gradients_;     // [images, samples, channels]
+  uint32_t* lists_;          // [images, segments, segment_samples * kLists]
   int64_t* list_ends_;       // [images, segments, bands]
   int64_t first_image_ = 0;  // of the current round
   int64_t images_ = 0;       // in the current round

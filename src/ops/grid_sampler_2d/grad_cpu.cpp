@@ -1,4 +1,4 @@
-// The gradient of grid sampling on the CPU: which way to go, and what needs no way.
+// The gradient of grid sampling on the CPU: which implementation computes it, and what needs none.
 #include "ops/grid_sampler_2d/grad.h"
 #include "ops/grid_sampler_2d/layout.h"
 
@@ -44,23 +44,23 @@ void zero_grid_grad(const GridSampler2DBackward& problem) {
 size_t kernel_workspace_size(const GridSampler2DBackward& problem) {
   const GridSampler2DBackward part = differentiable_part(problem);
   if (is_empty(part) || (!part.wants_input_grad && !part.wants_grid_grad)) return 0;
-  if (!has_channels_in_lanes(part)) return grad_by_points_workspace_size(part);
+  if (!has_channels_in_lanes(part)) return grad_by_samples_workspace_size(part);
   const size_t size = grad_by_channels_workspace_size(part);
-  return may_have_lines(part) ? std::max(size, grad_by_points_workspace_size(part)) : size;
+  return may_have_lines(part) ? std::max(size, grad_by_samples_workspace_size(part)) : size;
 }
 
 double kernel_nanoseconds(const GridSampler2DBackward& problem) {
-  const auto points = static_cast<double>(problem.batch * points_of(problem));
+  const auto samples = static_cast<double>(problem.batch * points_of(problem));
   const auto pixels = static_cast<double>(problem.batch * pixels_of(problem));
   const auto channels = static_cast<double>(problem.channels);
   const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
   const bool by_channels = has_channels_in_lanes(problem);
-  // Without sums to add to, and with four channels in one load, points in lanes take less than half the time.
+  // Without sums to add to, and with four channels in one load, vectors of samples take less than half the time.
   const bool is_light = !problem.wants_input_grad && problem.type == DataType::float32 &&
                         problem.channels > 1 && problem.input_strides[1] == 1;
   const double of_tap = is_light ? 0.6 : 1.4;
   const double of_pixel = problem.wants_input_grad ? (by_channels ? 0.8 : 0.1) : 0;
-  return points * (5 + (by_channels ? 0.3 + 0.12 * taps : of_tap * taps) * channels) +
+  return samples * (5 + (by_channels ? 0.3 + 0.12 * taps : of_tap * taps) * channels) +
          pixels * of_pixel * channels;
 }
 
@@ -73,7 +73,7 @@ void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
   }
   if (problem.wants_grid_grad && !part.wants_grid_grad) zero_grid_grad(problem);
   if (!part.wants_input_grad && !part.wants_grid_grad) return;
-  goes_by_points(part) ? grad_by_points(part, workspace) : grad_by_channels(part, workspace);
+  vectorises_over_samples(part) ? grad_by_samples(part, workspace) : grad_by_channels(part, workspace);
 }
 
 }  // namespace aclgrad::ops::grid_sampler_2d

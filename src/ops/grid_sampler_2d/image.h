@@ -1,4 +1,4 @@
-// Images where they lie, and where the taps of a point fall in one.
+// Images where they lie, and where the taps of a sample fall in one.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ struct Image {
   }
 
   // Whether the pixels of a channel lie side by side.
-  bool is_planar() const { return is_flat() && flat_stride() == 1; }
+  bool has_contiguous_channels() const { return is_flat() && flat_stride() == 1; }
 };
 
 template <class T>
@@ -118,7 +118,7 @@ inline RowBand row_band(int64_t rows, int64_t count, int64_t index) {
   return {rows * index / count, rows * (index + 1) / count};
 }
 
-// Rows of the image that have to do with some points.
+// Rows of the image that have to do with some samples.
 struct RowSpan {
   int32_t first;
   int32_t last;
@@ -130,9 +130,9 @@ inline constexpr RowSpan kNoRows = {INT32_MAX, -1};
 
 template <class T>
 void zero_rows(const Image<T>& image, RowBand band) {
-  const bool planar = image.column_stride == 1;
+  const bool contiguous = image.column_stride == 1;
   const bool interleaved = image.channel_stride == 1 && image.column_stride == image.channels;
-  if (planar && image.row_stride == image.width) {
+  if (contiguous && image.row_stride == image.width) {
     const auto count = static_cast<size_t>((band.end - band.begin) * image.width);
     for (int64_t channel = 0; channel < image.channels; ++channel) {
       std::memset(image.data + channel * image.channel_stride + image.offset(band.begin, 0), 0,
@@ -147,7 +147,7 @@ void zero_rows(const Image<T>& image, RowBand band) {
       continue;
     }
     for (int64_t channel = 0; channel < image.channels; ++channel, first += image.channel_stride) {
-      if (planar) {
+      if (contiguous) {
         std::memset(first, 0, static_cast<size_t>(image.width) * sizeof(T));
       } else {
         for (int64_t column = 0; column < image.width; ++column) first[column * image.column_stride] = T{};
@@ -164,10 +164,10 @@ struct Axis {
   bool forward;  // whether a NaN reads pixel 0, where padding gives it a pixel; bicubic, it reads NaN
 };
 
-// `first` of a point that has no place.
+// `first` of a sample that has no place.
 inline constexpr int32_t kNowhere = -(1 << 30);
 
-// The pixel that tap `index` of a point reads, or -1 for none. Only bicubic interpolation pads its taps; the points of
+// The pixel that tap `index` of a sample reads, or -1 for none. Only bicubic interpolation pads its taps; the samples of
 // the others are padded already.
 template <int kTaps>
 constexpr int64_t tap_pixel(int64_t index, const Axis& axis) {

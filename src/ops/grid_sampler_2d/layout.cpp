@@ -13,22 +13,21 @@ double pixel_before(double coordinate, int64_t size, bool align_corners) {
   return std::floor(place);
 }
 
-// Whether most points of the grid read the pixels next to those of the point before. Looks at some of them.
+// Whether most samples of the grid read the pixels next to those of the sample before. Looks at some of them.
 bool is_grid_smooth(const GridSampling& problem) {
-  constexpr int64_t kMostSamples = 64;
-  constexpr int64_t kNeighbours = 16;  // of a sample
-  const int64_t points = points_of(problem);
-  if (points < kNeighbours) return false;
-  // At most every fourth point, so that this takes little of the time that a small problem takes.
-  const int64_t samples = std::clamp<int64_t>(problem.batch * points / (4 * kNeighbours), 1, kMostSamples);
+  constexpr int64_t kMostProbes = 64;
+  constexpr int64_t kNeighbours = 16;  // of a probe
+  const int64_t samples = points_of(problem);
+  if (samples < kNeighbours) return false;
+  // At most every fourth sample, so that this takes little of the time that a small problem takes.
+  const int64_t probes = std::clamp<int64_t>(problem.batch * samples / (4 * kNeighbours), 1, kMostProbes);
   int64_t breaks = 0;
   visit_element_type(problem.type, [&]<class T>(T) {
-    for (int64_t sample = 0; sample < samples; ++sample) {
-      const auto grid =
-          grid_of(static_cast<const T*>(problem.grid), problem.grid_strides, sample * problem.batch / samples,
-                  problem.output_height, problem.output_width);
+    for (int64_t probe = 0; probe < probes; ++probe) {
+      const auto grid = grid_of(static_cast<const T*>(problem.grid), problem.grid_strides,
+                                probe * problem.batch / probes, problem.output_height, problem.output_width);
       double column = 0, row = 0;
-      for_each_pixel(grid, (points - kNeighbours) * sample / std::max<int64_t>(1, samples - 1), kNeighbours,
+      for_each_pixel(grid, (samples - kNeighbours) * probe / std::max<int64_t>(1, probes - 1), kNeighbours,
                      [&](int64_t k, int64_t offset) {
                        const double x =
                            pixel_before(to_real(grid.data[offset]), problem.width, problem.align_corners);
@@ -40,12 +39,12 @@ bool is_grid_smooth(const GridSampling& problem) {
                      });
     }
   });
-  return breaks <= samples * kNeighbours / 8;
+  return breaks <= probes * kNeighbours / 8;
 }
 
 }  // namespace
 
-bool goes_by_points(const GridSampling& problem) {
+bool vectorises_over_samples(const GridSampling& problem) {
   return !has_channels_in_lanes(problem) || (may_have_lines(problem) && is_grid_smooth(problem));
 }
 

@@ -1,5 +1,5 @@
-// Points in lines: where a grid is smooth, a point mostly reads the pixels next to those of the point before. Then the
-// pixels that a vector of points reads are vectors of neighbours, which need no gather.
+// Samples in lines: where a grid is smooth, a sample mostly reads the pixels next to those of the sample before. Then the
+// pixels that a vector of samples reads are vectors of neighbours, which need no gather.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
 #undef ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
@@ -7,48 +7,48 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
 #endif
 
-#include "ops/grid_sampler_2d/points-inl.h"
+#include "ops/grid_sampler_2d/samples-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 
-// Where the first pixels of a line's points are: that of the point in lane i at column + i. Where lane i is of another
+// Where the first pixels of a line's samples are: that of the sample in lane i at column + i. Where lane i is of another
 // line, that is some pixel, too.
 template <class D>
 struct Line {
   int64_t row;
   int64_t column;
-  bool has_last_point;
-  hn::Mask<D> points;
+  bool has_last_sample;
+  hn::Mask<D> samples;
 };
 
-// kCount lines that the points of a vector make up.
+// kCount lines that the samples of a vector make up.
 template <class D, int kCount>
 struct Lines {
   Line<D> line[kCount];
 
-  // The pixels that one tap reads, in a channel of planar rows.
+  // The pixels that one tap reads, in a channel of contiguous rows.
   template <class T>
   HWY_INLINE hn::Vec<D> load_tap(D d, const T* channel, int64_t row_stride, int row, int column) const {
     const auto load_line = [&](const Line<D>& of) HWY_ATTR {
       return load_lanes(d, channel + (of.row + row) * row_stride + of.column + column);
     };
     hn::Vec<D> pixels = load_line(line[0]);
-    for (int k = 1; k < kCount; ++k) pixels = hn::IfThenElse(line[k].points, load_line(line[k]), pixels);
+    for (int k = 1; k < kCount; ++k) pixels = hn::IfThenElse(line[k].samples, load_line(line[k]), pixels);
     return pixels;
   }
 
-  // Zeros in place of what the points of other lines have.
+  // Zeros in place of what the samples of other lines have.
   HWY_INLINE hn::Vec<D> keep(int k, hn::Vec<D> v) const {
-    return kCount == 1 ? v : hn::IfThenElseZero(line[k].points, v);
+    return kCount == 1 ? v : hn::IfThenElseZero(line[k].samples, v);
   }
 };
 
-// The lines that interior points of a group make up, vector by vector.
+// The lines that interior samples of a group make up, vector by vector.
 template <class D, int kTaps>
 class GroupLines {
  public:
-  using Group = PointGroup<hn::TFromD<D>, kTaps>;
+  using Group = SampleGroup<hn::TFromD<D>, kTaps>;
 
   // Returns whether there are at most two in each vector, away from the ends of the rows.
   HWY_INLINE bool find(const Group& group, int64_t width) {
@@ -58,10 +58,10 @@ class GroupLines {
     return true;
   }
 
-  // Calls function(Lines) for the points from `lane` on.
+  // Calls function(Lines) for the samples from `lane` on.
   template <class Function>
   HWY_INLINE void visit(size_t lane, Function&& function) const {
-    const size_t vector = lane / kPoints;
+    const size_t vector = lane / kSamples;
     if (counts_[vector] == 1) {
       function(Lines<D, 1>{{lines_[vector].line[0]}});
     } else {
@@ -71,31 +71,31 @@ class GroupLines {
 
  private:
   static constexpr int kMost = 2;
-  static constexpr size_t kPoints = hn::MaxLanes(D());
-  static constexpr size_t kVectors = kGroup / kPoints;
+  static constexpr size_t kSamples = hn::MaxLanes(D());
+  static constexpr size_t kVectors = kGroup / kSamples;
 
   HWY_INLINE bool find_in_vector(const Group& group, size_t vector, int64_t width) {
     const D d;
     const hn::Rebind<int32_t, D> integer;
-    const size_t lane = vector * kPoints;
+    const size_t lane = vector * kSamples;
     const auto rows = hn::Load(integer, group.y.first + lane);
     const auto columns = hn::Sub(hn::Load(integer, group.x.first + lane), hn::Iota(integer, 0));
-    uint32_t rest = (uint32_t{1} << kPoints) - 1;
+    uint32_t rest = (uint32_t{1} << kSamples) - 1;
     int count = 0;
     for (; rest != 0; ++count) {
       if (count == kMost) return false;
       const auto first = static_cast<size_t>(__builtin_ctz(rest));
       const int32_t row = group.y.first[lane + first];
       const int32_t column = group.x.first[lane + first] - static_cast<int32_t>(first);
-      if (column < 0 || column + static_cast<int64_t>(kPoints) + kTaps - 1 > width) return false;
+      if (column < 0 || column + static_cast<int64_t>(kSamples) + kTaps - 1 > width) return false;
       const auto is_in_line =
           hn::And(hn::Eq(rows, hn::Set(integer, row)), hn::Eq(columns, hn::Set(integer, column)));
       const uint32_t bits = bits_of(integer, is_in_line);
-      // Sums add up in the order of the points, so no other line may be in between.
+      // Sums add up in the order of the samples, so no other line may be in between.
       const uint32_t from_first = bits >> first;
       if ((from_first & (from_first + 1)) != 0) return false;
       const uint8_t bytes[8] = {static_cast<uint8_t>(bits), static_cast<uint8_t>(bits >> 8)};
-      lines_[vector].line[count] = {row, column, (bits >> (kPoints - 1)) != 0, hn::LoadMaskBits(d, bytes)};
+      lines_[vector].line[count] = {row, column, (bits >> (kSamples - 1)) != 0, hn::LoadMaskBits(d, bytes)};
       rest &= ~bits;
     }
     counts_[vector] = count;

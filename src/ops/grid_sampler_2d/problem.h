@@ -1,6 +1,6 @@
 // Two-dimensional grid sampling and its gradient: the C++ interface. See aclgrad/types.h, too.
 //
-// Every point of the grid reads one place of the image, between pixels. A grid coordinate x from -1 to 1 lies at pixel
+// Every sample reads one position of the image, between pixels. A grid coordinate x from -1 to 1 lies at pixel
 //
 //   (x + 1) / 2 * (W - 1)      with align_corners,
 //   ((x + 1) * W - 1) / 2      without,
@@ -9,21 +9,21 @@
 // weight for each axis,
 //
 //   output[n, c, i, j]     = sum over t of w(t) * input[n, c, t]
-//   input_grad[n, c, t]    = sum over the points (i, j) that read t of w(t) * grad_output[n, c, i, j]
+//   input_grad[n, c, t]    = sum over the samples (i, j) that read t of w(t) * grad_output[n, c, i, j]
 //   grid_grad[n, i, j, :]  = sum over c and t of dw(t)/d(x, y) * input[n, c, t] * grad_output[n, c, i, j]
 //
-// bilinear  2 x 2 taps around the point.
-// nearest   the nearest pixel, halves to the even one. grid_grad is zero.
+// bilinear  2 x 2 taps around the sample.
+// nearest   the nearest pixel, ties to even. grid_grad is zero.
 // bicubic   4 x 4 taps, convolution with A = -0.75.
 //
-// Padding says what a place outside of the image reads. Bilinear and nearest pad the point, bicubic each tap.
+// Padding says what a position outside of the image reads. Bilinear and nearest pad the sample, bicubic each tap.
 // zeros       nothing.
 // border      the nearest pixel of the border. From the border on, grid_grad is zero (not for bicubic).
 // reflection  the image mirrored at the centres of its outermost pixels with align_corners, else at their outer edges.
 //
 // A finite coordinate of any size is no special case: border and reflection bring it to a pixel, forward and backward.
-// A point that is NaN or infinite in pixels contributes nothing to the gradients and gets none; but bilinear and nearest,
-// border padding brings infinity to the border first. Forward, such a point gives NaN if bicubic; else zero with zeros
+// A sample that is NaN or infinite in pixels contributes nothing to the gradients and gets none; but bilinear and nearest,
+// border padding brings infinity to the border first. Forward, such a sample gives NaN if bicubic; else zero with zeros
 // padding, and with the other two what border padding brings to the border, or pixel 0. No grid makes the kernel leave
 // its tensors.
 //
@@ -31,7 +31,7 @@
 // 2^53) the neighbours of a bicubic tap are the same number: all taps of an axis read one pixel, and grid_grad is zero.
 //
 // Types: all tensors float32, float16, bfloat16 or float64. Arithmetic is in float, for float64 in double; results are
-// rounded once, to nearest even. input_grad adds up in the order of the points; grid_grad adds up over 16 channels or
+// rounded once, to nearest even. input_grad adds up in the order of the samples; grid_grad adds up over 16 channels or
 // fewer at a time.
 // Deterministic: the same bits for any number of threads, any strides and any instruction set with fused multiply-add.
 // On a CUDA GPU the bits of input_grad differ from run to run, unless the launch is deterministic; all else has the same.
@@ -88,7 +88,7 @@ struct GridSampler2DBackward : GridSampling {
   Strides grid_grad_strides{};
 };
 
-// Bytes of scratch memory that the operator needs, on any 64-byte boundary. They follow from types, sizes, strides
+// Bytes of workspace that the operator needs; it must be 64-byte aligned. They follow from types, sizes, strides
 // and what is wanted; pointers may still be null.
 ACLGRAD_API size_t workspace_size(const GridSampler2D& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem);

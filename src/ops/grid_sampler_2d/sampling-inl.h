@@ -1,4 +1,4 @@
-// Where the points of a grid fall among the pixels of an image, 16 points at a time.
+// Where the samples of a grid fall among the pixels of an image, 16 samples at a time.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_SAMPLING_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_SAMPLING_INL_H_
 #undef ACLGRAD_OPS_GRID_SAMPLER_2D_SAMPLING_INL_H_
@@ -17,7 +17,7 @@ namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 
 using namespace aclgrad::HWY_NAMESPACE;
 
-inline constexpr int kGroup = 16;  // points that are planned together
+inline constexpr int kGroup = 16;  // samples that are planned together
 
 template <class Real>
 using GroupTag = hn::CappedTag<Real, kGroup>;
@@ -31,28 +31,28 @@ struct AxisSlopes<Real, 4> {
   alignas(64) Real slope[4][kGroup];
 };
 
-// The taps of 16 points along one axis: kTaps neighbours from `first` on.
+// The taps of 16 samples along one axis: kTaps neighbours from `first` on.
 template <class Real, int kTaps>
 struct AxisTaps : AxisSlopes<Real, kTaps> {
   alignas(64) int32_t first[kGroup];
-  alignas(64) Real scale[kGroup];  // pixels by which a point moves, for each unit of its grid coordinate
+  alignas(64) Real scale[kGroup];  // pixels by which a sample moves, for each unit of its grid coordinate
   alignas(64) Real weight[kTaps][kGroup];
 };
 
 template <class Real, int kTaps>
-struct PointGroup {
+struct SampleGroup {
   AxisTaps<Real, kTaps> x;
   AxisTaps<Real, kTaps> y;
-  // Rows of the image from the first to the last one that a point reads, at most kTaps; row 0 if it reads none.
-  // The owner of the first row writes the point's gradient.
+  // Rows of the image from the first to the last one that a sample reads, at most kTaps; row 0 if it reads none.
+  // The owner of the first row writes the sample's gradient.
   alignas(64) int32_t first_row[kGroup];
   alignas(64) int32_t last_row[kGroup];
-  uint32_t interior;  // a bit for each point whose taps are all pixels, next to each other
+  uint32_t interior;  // a bit for each sample whose taps are all pixels, next to each other
 };
 
-inline constexpr uint32_t kAllPoints = (1u << kGroup) - 1;
+inline constexpr uint32_t kAllSamples = (1u << kGroup) - 1;
 
-// ---- Vectors of points
+// ---- Vectors of samples
 
 template <class D>
 struct Position {
@@ -103,7 +103,7 @@ HWY_INLINE hn::Vec<D> remainder(D d, hn::Vec<D> dividend, hn::Vec<D> divisor, hn
   return rest;
 }
 
-// The same points mirrored one by one.
+// The same samples mirrored one by one.
 template <class D>
 HWY_NOINLINE Position<D> mirror_each(D d, const Axis& axis, Position<D> at) {
   using Real = hn::TFromD<D>;
@@ -205,7 +205,7 @@ HWY_NOINLINE Position<D> bring_near(D d, const Axis& axis, Position<D> whole) {
   return {hn::LoadU(d, pixels), hn::LoadU(d, scales)};
 }
 
-// Plans the points from `lane` on, as many as a vector holds.
+// Plans the samples from `lane` on, as many as a vector holds.
 template <int kTaps, class D, class Real>
 HWY_INLINE void plan_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t lane,
                            AxisTaps<Real, kTaps>& taps) {
@@ -225,7 +225,7 @@ HWY_INLINE void plan_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t 
   }
 }
 
-// Bicubic: the taps are padded, not the point. Forward, the weights of a point that is not finite are NaN.
+// Bicubic: the taps are padded, not the sample. Forward, the weights of a sample that is not finite are NaN.
 template <class D, class Real>
 HWY_INLINE void plan_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t lane,
                            AxisTaps<Real, 4>& taps) {
@@ -252,14 +252,14 @@ HWY_INLINE void plan_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t 
   hn::Store(hn::Neg(far_slope(d, hn::Add(u, one))), d, taps.slope[3] + lane);
 }
 
-// ---- Groups of points
+// ---- Groups of samples
 
 template <class T>
 inline bool is_interleaved_grid(const Image<T>& grid) {
   return grid.is_flat() && grid.flat_stride() == 2 && grid.channel_stride == 1;
 }
 
-// Reads x and y of `count` > 0 points from the given one on; the rest of the group repeats the last.
+// Reads x and y of `count` > 0 samples from the given one on; the rest of the group repeats the last.
 template <class T, class Real = RealOf<T>>
 HWY_INLINE void load_coordinates(const Image<const T>& grid, int64_t first, int64_t count, Real* x, Real* y) {
   if (count == kGroup && is_interleaved_grid(grid)) {
@@ -304,7 +304,7 @@ HWY_INLINE hn::Vec<IndexTag> index_vector(int64_t index) {
 }
 
 template <int kTaps, class Real>
-HWY_INLINE void find_rows(const Axis& axis, PointGroup<Real, kTaps>& group) {
+HWY_INLINE void find_rows(const Axis& axis, SampleGroup<Real, kTaps>& group) {
   const IndexTag d;
   const auto last = index_vector(axis.size - 1);
   for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
@@ -332,10 +332,10 @@ HWY_INLINE hn::Mask<IndexTag> inside(const AxisTaps<Real, kTaps>& taps, const Ax
   return hn::And(hn::Gt(first, hn::Set(IndexTag(), -1)), hn::Lt(first, index_vector(axis.size - kTaps + 1)));
 }
 
-// Plans the points at these coordinates.
+// Plans the samples at these coordinates.
 template <int kTaps, class Real>
 HWY_INLINE void plan_coordinates(const Real* x, const Real* y, const Axis& x_axis, const Axis& y_axis,
-                                 PointGroup<Real, kTaps>& group) {
+                                 SampleGroup<Real, kTaps>& group) {
   const GroupTag<Real> d;
   for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
     plan_lanes(d, x_axis, hn::Load(d, x + lane), lane, group.x);
@@ -349,10 +349,10 @@ HWY_INLINE void plan_coordinates(const Real* x, const Real* y, const Axis& x_axi
   }
 }
 
-// Plans `count` points from the given one on.
+// Plans `count` samples from the given one on.
 template <int kTaps, class T>
 HWY_INLINE void plan_group(const Image<const T>& grid, const Axis& x_axis, const Axis& y_axis, int64_t first,
-                           int64_t count, PointGroup<RealOf<T>, kTaps>& group) {
+                           int64_t count, SampleGroup<RealOf<T>, kTaps>& group) {
   alignas(64) RealOf<T> x[kGroup];
   alignas(64) RealOf<T> y[kGroup];
   load_coordinates(grid, first, count, x, y);
@@ -363,7 +363,7 @@ HWY_INLINE void plan_group(const Image<const T>& grid, const Axis& x_axis, const
 // Plans the y axis alone.
 template <int kTaps, class T>
 HWY_INLINE void plan_rows(const Image<const T>& grid, const Axis& y_axis, int64_t first, int64_t count,
-                          PointGroup<RealOf<T>, kTaps>& group) {
+                          SampleGroup<RealOf<T>, kTaps>& group) {
   const GroupTag<RealOf<T>> d;
   alignas(64) RealOf<T> x[kGroup];
   alignas(64) RealOf<T> y[kGroup];
@@ -374,14 +374,14 @@ HWY_INLINE void plan_rows(const Image<const T>& grid, const Axis& y_axis, int64_
   find_rows(y_axis, group);
 }
 
-// Rows that `count` points from the given one on have to do with.
+// Rows that `count` samples from the given one on have to do with.
 template <int kTaps, class T>
-RowSpan rows_of_points(const Image<const T>& grid, Axis y_axis, int64_t first, int64_t count) {
+RowSpan rows_of_samples(const Image<const T>& grid, Axis y_axis, int64_t first, int64_t count) {
   const IndexTag d;
   auto first_row = index_vector(-kNowhere);
   auto last_row = hn::Zero(d);
   for (int64_t k = 0; k < count; k += kGroup) {
-    PointGroup<RealOf<T>, kTaps> group;
+    SampleGroup<RealOf<T>, kTaps> group;
     plan_rows(grid, y_axis, first + k, std::min<int64_t>(kGroup, count - k), group);
     for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
       first_row = hn::Min(first_row, hn::Load(d, group.first_row + lane));
@@ -391,9 +391,9 @@ RowSpan rows_of_points(const Image<const T>& grid, Axis y_axis, int64_t first, i
   return {hn::GetLane(hn::MinOfLanes(d, first_row)), hn::GetLane(hn::MaxOfLanes(d, last_row))};
 }
 
-// The last row that a point of the group reads.
+// The last row that a sample of the group reads.
 template <int kTaps, class Real>
-HWY_INLINE int64_t last_row_of(const PointGroup<Real, kTaps>& group) {
+HWY_INLINE int64_t last_row_of(const SampleGroup<Real, kTaps>& group) {
   const IndexTag d;
   auto last_row = hn::Zero(d);
   for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
@@ -402,9 +402,9 @@ HWY_INLINE int64_t last_row_of(const PointGroup<Real, kTaps>& group) {
   return hn::GetLane(hn::MaxOfLanes(d, last_row));
 }
 
-// A bit for each of `count` points of a group that has to do with the band.
+// A bit for each of `count` samples of a group that has to do with the band.
 template <int kTaps, class Real>
-HWY_INLINE uint32_t points_of_band(const PointGroup<Real, kTaps>& group, int64_t count, RowBand band) {
+HWY_INLINE uint32_t samples_of_band(const SampleGroup<Real, kTaps>& group, int64_t count, RowBand band) {
   const IndexTag d;
   uint32_t bits = 0;
   for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
@@ -415,9 +415,9 @@ HWY_INLINE uint32_t points_of_band(const PointGroup<Real, kTaps>& group, int64_t
   return bits & ((1u << count) - 1);
 }
 
-// A bit for each point of a group whose gradient the band writes.
+// A bit for each sample of a group whose gradient the band writes.
 template <int kTaps, class Real>
-HWY_INLINE uint32_t points_owned(const PointGroup<Real, kTaps>& group, RowBand band) {
+HWY_INLINE uint32_t samples_owned(const SampleGroup<Real, kTaps>& group, RowBand band) {
   const IndexTag d;
   uint32_t bits = 0;
   for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
@@ -429,17 +429,17 @@ HWY_INLINE uint32_t points_owned(const PointGroup<Real, kTaps>& group, RowBand b
   return bits;
 }
 
-// The taps of one point, padded. -1 is no pixel.
+// The taps of one sample, padded. -1 is no pixel.
 template <int kTaps>
-struct PointTaps {
+struct SampleTaps {
   int64_t row[kTaps];
   int64_t column[kTaps];
 };
 
 template <int kTaps, class Real>
-HWY_INLINE PointTaps<kTaps> point_taps(const PointGroup<Real, kTaps>& group, size_t i, const Axis& x_axis,
-                                       const Axis& y_axis) {
-  PointTaps<kTaps> taps;
+HWY_INLINE SampleTaps<kTaps> sample_taps(const SampleGroup<Real, kTaps>& group, size_t i, const Axis& x_axis,
+                                         const Axis& y_axis) {
+  SampleTaps<kTaps> taps;
   for (int k = 0; k < kTaps; ++k) {
     taps.row[k] = tap_pixel<kTaps>(int64_t{group.y.first[i]} + k, y_axis);
     taps.column[k] = tap_pixel<kTaps>(int64_t{group.x.first[i]} + k, x_axis);
@@ -447,11 +447,11 @@ HWY_INLINE PointTaps<kTaps> point_taps(const PointGroup<Real, kTaps>& group, siz
   return taps;
 }
 
-// Writes the gradients, x and y, of those points of a group whose bits are set.
+// Writes the gradients, x and y, of those samples of a group whose bits are set.
 template <class T, class Real = RealOf<T>>
 HWY_INLINE void store_grid_grad(const Image<T>& grid_grad, int64_t first, uint32_t bits, const Real* x,
                                 const Real* y) {
-  if (bits == kAllPoints && is_interleaved_grid(grid_grad)) {
+  if (bits == kAllSamples && is_interleaved_grid(grid_grad)) {
     const GroupTag<Real> d;
     T* to = grid_grad.data + grid_grad.offset(first);
     alignas(64) Real rounded_later[2 * kGroup];
@@ -473,7 +473,7 @@ HWY_INLINE void store_grid_grad(const Image<T>& grid_grad, int64_t first, uint32
   }
 }
 
-// ---- What points give, lane by lane: lanes are channels of one point, or points
+// ---- What samples give, lane by lane: lanes are channels of one sample, or samples
 
 template <class D, int kTaps>
 struct TapWeights {
@@ -483,9 +483,9 @@ struct TapWeights {
   HWY_INLINE hn::Vec<D> of(int row, int column) const { return hn::Mul(y[row], x[column]); }
 };
 
-// The weights of one point in all lanes.
+// The weights of one sample in all lanes.
 template <class D, int kTaps>
-HWY_INLINE TapWeights<D, kTaps> broadcast_weights(D d, const PointGroup<hn::TFromD<D>, kTaps>& group,
+HWY_INLINE TapWeights<D, kTaps> broadcast_weights(D d, const SampleGroup<hn::TFromD<D>, kTaps>& group,
                                                   size_t i) {
   TapWeights<D, kTaps> weights;
   for (int k = 0; k < kTaps; ++k) {
@@ -495,9 +495,9 @@ HWY_INLINE TapWeights<D, kTaps> broadcast_weights(D d, const PointGroup<hn::TFro
   return weights;
 }
 
-// The weights of the points from `lane` on.
+// The weights of the samples from `lane` on.
 template <class D, int kTaps>
-HWY_INLINE TapWeights<D, kTaps> load_weights(D d, const PointGroup<hn::TFromD<D>, kTaps>& group,
+HWY_INLINE TapWeights<D, kTaps> load_weights(D d, const SampleGroup<hn::TFromD<D>, kTaps>& group,
                                              size_t lane) {
   TapWeights<D, kTaps> weights;
   for (int k = 0; k < kTaps; ++k) {
@@ -513,10 +513,10 @@ struct Slopes {
   V y;
 };
 
-// The gradients of the points from `lane` on: product(row, column) is the sum over all channels of grad_output times
+// The gradients of the samples from `lane` on: product(row, column) is the sum over all channels of grad_output times
 // the pixel of the tap.
 template <int kTaps, class D, class Product>
-HWY_INLINE Slopes<hn::Vec<D>> grid_gradients(D d, const PointGroup<hn::TFromD<D>, kTaps>& group, size_t lane,
+HWY_INLINE Slopes<hn::Vec<D>> grid_gradients(D d, const SampleGroup<hn::TFromD<D>, kTaps>& group, size_t lane,
                                              Product&& product) {
   using V = hn::Vec<D>;
   const auto weights = load_weights<D, kTaps>(d, group, lane);
@@ -545,7 +545,7 @@ HWY_INLINE Slopes<hn::Vec<D>> grid_gradients(D d, const PointGroup<hn::TFromD<D>
 // The same from products with the differences of 2 x 2 pixels: right minus left, above and below, then below minus
 // above, left and right.
 template <class D, class Difference>
-HWY_INLINE Slopes<hn::Vec<D>> bilinear_gradients(D d, const PointGroup<hn::TFromD<D>, 2>& group, size_t lane,
+HWY_INLINE Slopes<hn::Vec<D>> bilinear_gradients(D d, const SampleGroup<hn::TFromD<D>, 2>& group, size_t lane,
                                                  Difference&& difference) {
   const auto weights = load_weights<D, 2>(d, group, lane);
   const auto x = hn::MulAdd(weights.y[1], difference(1), hn::Mul(weights.y[0], difference(0)));

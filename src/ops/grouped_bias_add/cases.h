@@ -1,4 +1,4 @@
-// The problems that the tests hold against the definition, on every kind of device.
+// The problems that the tests hold against the reference, on every kind of device.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Ranges {
   std::vector<int64_t> end;
 };
 
-// The rows of each group as the definition says: [idx[g-1], idx[g]), clamped.
+// The rows of each group as the reference reads them: [idx[g-1], idx[g]), clamped.
 inline Ranges ranges_of(const std::vector<double>& group_idx, int64_t type, int64_t rows) {
   Ranges ranges;
   double end = 0;

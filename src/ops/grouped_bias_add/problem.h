@@ -43,7 +43,7 @@ struct GroupedBiasAddGrad {
   void* out = nullptr;  // [groups, columns], contiguous
 };
 
-// Bytes of scratch memory that grouped_bias_add_grad needs, on any 64-byte boundary.
+// Bytes of workspace that grouped_bias_add_grad needs; it must be 64-byte aligned.
 ACLGRAD_API size_t workspace_size(const GroupedBiasAddGrad& problem);
 
 // Estimate of the time on one thread.

@@ -1,4 +1,4 @@
-// The definition of the grouped bias-add gradient in double precision.
+// The reference of the grouped bias-add gradient in double precision.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Multi-scale deformable attention in double precision: plain loops without scratch memory, for whoever checks
+// Multi-scale deformable attention in double precision: plain loops without workspace, for whoever checks
 // gradients by differences.
 #pragma once
 

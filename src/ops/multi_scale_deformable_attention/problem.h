@@ -93,7 +93,7 @@ struct MultiScaleDeformableAttentionGrad : MultiScaleDeformableSampling {
   bool wants_points() const { return wants_grad_location || wants_grad_attention_weight; }
 };
 
-// Bytes of scratch memory that the operator needs, on any 64-byte boundary. They follow from types, sizes and
+// Bytes of workspace that the operator needs; it must be 64-byte aligned. They follow from types, sizes and
 // what is wanted; pointers may still be null.
 ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttention& problem);
 ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttentionGrad& problem);

@@ -1,4 +1,4 @@
-// The definition of multi-scale deformable attention and its gradient in double precision. Only positions are
+// The reference of multi-scale deformable attention and its gradient in double precision. Only positions are
 // computed in the operator's own arithmetic type, since a point that is rounded across a pixel's border belongs
 // to that pixel.
 #pragma once

@@ -1,4 +1,4 @@
-// The problems that the tests hold against the definition, on every kind of device.
+// The problems that the tests hold against the reference, on every kind of device.
 #pragma once
 
 #include <cstdint>

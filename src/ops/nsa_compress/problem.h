@@ -84,7 +84,7 @@ struct NsaCompressGrad {
   void* weight_grad = nullptr;  // [block, heads], contiguous
 };
 
-// Bytes of scratch memory that the operator needs, on any 64-byte boundary. Depends on sizes alone.
+// Bytes of workspace that the operator needs; it must be 64-byte aligned. Depends on sizes alone.
 ACLGRAD_API size_t workspace_size(const NsaCompress& problem);
 ACLGRAD_API size_t workspace_size(const NsaCompressGrad& problem);
 

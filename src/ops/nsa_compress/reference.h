@@ -1,4 +1,4 @@
-// The definition of NSA compress and its gradient in double precision.
+// The reference of NSA compress and its gradient in double precision.
 #pragma once
 
 #include <cstddef>

@@ -1,21 +1,21 @@
-// Images as they suit kernels with channels in lanes: pixel after pixel, the channels of each side by side as floats,
+// Images as they suit kernels vectorised over channels: pixel after pixel, the channels of each side by side as floats,
 // filled up with zeros to a multiple of 16.
-#if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_PIXEL_MAJOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_PIXEL_MAJOR_INL_H_
-#undef ACLGRAD_OPS_GRID_SAMPLER_2D_PIXEL_MAJOR_INL_H_
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_LAST_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_LAST_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_LAST_INL_H_
 #else
-#define ACLGRAD_OPS_GRID_SAMPLER_2D_PIXEL_MAJOR_INL_H_
+#define ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_LAST_INL_H_
 #endif
 
 #include "base/simd-inl.h"
 #include "ops/grid_sampler_2d/image.h"
-#include "ops/grid_sampler_2d/points-inl.h"
+#include "ops/grid_sampler_2d/samples-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 
 // A tile of an image stays in the first-level cache while it is transposed. Its channels are as many as a cache line
-// of the pixel-major copy holds, so that each line is filled at once. Tiles follow each other along the image for a
+// of the channels-last copy holds, so that each line is filled at once. Tiles follow each other along the image for a
 // page of floats before the next channels come: the hardware prefetches so few and long streams. It stops at the end of
 // each page, though, so steps also fetch what comes some steps later.
 inline constexpr int64_t kTilePixels = 128;
@@ -35,7 +35,7 @@ HWY_INLINE void for_each_step(int64_t pixels, int64_t step, Body&& body) {
 // Whether steps may read and write the floats of the image where they lie.
 template <class T>
 inline bool has_tile_rows(const Image<T>& image, int64_t pixels, int64_t step) {
-  return std::is_same_v<std::remove_const_t<T>, float> && image.is_planar() && pixels >= step;
+  return std::is_same_v<std::remove_const_t<T>, float> && image.has_contiguous_channels() && pixels >= step;
 }
 
 // At most kTilePixels pixels, and as many channels, from the given ones on, as a vector has lanes.

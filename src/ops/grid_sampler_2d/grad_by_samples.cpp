@@ -1,35 +1,35 @@
-// The gradient of grid sampling with points in lanes.
+// The gradient of grid sampling, vectorised over samples.
 //
-// Each task takes a band of rows of an image and goes through the points that have to do with it, 16 at a time: with
-// vectors of neighbouring pixels where the points lie in lines, else with gathers and one sum after the other, which
+// Each task takes a band of rows of an image and goes through the samples that have to do with it, 16 at a time: with
+// vectors of neighbouring pixels where the samples lie in lines, else with gathers and one sum after the other, which
 // gives the same bits. float and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is
 // rounded in the end.
 #include "ops/grid_sampler_2d/grad.h"
 #include "ops/grid_sampler_2d/layout.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/grid_sampler_2d/grad_by_points.cpp"
+#define HWY_TARGET_INCLUDE "ops/grid_sampler_2d/grad_by_samples.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler_2d/lines-inl.h"
-#include "ops/grid_sampler_2d/points-inl.h"
+#include "ops/grid_sampler_2d/samples-inl.h"
 #include "ops/grid_sampler_2d/sampling-inl.h"
 
-#ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_POINTS_
-#define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_POINTS_
+#ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_SAMPLES_
+#define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_SAMPLES_
 namespace aclgrad::ops::grid_sampler_2d {
 
 // Sizes that follow from the shape.
-struct PointsLayout {
-  int64_t chunks;       // of points, in an image
+struct SamplesLayout {
+  int64_t chunks;       // of samples, in an image
   int64_t bands;        // of an image
   int64_t band_floats;  // of the buffer of one band, for 16-bit types
   int64_t slots;        // bands that are worked on at the same time, at most
 
-  explicit PointsLayout(const GridSampler2DBackward& problem) {
+  explicit SamplesLayout(const GridSampler2DBackward& problem) {
     constexpr int64_t kEnoughTasks = 32;
-    constexpr int64_t kLeastRows = 8;         // of a band: a point next to its end is planned twice
+    constexpr int64_t kLeastRows = 8;         // of a band: a sample next to its end is planned twice
     constexpr int64_t kLeastElements = 8192;  // of a band
     constexpr int64_t kMostSlots = 16;        // of 16-bit types
 
@@ -53,10 +53,10 @@ namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
 namespace {
 
 template <class T, int kTaps>
-class GradByPoints {
+class GradBySamples {
  public:
   using Real = RealOf<T>;
-  using Group = PointGroup<Real, kTaps>;
+  using Group = SampleGroup<Real, kTaps>;
   using Tag = GroupTag<Real>;
   using V = hn::Vec<Tag>;
   static constexpr bool kInPlace = std::is_same_v<T, Real>;
@@ -64,12 +64,12 @@ class GradByPoints {
   // Channels whose sums are updated side by side, each waiting for its own.
   static constexpr int64_t kBlock = 4;
 
-  GradByPoints(const GridSampler2DBackward& problem, void* workspace)
+  GradBySamples(const GridSampler2DBackward& problem, void* workspace)
       : problem_(problem),
         layout_(problem),
         x_axis_(x_axis_of(problem, false)),
         y_axis_(y_axis_of(problem, false)),
-        points_(points_of(problem)),
+        samples_(points_of(problem)),
         gathers_(has_small_channels<Real>(input_image(0))),
         carver_(workspace) {
     if (!problem.wants_input_grad) return;
@@ -88,7 +88,7 @@ class GradByPoints {
   }
 
  private:
-  // An image of sums whose rows start at `first_row` of the image. They become zero when the points come to them: so
+  // An image of sums whose rows start at `first_row` of the image. They become zero when the samples come to them: so
   // they are in the cache when they are added to.
   struct Sums {
     Image<Real> rows;
@@ -113,7 +113,7 @@ class GradByPoints {
     Image<T> grid_grad;
     RowBand band;
     Sums sums;
-    bool is_planar;  // all of them
+    bool is_contiguous;  // all of them
   };
 
   Task task_of(int64_t image, RowBand band, Sums sums) const {
@@ -124,9 +124,9 @@ class GradByPoints {
               band,
               sums,
               false};
-    task.is_planar = task.grad_output.is_planar() &&
-                     (!problem_.wants_grid_grad || task.input.column_stride == 1) &&
-                     (!problem_.wants_input_grad || sums.rows.column_stride == 1);
+    task.is_contiguous = task.grad_output.has_contiguous_channels() &&
+                         (!problem_.wants_grid_grad || task.input.column_stride == 1) &&
+                         (!problem_.wants_input_grad || sums.rows.column_stride == 1);
     return task;
   }
 
@@ -157,7 +157,7 @@ class GradByPoints {
 
   template <bool kGrid>
   void differentiate() const {
-    // The fewer bands, the fewer points lie in two; one thread needs none.
+    // The fewer bands, the fewer samples lie in two; one thread needs none.
     constexpr int64_t kBandsPerThread = 4;
     const int64_t threads = thread_count();
     int64_t bands = layout_.bands;
@@ -210,30 +210,30 @@ class GradByPoints {
     parallel_for(problem_.batch * layout_.chunks, 0.2 * kernel_nanoseconds(problem_),
                  [&](int64_t task) HWY_ATTR {
                    const int64_t first = task % layout_.chunks * kChunkSamples;
-                   ranges_[task] = rows_of_points<kTaps>(grid_image(task / layout_.chunks), y_axis_, first,
-                                                         std::min(kChunkSamples, points_ - first));
+                   ranges_[task] = rows_of_samples<kTaps>(grid_image(task / layout_.chunks), y_axis_, first,
+                                                          std::min(kChunkSamples, samples_ - first));
                  });
   }
 
-  // A group with what its points have to do. products[tap][point] are sums of grad_output times the pixel of the tap,
+  // A group with what its samples have to do. products[tap][sample] are sums of grad_output times the pixel of the tap,
   // or, bilinear, times the differences of neighbouring pixels: those are exact where the products would cancel.
   struct GroupTask {
     Group group;
     GroupLines<Tag, kTaps> lines;
     bool has_lines;
-    int64_t first;  // point
+    int64_t first;  // sample
     int64_t count;
-    uint32_t bits;   // of the points that add to the band
+    uint32_t bits;   // of the samples that add to the band
     uint32_t owned;  // whose own gradients are wanted
     alignas(64) Real products[kTaps * kTaps][kGroup];
   };
 
-  // Differentiates at the points of a chunk, as far as they have to do with the band. Few channels at a time: so their
+  // Differentiates at the samples of a chunk, as far as they have to do with the band. Few channels at a time: so their
   // pixels stay in the cache from one group to the next.
   template <bool kInput, bool kGrid>
   void go_through(Task& task, int64_t chunk, bool is_inside) const {
     const int64_t begin = chunk * kChunkSamples;
-    const int64_t end = std::min(points_, begin + kChunkSamples);
+    const int64_t end = std::min(samples_, begin + kChunkSamples);
     GroupTask groups[kChunkSamples / kGroup];
     // Planned all at once, so that the processor need not wait for one plan after the other.
     for (int64_t first = begin; first < end; first += kGroup) {
@@ -270,9 +270,9 @@ class GradByPoints {
     group.first = first;
     group.count = count;
     const uint32_t all = (1u << count) - 1;
-    const uint32_t bits = is_inside ? all : points_of_band(group.group, count, task.band);
+    const uint32_t bits = is_inside ? all : samples_of_band(group.group, count, task.band);
     group.bits = kInput ? bits : 0;
-    group.owned = !kGrid ? 0 : is_inside ? all : bits & points_owned(group.group, task.band);
+    group.owned = !kGrid ? 0 : is_inside ? all : bits & samples_owned(group.group, task.band);
     group.has_lines = false;
     if ((group.bits | group.owned) == 0) return;
     if constexpr (kInput) task.sums.zero_to(last_row_of(group.group));
@@ -282,12 +282,12 @@ class GradByPoints {
         for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) hn::Store(hn::Zero(d), d, of_tap + lane);
       }
     }
-    if (kTaps == 4 || !task.is_planar || group.group.interior != kAllPoints) return;
+    if (kTaps == 4 || !task.is_contiguous || group.group.interior != kAllSamples) return;
     group.has_lines = group.lines.find(group.group, problem_.width);
     if (group.has_lines) prefetch<kInput, kGrid>(task, group.group, first);
   }
 
-  // Asks for what the last point of a group reads and adds to, where the grid is new to that: below, on the right.
+  // Asks for what the last sample of a group reads and adds to, where the grid is new to that: below, on the right.
   template <bool kInput, bool kGrid>
   static HWY_INLINE void prefetch(const Task& task, const Group& group, int64_t first) {
     const int64_t row = group.y.first[kGroup - 1] + kTaps - 1;
@@ -318,7 +318,7 @@ class GradByPoints {
     sums[3] = hn::MulAdd(gradient, hn::Sub(below_right, above_right), sums[3]);
   }
 
-  // Differentiates at the points of a group by channels [block, block + channels).
+  // Differentiates at the samples of a group by channels [block, block + channels).
   template <bool kInput, bool kGrid, class Offset>
   HWY_NOINLINE void differentiate_group(const Task& task, GroupTask& of, int64_t block,
                                         int64_t channels) const {
@@ -379,7 +379,7 @@ class GradByPoints {
     if constexpr (kInput) add_terms(group, of.bits, task.band, block, channels, terms, task.sums);
   }
 
-  // The same where the points lie in lines.
+  // The same where the samples lie in lines.
   template <bool kInput, bool kGrid>
   HWY_INLINE static void differentiate_lines(const Task& task, GroupTask& of, int64_t block,
                                              int64_t channels) {
@@ -412,7 +412,7 @@ class GradByPoints {
     }
   }
 
-  // A pixel of a line gets the right term of the point before its own, then the left one of its own.
+  // A pixel of a line gets the right term of the sample before its own, then the left one of its own.
   template <int kLines>
   static HWY_INLINE void add_lines(const Task& task, const GroupTask& of, const Lines<Tag, kLines>& lines,
                                    size_t lane, int64_t block, int64_t channels) {
@@ -444,7 +444,7 @@ class GradByPoints {
           V sum = hn::LoadU(d, to);
           if constexpr (kTaps == 2) sum = hn::Add(sum, hn::Mul(right[row], gradient_before));
           hn::StoreU(hn::Add(sum, hn::Mul(left[row], gradient)), d, to);
-          if (kTaps == 2 && line.has_last_point) {
+          if (kTaps == 2 && line.has_last_sample) {
             to[kLast + 1] += last_right[row] * to_real(of_channel[kLast]);
           }
         }
@@ -452,7 +452,7 @@ class GradByPoints {
     }
   }
 
-  // Adds to input_grad what the points whose bits are set give to channels [block, block + channels) of the band.
+  // Adds to input_grad what the samples whose bits are set give to channels [block, block + channels) of the band.
   void add_terms(const Group& group, uint32_t bits, RowBand band, int64_t block, int64_t channels,
                  const Real (&terms)[kBlock][kTaps][kTaps][kGroup], const Sums& sums) const {
     const int64_t row_stride = sums.rows.row_stride;
@@ -473,7 +473,7 @@ class GradByPoints {
         }
         continue;
       }
-      const PointTaps<kTaps> taps = point_taps<kTaps>(group, i, x_axis_, y_axis_);
+      const SampleTaps<kTaps> taps = sample_taps<kTaps>(group, i, x_axis_, y_axis_);
       for (int64_t c = 0; c < channels; ++c, to += sums.rows.channel_stride) {
         for (int row = 0; row < kTaps; ++row) {
           if (!band.contains(taps.row[row])) continue;
@@ -508,10 +508,10 @@ class GradByPoints {
   }
 
   const GridSampler2DBackward& problem_;
-  const PointsLayout layout_;
+  const SamplesLayout layout_;
   const Axis x_axis_;
   const Axis y_axis_;
-  const int64_t points_;
+  const int64_t samples_;
   const bool gathers_;
   Carver carver_;
   RowSpan* ranges_ = nullptr;  // [batch, chunks]
@@ -522,15 +522,15 @@ template <class Function>
 void visit_problem(const GridSampler2DBackward& problem, void* workspace, Function&& function) {
   visit_element_type(problem.type, [&]<class T>(T) {
     visit_taps(problem.interpolation,
-               [&](auto taps) { function(GradByPoints<T, taps>(problem, workspace)); });
+               [&](auto taps) { function(GradBySamples<T, taps>(problem, workspace)); });
   });
 }
 
-void run_by_points(const GridSampler2DBackward& problem, void* workspace) {
+void run_by_samples(const GridSampler2DBackward& problem, void* workspace) {
   visit_problem(problem, workspace, [](auto&& grad) { grad.run(); });
 }
 
-size_t size_by_points(const GridSampler2DBackward& problem) {
+size_t size_by_samples(const GridSampler2DBackward& problem) {
   size_t size = 0;
   visit_problem(problem, nullptr, [&](auto&& grad) { size = grad.workspace_size(); });
   return size;
@@ -545,17 +545,17 @@ HWY_AFTER_NAMESPACE();
 namespace aclgrad::ops::grid_sampler_2d {
 namespace {
 
-HWY_EXPORT(run_by_points);
-HWY_EXPORT(size_by_points);
+HWY_EXPORT(run_by_samples);
+HWY_EXPORT(size_by_samples);
 
 }  // namespace
 
-void grad_by_points(const GridSampler2DBackward& problem, void* workspace) {
-  HWY_DYNAMIC_DISPATCH(run_by_points)(problem, workspace);
+void grad_by_samples(const GridSampler2DBackward& problem, void* workspace) {
+  HWY_DYNAMIC_DISPATCH(run_by_samples)(problem, workspace);
 }
 
-size_t grad_by_points_workspace_size(const GridSampler2DBackward& problem) {
-  return HWY_DYNAMIC_DISPATCH(size_by_points)(problem);
+size_t grad_by_samples_workspace_size(const GridSampler2DBackward& problem) {
+  return HWY_DYNAMIC_DISPATCH(size_by_samples)(problem);
 }
 
 }  // namespace aclgrad::ops::grid_sampler_2d

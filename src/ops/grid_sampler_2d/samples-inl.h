@@ -1,9 +1,9 @@
-// Images as kernels with points in lanes read and write them: where they lie, whatever their type and strides.
-#if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_POINTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_POINTS_INL_H_
-#undef ACLGRAD_OPS_GRID_SAMPLER_2D_POINTS_INL_H_
+// Images as kernels vectorised over samples read and write them: where they lie, whatever their type and strides.
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_SAMPLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_SAMPLES_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_2D_SAMPLES_INL_H_
 #else
-#define ACLGRAD_OPS_GRID_SAMPLER_2D_POINTS_INL_H_
+#define ACLGRAD_OPS_GRID_SAMPLER_2D_SAMPLES_INL_H_
 #endif
 
 #include <limits>
@@ -94,28 +94,28 @@ HWY_INLINE void transpose_rows(D d, const float* const* rows, int64_t at, hn::Ve
   columns[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
 }
 
-// The pixels that 16 points read, in any channel of the image. Where a tap is no pixel, the first one is read.
+// The pixels that 16 samples read, in any channel of the image. Where a tap is no pixel, the first one is read.
 template <class Real, int kTaps, class Offset>
 class GroupPixels {
  public:
   static constexpr int64_t kMostChannels = 4;  // that are loaded together
 
   template <class T>
-  HWY_INLINE GroupPixels(const PointGroup<Real, kTaps>& group, const Image<T>& image, const Axis& x_axis,
+  HWY_INLINE GroupPixels(const SampleGroup<Real, kTaps>& group, const Image<T>& image, const Axis& x_axis,
                          const Axis& y_axis)
-      : interior_(group.interior == kAllPoints) {
+      : interior_(group.interior == kAllSamples) {
     rows_.find(group.y, y_axis, image.row_stride, interior_);
     columns_.find(group.x, x_axis, image.column_stride, interior_);
     if constexpr (kTaps == 2 && std::is_same_v<std::remove_const_t<T>, Real>) {
-      const bool is_planar = image.column_stride == 1;
+      const bool is_contiguous = image.column_stride == 1;
       const bool has_two_channels =
           std::is_same_v<Real, float> && image.channel_stride == 1 && image.column_stride == 2;
-      has_pairs_ = image.width > 1 && (is_planar || has_two_channels);
+      has_pairs_ = image.width > 1 && (is_contiguous || has_two_channels);
       if (has_pairs_) find_pairs(group, x_axis, image.column_stride);
     }
   }
 
-  // Those of one tap, for the points from `lane` on.
+  // Those of one tap, for the samples from `lane` on.
   template <class D, class T>
   HWY_INLINE hn::Vec<D> gather_tap(D d, const T* channel, int row, int column, size_t lane) const {
     return gather(d, channel, rows_.at[row] + lane, columns_.at[column] + lane);
@@ -129,7 +129,7 @@ class GroupPixels {
     return hn::MaskFromVec(hn::BitCast(d, both));
   }
 
-  // pixels[c][row][column] of the points from `lane` on in `count` channels, at most kMostChannels, from the given one
+  // pixels[c][row][column] of the samples from `lane` on in `count` channels, at most kMostChannels, from the given one
   // on; zeros where a tap is no pixel. Neighbouring elements are read together: a gather takes longer.
   template <class D, class T>
   HWY_INLINE void load_channels(D d, const Image<const T>& image, const T* channel, int64_t count,
@@ -186,7 +186,7 @@ class GroupPixels {
   }
 
   // Of two neighbouring columns one may be none. Then the pair lies inside, and holds the other in the wrong half.
-  HWY_INLINE void find_pairs(const PointGroup<Real, kTaps>& group, const Axis& axis, int64_t column_stride) {
+  HWY_INLINE void find_pairs(const SampleGroup<Real, kTaps>& group, const Axis& axis, int64_t column_stride) {
     const auto last = static_cast<int32_t>(axis.size - 2);
     const auto step = static_cast<Offset>(column_stride);
     for (size_t i = 0; i < kGroup; ++i) {
@@ -225,10 +225,10 @@ class GroupPixels {
                                     hn::Vec<D> (&pixels)[kMostChannels][kTaps][kTaps]) const {
     if constexpr (kTaps == 2 && std::is_same_v<T, float>) {
       for (int row = 0; row < kTaps; ++row) {
-        const float* of_points[hn::MaxLanes(D())];
-        for (size_t i = 0; i < hn::MaxLanes(D()); ++i) of_points[i] = channel + pairs_[row][lane + i];
+        const float* of_samples[hn::MaxLanes(D())];
+        for (size_t i = 0; i < hn::MaxLanes(D()); ++i) of_samples[i] = channel + pairs_[row][lane + i];
         hn::Vec<D> elements[4];
-        transpose_rows(d, of_points, 0, elements);
+        transpose_rows(d, of_samples, 0, elements);
         for (int c = 0; c < 2; ++c) sort_pairs(d, elements[c], elements[c + 2], lane, pixels[c][row]);
       }
     }
@@ -239,12 +239,12 @@ class GroupPixels {
                                    hn::Vec<D> (&pixels)[kMostChannels][kTaps][kTaps]) const {
     if constexpr (std::is_same_v<T, float>) {
       for_each_tap([&](int row, int column) HWY_ATTR {
-        const float* of_points[hn::MaxLanes(D())];
+        const float* of_samples[hn::MaxLanes(D())];
         for (size_t i = 0; i < hn::MaxLanes(D()); ++i) {
-          of_points[i] = channel + rows_.at[row][lane + i] + columns_.at[column][lane + i];
+          of_samples[i] = channel + rows_.at[row][lane + i] + columns_.at[column][lane + i];
         }
         hn::Vec<D> channels[kMostChannels];
-        transpose_rows(d, of_points, 0, channels);
+        transpose_rows(d, of_samples, 0, channels);
         for (int64_t c = 0; c < kMostChannels; ++c) pixels[c][row][column] = channels[c];
       });
     }
@@ -262,7 +262,7 @@ class GroupPixels {
 template <class T>
 HWY_INLINE void load_pixels(const Image<const T>& image, const T* channel, int64_t first, int64_t count,
                             RealOf<T>* to) {
-  if (!image.is_planar()) {
+  if (!image.has_contiguous_channels()) {
     for_each_pixel(image, first, count, [&](int64_t k, int64_t offset) { to[k] = to_real(channel[offset]); });
     return;
   }
@@ -276,7 +276,7 @@ HWY_INLINE void load_pixels(const Image<const T>& image, const T* channel, int64
   }
 }
 
-// The same of four channels, from the given one on, for a whole group of points.
+// The same of four channels, from the given one on, for a whole group of samples.
 template <class T>
 HWY_INLINE void load_four_channels(const Image<const T>& image, const T* channel, int64_t first,
                                    RealOf<T> (&to)[4][kGroup]) {
@@ -299,7 +299,7 @@ HWY_INLINE void load_four_channels(const Image<const T>& image, const T* channel
 template <class T>
 HWY_INLINE void store_pixels(const Image<T>& image, T* channel, int64_t first, int64_t count,
                              const RealOf<T>* from) {
-  if (!image.is_planar()) {
+  if (!image.has_contiguous_channels()) {
     for_each_pixel(image, first, count,
                    [&](int64_t k, int64_t offset) { channel[offset] = from_real<T>(from[k]); });
     return;
