@@ -9,89 +9,93 @@ _TYPES = {torch.float32: 0, torch.float16: 1, torch.int32: 3, torch.int64: 9, to
 _FORMAT_ND = 2
 _HUGE_FIRST = 0
 
-_library = None
+
+class Library:
+    """The library of an install prefix, with device 0 current. Several may be loaded, to compare them."""
+
+    def __init__(self, prefix: pathlib.Path):
+        self._library = ctypes.CDLL(str((prefix / "lib64" / "libopapi.so").resolve()))
+        for name in ("aclCreateTensor", "aclCreateIntArray", "aclCreateBoolArray"):
+            getattr(self._library, name).restype = ctypes.c_void_p
+        self._library.aclGetRecentErrMsg.restype = ctypes.c_char_p
+        self.check("aclInit", None)
+        self.check("aclrtSetDevice", 0)
+
+    def function(self, name: str):
+        return getattr(self._library, name)
+
+    def check(self, name: str, *arguments) -> None:
+        """Calls a function and raises what it reports."""
+        status = self.function(name)(*arguments)
+        if status != 0:
+            message = self._library.aclGetRecentErrMsg()
+            raise RuntimeError(f"{name} returned {status}: {message.decode() if message else 'no message'}")
+
+    def argument(self, value) -> object:
+        """A Python value as phase 1 takes it. Handles live as long as the process."""
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if isinstance(value, list) and all(isinstance(v, bool) for v in value):
+            array = (ctypes.c_bool * len(value))(*value)
+            return ctypes.c_void_p(self._library.aclCreateBoolArray(array, ctypes.c_uint64(len(value))))
+        if isinstance(value, list):
+            array = (ctypes.c_int64 * len(value))(*value)
+            return ctypes.c_void_p(self._library.aclCreateIntArray(array, ctypes.c_uint64(len(value))))
+        if isinstance(value, bool):
+            return ctypes.c_bool(value)
+        return ctypes.c_char_p(value.encode()) if isinstance(value, str) else ctypes.c_int64(value)
+
+    def _tensor(self, data: torch.Tensor) -> ctypes.c_void_p:
+        rank = data.dim()
+        dims = (ctypes.c_int64 * rank)(*data.shape)
+        strides = (ctypes.c_int64 * rank)(*data.stride())
+        storage = (ctypes.c_int64 * 1)(data.untyped_storage().nbytes() // data.element_size())
+        handle = self._library.aclCreateTensor(
+            dims, ctypes.c_uint64(rank), _TYPES[data.dtype], strides, ctypes.c_int64(data.storage_offset()), _FORMAT_ND,
+            storage, ctypes.c_uint64(1), ctypes.c_void_p(data.untyped_storage().data_ptr()))
+        return ctypes.c_void_p(handle)
 
 
-def load(prefix: pathlib.Path) -> None:
-    """Opens the library of an install prefix and makes device 0 current."""
-    global _library
-    _library = ctypes.CDLL(str(prefix / "lib64" / "libopapi.so"))
-    for name in ("aclCreateTensor", "aclCreateIntArray", "aclCreateBoolArray"):
-        getattr(_library, name).restype = ctypes.c_void_p
-    _library.aclGetRecentErrMsg.restype = ctypes.c_char_p
-    _check("aclInit", _library.aclInit(None))
-    _check("aclrtSetDevice", _library.aclrtSetDevice(0))
+class Planned:
+    """A call after phase 1: calling it executes it and waits."""
 
+    def __init__(self, library: Library, operator: str, arguments: list):
+        self._library, self._operator = library, operator
+        self._arguments = arguments  # whose memory the handles point to
+        self._executor, self._workspace, self._size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+        handles = map(library.argument, arguments)
+        library.check(operator + "GetWorkspaceSize", *handles, ctypes.byref(self._size), ctypes.byref(self._executor))
+        library.check("aclSetAclOpExecutorRepeatable", self._executor)
+        if self._size.value > 0:
+            library.check("aclrtMalloc", ctypes.byref(self._workspace), self._size, _HUGE_FIRST)
 
-def _check(function: str, status: int) -> None:
-    if status != 0:
-        message = _library.aclGetRecentErrMsg()
-        raise RuntimeError(f"{function} returned {status}: {message.decode() if message else 'no message'}")
+    def __call__(self) -> None:
+        self._library.check(self._operator, self._workspace, self._size, self._executor, None)
+        self._library.check("aclrtSynchronizeStream", None)
 
-
-def tensor(data: torch.Tensor) -> ctypes.c_void_p:
-    """An aclTensor over the memory of a torch tensor, which must outlive it."""
-    rank = data.dim()
-    dims = (ctypes.c_int64 * rank)(*data.shape)
-    strides = (ctypes.c_int64 * rank)(*data.stride())
-    storage = (ctypes.c_int64 * 1)(data.untyped_storage().nbytes() // data.element_size())
-    handle = _library.aclCreateTensor(
-        dims, ctypes.c_uint64(rank), _TYPES[data.dtype], strides, ctypes.c_int64(data.storage_offset()), _FORMAT_ND,
-        storage, ctypes.c_uint64(1), ctypes.c_void_p(data.untyped_storage().data_ptr()))
-    return ctypes.c_void_p(handle)
-
-
-def int_array(values: list[int]) -> ctypes.c_void_p:
-    data = (ctypes.c_int64 * len(values))(*values)
-    return ctypes.c_void_p(_library.aclCreateIntArray(data, ctypes.c_uint64(len(values))))
-
-
-def bool_array(values: list[bool]) -> ctypes.c_void_p:
-    data = (ctypes.c_bool * len(values))(*values)
-    return ctypes.c_void_p(_library.aclCreateBoolArray(data, ctypes.c_uint64(len(values))))
-
-
-class Call:
-    """One planned call of an operator: run() executes it and waits."""
-
-    def __init__(self, operator: str, *arguments):
-        self._run = getattr(_library, operator)
-        self._name = operator
-        self._executor = ctypes.c_void_p()
-        size = ctypes.c_uint64()
-        phase1 = getattr(_library, operator + "GetWorkspaceSize")
-        _check(operator, phase1(*arguments, ctypes.byref(size), ctypes.byref(self._executor)))
-        _check(operator, _library.aclSetAclOpExecutorRepeatable(self._executor))
-        self._size = size
-        self._workspace = ctypes.c_void_p()
-        if size.value > 0:
-            _check("aclrtMalloc", _library.aclrtMalloc(ctypes.byref(self._workspace), size, _HUGE_FIRST))
-
-    def run(self) -> None:
-        _check(self._name, self._run(self._workspace, self._size, self._executor, None))
-        _check("aclrtSynchronizeStream", _library.aclrtSynchronizeStream(None))
-
-    def close(self) -> None:
-        _check("aclDestroyAclOpExecutor", _library.aclDestroyAclOpExecutor(self._executor))
+    def __del__(self):
+        self._library.check("aclDestroyAclOpExecutor", self._executor)
         if self._workspace:
-            _check("aclrtFree", _library.aclrtFree(self._workspace))
+            self._library.check("aclrtFree", self._workspace)
 
 
-class Floors:
-    """What the memory of this machine can do, in bytes a second, with the library's own threads."""
+class GpuKernel:
+    """A CUDA kernel of libaclgrad_gpu_kernels.so on PyTorch's current stream, with a workspace of its own."""
 
-    def __init__(self, stream_library: pathlib.Path):
-        self._stream = ctypes.CDLL(str(stream_library))
-        self._from = torch.ones(1 << 28, dtype=torch.uint8)
-        self._to = torch.empty_like(self._from)
+    def __init__(self, library: ctypes.CDLL, kernel: str, sizes: list[int], tensors: list[torch.Tensor], deterministic: bool):
+        self._function = getattr(library, kernel)
+        self._function.restype = ctypes.c_int64
+        self._tensors, self._deterministic = tensors, ctypes.c_bool(deterministic)
+        self._leading = [ctypes.c_int32(_TYPES[tensors[0].dtype]), (ctypes.c_int64 * len(sizes))(*sizes),
+                         *(ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors)]
+        self._workspace = torch.empty(max(self._call(None), 1), dtype=torch.uint8, device="cuda")
 
-    def read(self) -> int:
-        """Reads a buffer far larger than any cache; returns the bytes read."""
-        self._stream.stream_read(ctypes.c_void_p(self._from.data_ptr()), ctypes.c_int64(self._from.numel()))
-        return self._from.numel()
+    def _call(self, workspace: int | None) -> int:
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        size = self._function(*self._leading, ctypes.c_void_p(workspace), stream, self._deterministic)
+        if size < 0:
+            raise RuntimeError("the kernel failed")
+        return size
 
-    def copy(self) -> int:
-        """Copies such a buffer; returns the bytes read and written."""
-        self._stream.stream_copy(ctypes.c_void_p(self._from.data_ptr()), ctypes.c_void_p(self._to.data_ptr()),
-                                 ctypes.c_int64(self._from.numel()))
-        return 2 * self._from.numel()
+    def __call__(self) -> None:
+        self._call(self._workspace.data_ptr())

@@ -1,114 +1,109 @@
-// What a call costs beside its work: each gradient operator with a tiny problem through the C interface, planned anew
-// each time (phase 1, phase 2, synchronise) and planned once (phase 2 of a repeatable executor, synchronise).
+// What a call costs: every operator that describes itself, through the C interface. The smallest case shows what is beside
+// the kernel, planned each time (phase 1, phase 2, synchronise) and planned once (phase 2 of a repeatable executor,
+// synchronise); the parallel ones are for profilers.
 #include <benchmark/benchmark.h>
 
-#include <functional>
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <limits>
 
-#include "aclnnop/aclnn_grid_sampler2d_backward.h"
-#include "aclnnop/aclnn_grouped_bias_add_grad.h"
-#include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
-#include "aclnnop/aclnn_nsa_compress_grad.h"
-#include "example.h"
+#include "support/operator.h"
 
+namespace aclgrad::test {
 namespace {
 
-using example::check;
-using example::Device;
-using example::DeviceMemory;
-using example::Operator;
-using example::Tensor;
-using Phase1 = std::function<aclnnStatus(uint64_t*, aclOpExecutor**)>;
+// Reported by name, so that a benchmark never times a call that failed.
+void check(aclnnStatus status, const Operator& op) {
+  if (status == 0) return;
+  const char* message = aclGetRecentErrMsg();
+  std::cerr << op.name << ": " << status << ": " << (message != nullptr ? message : "no message") << "\n";
+  std::exit(1);
+}
 
-const Device device;
+// Device memory, as large as a call asks for.
+class Workspace {
+ public:
+  void* of(uint64_t size, const Operator& op) {
+    if (size > size_) {
+      if (data_ != nullptr) check(aclrtFree(data_), op);
+      check(aclrtMalloc(&data_, size, ACL_MEM_MALLOC_HUGE_FIRST), op);
+      size_ = size;
+    }
+    return data_;
+  }
 
-void plan_and_run(benchmark::State& state, const Phase1& phase1, Operator::Phase2 phase2) {
-  constexpr size_t kEnoughForTinyProblems = size_t{1} << 20;
-  const DeviceMemory workspace(kEnoughForTinyProblems);
+ private:
+  void* data_ = nullptr;  // freed with the device
+  uint64_t size_ = 0;
+};
+
+void run_planned(const Operator& op, Workspace& workspace, uint64_t size, aclOpExecutor* executor) {
+  check(op.phase2(workspace.of(size, op), size, executor, nullptr), op);
+  check(aclrtSynchronizeStream(nullptr), op);
+}
+
+void planned_each_time(benchmark::State& state, const Operator& op, const std::vector<Value>& values) {
+  const Arguments arguments(values);
+  Workspace workspace;
   for (auto _ : state) {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
-    check(phase1(&size, &executor), "phase 1");
-    check(phase2(workspace.data(), size, executor, device.stream()), "phase 2");
-    device.synchronize();
+    check(op.phase1(arguments.c(), &size, &executor), op);
+    run_planned(op, workspace, size, executor);
   }
 }
 
-void run_again(benchmark::State& state, const Phase1& phase1, Operator::Phase2 phase2) {
-  const Operator planned(device, "operator", phase2, phase1);
-  for (auto _ : state) {
-    planned.enqueue();
-    device.synchronize();
+void planned_once(benchmark::State& state, const Operator& op, const std::vector<Value>& values) {
+  const Arguments arguments(values);
+  Workspace workspace;
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  check(op.phase1(arguments.c(), &size, &executor), op);
+  check(aclSetAclOpExecutorRepeatable(executor), op);
+  for (auto _ : state) run_planned(op, workspace, size, executor);
+  check(aclDestroyAclOpExecutor(executor), op);
+}
+
+// Elements of all tensors; more than any where one has none, as there is nothing to compute.
+int64_t elements_of(const Case& described) {
+  int64_t sum = 0;
+  for (const Value& value : described.arguments) {
+    const auto* tensor = std::get_if<TensorValue>(&value);
+    if (tensor == nullptr) continue;
+    const int64_t count = element_count(tensor->shape);
+    if (count == 0) return std::numeric_limits<int64_t>::max();
+    sum += count;
   }
+  return sum;
 }
 
-void measure(benchmark::State& state, bool repeatable, const Phase1& phase1, Operator::Phase2 phase2) {
-  (repeatable ? run_again : plan_and_run)(state, phase1, phase2);
+void add(const std::string& title, const Operator& op, const Case& described, auto run) {
+  benchmark::RegisterBenchmark(title.c_str(), [&op, run, values = described.arguments](
+                                                  benchmark::State& state) { run(state, op, values); });
 }
 
-void grouped_bias(benchmark::State& state, bool repeatable) {
-  const Tensor<float> grad_y({8, 16}), out({2, 16});
-  const Tensor<int64_t> ends({2}, {3, 8});
-  measure(
-      state, repeatable,
-      [&](uint64_t* size, aclOpExecutor** executor) {
-        return aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, ends, out, size, executor);
-      },
-      aclnnGroupedBiasAddGrad);
+void add(const Operator& op) {
+  const DataType type = op.types.front();
+  const std::string name(op.name);
+  const std::vector<Case> cases = op.cases(type);
+  const auto& smallest = *std::min_element(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
+    return elements_of(a) < elements_of(b);
+  });
+  add("smallest/" + name + "/planned each time", op, smallest, planned_each_time);
+  add("smallest/" + name + "/planned once", op, smallest, planned_once);
+  for (const Case& parallel : op.parallel_cases(type))
+    add("parallel/" + name + "/" + parallel.title, op, parallel, planned_once);
 }
-
-void nsa_compress(benchmark::State& state, bool repeatable) {
-  using example::Half;
-  const Tensor<Half> output_grad({2, 1, 16}), input({48, 1, 16}), weight({32, 1});
-  const Tensor<Half> input_grad({48, 1, 16}), weight_grad({32, 1});
-  const int64_t ends[] = {48};
-  const example::Handle<aclIntArray> lengths(aclCreateIntArray(ends, 1), aclDestroyIntArray);
-  char layout[] = "TND";
-  measure(
-      state, repeatable,
-      [&](uint64_t* size, aclOpExecutor** executor) {
-        return aclnnNsaCompressGradGetWorkspaceSize(output_grad, input, weight, lengths, 32, 16, 0, layout,
-                                                    input_grad, weight_grad, size, executor);
-      },
-      aclnnNsaCompressGrad);
-}
-
-void grid_sampler(benchmark::State& state, bool repeatable) {
-  const Tensor<float> grad_output({1, 2, 4, 4}), input({1, 2, 4, 4}), grid({1, 4, 4, 2});
-  const Tensor<float> input_grad({1, 2, 4, 4}), grid_grad({1, 4, 4, 2});
-  const bool both[] = {true, true};
-  const example::Handle<aclBoolArray> mask(aclCreateBoolArray(both, 2), aclDestroyBoolArray);
-  measure(
-      state, repeatable,
-      [&](uint64_t* size, aclOpExecutor** executor) {
-        return aclnnGridSampler2DBackwardGetWorkspaceSize(grad_output, input, grid, 0, 0, false, mask,
-                                                          input_grad, grid_grad, size, executor);
-      },
-      aclnnGridSampler2DBackward);
-}
-
-void deformable_attention(benchmark::State& state, bool repeatable) {
-  const Tensor<float> value({1, 16, 1, 16}), location({1, 4, 1, 1, 2, 2}), weight({1, 4, 1, 1, 2});
-  const Tensor<float> grad_output({1, 4, 16});
-  const Tensor<int64_t> shape({1, 2}, {4, 4}), start({1}, {0});
-  const Tensor<float> grad_value({1, 16, 1, 16}), grad_location({1, 4, 1, 1, 2, 2}),
-      grad_weight({1, 4, 1, 1, 2});
-  measure(
-      state, repeatable,
-      [&](uint64_t* size, aclOpExecutor** executor) {
-        return aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(value, shape, start, location, weight,
-                                                                      grad_output, grad_value, grad_location,
-                                                                      grad_weight, size, executor);
-      },
-      aclnnMultiScaleDeformableAttentionGrad);
-}
-
-BENCHMARK_CAPTURE(deformable_attention, planned each time, false);
-BENCHMARK_CAPTURE(deformable_attention, planned once, true);
-BENCHMARK_CAPTURE(grid_sampler, planned each time, false);
-BENCHMARK_CAPTURE(grid_sampler, planned once, true);
-BENCHMARK_CAPTURE(nsa_compress, planned each time, false);
-BENCHMARK_CAPTURE(nsa_compress, planned once, true);
-BENCHMARK_CAPTURE(grouped_bias, planned each time, false);
-BENCHMARK_CAPTURE(grouped_bias, planned once, true);
 
 }  // namespace
+}  // namespace aclgrad::test
+
+int main(int argc, char** argv) {
+  if (aclInit(nullptr) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS) return 1;
+  for (const auto& op : aclgrad::test::operators()) aclgrad::test::add(op);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  aclrtResetDevice(0);
+  aclFinalize();
+}

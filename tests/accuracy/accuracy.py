@@ -11,8 +11,11 @@ import numpy
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
-import peers  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+from bench.case import operator_module  # noqa: E402
+
+msda = operator_module("multi_scale_deformable_attention")
+nsa = operator_module("nsa_compress")
 
 MODES = ["bilinear", "nearest", "bicubic"]
 PADDINGS = ["zeros", "border", "reflection"]
@@ -52,7 +55,7 @@ def attention(attributes, inputs):
     sizes = list(zip(shapes[::2], shapes[1::2], strict=True))
     return with_gradients(
         ["output", "grad_value", "grad_locations", "grad_weights"],
-        lambda value, locations, weights: peers.msda_compose(value, sizes, locations, weights),
+        lambda value, locations, weights: msda.compose(value, sizes, locations, weights),
         [inputs["value"], inputs["locations"], inputs["weights"]],
         inputs["grad_output"],
     )
@@ -72,7 +75,7 @@ def compress(attributes, inputs):
     (block,), (stride,) = attributes["block"], attributes["stride"]
     return with_gradients(
         ["output", "grad_x", "grad_weight"],
-        lambda x, weight: peers.nsa_compose(x, weight, attributes["ends"], block, stride, peers.windows_unfold),
+        lambda x, weight: nsa.compose(x, weight, attributes["ends"], block, stride, nsa.windows_unfold),
         [inputs["x"], inputs["weight"]],
         inputs["grad_output"],
     )

@@ -1,0 +1,83 @@
+"""What is measured. Each operator lists its cases in src/ops/<operator>/bench.py; models.py has whole training steps."""
+
+import dataclasses
+import importlib.util
+import pathlib
+import types
+from collections.abc import Callable
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+Run = Callable[[], object]
+Transform = Callable[[Callable], Callable]  # torch.compile or identity
+
+
+@dataclasses.dataclass
+class Call:
+    """A call of one of our operators through the C interface."""
+
+    operator: str  # the C function
+    arguments: list  # of phase 1: tensors, numbers, lists of them, strings
+    inputs: list[torch.Tensor]
+    outputs: list[torch.Tensor]  # those that are wanted
+    kernel: str = ""  # of gpu_kernels.cpp, which takes sizes, then inputs and outputs
+    sizes: list[int] = dataclasses.field(default_factory=list)
+
+    def bytes(self) -> int:
+        """Compulsory traffic: every input read once, every output written once."""
+        return sum(t.numel() * t.element_size() for t in self.inputs + self.outputs)
+
+
+@dataclasses.dataclass
+class Work:
+    """A case made ready, over one set of data."""
+
+    ours: dict[str, Call | Run]  # by layout, or "" where there is one
+    baselines: dict[str, Callable[[Transform], Run]]
+    expected: Callable[[object], list[torch.Tensor]] = list  # a baseline's results, in the order of our outputs
+    repeat: int = 1  # calls that are timed together, where one takes microseconds
+
+
+@dataclasses.dataclass
+class Case:
+    operator: str
+    problem: str
+    dtype: torch.dtype
+    prepare: Callable[[torch.dtype, str], Work]  # takes the device, "cpu" or "cuda"
+    roofline: str = ""  # "read" or "copy" where memory bandwidth is the bound
+    readme: str = ""  # the row of the README's table; cases may share one
+    devices: tuple[str, ...] = ("cpu",)
+    kind: str = "operators"  # the C interface; or "python", or "models"
+
+    def name(self) -> str:
+        return f"{self.operator}: {self.problem}, {str(self.dtype).removeprefix('torch.')}"
+
+
+def identity(function: Callable) -> Callable:
+    return function
+
+
+def gradient_of(outputs: torch.Tensor, inputs: list[torch.Tensor], grad: torch.Tensor) -> Run:
+    """The backward pass alone."""
+    return lambda: torch.autograd.grad(outputs, inputs, grad, retain_graph=True)
+
+
+def loaded(file: pathlib.Path) -> types.ModuleType:
+    specification = importlib.util.spec_from_file_location(f"bench_of_{file.parent.name}_{file.stem}", file)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def operator_module(operator: str) -> types.ModuleType:
+    """src/ops/<operator>/bench.py, with the compositions that PyTorch's users write."""
+    return loaded(ROOT / "src" / "ops" / operator / "bench.py")
+
+
+def all_cases() -> list[Case]:
+    operators = sorted(folder.parent.name for folder in ROOT.glob("src/ops/*/bench.py"))
+    modules = [operator_module(operator) for operator in operators]
+    modules += [loaded(ROOT / "bench" / name) for name in ("models.py", "overhead.py")]
+    return [case for module in modules for case in module.cases()]

@@ -1,0 +1,185 @@
+"""Runs cases in one process with one number of threads: ours and every baseline in turn, on the same data."""
+
+import ctypes
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from bench.aclnn import GpuKernel, Library, Planned
+from bench.case import ROOT, Call, Case, Run, Work, identity
+
+_LONG = 0.2  # seconds
+_FAR_BEHIND = 3  # times as slow as the fastest implementation: such a one is timed once
+_SPINNING = 0.02  # seconds, by when threads that have nothing more to do have gone to sleep
+_LARGEST_DIFFERENCE = 0.02  # relative, between ours and a baseline, which computes in other types and orders
+
+
+def _seconds(run: Run) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _seconds_on_gpu(run: Run) -> float:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3
+
+
+class Measurement:
+    """How to run and time on one device: with the C interface on a CPU, kernel by kernel on a GPU."""
+
+    def __init__(self, device: str, libraries: dict[str, pathlib.Path], transforms: bool):
+        self.device = device
+        self._transforms = {"": identity, "torch.compile": torch.compile} if transforms else {"": identity}
+        self._seconds = _seconds if device == "cpu" else _seconds_on_gpu
+        if device == "cpu":
+            self._libraries = {name: Library(prefix) for name, prefix in libraries.items()}
+        else:
+            self._kernels = ctypes.CDLL(str(libraries[""]))
+
+    def rooflines(self, seconds: float) -> dict[str, float]:
+        """Bytes a second that memory can be read and copied with: the best of several tries."""
+        size = 1 << 28
+        source = torch.ones(size, dtype=torch.uint8, device=self.device)
+        target = torch.empty_like(source)
+        if self.device == "cpu":
+            stream = ctypes.CDLL(str(ROOT / "build" / "release" / "bench" / "libaclgrad_bench_stream.so"))
+            pointers = [ctypes.c_void_p(t.data_ptr()) for t in (source, target)]
+            work = {"read": (size, lambda: stream.stream_read(pointers[0], ctypes.c_int64(size))),
+                    "copy": (2 * size, lambda: stream.stream_copy(*pointers, ctypes.c_int64(size)))}
+        else:
+            work = {"read": (size, source.sum), "copy": (2 * size, lambda: target.copy_(source))}
+        return {name: amount / self._fastest(run, seconds) for name, (amount, run) in work.items()}
+
+    def _fastest(self, run: Run, seconds: float) -> float:
+        run()
+        times, start = [], time.perf_counter()
+        while len(times) < 5 or time.perf_counter() - start < seconds:
+            times.append(self._seconds(run))
+        return min(times)
+
+    def _ours(self, work: Work) -> dict[str, Run]:
+        """Everything of ours that is timed, by layout and library."""
+        runs = {}
+        for layout, call in work.ours.items():
+            if not isinstance(call, Call):
+                runs[layout] = call
+            elif self.device == "cpu":
+                for name, library in self._libraries.items():
+                    runs[_joined(layout, name)] = Planned(library, call.operator, call.arguments)
+            elif call.kernel:
+                for name, deterministic in (("", False), ("deterministic", True)):
+                    runs[_joined(layout, name)] = GpuKernel(
+                        self._kernels, call.kernel, call.sizes, call.inputs + call.outputs, deterministic)
+        return runs
+
+    def _baselines(self, case: Case, work: Work) -> dict[str, Run]:
+        runs = {}
+        for name, make in work.baselines.items():
+            for suffix, transform in self._transforms.items():
+                if suffix and case.kind != "operators":
+                    continue
+                try:
+                    run = make(transform)
+                    run()
+                    runs[_joined(name, suffix)] = run
+                except Exception as error:  # what this PyTorch cannot run is no baseline
+                    print(f"    {_joined(name, suffix)}: does not run ({type(error).__name__})", file=sys.stderr)
+        return runs
+
+    def measure(self, case: Case, seconds: float, rates: dict[str, float]) -> dict:
+        """The times of one case in milliseconds; with `seconds` 0 no more than a check of the results."""
+        torch.compiler.reset()  # or PyTorch gives up compiling one function for ever more sizes
+        work = case.prepare(case.dtype, self.device)
+        ours, baselines = self._ours(work), self._baselines(case, work)
+        result = {"operator": case.operator, "problem": case.problem, "type": case.name().rpartition(" ")[2],
+                  "readme": case.readme, "roofline": case.roofline, "threads": torch.get_num_threads(),
+                  "difference": _check(case, work, ours, baselines)}
+        if seconds == 0:
+            return result
+        times = self._times(ours, baselines, seconds)
+        medians = {name: statistics.median(runs) / work.repeat for name, runs in times.items()}
+        now = [name for name in ours if not name.endswith("before")]
+        our_best = min((("ours", name) for name in now), key=medians.get)
+        best = min((("baseline", name) for name in baselines), key=medians.get)
+        call = next(iter(work.ours.values()))
+        rate = rates[case.roofline or "copy"]
+        return result | {
+            "ours_ms": {name: 1e3 * medians["ours", name] for name in ours},
+            "baselines_ms": {name: 1e3 * medians["baseline", name] for name in baselines},
+            "ours": our_best[1],
+            "baseline": best[1],
+            "ratio": _paired_ratio(times[best], times[our_best]),
+            "percent_of_roofline": 100 * call.bytes() / rate / medians[our_best] if isinstance(call, Call) else None,
+            "speedup_over_before": {name: _paired_ratio(times["ours", _joined(name, "before")], times["ours", name])
+                                    for name in now if _joined(name, "before") in ours},
+            "rounds": len(times[our_best]),
+        }
+
+    def _times(self, ours: dict[str, Run], baselines: dict[str, Run], seconds: float) -> dict[tuple[str, str], list[float]]:
+        runs = {("ours", name): run for name, run in ours.items()}
+        runs |= {("baseline", name): run for name, run in baselines.items()}
+        times = {key: [] for key in runs}
+        rounds, start = 0, time.perf_counter()
+        while rounds < 5 or (time.perf_counter() - start < seconds and rounds < 200):
+            for key, run in runs.items():
+                time.sleep(_SPINNING)
+                times[key].append(self._seconds_again(run))
+            rounds += 1
+            limits = {side: _FAR_BEHIND * min(t[0] for (s, _), t in times.items() if s == side) for side, _ in runs}
+            runs = {key: run for key, run in runs.items() if times[key][0] < limits[key[0]]}
+        return times
+
+    def _seconds_again(self, run: Run) -> float:
+        """The time of a call that finds the caches as the one before left them. For long ones that makes no difference."""
+        first = self._seconds(run)
+        return self._seconds(run) if first < _LONG else first
+
+
+def _joined(*words: str) -> str:
+    return ", ".join(word for word in words if word)
+
+
+def _layout(name: str) -> str:
+    """Of ours, by the name of what is timed."""
+    return name.removesuffix("before").removesuffix("deterministic").removesuffix(", ")
+
+
+def _paired_ratio(times: list[float], than: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(times, than))
+
+
+def _difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    ours, theirs = ours.detach().double().flatten(), theirs.detach().double().flatten()
+    return float((ours - theirs).norm() / theirs.norm().clamp_min(1e-300))
+
+
+def _check(case: Case, work: Work, ours: dict[str, Run], baselines: dict[str, Run]) -> float | None:
+    """The relative difference of our results from the first baseline's. Raises where they are wrong."""
+    if not baselines:
+        raise RuntimeError(f"{case.name()}: no baseline runs")
+    expected = work.expected(next(iter(baselines.values()))())
+    differences = [0.0]
+    for name, run in ours.items():
+        results = run()
+        call = work.ours[_layout(name)]
+        outputs = call.outputs if isinstance(call, Call) else work.expected(results)
+        differences += [_difference(o, e) for o, e in zip(outputs, expected, strict=True)]
+    if not max(differences) <= _LARGEST_DIFFERENCE:
+        raise RuntimeError(f"{case.name()}: differs from {next(iter(baselines))} by {max(differences):.2g}")
+    return max(differences)
+
+
+def all_measured(cases: list[Case], measurement: Measurement, seconds: float, report: Callable[[dict], None]) -> None:
+    rates = measurement.rooflines(seconds=1.0) if seconds else {}
+    report({"threads": torch.get_num_threads(), "rooflines": rates})
+    for case in cases:
+        report(measurement.measure(case, seconds, rates))

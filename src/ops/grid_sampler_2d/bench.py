@@ -1,0 +1,110 @@
+"""The grid sampler and its gradient, and both passes through PyTorch."""
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+
+from bench.case import Call, Case, Work, identity
+
+_BILINEAR, _BICUBIC = 0, 2
+_ZEROS, _BORDER = 0, 1
+
+
+def _torch_gradient(grad, image, grid, mode, padding, mask, transform):
+    return transform(lambda: torch.ops.aten.grid_sampler_2d_backward(grad, image, grid, mode, padding, False, mask))
+
+
+def _torch_gradient_channels_last(grad, image, *rest):
+    return _torch_gradient(*(t.contiguous(memory_format=torch.channels_last) for t in (grad, image)), *rest)
+
+
+def _torch_forward(image, grid, mode, padding, transform):
+    return transform(lambda: torch.ops.aten.grid_sampler_2d(image, grid, mode, padding, False))
+
+
+def _data(dtype, device, n, c, h, w, ho, wo, smooth):
+    torch.manual_seed(2)
+    image = torch.randn(n, c, h, w)
+    if smooth:
+        ys, xs = torch.meshgrid(torch.linspace(-1, 1, ho), torch.linspace(-1, 1, wo), indexing="ij")
+        grid = torch.stack([xs + 0.05 * torch.sin(3 * ys), ys + 0.05 * torch.cos(2 * xs)], -1).expand(n, ho, wo, 2)
+    else:
+        grid = torch.rand(n, ho, wo, 2) * 2.1 - 1.05
+    return [t.to(dtype).to(device).contiguous() for t in (image, grid, torch.randn(n, c, ho, wo))]
+
+
+def _gradient(n, c, h, w, ho, wo, mode=_BILINEAR, padding=_ZEROS, smooth=True, mask=(True, True)):
+    def prepare(dtype, device):
+        image, grid, grad = _data(dtype, device, n, c, h, w, ho, wo, smooth)
+        ours = {}
+        for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last)):
+            inputs = [grad.contiguous(memory_format=layout), image.contiguous(memory_format=layout), grid]
+            outputs = [torch.empty_like(t) for t in inputs[1:]]
+            wanted = [o for o, m in zip(outputs, mask) if m]
+            # The kernel of the GPU benchmark takes contiguous tensors, and only what its sizes say.
+            plain = name == "" and (mode, padding, all(mask)) == (_BILINEAR, _ZEROS, True)
+            ours[name] = Call("aclnnGridSampler2DBackward", [*inputs, mode, padding, False, list(mask), *outputs], inputs,
+                              wanted, "grid_sampler_grad" if plain else "", [n, c, h, w, ho, wo])
+        common = (grad, image, grid, mode, padding, list(mask))
+
+        def expected(result):
+            if dtype == torch.float16:  # in which PyTorch computes positions, while ours does so in float
+                result = _torch_gradient(grad.float(), image.float(), grid.float(), mode, padding, list(mask), identity)()
+            return [r for r, m in zip(result, mask) if m]
+        return Work(ours, {"grid_sampler_2d_backward": partial(_torch_gradient, *common),
+                           "grid_sampler_2d_backward, channels last": partial(_torch_gradient_channels_last, *common)},
+                    expected)
+    return prepare
+
+
+def _forward(n, c, h, w, ho, wo):
+    def prepare(dtype, device):
+        image, grid, out = _data(dtype, device, n, c, h, w, ho, wo, smooth=True)
+        call = Call("aclnnGridSampler2D", [image, grid, _BILINEAR, _ZEROS, False, out], [image, grid], [out])
+        return Work({"": call}, {"grid_sampler_2d": partial(_torch_forward, image, grid, _BILINEAR, _ZEROS)},
+                    lambda result: [result])
+    return prepare
+
+
+def _training(*sizes):
+    def prepare(dtype, device):
+        import aclgrad.torch
+
+        image, grid, grad = _data(dtype, device, *sizes, smooth=False)
+        inputs = [image.requires_grad_(), grid.requires_grad_()]
+
+        def both(sample):
+            return lambda: torch.autograd.grad(sample(image, grid), inputs, grad)
+        theirs = both(partial(F.grid_sample, align_corners=False))
+        return Work({"": both(aclgrad.torch.grid_sample)}, {"grid_sample": lambda transform: theirs})
+    return prepare
+
+
+def cases():
+    f32, f64, f16 = torch.float32, torch.float64, torch.float16
+    gradient, forward = "grid sampler gradient", "grid sampler forward"
+    square, screen = (64, 128, 128, 128, 128), (1, 3, 1080, 1920, 1080, 1920)
+    row, only, both = "grid sampler gradient, 64 channels of 128²", (False, True), ("cpu", "cuda")
+    row_only = "… of the grid alone, a few hundred samples"
+    few = {"padding": _BORDER, "smooth": False, "mask": only}
+    return [
+        Case(gradient, "N1 C64 128x128, smooth", f32, _gradient(1, *square), readme=f"{row}, smooth grid"),
+        Case(gradient, "N1 C64 128x128, random", f32, _gradient(1, *square, smooth=False), readme="… random grid"),
+        Case(gradient, "N8 C64 128x128, smooth", f32, _gradient(8, *square), readme="… batch of 8, smooth grid", devices=both),
+        Case(gradient, "N8 C64 256x256, smooth", f32, _gradient(8, 64, 256, 256, 256, 256), devices=("cuda",)),
+        Case(gradient, "N8 C64 256x256, random", f32, _gradient(8, 64, 256, 256, 256, 256, smooth=False), devices=("cuda",)),
+        Case(gradient, "N1 C3 1080x1920, smooth", f32, _gradient(*screen), readme="… 3 channels of 1080 × 1920", devices=both),
+        Case(gradient, "N1 C64 128x128, bicubic", f32, _gradient(1, *square, _BICUBIC), readme="… bicubic, 64 channels of 128²"),
+        Case(gradient, "N1 C64 128x128, border, half", f16, _gradient(1, *square, padding=_BORDER)),
+        Case(gradient, "N100 C2 30x40 to 13x13, grid only", f32, _gradient(100, 2, 30, 40, 13, 13, **few), readme=row_only),
+        Case(gradient, "N100 C2 1000x1200 to 13x13, grid only", f32, _gradient(100, 2, 1000, 1200, 13, 13, **few), readme=row_only),
+        *(Case(gradient, f"N1 C64 {h}x{w} to 13x13, grid only", f32,
+               _gradient(1, 64, h, w, 13, 13, smooth=False, mask=only), readme=row_only) for h, w in ((300, 400), (1000, 1200))),
+        Case(gradient, "N1 C1 512x512, smooth", f32, _gradient(1, 1, 512, 512, 512, 512)),
+        Case(gradient, "N3072 C1 48x64 to 9x9, random", f32, _gradient(3072, 1, 48, 64, 9, 9, smooth=False)),
+        Case(gradient, "N1 C64 128x128, smooth", f64, _gradient(1, *square)),
+        Case(forward, "N1 C64 128x128, smooth", f32, _forward(1, *square), readme="grid sampler forward, 64 channels of 128²"),
+        Case(forward, "N1 C3 1080x1920, smooth", f32, _forward(*screen), readme="… 3 channels of 1080 × 1920, forward"),
+        Case("grid_sample in PyTorch, both passes", "N8 C64 128x128, random", f32, _training(8, *square), kind="python"),
+    ]
