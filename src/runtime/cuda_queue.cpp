@@ -1,5 +1,7 @@
 #include "runtime/cuda_queue.h"
 
+#include <cuda.h>
+
 #include <chrono>
 #include <string>
 #include <thread>
@@ -70,7 +72,27 @@ bool is_over(cudaError_t state) {
   return state != cudaErrorNotReady;
 }
 
+bool has_context(int device) noexcept {
+  static const auto get_state =
+      reinterpret_cast<decltype(&cuDevicePrimaryCtxGetState)>(driver_function("cuDevicePrimaryCtxGetState"));
+  unsigned flags = 0;
+  int active = 0;
+  return get_state == nullptr || get_state(device, &flags, &active) != CUDA_SUCCESS || active != 0;
+}
+
 }  // namespace
+
+void* driver_function(const char* name) noexcept {
+  void* function = nullptr;
+#if CUDART_VERSION >= 12050
+  constexpr unsigned kVersion = 12000;  // of the function's interface
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, kVersion, cudaEnableDefault);
+#else
+  const cudaError_t error = cudaGetDriverEntryPoint(name, &function, cudaEnableDefault);
+#endif
+  if (error != cudaSuccess) cudaGetLastError();
+  return error == cudaSuccess ? function : nullptr;
+}
 
 void check_cuda(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
@@ -88,7 +110,7 @@ CudaDeviceScope::CudaDeviceScope(int device, std::nothrow_t) noexcept {
 }
 
 CudaDeviceScope::~CudaDeviceScope() {
-  if (changed_) cudaSetDevice(before_);
+  if (changed_ && has_context(before_)) cudaSetDevice(before_);
 }
 
 cudaError_t CudaDeviceScope::enter(int device) noexcept {

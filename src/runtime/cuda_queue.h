@@ -13,7 +13,8 @@
 namespace aclgrad {
 
 // Makes a device the calling thread's current one, and the one before it again at the end: the program may use CUDA
-// itself.
+// itself. A device on which nothing has been done stays untouched: to make it current would create a context there, of
+// hundreds of megabytes.
 class CudaDeviceScope {
  public:
   explicit CudaDeviceScope(int device);
@@ -30,6 +31,9 @@ class CudaDeviceScope {
   int before_ = 0;
   bool changed_ = false;
 };
+
+// A function of CUDA's driver, which is not linked: a machine without a GPU has none. Null where the driver is too old.
+void* driver_function(const char* name) noexcept;
 
 // Throws Error with the runtime's status for what CUDA reports: 507… for what work on the device has run into.
 void check_cuda(cudaError_t error, const char* call);

@@ -87,6 +87,19 @@ TEST_F(CudaQueueTest, AllItsCallsAreMadeOnItsDevice) {
   });
 }
 
+TEST_F(CudaQueueTest, MakesNoContextOnAnotherDevice) {
+  emulation::forget_contexts();
+  in_other_thread([] {
+    std::vector<char> bytes(8);
+    const auto queue = cuda_device(1).make_queue(no_stop());
+    queue->fill({bytes.data(), 1, bytes.size()});
+    EXPECT_EQ(synchronize(*queue), ACL_SUCCESS);
+  });
+  EXPECT_TRUE(emulation::has_context(1));
+  EXPECT_FALSE(emulation::has_context(0)) << "which the program does not use";
+  cudaSetDevice(0);
+}
+
 TEST_F(CudaQueueTest, MarksOutliveTheQueue) {
   Device& device = cuda_device(0);
   const auto start = device.make_event_state(), end = device.make_event_state();

@@ -88,6 +88,8 @@ inline void __threadfence_system() {}
 
 // ---- The runtime: each stream has a thread that does its work in order; without a stream, work is done at once.
 //
+// A context is made, as since CUDA 12, where a device becomes current and where it is used.
+//
 // It is stricter than CUDA in one thing: calls about a stream or an event are refused unless its device is the thread's
 // current one. CUDA lets some of them pass, but makes a context on whatever device is current.
 
@@ -129,6 +131,10 @@ void break_devices(cudaError_t error);
 // Streams and events that are not destroyed.
 int live_objects();
 
+// Whether anything has made a context on the device since forget_contexts().
+bool has_context(int device);
+void forget_contexts();
+
 // Puts work on a stream.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
@@ -159,6 +165,8 @@ cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
+enum { cudaEnableDefault = 0 };
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);

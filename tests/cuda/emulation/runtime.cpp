@@ -1,5 +1,7 @@
+#include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -20,6 +22,7 @@ thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::atomic<cudaError_t> broken{cudaSuccess};
 std::atomic<int> objects{0};
+std::array<std::atomic<bool>, kDevices> contexts{};
 
 // A program's streams may end after everything that is static here would have.
 struct Plans {
@@ -55,7 +58,10 @@ cudaError_t call(const char* function, Body&& body) {
 // As call(), for what a broken device refuses.
 template <class Body>
 cudaError_t device_call(const char* function, Body&& body) {
-  return call(function, [&] { return broken != cudaSuccess ? broken.load() : body(); });
+  return call(function, [&] {
+    contexts[static_cast<size_t>(current_device)] = true;
+    return broken != cudaSuccess ? broken.load() : body();
+  });
 }
 
 // What an event marks when it is recorded.
@@ -197,6 +203,14 @@ int live_objects() {
   return objects;
 }
 
+bool has_context(int device) {
+  return contexts[static_cast<size_t>(device)];
+}
+
+void forget_contexts() {
+  for (auto& context : contexts) context = false;
+}
+
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work) {
   return enqueue_as("cudaLaunchKernelEx", stream, std::move(work));
 }
@@ -225,8 +239,23 @@ cudaError_t cudaSetDevice(int device) {
   return call(__func__, [&] {
     if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
     current_device = device;
+    contexts[static_cast<size_t>(device)] = true;
     return cudaSuccess;
   });
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = emulation::has_context(device);
+  return CUDA_SUCCESS;
+}
+
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long) {
+  const std::map<std::string, void*> functions{
+      {"cuDevicePrimaryCtxGetState", reinterpret_cast<void*>(cuDevicePrimaryCtxGetState)}};
+  const auto found = functions.find(name);
+  *function = found == functions.end() ? nullptr : found->second;
+  return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
