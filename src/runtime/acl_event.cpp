@@ -1,5 +1,6 @@
 // Events at the C interface.
 #include <mutex>
+#include <utility>
 
 #include "acl/acl_rt.h"
 #include "base/never_destroyed.h"
@@ -15,8 +16,9 @@ namespace {
 // Each recording makes a mark of its own, so that who waits for an earlier one is not held up by a later one.
 // The first mark exists before it is recorded: a stream may wait for it beforehand.
 struct Event {
-  std::mutex mutex;
+  std::mutex mutex;  // never held while a queue is called, which may block
   std::shared_ptr<EventState> mark;
+  bool taken = false;  // the mark, by a recording, be it complete or not
   bool recorded = false;
   bool timed = false;
 };
@@ -44,6 +46,18 @@ Mark mark_of(Parameter parameter, aclrtEvent handle) {
   const std::shared_ptr<Event> event = find_event(parameter, handle);
   std::lock_guard lock(event->mutex);
   return {event->mark, event->recorded};
+}
+
+std::shared_ptr<EventState> mark_to_record(Event& event) {
+  std::lock_guard lock(event.mutex);
+  if (!std::exchange(event.taken, true)) return event.mark;
+  return current_context()->device->make_event_state();
+}
+
+// An event whose first recording has failed is as it was before.
+void give_back(Event& event, const std::shared_ptr<EventState>& mark) {
+  std::lock_guard lock(event.mutex);
+  if (event.mark == mark) event.taken = false;
 }
 
 bool is_reached(Parameter parameter, aclrtEvent handle) {
@@ -156,15 +170,17 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
     const std::shared_ptr<Event> found = find_event({"aclrtRecordEvent", "event"}, event);
     const std::shared_ptr<Queue> held = queue_of_stream("aclrtRecordEvent", stream);
     Queue& queue = *held;
-    std::lock_guard lock(found->mutex);
-    auto mark = found->recorded ? current_context()->device->make_event_state() : found->mark;
+    std::shared_ptr<EventState> mark = mark_to_record(*found);
     if (runtime_observer != nullptr) runtime_observer->event_recorded(*mark, queue);
     try {
       queue.record(mark);
     } catch (...) {
       if (runtime_observer != nullptr) runtime_observer->event_not_recorded(*mark);
+      give_back(*found, mark);
       throw;
     }
+    std::lock_guard lock(found->mutex);
+    found->taken = true;  // though it may have been reset meanwhile
     found->mark = std::move(mark);
     found->recorded = true;
   });
@@ -178,7 +194,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
     if (!found->recorded) return;
     // Waits that are queued already keep the old mark, so there is nothing to queue.
     found->mark = current_context()->device->make_event_state();
-    found->recorded = false;
+    found->taken = found->recorded = false;
   });
 }
 

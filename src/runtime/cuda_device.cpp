@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/cuda_calls.h"
 #include "runtime/cuda_queue.h"
 
 namespace aclgrad {

@@ -1,6 +1,7 @@
 // What a CUDA queue has to get right beyond the runtime's own tests: devices of threads, errors that come later, and who
 // lives how long. CUDA's runtime is the emulated one.
 #include <cuda_runtime.h>
+#include <pthread.h>
 
 #include "runtime/cuda_device.h"
 #include "runtime/fixture.h"
@@ -50,6 +51,7 @@ class CudaQueueTest : public testing::Test {
   void SetUp() override {
     cudaSetDevice(0);
     cudaGetLastError();
+    cuda_device(0).fill({});  // makes the device's own stream, which it keeps
     objects_before_ = emulation::live_objects();
   }
   void TearDown() override {
@@ -134,6 +136,119 @@ TEST_F(CudaQueueTest, ClosingEndsAWaitingHostTaskAndDropsTheNext) {
   in_other_thread([&] { queue->close(); });
   EXPECT_FALSE(ran);
   EXPECT_TRUE(queue->idle());
+}
+
+TEST_F(CudaQueueTest, HostTasksOfAQueueDoNotWaitForThoseOfAnother) {
+  const auto queue = cuda_device(0).make_queue(no_stop()), other = cuda_device(0).make_queue(no_stop());
+  const Pause pause;
+  pause.put_on(*queue);
+  pause.wait_until_reached();
+  other->submit_host([over = pause.over](Queue&) { *over = true; });
+  EXPECT_EQ(synchronize(*queue), ACL_SUCCESS);
+}
+
+TEST_F(CudaQueueTest, WorkWaitsForTheHostTaskBeforeIt) {
+  const auto queue = cuda_device(0).make_queue(no_stop());
+  const Pause pause;
+  std::vector<char> bytes(8);
+  pause.put_on(*queue);
+  queue->fill({bytes.data(), 1, bytes.size()});
+  pause.wait_until_reached();
+  EXPECT_FALSE(queue->synchronize(Clock::now() + std::chrono::milliseconds(10)));
+  EXPECT_EQ(bytes[0], 0);
+  *pause.over = true;
+  EXPECT_EQ(synchronize(*queue), ACL_SUCCESS);
+  EXPECT_EQ(bytes[0], 1);
+}
+
+TEST_F(CudaQueueTest, HostTasksRunThoughTheDeviceHasFailed) {
+  const auto queue = cuda_device(0).make_queue(no_stop());
+  const Pause pause;
+  std::atomic<bool> ran{false};
+  pause.put_on(*queue);
+  queue->submit_host([&](Queue&) { ran = true; });
+  emulation::break_devices(cudaErrorIllegalAddress);
+  *pause.over = true;
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_TRUE(ran) << "who waits for it would wait for ever";
+  EXPECT_EQ(status_of([&] { queue->submit_host([](Queue&) {}); }), ACL_ERROR_RT_AICORE_EXCEPTION);
+}
+
+TEST_F(CudaQueueTest, ACopyOfOrdinaryMemoryDoesNotBlockTheCaller) {
+  Device& device = cuda_device(0);
+  const auto queue = device.make_queue(no_stop());
+  void* memory = device.allocate(MemoryPlace::device, 8);
+  std::vector<char> to(8), from(8, 3);
+  const Pause pause;
+  pause.put_on(*queue);
+  queue->copy({memory, 8, from.data(), 8, 8, 1});
+  queue->copy({to.data(), 4, memory, 4, 4, 2});
+  EXPECT_EQ(to[0], 0);
+  *pause.over = true;  // this thread lets the stream go on
+  EXPECT_EQ(synchronize(*queue), ACL_SUCCESS);
+  EXPECT_EQ(to, from);
+  device.release(MemoryPlace::device, memory);
+}
+
+// Who lets the stream go on may ask about an event meanwhile that is being recorded.
+TEST(CudaStreams, AFullStreamHoldsUpNobodyWhoAsks) {
+  ASSERT_EQ(aclrtSetDevice(1), ACL_SUCCESS);
+  aclrtStream stream = nullptr;
+  aclrtEvent event = nullptr;
+  ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+  ASSERT_EQ(aclrtCreateEvent(&event), ACL_SUCCESS);
+  Gate gate;
+  gate.close_stream(stream);
+  const int added = static_cast<int>(emulation::kStreamCapacity) + 100;
+  std::atomic<int> recorded{0};
+  std::thread other([&] {
+    aclrtSetDevice(1);
+    for (; recorded < added; ++recorded) EXPECT_EQ(aclrtRecordEvent(event, stream), ACL_SUCCESS);
+    aclrtResetDevice(1);
+  });
+  while (recorded < added - 200) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LT(recorded, added) << "the stream is full";
+  aclrtEventStatus status = ACL_EVENT_STATUS_COMPLETE;
+  EXPECT_EQ(aclrtQueryEvent(event, &status), ACL_SUCCESS);
+  EXPECT_EQ(status, ACL_EVENT_STATUS_NOT_READY);
+  gate.open();
+  other.join();
+  EXPECT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyEvent(event), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
+  aclrtResetDevice(1);
+}
+
+// A callback is served though the device has failed, and one stream's before that of another which came first.
+TEST(CudaStreams, CallbacksOfStreamsDoNotWaitForEachOther) {
+  ASSERT_EQ(aclrtSetDevice(1), ACL_SUCCESS);
+  aclrtStream first = nullptr, second = nullptr;
+  ASSERT_EQ(aclrtCreateStream(&first), ACL_SUCCESS);
+  ASSERT_EQ(aclrtCreateStream(&second), ACL_SUCCESS);
+  const auto self = static_cast<uint64_t>(pthread_self());
+  std::atomic<uint64_t> other_id{0};
+  std::atomic<bool> served{false};
+  std::thread other([&] {
+    other_id = static_cast<uint64_t>(pthread_self());
+    while (!served) std::this_thread::yield();  // comes to its own stream only then
+    EXPECT_EQ(aclrtProcessReport(-1), ACL_SUCCESS);
+  });
+  while (other_id == 0) std::this_thread::yield();
+  ASSERT_EQ(aclrtSubscribeReport(other_id, first), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSubscribeReport(self, second), ACL_SUCCESS);
+  const auto nothing = [](void*) {};
+  ASSERT_EQ(aclrtLaunchCallback(nothing, nullptr, ACL_CALLBACK_BLOCK, first), ACL_SUCCESS);
+  ASSERT_EQ(aclrtLaunchCallback(nothing, nullptr, ACL_CALLBACK_BLOCK, second), ACL_SUCCESS);
+  emulation::break_devices(cudaErrorIllegalAddress);
+  EXPECT_EQ(aclrtProcessReport(-1), ACL_SUCCESS);
+  served = true;
+  other.join();
+  EXPECT_EQ(aclrtLaunchCallback(nothing, nullptr, ACL_CALLBACK_BLOCK, first), ACL_ERROR_RT_AICORE_EXCEPTION);
+  emulation::break_devices(cudaSuccess);
+  EXPECT_EQ(aclrtDestroyStream(first), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyStream(second), ACL_SUCCESS);
+  aclrtResetDevice(1);
 }
 
 TEST_F(CudaQueueTest, RefusesWorkOnceItIsClosed) {

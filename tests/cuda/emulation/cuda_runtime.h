@@ -88,7 +88,8 @@ inline void __threadfence_system() {}
 
 // ---- The runtime: each stream has a thread that does its work in order; without a stream, work is done at once.
 //
-// A context is made, as since CUDA 12, where a device becomes current and where it is used.
+// As in CUDA, copies from and to memory that it has not allocated block until they are done, and work for a full stream
+// until there is room. A context is made, as since CUDA 12, where a device becomes current and where it is used.
 //
 // It is stricter than CUDA in one thing: calls about a stream or an event are refused unless its device is the thread's
 // current one. CUDA lets some of them pass, but makes a context on whatever device is current.
@@ -109,6 +110,8 @@ enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16, cudaDevAttrL2CacheSize = 38 };
 enum {
   cudaStreamNonBlocking = 1,
+  cudaEventDefault = 0,
+  cudaEventBlockingSync = 1,
   cudaEventDisableTiming = 2,
   cudaHostAllocPortable = 1,
   cudaHostAllocMapped = 2
@@ -118,7 +121,11 @@ class EmulatedStream;
 class EmulatedEvent;
 using cudaStream_t = EmulatedStream*;
 using cudaEvent_t = EmulatedEvent*;
-using cudaHostFn_t = void (*)(void*);
+
+enum cudaMemoryType { cudaMemoryTypeUnregistered = 0, cudaMemoryTypeDevice = 2 };
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+};
 
 namespace emulation {
 
@@ -130,6 +137,9 @@ void break_devices(cudaError_t error);
 
 // Streams and events that are not destroyed.
 int live_objects();
+
+// Work that a stream holds at most.
+inline constexpr size_t kStreamCapacity = 1024;
 
 // Whether anything has made a context on the device since forget_contexts().
 bool has_context(int device);
@@ -176,6 +186,7 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
@@ -186,7 +197,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);

@@ -24,6 +24,25 @@ std::atomic<cudaError_t> broken{cudaSuccess};
 std::atomic<int> objects{0};
 std::array<std::atomic<bool>, kDevices> contexts{};
 
+// What was allocated: the size by the address.
+struct Allocations {
+  std::mutex mutex;
+  std::map<uintptr_t, size_t> sizes;
+};
+Allocations& allocations() {
+  static Allocations& allocations = *new Allocations;
+  return allocations;
+}
+
+bool is_allocated(const void* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  const std::lock_guard lock(allocations().mutex);
+  auto next = allocations().sizes.upper_bound(address);
+  if (next == allocations().sizes.begin()) return false;
+  --next;
+  return address - next->first < next->second;
+}
+
 // A program's streams may end after everything that is static here would have.
 struct Plans {
   std::mutex mutex;
@@ -108,8 +127,9 @@ class EmulatedStream {
 
   void add(std::function<void()> work) {
     {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+      changed_.wait(lock, [&] { return work_.size() < emulation::kStreamCapacity; });
       work_.push_back(std::move(work));
       ++added_;
     }
@@ -250,9 +270,20 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* activ
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, uint32_t value, unsigned) {
+  auto* word = reinterpret_cast<uint32_t*>(address);
+  const auto wait = [=] {
+    while (static_cast<int32_t>(std::atomic_ref(*word).load() - value) < 0) {
+      std::this_thread::yield();
+    }
+  };
+  return enqueue_as(__func__, stream, wait) == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
 cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long) {
   const std::map<std::string, void*> functions{
-      {"cuDevicePrimaryCtxGetState", reinterpret_cast<void*>(cuDevicePrimaryCtxGetState)}};
+      {"cuDevicePrimaryCtxGetState", reinterpret_cast<void*>(cuDevicePrimaryCtxGetState)},
+      {"cuStreamWaitValue32", reinterpret_cast<void*>(cuStreamWaitValue32)}};
   const auto found = functions.find(name);
   *function = found == functions.end() ? nullptr : found->second;
   return cudaSuccess;
@@ -262,10 +293,17 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   return device_call(__func__, [&] {
     if (bytes > kMemory) return cudaErrorMemoryAllocation;
     *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-    return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+    if (*memory == nullptr) return cudaErrorMemoryAllocation;
+    const std::lock_guard lock(allocations().mutex);
+    allocations().sizes[reinterpret_cast<uintptr_t>(*memory)] = bytes;
+    return cudaSuccess;
   });
 }
 cudaError_t cudaFree(void* memory) {
+  {
+    const std::lock_guard lock(allocations().mutex);
+    allocations().sizes.erase(reinterpret_cast<uintptr_t>(memory));
+  }
   std::free(memory);
   return cudaSuccess;
 }
@@ -285,17 +323,26 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  return enqueue_as(__func__, stream, [=] { std::memmove(to, from, bytes); });
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  attributes->type = is_allocated(memory) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                               size_t height, cudaMemcpyKind, cudaStream_t stream) {
-  return enqueue_as(__func__, stream, [=] {
+  const cudaError_t error = enqueue_as(__func__, stream, [=] {
     for (size_t row = 0; row < height; ++row) {
       std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch,
                    width);
     }
   });
+  const bool blocks = !is_allocated(to) || !is_allocated(from);
+  if (error == cudaSuccess && stream != nullptr && blocks) stream->finish();
+  return error;
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
   return enqueue_as(__func__, stream, [=] { std::memset(memory, value, bytes); });
@@ -325,10 +372,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (event->mark == nullptr) return cudaSuccess;
   return enqueue_as(__func__, stream, [mark = event->mark] { mark->wait(); });
 }
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return enqueue_as(__func__, stream, [=] { function(data); });
-}
-
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return device_call(__func__, [&] {
     *event = new EmulatedEvent;

@@ -1,0 +1,98 @@
+#include "runtime/cuda_event.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "acl/acl_base.h"
+#include "runtime/cuda_calls.h"
+#include "runtime/fork.h"
+
+namespace aclgrad {
+
+bool poll_until(Deadline deadline, const std::function<bool()>& is_reached) {
+  constexpr auto kPause = std::chrono::microseconds(50);
+  while (!is_reached()) {
+    if (Clock::now() >= *deadline) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
+
+bool is_over(cudaError_t state) {
+  if (state != cudaSuccess) cudaGetLastError();  // so that the program does not find it
+  return state != cudaErrorNotReady;
+}
+
+void FirstFailure::note(const Error& error) {
+  std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = error;
+}
+
+std::optional<Error> FirstFailure::get() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void FirstFailure::continue_in_child() {
+  begin_anew(mutex_);
+  failure_ = work_of_parent();
+}
+
+void FirstFailure::throw_if_any() const {
+  if (const std::optional<Error> failure = get()) throw *failure;
+}
+
+CudaEventState::CudaEventState(int device, unsigned flags) : device_(device) {
+  const CudaDeviceScope scope(device_);
+  check_cuda(cudaEventCreateWithFlags(&event_, flags), "cudaEventCreateWithFlags");
+}
+
+CudaEventState::~CudaEventState() {
+  const CudaDeviceScope scope(device_, std::nothrow);
+  cudaEventDestroy(event_);
+}
+
+bool CudaEventState::reached() const {
+  const CudaDeviceScope scope(device_, std::nothrow);
+  return recorded_ && is_over(cudaEventQuery(event_));
+}
+
+bool CudaEventState::wait(Deadline deadline) const {
+  if (deadline && !poll_until(deadline, [&] { return reached(); })) return false;
+  const CudaDeviceScope scope(device_);
+  check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
+  if (recorded_ && failure_ != nullptr) failure_->throw_if_any();
+  return true;
+}
+
+double CudaEventState::milliseconds_since(const EventState& start) const {
+  const CudaDeviceScope scope(device_);
+  float milliseconds = 0;
+  check_cuda(cudaEventElapsedTime(&milliseconds, dynamic_cast<const CudaEventState&>(start).event_, event_),
+             "cudaEventElapsedTime");
+  return milliseconds;
+}
+
+void CudaEventState::continue_in_child() {
+  auto failure = std::make_shared<FirstFailure>();
+  failure->note(work_of_parent());
+  failure_ = std::move(failure);
+}
+
+void CudaEventState::record(cudaStream_t stream, std::shared_ptr<const FirstFailure> failure) {
+  failure_ = std::move(failure);
+  check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
+  recorded_ = true;
+}
+
+void CudaEventState::let_wait(cudaStream_t stream) const {
+  if (!recorded_) {
+    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "A stream of a CUDA device was told to wait for an event that was not recorded.",
+                "aclrtStreamWaitEvent was called before aclrtRecordEvent.", "Record the event first.");
+  }
+  check_cuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+}
+
+}  // namespace aclgrad

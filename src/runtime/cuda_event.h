@@ -1,0 +1,60 @@
+// The marks of events in CUDA streams.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/error.h"
+#include "runtime/device.h"
+
+namespace aclgrad {
+
+// Looks again and again until what CUDA cannot wait for until a time is so, or the time is over.
+bool poll_until(Deadline deadline, const std::function<bool()>& is_reached);
+
+// Whether what was queried is over, be it by an error, which the next wait reports.
+bool is_over(cudaError_t state);
+
+// The first failure of some work, which any thread may note or ask for.
+class FirstFailure {
+ public:
+  void note(const Error& error);
+  std::optional<Error> get() const;
+  void throw_if_any() const;
+  void continue_in_child();  // what it belongs to is the parent's
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Error> failure_;
+};
+
+// Recorded once. No lock: recording may block where the stream is full, while others ask whether it is reached.
+class CudaEventState final : public EventState {
+ public:
+  explicit CudaEventState(int device, unsigned flags = cudaEventDefault);
+  ~CudaEventState() override;
+  CudaEventState(const CudaEventState&) = delete;
+  CudaEventState& operator=(const CudaEventState&) = delete;
+
+  bool reached() const override;
+  bool wait(Deadline deadline) const override;
+  double milliseconds_since(const EventState& start) const override;
+  void continue_in_child() override;
+
+  // `failure` is that of the work before the mark, complete when the mark is reached.
+  void record(cudaStream_t stream, std::shared_ptr<const FirstFailure> failure);
+  void let_wait(cudaStream_t stream) const;
+
+ private:
+  const int device_;
+  cudaEvent_t event_ = nullptr;
+  std::shared_ptr<const FirstFailure> failure_;  // set before recorded_
+  std::atomic<bool> recorded_{false};
+};
+
+}  // namespace aclgrad
