@@ -42,21 +42,15 @@ struct IndexArray {
 
 namespace cuda {
 
-enum class DataFailure : uint32_t {  // what a kernel finds wrong in device memory
-  none = 0,
-  sequence_ends = 1,  // not non-decreasing, or the last one is not the number of tokens
-  window_count = 2,   // not that of the sequences
-};
-
 // How an operator runs on a CUDA GPU, the current device of the calling thread. All data that a problem points at lies in
 // device memory, and so does the workspace; the call returns as soon as the work is queued.
 struct Launch {
   void* stream = nullptr;      // a cudaStream_t
   bool deterministic = false;  // the same bits run after run, even where that takes longer
 
-  // Where a kernel notes device data with which it cannot compute anything; memory that the GPU can write. Nothing is
-  // noted where it is null.
-  DataFailure* failure = nullptr;
+  // Where a kernel notes device data with which it cannot compute anything, as a code of its operator: memory that the GPU
+  // can write, 0 before. Nothing is noted where it is null.
+  uint32_t* failure = nullptr;
 };
 
 }  // namespace cuda

@@ -54,7 +54,8 @@ class Call {
   // Plans. Inputs and outputs named in `pack` reach the kernel as contiguous memory, whatever their strides.
   void leave_out(const Argument& argument);   // the kernel will not touch it: it may be without data
   void use_partly(const Argument& argument);  // parts that the kernel will not touch may be without contents
-  void checks_data() { plan_->checks_data = true; }  // its kernel may refuse what lies in device memory
+  // Its kernel may refuse what lies in device memory, with a code.
+  void checks_data(Queue::DataError error) { plan_->data_error = error; }
   void pack(std::initializer_list<const Argument*> arguments);
   void plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel);
   void plan_nothing() {}

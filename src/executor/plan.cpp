@@ -20,7 +20,8 @@ TensorView Launch::view(const Argument& argument) const {
 }
 
 CudaLaunch Launch::cuda() const {
-  return {queue_.native_handle(), plan_.deterministic, plan_.checks_data ? queue_.data_failure() : nullptr};
+  const Queue::DataError error = plan_.data_error;
+  return {queue_.native_handle(), plan_.deterministic, error ? queue_.data_failure(error) : nullptr};
 }
 
 void Launch::run() const {

@@ -48,7 +48,7 @@ struct Plan {
   int64_t scratch_at = 0;                     // where in the workspace the kernel's own scratch lies
   double serial_nanoseconds = 0;              // estimate of the work on one thread
   bool deterministic = false;                 // ACL_OPT_DETERMINISTIC was on
-  bool checks_data = false;                   // its kernel may refuse what lies in device memory
+  Queue::DataError data_error = nullptr;      // where its kernel may refuse what lies in device memory
   std::function<void(const Launch&)> kernel;  // empty where there is nothing to do
 };
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "acl/acl_base.h"
-#include "base/never_destroyed.h"
 #include "runtime/cuda_calls.h"
 #include "runtime/cuda_device.h"
 #include "runtime/fork.h"
@@ -19,20 +18,6 @@ bool is_pageable(const void* memory) {
   check_cuda(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
   return attributes.type == cudaMemoryTypeUnregistered;
 }
-
-// Only the gradient of NSA compress reads such data on the device.
-Error data_error(const char* text) {
-  return Error(ACL_ERROR_RT_AICORE_EXCEPTION, text,
-               "The contents of actSeqLenOptional, in device memory, do not fit the shapes of the tensors.");
-}
-
-// Made while the library is loaded: where they are noted, nothing can be done about a lack of memory.
-NeverDestroyed<const Error> wrong_sequence_ends(data_error(
-    "aclnnNsaCompressGrad.actSeqLenOptional: expected entries that rise from 0 or more to the number of "
-    "tokens, got others."));
-NeverDestroyed<const Error> wrong_window_count(data_error(
-    "aclnnNsaCompressGrad.outputGrad: expected a row for each window of the sequences, got another "
-    "number."));
 
 }  // namespace
 
@@ -106,16 +91,21 @@ void CudaQueue::fill(const Fill& fill) {
   enqueue([&](Queue&) { queue_fill(fill, stream_); });
 }
 
-cuda::DataFailure* CudaQueue::data_failure() {
-  kernels_check_data_ = true;
-  return &shared_->data_failure;
+uint32_t* CudaQueue::data_failure(DataError error) {
+  for (size_t i = 0; i < kDataErrors; ++i) {
+    DataError known = nullptr;
+    if (data_errors_[i].compare_exchange_strong(known, error) || known == error)
+      return &shared_->data_failures[i];
+  }
+  throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+              "Too many kinds of operators check their data on one stream.");
 }
 
 void CudaQueue::record(std::shared_ptr<EventState> event) {
   in_turn([&] {
     auto failure = std::make_shared<FirstFailure>();
     if (const std::optional<Error> known = failure_.get()) failure->note(*known);
-    if (kernels_check_data_) pass_on_data_failure(failure);
+    if (data_errors_[0] != nullptr) pass_on_data_failure(failure);
     dynamic_cast<CudaEventState&>(*event).record(stream_, std::move(failure));
   });
 }
@@ -208,9 +198,11 @@ void CudaQueue::fail(const Error& error) noexcept {
 }
 
 void CudaQueue::note_data_failure() noexcept {
-  const cuda::DataFailure noted = *static_cast<volatile cuda::DataFailure*>(&shared_->data_failure);
-  if (noted == cuda::DataFailure::none) return;
-  fail(noted == cuda::DataFailure::sequence_ends ? *wrong_sequence_ends : *wrong_window_count);
+  for (size_t i = 0; i < kDataErrors; ++i) {
+    const DataError error = data_errors_[i];
+    const uint32_t code = std::atomic_ref(shared_->data_failures[i]).load();
+    if (code != 0) fail(error(code));
+  }
 }
 
 bool CudaQueue::drops_tasks() const {

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -28,7 +30,7 @@ class CudaQueue final : public Queue {
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   void* native_handle() const override { return stream_; }
-  cuda::DataFailure* data_failure() override;
+  uint32_t* data_failure(DataError error) override;
   void submit(double serial_nanoseconds, Task task) override;
   void submit_host(Task task) override;
   void copy(const Copy& copy) override;
@@ -46,9 +48,11 @@ class CudaQueue final : public Queue {
   void continue_in_child() override;
 
  private:
+  static constexpr size_t kDataErrors = 15;  // at most, of different operators
+
   // In host memory that the device reads and writes.
   struct Shared {
-    cuda::DataFailure data_failure = cuda::DataFailure::none;
+    uint32_t data_failures[kDataErrors] = {};
     uint32_t host_tasks_done = 0;
   };
 
@@ -78,7 +82,7 @@ class CudaQueue final : public Queue {
   bool closed_ = false;
   FirstFailure failure_;
   std::atomic<bool> closing_{false};
-  std::atomic<bool> kernels_check_data_{false};
+  std::array<std::atomic<DataError>, kDataErrors> data_errors_{};  // of data_failures, the first ones
 };
 
 }  // namespace aclgrad

@@ -14,6 +14,8 @@
 
 namespace aclgrad {
 
+class Error;
+
 enum class DeviceKind { cpu, cuda };
 
 enum class MemoryPlace { device, host };
@@ -74,6 +76,9 @@ using StopFlag = std::shared_ptr<std::atomic<bool>>;
 // 507015.
 class Queue {
  public:
+  // The error that a code of an operator's kernel means.
+  using DataError = const Error& (*)(uint32_t code) noexcept;
+
   // Work to run on the queue. A CPU queue runs it on the host when everything before it is done; a CUDA queue
   // calls it at once in the submitting thread, and it enqueues kernels on native_handle(). It throws Error on
   // failure.
@@ -86,9 +91,9 @@ class Queue {
   // The cudaStream_t of a CUDA queue; null on the CPU.
   virtual void* native_handle() const { return nullptr; }
 
-  // Where a kernel of a CUDA queue notes that it refuses its data, which then comes out of synchronize() and of events.
-  // To be asked for such kernels alone: from then on each mark of an event costs a host task.
-  virtual cuda::DataFailure* data_failure() { return nullptr; }
+  // Where a kernel of a CUDA queue notes a code when it refuses its data: its error then comes out of synchronize() and of
+  // events. To be asked for such kernels alone: from then on each mark of an event costs a host task.
+  virtual uint32_t* data_failure(DataError) { return nullptr; }
 
   // Returns before the task has run, except that a task of few serial nanoseconds may run in the caller while
   // the queue is idle. What the task throws comes out of the next synchronize().

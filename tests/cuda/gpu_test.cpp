@@ -414,7 +414,8 @@ void test_device() {
     failed = error.status() == 507035;
   }
   expect(failed, "a failure comes out of synchronize");
-  *queue->data_failure() = cuda::DataFailure::window_count;
+  static const Error wrong_data(507015, "planted");
+  *queue->data_failure([](uint32_t) noexcept -> const Error& { return wrong_data; }) = 1;
   const auto behind = device.make_event_state();
   queue->record(behind);
   bool told = false;

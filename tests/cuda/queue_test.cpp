@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 #include <pthread.h>
 
+#include "base/never_destroyed.h"
 #include "runtime/cuda_device.h"
 #include "runtime/fixture.h"
 
@@ -28,6 +29,13 @@ Status synchronize(Queue& queue) {
 
 Status waited(const EventState& event) {
   return status_of([&] { event.wait(std::nullopt); });
+}
+
+NeverDestroyed<const Error> refused(Status{ACL_ERROR_RT_AICORE_EXCEPTION}, "planted");
+NeverDestroyed<const Error> timeout(Status{ACL_ERROR_RT_AICORE_TIMEOUT}, "planted");
+
+const Error& planted_error(uint32_t code) noexcept {
+  return code == 7 ? *refused : *timeout;
 }
 
 // A host task that ends when the test lets it, or the queue closes.
@@ -312,20 +320,24 @@ TEST_F(CudaQueueTest, ARefusedLaunchIsAFailureOfTheQueue) {
 
 TEST_F(CudaQueueTest, DataThatAKernelRefusesComesOutOfSynchronize) {
   const auto queue = cuda_device(0).make_queue(no_stop());
-  queue->submit_host([](Queue& on) { *on.data_failure() = cuda::DataFailure::sequence_ends; });
+  uint32_t* other = queue->data_failure([](uint32_t) noexcept -> const Error& { return *timeout; });
+  uint32_t* noted = queue->data_failure(planted_error);
+  EXPECT_EQ(noted, queue->data_failure(planted_error));
+  EXPECT_NE(noted, other);
+  queue->submit_host([=](Queue&) { *noted = 7; });
   EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
 }
 
 TEST_F(CudaQueueTest, DataThatAKernelRefusesComesOutOfTheEventsBehindIt) {
   Device& device = cuda_device(0);
   auto queue = device.make_queue(no_stop());
-  cuda::DataFailure* noted = queue->data_failure();
+  uint32_t* noted = queue->data_failure(planted_error);
   const auto before = device.make_event_state(), behind = device.make_event_state();
   const auto recorded_later = device.make_event_state();
   const Pause pause;
   queue->record(before);
   pause.put_on(*queue);
-  queue->submit_host([=](Queue&) { *noted = cuda::DataFailure::sequence_ends; });
+  queue->submit_host([=](Queue&) { *noted = 7; });
   queue->record(behind);
   pause.wait_until_reached();
   EXPECT_EQ(waited(*before), ACL_SUCCESS);

@@ -7,6 +7,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "aclnnop/aclnn_nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress_grad.h"
+#include "base/never_destroyed.h"
 #include "executor/call.h"
 #include "ops/nsa_compress/kernel.h"
 #include "ops/nsa_compress/windows.h"
@@ -83,6 +84,23 @@ HeadRows<Void> head_rows(Call& call, const Argument& argument) {
   return {nullptr, argument.size(1) * argument.size(2), argument.size(2)};
 }
 
+Error wrong_data(const char* text) {
+  return Error(ACL_ERROR_RT_AICORE_EXCEPTION, text,
+               "The contents of actSeqLenOptional, in device memory, do not fit the shapes of the tensors.");
+}
+
+// Made while the library is loaded: where they are needed, nothing can be done about a lack of memory.
+NeverDestroyed<const Error> wrong_sequence_ends(wrong_data(
+    "aclnnNsaCompressGrad.actSeqLenOptional: expected entries that rise from 0 or more to the number of "
+    "tokens, got others."));
+NeverDestroyed<const Error> wrong_window_count(wrong_data(
+    "aclnnNsaCompressGrad.outputGrad: expected a row for each window of the sequences, got another "
+    "number."));
+
+const Error& data_error(uint32_t code) noexcept {
+  return code == cuda::kWrongSequenceEnds ? *wrong_sequence_ends : *wrong_window_count;
+}
+
 // The ends of the sequences come as an array of the host or as a tensor of the device, or not at all.
 void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_tensor,
                const aclTensor* weight_tensor, const aclIntArray* ends_array, const aclTensor* ends_tensor,
@@ -126,7 +144,7 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
   std::vector<int64_t> ends = checked_ends(call, ends_array);
   const bool ends_on_device = act_seq_len.given && !act_seq_len.empty();
   if (ends_on_device) {
-    call.checks_data();
+    call.checks_data(data_error);
   } else {
     check_windows(call, problem.windows, ends, output_grad);
   }

@@ -49,7 +49,7 @@ __global__ void write_ends(SomeEnds some, int64_t* ends) {
 
 // One block.
 __global__ void count_windows_of_sequences(SlidingWindows windows, int64_t window_count, WindowTable table,
-                                           DataFailure* failure) {
+                                           uint32_t* failure) {
   __shared__ int64_t sums[kThreads];
   const bool given_on_gpu = windows.ends_on_gpu && windows.sequences > 0;
   int64_t wrong = 0;
@@ -83,7 +83,7 @@ __global__ void count_windows_of_sequences(SlidingWindows windows, int64_t windo
   const bool matches = is_right && before == window_count;
   *table.is_right = matches;
   if (!matches && failure != nullptr) {
-    *failure = is_right ? DataFailure::window_count : DataFailure::sequence_ends;
+    *failure = is_right ? kWrongWindowCount : kWrongSequenceEnds;
     __threadfence_system();
   }
 }

@@ -101,6 +101,11 @@ ACLGRAD_API void nsa_compress_grad(const NsaCompressGrad& problem, void* workspa
 // then, and the launch's `failure` set. They throw std::exception where CUDA refuses, or the library was built without CUDA.
 namespace cuda {
 
+enum NsaCompressFailure : uint32_t {
+  kWrongSequenceEnds = 1,  // they fall, or do not end with the last token
+  kWrongWindowCount = 2,   // it is not the sequences'
+};
+
 ACLGRAD_API size_t workspace_size(const NsaCompress& problem, const CudaLaunch& on);
 ACLGRAD_API size_t workspace_size(const NsaCompressGrad& problem, const CudaLaunch& on);
 ACLGRAD_API void nsa_compress(const NsaCompress& problem, void* workspace, const CudaLaunch& on);
