@@ -149,6 +149,13 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Gradient
 
+// No sequence has more than one window where the stride is that of all tokens, so that a longer one changes nothing.
+NsaCompressGrad with_stride_in_range(NsaCompressGrad problem) {
+  const int64_t longest = std::max(problem.windows.tokens, problem.windows.block);
+  problem.windows.stride = std::min(problem.windows.stride, longest);
+  return problem;
+}
+
 // Tokens that a block works on: for each remainder about 16.
 int64_t chunk_of(const NsaCompressGrad& problem) {
   return std::clamp<int64_t>(16 * problem.windows.stride, 64, 512);
@@ -186,6 +193,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t chunks = divide_up(windows.tokens, chunk);
   const T* weight = static_cast<const T*>(problem.weight);
   const bool sums_at_once = !kInRegisters && problem.wants_weight_grad;
+  const bool sums_at_end = kInRegisters && problem.wants_weight_grad;
   for (int64_t item = blockIdx.x; item < chunks * problem.heads; item += gridDim.x) {
     const int64_t head = item % problem.heads;
     const int64_t chunk_begin = item / problem.heads * chunk;
@@ -194,7 +202,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t first_sequence = upper_bound(table.ends, table.sequences, chunk_begin);
     for (int64_t remainder = own_group; remainder < windows.stride; remainder += groups) {
       float sums[kWindowsInRegisters] = {};
-      if (!kInRegisters && lanes.index == 0) {
+      if (sums_at_once && lanes.index == 0) {
         for (int64_t j = remainder; j < windows.block; j += windows.stride) partial[j * problem.heads] = 0;
       }
       for (int64_t sequence = first_sequence; sequence < table.sequences; ++sequence) {
@@ -254,7 +262,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int m = 0; m < kWindowsInRegisters; ++m) {
           const int64_t j = remainder + m * windows.stride;
-          if (j >= windows.block) continue;
+          if (!sums_at_end || j >= windows.block) continue;
           const float sum = lanes.sum(sums[m]);
           if (lanes.index == 0) partial[j * problem.heads] = sum;
         }
@@ -263,30 +271,43 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A warp for each element of weight_grad. Lane l adds every 32nd chunk from l on.
+constexpr int kWarp = 32;
+
+// A block for 32 elements of weight_grad. Warp w adds every 32nd chunk from w on, each lane for an element of its own; then
+// each warp adds up one element.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kWarp* kWarp)
     add_chunks(NsaCompressGrad problem, WindowTable table, const float* partials, int64_t chunks) {
   if (*table.is_right == 0) return;
-  const Lanes lanes(32);
+  __shared__ float sums[kWarp][kWarp + 1];  // a column lies in as many banks as a row
+  const Lanes lanes(kWarp);
+  const auto warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t elements = problem.windows.block * problem.heads;
-  for (int64_t i = lanes.group(); i < elements; i += lanes.groups()) {
+  for (int64_t first = kWarp * int64_t{blockIdx.x}; first < elements; first += kWarp * int64_t{gridDim.x}) {
+    const int64_t i = first + lanes.index;
     BlockedSum sum;
-    for (int64_t chunk = lanes.index; chunk < chunks; chunk += lanes.count)
+    for (int64_t chunk = warp; i < elements && chunk < chunks; chunk += kWarp)
       sum.add(partials[chunk * elements + i]);
-    const float total = lanes.sum(sum.value());
-    if (lanes.index == 0) static_cast<T*>(problem.weight_grad)[i] = narrow<T>(total);
+    sums[warp][lanes.index] = sum.value();
+    __syncthreads();
+    const float total = lanes.sum(sums[lanes.index][warp]);
+    if (lanes.index == 0 && first + warp < elements) {
+      static_cast<T*>(problem.weight_grad)[first + warp] = narrow<T>(total);
+    }
+    __syncthreads();
   }
 }
 
 struct GradWorkspace {
   WindowTable table;
-  float* partials;  // [chunks, block, heads]
+  float* partials;  // [chunks, block, heads], where weight_grad is wanted
 
   GradWorkspace(const NsaCompressGrad& problem, Carver& carver)
       : table(problem.windows, carver),
-        partials(carver.take<float>(divide_up(problem.windows.tokens, chunk_of(problem)) *
-                                    problem.windows.block * problem.heads)) {}
+        partials(carver.take<float>(problem.wants_weight_grad
+                                        ? divide_up(problem.windows.tokens, chunk_of(problem)) *
+                                              problem.windows.block * problem.heads
+                                        : 0)) {}
 };
 
 template <class T>
@@ -303,8 +324,8 @@ void run(const NsaCompressGrad& problem, const GradWorkspace& workspace, const C
          in_registers ? grad_of_chunks<T, true> : grad_of_chunks<T, false>, problem, workspace.table,
          workspace.partials, chunk, lanes, whole);
   if (!problem.wants_weight_grad) return;
-  launch_for_each(on, problem.windows.block * problem.heads * 32, add_chunks<T>, problem, workspace.table,
-                  workspace.partials, chunks);
+  launch(on, divide_up(problem.windows.block * problem.heads, kWarp), kWarp * kWarp, 0, add_chunks<T>,
+         problem, workspace.table, workspace.partials, chunks);
 }
 
 }  // namespace
@@ -317,7 +338,7 @@ size_t kernel_workspace_size(const NsaCompress& problem, const CudaLaunch&) {
 
 size_t kernel_workspace_size(const NsaCompressGrad& problem, const CudaLaunch&) {
   Carver carver(nullptr);
-  GradWorkspace(problem, carver);
+  GradWorkspace(with_stride_in_range(problem), carver);
   return carver.size();
 }
 
@@ -335,7 +356,8 @@ void run_kernel(const NsaCompress& problem, void* workspace, const CudaLaunch& o
   });
 }
 
-void run_kernel(const NsaCompressGrad& problem, void* workspace, const CudaLaunch& on) {
+void run_kernel(const NsaCompressGrad& given, void* workspace, const CudaLaunch& on) {
+  const NsaCompressGrad problem = with_stride_in_range(given);
   Carver carver(workspace);
   const GradWorkspace parts(problem, carver);
   fill_table(problem.windows, problem.window_count, parts.table, on);
