@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "cuda/sums.h"
 #include "ops/grid_sampler_2d/kernel.h"
@@ -126,10 +128,35 @@ Bytes grid_gradients(const CudaLaunch& on, int64_t channels, bool channels_last 
   return all;
 }
 
-Bytes nsa_gradients(const CudaLaunch& on) {
+// The gradients of an image of one row of pixels, of which each point reads the first one.
+struct SmallGrid {
+  GridSampler2DBackward problem;
+  std::vector<float> input, grad_output, grid, input_grad, grid_grad;
+
+  SmallGrid(int64_t channels, int64_t height, int64_t width, int64_t points, float gradient)
+      : input(static_cast<size_t>(channels * height * width), 1.0f),
+        grad_output(static_cast<size_t>(channels * points), gradient),
+        grid(static_cast<size_t>(2 * points), -1.0f),
+        input_grad(input.size(), 7.0f),
+        grid_grad(grid.size(), 7.0f) {
+    problem.batch = 1, problem.channels = channels, problem.align_corners = true;
+    problem.height = height, problem.width = width;
+    problem.output_height = 1, problem.output_width = points;
+    problem.input_strides =
+        problem.input_grad_strides = {channels * height * width, height * width, width, 1};
+    problem.grad_output_strides = {channels * points, points, points, 1};
+    problem.grid_strides = problem.grid_grad_strides = {2 * points, 2 * points, 2, 1};
+    problem.input = input.data(), problem.input_grad = input_grad.data();
+    problem.grad_output = grad_output.data();
+    problem.grid = grid.data(), problem.grid_grad = grid_grad.data();
+  }
+};
+
+Bytes nsa_gradients(const CudaLaunch& on, int64_t stride) {
   NsaCompressGrad problem;
   const std::vector<int64_t> ends = {0, 31, 63, 700, 1000};
-  problem.windows = {.tokens = 1000, .block = 32, .stride = 16, .sequence_ends = ends.data(), .sequences = 5};
+  problem.windows = {
+      .tokens = 1000, .block = 32, .stride = stride, .sequence_ends = ends.data(), .sequences = 5};
   problem.window_count = count_windows(problem.windows);
   problem.heads = 3, problem.channels = 48;
   const auto input = random_values<float>(1000 * 144, -5, 5, 1),
@@ -170,7 +197,7 @@ TEST(CudaKernels, DeterministicSumsDoNotDependOnTheOrderOfThreads) {
         depends_on_order(true, [&](const auto& on) { return grid_gradients<double>(on, channels); }));
   }
   for (bool deterministic : {false, true}) {
-    EXPECT_FALSE(depends_on_order(deterministic, nsa_gradients));
+    EXPECT_FALSE(depends_on_order(deterministic, [](const auto& on) { return nsa_gradients(on, 16); }));
     EXPECT_FALSE(depends_on_order(deterministic, bias_gradient));
   }
 }
@@ -193,6 +220,47 @@ TEST(CudaKernels, GridSamplerTakesImagesWithTheirChannelsLast) {
       EXPECT_EQ(grid_gradients<float>(on, channels, true), grid_gradients<float>(on, channels, false));
     }
   }
+}
+
+TEST(CudaKernels, OnlyDeterministicSumsKeepSubnormalNumbers) {
+  constexpr float kSubnormal = 0x1p-130f;
+  for (int64_t channels : {1, 16}) {
+    for (bool deterministic : {false, true}) {
+      SmallGrid small(channels, 1, 2, 3, kSubnormal);
+      run_on_gpu(small.problem, CudaLaunch{.deterministic = deterministic});
+      EXPECT_EQ(small.input_grad[0], deterministic ? 3 * kSubnormal : 0);
+    }
+  }
+}
+
+TEST(CudaKernels, GridSamplerGradTakesImagesWithoutPixels) {
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>{0, 0}, {0, 3}, {3, 0}}) {
+    for (int variant = 0; variant < 36; ++variant) {
+      SmallGrid small(variant % 2 == 0 ? 1 : 16, height, width, 5, 1.0f);
+      small.problem.align_corners = variant / 2 % 2 == 0;
+      small.problem.padding = static_cast<Padding>(variant / 4 % 3);
+      small.problem.interpolation = static_cast<Interpolation>(variant / 12);
+      run_on_gpu(small.problem, CudaLaunch{.deterministic = variant % 5 == 0});
+      EXPECT_EQ(small.grid_grad, std::vector<float>(10)) << variant;
+    }
+  }
+}
+
+TEST(CudaKernels, NsaGradTakesAnyStride) {
+  const Bytes one_window_each = nsa_gradients({}, 1000);
+  for (const int64_t stride : {int64_t{1} << 40, (int64_t{1} << 53) - 1}) {
+    EXPECT_EQ(nsa_gradients({}, stride), one_window_each) << stride;
+  }
+}
+
+TEST(CudaKernels, NsaGradReservesNoSumsThatNobodyWants) {
+  NsaCompressGrad problem;
+  problem.windows = {.tokens = 1 << 16, .block = 32, .stride = 16};
+  problem.heads = 4, problem.channels = 128;
+  const size_t with_sums = kernel_workspace_size(problem, CudaLaunch{});
+  problem.wants_weight_grad = false;
+  EXPECT_LE(kernel_workspace_size(problem, CudaLaunch{}), 1024u);
+  EXPECT_GT(with_sums, 100'000u);
 }
 
 // The value that fixed-point sums give for some terms, of which `max_terms` may meet.

@@ -575,7 +575,10 @@ void run_kernel(const GridSampler2D& problem, void*, const CudaLaunch& on) {
   });
 }
 
-void run_kernel(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
+void run_kernel(const GridSampler2DBackward& given, void* workspace, const CudaLaunch& on) {
+  GridSampler2DBackward problem = given;
+  // Without pixels there is none to pad with: both gradients are zero, which is what zeros padding makes them.
+  if (pixels_of(problem) == 0) problem.padding = Padding::zeros;
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }

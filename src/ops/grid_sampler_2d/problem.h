@@ -35,6 +35,7 @@
 // fewer at a time.
 // Deterministic: the same bits for any number of threads, any strides and any instruction set with fused multiply-add.
 // On a CUDA GPU the bits of input_grad differ from run to run, unless the launch is deterministic; all else has the same.
+// Unless it is deterministic, terms and sums of input_grad below 2^-126 (subnormal) count as zero there, except in double.
 // Source: the document of aclnnGridSampler2DBackward.
 #pragma once
 

@@ -25,6 +25,7 @@
 // Deterministic: the same bits for any number of threads, any strides and every instruction set with fused
 // multiply-add.
 // On a CUDA GPU the bits of grad_value differ from run to run, unless the launch is deterministic; all else has the same.
+// Unless it is deterministic, terms and sums of grad_value below 2^-126 (subnormal) count as zero there, except in double.
 // Source: the two documents of aclnnMultiScaleDeformableAttentionGrad.
 #pragma once
 

@@ -66,6 +66,23 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
   return emulation::shuffle(mask, value, first + static_cast<unsigned>(source & (width - 1)));
 }
 
+namespace emulation {
+
+// An addition of floats to global memory, which takes subnormal numbers for zero (PTX ISA, `red` and `atom`).
+inline float add_to_memory(float sum, float term) {
+  const auto flushed = [](float value) {
+    return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
+  };
+  return flushed(flushed(sum) + flushed(term));
+}
+
+}  // namespace emulation
+
+inline float atomicAdd(float* to, float value) {
+  const float before = *to;
+  *to = emulation::add_to_memory(before, value);
+  return before;
+}
 template <class T>
 T atomicAdd(T* to, T value) {
   const T before = *to;

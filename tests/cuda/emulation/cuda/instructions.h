@@ -32,7 +32,8 @@ inline void add_four(float* to, float a, float b, float c, float d) {
     float value[4];
   };
   Four& four = *reinterpret_cast<Four*>(to);  // lets the sanitizer see where it is not aligned
-  four = {{four.value[0] + a, four.value[1] + b, four.value[2] + c, four.value[3] + d}};
+  const float terms[4] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i) four.value[i] = emulation::add_to_memory(four.value[i], terms[i]);
 }
 
 template <class T>
