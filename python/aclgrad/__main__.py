@@ -14,7 +14,8 @@ from typing import Any, TextIO
 
 import numpy
 
-from .verify import OPERATORS, Operator, verify
+from ._registry import Function
+from .verify import OPERATORS, verify
 
 _DESCRIPTION = """\
 Computes the golden result of an operator in double precision and holds results from elsewhere, as of an NPU, against
@@ -89,22 +90,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _names_of(operator: Operator) -> str:
-    lines = ["inputs:", *(f"  {name:20} {shape}" for name, shape in operator.inputs.items())]
-    lines += ["outputs:", *(f"  {name:20} {shape}" for name, shape in operator.outputs.items())]
+def _names_of(operator: Function) -> str:
+    lines = ["inputs:", *(f"  {name:20} {text}" for name, text in operator.inputs.items())]
+    lines += ["outputs:", *(f"  {name}" for name in operator.outputs)]
     return "\n".join(lines)
 
 
-def _add_operator(parser: argparse.ArgumentParser, operator: Operator) -> None:
+def _add_operator(parser: argparse.ArgumentParser, operator: Function) -> None:
     parser.add_argument("archive", metavar="ARCHIVE", nargs="?", help="an .npz file with all arrays by name")
     for kind in ("input", "output"):
         parser.add_argument(
             f"--{kind}", metavar="NAME=FILE", nargs="+", action="extend", default=[], help=f"{kind} arrays"
         )
     for attribute in operator.attributes:
+        text = attribute.help.replace("%", "%%")  # as argparse has it
         flag = f"--{attribute.name.replace('_', '-')}"
         if attribute.type is bool:
-            parser.add_argument(flag, action="store_true", help=attribute.help)
+            parser.add_argument(flag, action="store_true", help=text)
         else:
             parser.add_argument(
                 flag,
@@ -112,7 +114,7 @@ def _add_operator(parser: argparse.ArgumentParser, operator: Operator) -> None:
                 required=attribute.default is None,
                 default=attribute.default,
                 choices=attribute.choices or None,
-                help=attribute.help,
+                help=text,
             )
     parser.add_argument(
         "--max-ulp", type=float, metavar="N", help="units in the last place; default 4 for 16 bits, else 1024"

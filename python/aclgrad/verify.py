@@ -1,8 +1,15 @@
 """Holds results of these operators, as from an NPU or a GPU, against their definition in double precision.
 
-    report = aclgrad.verify.verify("nsa_compress", inputs, {"output": y}, {"block": 32, "stride": 16})
-    print(report)
-    assert report.passed
+    >>> import aclgrad.verify, numpy
+    >>> inputs = {"x": numpy.ones((6, 1, 1)), "weight": numpy.ones((4, 1))}
+    >>> y = numpy.full((2, 1, 1), 4.0)
+    >>> report = aclgrad.verify.verify("nsa_compress", inputs, {"output": y}, {"block": 4, "stride": 2})
+    >>> report.passed
+    True
+    >>> print(report)  # doctest: +ELLIPSIS
+    nsa_compress: results against the definition in double precision
+    ...
+    PASS
 
 `python -m aclgrad verify` does the same with files.
 """
@@ -15,91 +22,11 @@ from typing import Any
 
 import numpy
 
-import aclgrad
 import aclgrad.reference
 
+from ._registry import FUNCTIONS, Function, as_numpy
 
-@dataclasses.dataclass(frozen=True)
-class Attribute:
-    """A parameter that is no array. `type` makes its value from text."""
-
-    name: str
-    type: type
-    help: str
-    default: Any = None  # None: it must be given
-    choices: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Operator:
-    """A function of aclgrad: its parameters by name, and names for its results. Shapes are for people."""
-
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    attributes: tuple[Attribute, ...] = ()
-    optional_inputs: frozenset[str] = frozenset()
-
-
-_MSDA_INPUTS = {
-    "value": "[batches, rows of all levels, heads, channels]",
-    "spatial_shapes": "[levels, 2], height and width",
-    "level_start_index": "[levels]",
-    "sampling_locations": "[batches, queries, heads, levels, points, 2], x and y",
-    "attention_weights": "[batches, queries, heads, levels, points]",
-}
-_NSA_INPUTS = {
-    "x": "[tokens, heads, channels]",
-    "weight": "[block, heads]",
-    "seq_ends": "[sequences], the token after the last one of each; may be left out",
-}
-_NSA_ATTRIBUTES = (
-    Attribute("block", int, "tokens of a window"),
-    Attribute("stride", int, "tokens from one window to the next"),
-)
-_GRID_INPUTS = {"input": "[N, C, H, W]", "grid": "[N, Ho, Wo, 2], x and y"}
-_GRID_ATTRIBUTES = (
-    Attribute("mode", str, "interpolation", "bilinear", ("bilinear", "nearest", "bicubic")),
-    Attribute("padding_mode", str, "what is outside of the image", "zeros", ("zeros", "border", "reflection")),
-    Attribute("align_corners", bool, "-1 and 1 are the centres of the outermost pixels", False),
-)
-_GROUP_ENDS = {"group_ends": "[groups]; may be left out for groups of equal size"}
-_GROUP_ATTRIBUTES = (Attribute("kind", str, "what group_ends holds", "ends", ("ends", "counts")),)
-
-OPERATORS: Mapping[str, Operator] = {
-    "msda_forward": Operator(_MSDA_INPUTS, {"output": "[batches, queries, heads * channels]"}),
-    "msda_backward": Operator(
-        {"grad_output": "[batches, queries, heads * channels] or [batches, queries, heads, channels]", **_MSDA_INPUTS},
-        {"grad_value": "as value", "grad_locations": "as sampling_locations", "grad_weights": "as attention_weights"},
-    ),
-    "nsa_compress": Operator(
-        _NSA_INPUTS, {"output": "[windows, heads, channels]"}, _NSA_ATTRIBUTES, frozenset({"seq_ends"})
-    ),
-    "nsa_compress_backward": Operator(
-        {"grad_output": "[windows, heads, channels]", **_NSA_INPUTS},
-        {"grad_x": "as x", "grad_weight": "as weight"},
-        _NSA_ATTRIBUTES,
-        frozenset({"seq_ends"}),
-    ),
-    "grid_sample": Operator(_GRID_INPUTS, {"output": "[N, C, Ho, Wo]"}, _GRID_ATTRIBUTES),
-    "grid_sample_backward": Operator(
-        {"grad_output": "[N, C, Ho, Wo]", **_GRID_INPUTS},
-        {"grad_input": "as input", "grad_grid": "as grid"},
-        _GRID_ATTRIBUTES,
-    ),
-    "grouped_bias_add": Operator(
-        {"x": "[rows, columns], or [groups, rows, columns] without group_ends", "bias": "[groups, columns]"}
-        | _GROUP_ENDS,
-        {"output": "as x"},
-        _GROUP_ATTRIBUTES,
-        frozenset({"group_ends"}),
-    ),
-    "grouped_bias_add_backward": Operator(
-        {"grad_y": "[rows, columns], or [groups, rows, columns] without group_ends"} | _GROUP_ENDS,
-        {"grad_bias": "[groups, columns]"},
-        _GROUP_ATTRIBUTES,
-        frozenset({"group_ends"}),
-    ),
-}
+OPERATORS: Mapping[str, Function] = FUNCTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -252,7 +179,7 @@ def verify(
         raise ValueError(f"operator: expected one of {', '.join(OPERATORS)}, got {operator!r}")
     description = OPERATORS[operator]
     attributes = dict(attributes or {})
-    _check_names("inputs", inputs, description.inputs, set(description.inputs) - description.optional_inputs)
+    _check_names("inputs", inputs, description.inputs, set(description.inputs) - set(description.optional_inputs))
     _check_names("outputs", outputs, description.outputs, set())
     _check_names(
         "attributes",
@@ -265,7 +192,7 @@ def verify(
     inputs = {**dict.fromkeys(description.optional_inputs), **inputs}
 
     golden = _results(getattr(aclgrad.reference, operator)(**inputs, **attributes))
-    ours = _results(getattr(aclgrad, operator)(**inputs, **attributes))
+    ours = _results(description.call(**inputs, **attributes))
     reports = [
         _compare(name, outputs[name], expected, own, max_ulp)
         for name, expected, own in zip(description.outputs, golden, ours, strict=True)
@@ -304,7 +231,7 @@ def _compare(name: str, actual: Any, golden: Any, ours: Any, max_ulp: float | No
 
 
 def _widened(name: str, array: Any) -> numpy.ndarray[Any, Any]:
-    return aclgrad.reference.as_numpy("verify.verify", name, array).astype(numpy.float64, copy=False)
+    return as_numpy("verify.verify", name, array).astype(numpy.float64, copy=False)
 
 
 def _errors(actual: Any, golden: Any, precision: _Precision) -> Errors:

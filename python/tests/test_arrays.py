@@ -8,7 +8,11 @@ import aclgrad.reference
 import ml_dtypes
 import numpy
 import pytest
-from cases import CASES, bias, grid, msda, nsa
+from cases import CASES
+from operator_cases.grid_sampler_2d import grid
+from operator_cases.grouped_bias_add import bias
+from operator_cases.multi_scale_deformable_attention import msda
+from operator_cases.nsa_compress import nsa
 
 X = bias()["x"].astype(numpy.float32)
 ENDS = bias()["group_ends"]
@@ -57,10 +61,10 @@ def test_torch_tensors_whose_memory_does_not_hold_the_values():
     torch = pytest.importorskip("torch")
     pending = torch.complex(torch.ones(4, 3), torch.ones(4, 3)).conj().imag
     for tensor, message in (
-        (pending, "grad_y: expected a tensor whose memory holds its values, got a view with a pending negation"),
-        (torch._efficientzerotensor((4, 3)), "grad_y: expected a tensor with memory, got one without"),
-        (torch.ones(4, 3).to_sparse(), "grad_y: expected a dense array of .*, got device cpu, .*layout torch.sparse_coo"),
-        (torch.ones(4, 3, device="meta"), "grad_y: expected a dense array of .* in the memory of the CPU, got device meta"),
+        (pending, "grad_output: expected a tensor whose memory holds its values, got a view with a pending negation"),
+        (torch._efficientzerotensor((4, 3)), "grad_output: expected a tensor with memory, got one without"),
+        (torch.ones(4, 3).to_sparse(), "grad_output: expected a dense array of .*, got device cpu, .*layout torch.sparse_coo"),
+        (torch.ones(4, 3, device="meta"), "grad_output: expected a dense array of .* in the memory of the CPU, got device meta"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             aclgrad.grouped_bias_add_backward(tensor, [4])
@@ -70,7 +74,7 @@ def test_torch_tensors_whose_memory_does_not_hold_the_values():
 def test_gradients_of_torch_are_not_lost_silently():
     torch = pytest.importorskip("torch")
     tensor = torch.ones(4, 3, requires_grad=True)
-    with pytest.raises(TypeError, match="grad_y: expected a tensor without gradient"):
+    with pytest.raises(TypeError, match="grad_output: expected a tensor without gradient"):
         aclgrad.grouped_bias_add_backward(tensor, [4])
     with torch.no_grad():
         assert (aclgrad.grouped_bias_add_backward(tensor, [4]) == 4).all()
@@ -128,15 +132,15 @@ def test_import_needs_numpy_alone():
 
 G, N = grid(), nsa()
 REFUSED = [
-    (TypeError, "grad_y: expected .*float32.*, got int64", lambda: aclgrad.grouped_bias_add_backward(X.astype(int), ENDS)),
-    (TypeError, "grad_y: expected .*, got complex64", lambda: aclgrad.grouped_bias_add_backward(X * 1j, ENDS)),
-    (TypeError, "grad_y: expected .*, got >f4", lambda: aclgrad.grouped_bias_add_backward(X.astype(">f4"), ENDS)),
-    (TypeError, "grad_y: expected an array.*, got NoneType", lambda: aclgrad.grouped_bias_add_backward(None, ENDS)),
-    (TypeError, "grad_y: expected an array.*, got list", lambda: aclgrad.grouped_bias_add_backward(X.tolist(), ENDS)),
+    (TypeError, "grad_output: expected .*float32.*, got int64", lambda: aclgrad.grouped_bias_add_backward(X.astype(int), ENDS)),
+    (TypeError, "grad_output: expected .*, got complex64", lambda: aclgrad.grouped_bias_add_backward(X * 1j, ENDS)),
+    (TypeError, "grad_output: expected .*, got >f4", lambda: aclgrad.grouped_bias_add_backward(X.astype(">f4"), ENDS)),
+    (TypeError, "grad_output: expected an array.*, got NoneType", lambda: aclgrad.grouped_bias_add_backward(None, ENDS)),
+    (TypeError, "grad_output: expected an array.*, got list", lambda: aclgrad.grouped_bias_add_backward(X.tolist(), ENDS)),
     (TypeError, "group_ends: expected int32 or int64, got float64", lambda: aclgrad.grouped_bias_add_backward(X, ENDS * 1.0)),
     (TypeError, "group_ends: expected int32 or int64, got float64", lambda: aclgrad.grouped_bias_add_backward(X, [10.5, 33])),
     (ValueError, r"group_ends: expected 1 axis, got shape \[2, 2\]", lambda: aclgrad.grouped_bias_add_backward(X, ENDS.reshape(2, 2))),
-    (ValueError, r"grad_y: expected 3 axes, got shape \[90, 33\]", lambda: aclgrad.grouped_bias_add_backward(X)),
+    (ValueError, r"grad_output: expected 3 axes, got shape \[90, 33\]", lambda: aclgrad.grouped_bias_add_backward(X)),
     (ValueError, "kind: expected 'ends' or 'counts', got sizes", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, "sizes")),
     (ValueError, r"out: expected shape \[4, 33\], got \[4, 32\]", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=X[:4, :32])),
     (TypeError, "out: expected float32, got float64", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=numpy.empty((4, 33)))),
@@ -153,9 +157,9 @@ REFUSED = [
     (TypeError, "stride: expected an integer, got 4.5", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 8, 4.5)),
     (ValueError, "stride: expected at least 1, got 0", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 8, 0)),
     (ValueError, r"weight: expected shape \[9, 3\], got \[8, 3\]", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 9, 4)),
-    (ValueError, r"seq_ends\[1\]: expected at least 20, the entry before, got 10", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [20, 10, 100], 8, 4)),
-    (ValueError, "seq_ends: expected the number of tokens.*, got 99", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [99], 8, 4)),
-    (ValueError, r"seq_ends\[0\]: expected at least 0, got -1", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [-1, 100], 8, 4)),
+    (ValueError, r"cu_seqlens\[1\]: expected at least 20, the entry before, got 10", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [20, 10, 100], 8, 4)),
+    (ValueError, "cu_seqlens: expected the number of tokens.*, got 99", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [99], 8, 4)),
+    (ValueError, r"cu_seqlens\[0\]: expected at least 0, got -1", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [-1, 100], 8, 4)),
     (ValueError, "count: expected at least 1 or None, got 0", lambda: aclgrad.set_num_threads(0)),
     (TypeError, "count: expected an integer or None, got 2.5", lambda: aclgrad.set_num_threads(2.5)),
     (TypeError, "count: expected an integer or None, got '2'", lambda: aclgrad.set_num_threads("2")),
@@ -163,16 +167,16 @@ REFUSED = [
     (TypeError, "align_corners: expected a bool, got 1", lambda: aclgrad.grid_sample_backward(**G, align_corners=1)),
     (TypeError, "align_corners: expected a bool, got 1", lambda: aclgrad.reference.grid_sample(G["input"], G["grid"], align_corners=1)),
     (TypeError, "align_corners: expected a bool, got 0", lambda: aclgrad.reference.grid_sample_backward(**G, align_corners=0)),
-    (ValueError, r"needs: expected a tuple of 2 bools, got \(True,\)", lambda: aclgrad.grid_sample_backward(**G, needs=(True,))),
-    (TypeError, "needs: expected a tuple of 2 bools, got True", lambda: aclgrad.grid_sample_backward(**G, needs=True)),
-    (TypeError, r"needs: expected a tuple of 2 bools, got \(1, 0\)", lambda: aclgrad.grid_sample_backward(**G, needs=(1, 0))),
-    (TypeError, r"needs: expected a tuple of 2 bools, got None", lambda: aclgrad.nsa_compress_backward(**N, needs=None)),
-    (ValueError, r"needs: expected a tuple of 3 bools, got \[True\]", lambda: aclgrad.msda_backward(**msda(), needs=[True])),
-    (TypeError, "grad_y: expected an array in which every element counts, got a masked array", lambda: aclgrad.grouped_bias_add_backward(numpy.ma.masked_array(X), ENDS)),
+    (ValueError, r"output_mask: expected a tuple of 2 bools, got \(True,\)", lambda: aclgrad.grid_sample_backward(**G, output_mask=(True,))),
+    (TypeError, "output_mask: expected a tuple of 2 bools, got True", lambda: aclgrad.grid_sample_backward(**G, output_mask=True)),
+    (TypeError, r"output_mask: expected a tuple of 2 bools, got \(1, 0\)", lambda: aclgrad.grid_sample_backward(**G, output_mask=(1, 0))),
+    (TypeError, r"output_mask: expected a tuple of 2 bools, got None", lambda: aclgrad.nsa_compress_backward(**N, output_mask=None)),
+    (ValueError, r"output_mask: expected a tuple of 3 bools, got \[True\]", lambda: aclgrad.msda_backward(**msda(), output_mask=[True])),
+    (TypeError, "grad_output: expected an array in which every element counts, got a masked array", lambda: aclgrad.grouped_bias_add_backward(numpy.ma.masked_array(X), ENDS)),
     (TypeError, "group_ends: expected an array in which every element counts", lambda: aclgrad.grouped_bias_add_backward(X, numpy.ma.masked_array(ENDS))),
     (TypeError, "out: expected an array in which every element counts", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=numpy.ma.zeros((4, 33), "f"))),
-    (TypeError, "grad_y: expected a floating-point array, got a masked array", lambda: aclgrad.reference.grouped_bias_add_backward(numpy.ma.masked_array(X), ENDS)),
-    (TypeError, "grad_y: expected a floating-point array, got int64", lambda: aclgrad.reference.grouped_bias_add_backward(X.astype(int), ENDS)),
+    (TypeError, "grad_output: expected a floating-point array, got a masked array", lambda: aclgrad.reference.grouped_bias_add_backward(numpy.ma.masked_array(X), ENDS)),
+    (TypeError, "grad_output: expected a floating-point array, got int64", lambda: aclgrad.reference.grouped_bias_add_backward(X.astype(int), ENDS)),
     (TypeError, "x: expected a floating-point array, got list", lambda: aclgrad.reference.grouped_bias_add(X.tolist(), X[:4], ENDS)),
     (TypeError, "input: expected a floating-point array, got NoneType", lambda: aclgrad.reference.grid_sample(None, G["grid"])),
     (ValueError, r"group_ends\[1\]: expected at least 64, the entry before, got 10", lambda: aclgrad.grouped_bias_add(X, X[:3], [64, 10, 88])),
@@ -277,12 +281,12 @@ def test_results_that_share_memory_are_refused():
 
 
 def test_results_in_the_gaps_of_others_are_written():
-    expected = aclgrad.grid_sample_backward(**grid(), needs=(False, True))[1]
+    expected = aclgrad.grid_sample_backward(**grid(), output_mask=(False, True))[1]
     memory = numpy.zeros((2, 6, 7, 4))
     arguments = grid()
     memory[..., ::2] = arguments["grid"]
     arguments["grid"] = memory[..., ::2]
-    aclgrad.grid_sample_backward(**arguments, needs=(False, True), out=(None, memory[..., 1::2]))
+    aclgrad.grid_sample_backward(**arguments, output_mask=(False, True), out=(None, memory[..., 1::2]))
     assert memory[..., 1::2].tobytes() == expected.tobytes()
     assert memory[..., ::2].tobytes() == grid()["grid"].tobytes()
 

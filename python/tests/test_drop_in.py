@@ -14,7 +14,9 @@ torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
 import aclgrad.torch.npu as torch_npu  # noqa: E402
 import MultiScaleDeformableAttention as MSDA  # noqa: E402
-from torch_cases import attention_arguments, compress_arguments, random, same_bits, with_gradients  # noqa: E402
+from tensors import random, same_bits, with_gradients  # noqa: E402
+from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
+from torch_operator_cases.nsa_compress import compress_arguments  # noqa: E402
 
 # ---- The extension, as repositories call it
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import aclgrad
 import numpy
 import pytest
-from cases import CASES, as_tuple
+from case import as_tuple
+from cases import CASES
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork")  # of Python and of packages that are loaded and dislike forks
 

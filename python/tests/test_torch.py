@@ -4,25 +4,20 @@ import aclgrad
 import aclgrad.reference
 import numpy
 import pytest
-from cases import CASES, as_tuple
+from case import as_tuple
+from cases import CASES
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
-from aclgrad.torch.operators import _bias_on_cuda  # noqa: E402
+from aclgrad.operators.grouped_bias_add.torch import _bias_on_cuda  # noqa: E402
 from gpu_tensor import GpuTensor  # noqa: E402
+from tensors import gradients, is_float, random, same_bits, with_gradients  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch_cases import (  # noqa: E402
-    CALLS,
-    attention_arguments,
-    bias_arguments,
-    compress_arguments,
-    gradients,
-    is_float,
-    random,
-    same_bits,
-    sample_arguments,
-    with_gradients,
-)
+from torch_cases import CALLS  # noqa: E402
+from torch_operator_cases.grid_sampler_2d import sample_arguments  # noqa: E402
+from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
+from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
+from torch_operator_cases.nsa_compress import compress_arguments  # noqa: E402
 
 each_call = pytest.mark.parametrize("name", CALLS)
 
@@ -46,7 +41,7 @@ def test_same_bits_as_the_numpy_functions(forward, dtype):
     backward, function = PAIRS[forward]
     case = CASES[forward]
     arguments = {
-        name.replace("seq_ends", "cu_seqlens"): torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
+        name: torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
         for name, value in case.arguments(dtype).items()
     }
     for name in case.floats:
@@ -55,8 +50,7 @@ def test_same_bits_as_the_numpy_functions(forward, dtype):
     assert result.detach().numpy().tobytes() == case.run(dtype)[0].tobytes()
 
     expected = as_tuple(CASES[backward].run(dtype))
-    grad_output = CASES[backward].arguments(dtype)
-    grad_output = torch.from_numpy(grad_output.get("grad_output", grad_output.get("grad_y")))
+    grad_output = torch.from_numpy(CASES[backward].arguments(dtype)["grad_output"])
     inputs = [arguments[name] for name in case.floats]
     actual = torch.autograd.grad(result, inputs, grad_output)
     for gradient, golden in zip(actual[-len(expected) :], expected, strict=True):
@@ -311,7 +305,7 @@ def test_the_same_is_refused_in_every_place(name, changes, kind, text, place):
         ("attention", 0, lambda t: t.reshape(1, 3, 4, 2), r"grad_output: expected shape \[1, 3, (2, 4|8)\]"),
         ("compress", 0, lambda t: t[:, :1], r"grad_output: expected shape \[7, 2, 3\], got \[7, 1, 3\]"),
         ("sample", 0, lambda t: t[:, :2], r"grad_output: expected shape \[2, 3, 3, 2\], got \[2, 2, 3, 2\]"),
-        ("bias", 0, lambda t: t[0], r"grad_y: expected 2 axes, got shape \[5\]"),
+        ("bias", 0, lambda t: t[0], r"grad_output: expected 2 axes, got shape \[5\]"),
     ],
 )
 def test_gradients_refuse_the_same_in_every_place(name, position, change, text):

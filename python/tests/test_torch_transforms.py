@@ -6,8 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
+from tensors import is_float, random  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
-from torch_cases import CALLS, attention_arguments, bias_arguments, is_float, random, sample_arguments  # noqa: E402
+from torch_cases import CALLS  # noqa: E402
+from torch_operator_cases.grid_sampler_2d import sample_arguments  # noqa: E402
+from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
+from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
 
 func = torch.func
 each_call = pytest.mark.parametrize("name", CALLS)

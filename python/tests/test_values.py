@@ -4,7 +4,12 @@ import aclgrad
 import aclgrad.reference
 import numpy
 import pytest
-from cases import CASES, DTYPES, TOLERANCE, bias, grid, msda, nsa, relative_error
+from case import DTYPES, TOLERANCE, relative_error
+from cases import CASES
+from operator_cases.grid_sampler_2d import grid
+from operator_cases.grouped_bias_add import bias
+from operator_cases.multi_scale_deformable_attention import msda
+from operator_cases.nsa_compress import nsa
 
 all_cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 # Layouts have their own tests, where the modes of grid sampling make no difference.
@@ -111,7 +116,7 @@ def test_thread_count_changes_no_bit(case, dtype):
 def test_read_only_inputs_are_read():
     case = CASES["nsa_compress"]
     arguments = case.arguments("float32")
-    for name in ("x", "weight", "seq_ends"):
+    for name in ("x", "weight", "cu_seqlens"):
         arguments[name].flags.writeable = False
     assert aclgrad.nsa_compress(**arguments).shape == (21, 3, 20)
 
@@ -137,8 +142,8 @@ def test_msda_takes_the_gradient_by_heads():
 
 def test_nsa_without_ends_is_one_sequence():
     arguments = CASES["nsa_compress"].arguments("float32")
-    whole = aclgrad.nsa_compress(**(arguments | {"seq_ends": None}))
-    assert whole.tobytes() == aclgrad.nsa_compress(**(arguments | {"seq_ends": [100]})).tobytes()
+    whole = aclgrad.nsa_compress(**(arguments | {"cu_seqlens": None}))
+    assert whole.tobytes() == aclgrad.nsa_compress(**(arguments | {"cu_seqlens": [100]})).tobytes()
     assert whole.shape == ((100 - 8) // 4 + 1, 3, 20)
 
 
@@ -150,12 +155,12 @@ def test_nsa_shorter_than_a_window():
     assert not grad_x.any() and not grad_weight.any()
 
 
-@pytest.mark.parametrize("needs", [(True, False), (False, True), (False, False), (True, True)])
-def test_grid_sample_computes_what_is_needed(needs):
+@pytest.mark.parametrize("output_mask", [(True, False), (False, True), (False, False), (True, True)])
+def test_grid_sample_computes_what_is_needed(output_mask):
     arguments = {name: array.astype(numpy.float32) for name, array in grid().items()}
     everything = aclgrad.grid_sample_backward(**arguments)
     for actual, expected, needed in zip(
-        aclgrad.grid_sample_backward(**arguments, needs=needs), everything, needs, strict=True
+        aclgrad.grid_sample_backward(**arguments, output_mask=output_mask), everything, output_mask, strict=True
     ):
         assert actual is None if not needed else actual.tobytes() == expected.tobytes()
 

@@ -9,7 +9,8 @@ import numpy
 import pytest
 from aclgrad.__main__ import main
 from aclgrad.verify import OPERATORS, verify
-from cases import CASES, DTYPES
+from case import DTYPES
+from cases import CASES
 
 
 def prepared(function, dtype):
@@ -33,11 +34,11 @@ def test_our_results_pass(function, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_one_wrong_element_fails_and_is_named(dtype):
     inputs, outputs, attributes = prepared("msda_backward", dtype)
-    outputs["grad_weights"][1, 5, 2, 0, 3] += 30
+    outputs["grad_attention_weights"][1, 5, 2, 0, 3] += 30
     report = verify("msda_backward", inputs, outputs, attributes)
     assert [output.passed for output in report.outputs] == [True, True, False]
     assert report.outputs[2].worst()[0] == (1, 5, 2, 0, 3)
-    assert "[1, 5, 2, 0, 3]" in str(report) and str(report).endswith("FAIL: grad_weights")
+    assert "[1, 5, 2, 0, 3]" in str(report) and str(report).endswith("FAIL: grad_attention_weights")
 
 
 def test_rule_allows_one_percent_outside():
@@ -102,7 +103,7 @@ def test_output_by_heads_is_taken():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"operator": "softmax"}, "operator: expected one of msda_forward"),
+        ({"operator": "softmax"}, "operator: expected one of grid_sample, "),
         ({"inputs": {}}, "inputs: .* got none for"),
         ({"outputs": {}}, "outputs: expected at least one of output"),
         ({"outputs": {"y": 1}}, "outputs: expected output, got y"),
@@ -138,7 +139,7 @@ def test_command_with_an_archive(files, capsys):
 
 
 def test_command_with_single_files(files, capsys):
-    inputs = [f"{name}={files / name}.npy" for name in ("grad_output", "x", "weight", "seq_ends")]
+    inputs = [f"{name}={files / name}.npy" for name in ("grad_output", "x", "weight", "cu_seqlens")]
     output = f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20"
     assert main(["verify", "nsa_compress_backward", "--input", *inputs, "--output", output, *ATTRIBUTES]) == 0
     assert "grad_weight" not in capsys.readouterr().out
@@ -160,7 +161,7 @@ def test_command_fails_with_status_1(files, capsys):
         (["--input", "x"], "expected NAME=FILE, got 'x'"),
         (["--input", "x=grad_x.bin"], "expected grad_x.bin:TYPE:SHAPE"),
         (["--input", "x=grad_x.bin:bfloat16:100,3,21"], "expected 6300 elements"),
-        (["all.npz", "--input", "y=x.npy"], "expected grad_output, x, weight, seq_ends, got y"),
+        (["all.npz", "--input", "y=x.npy"], "expected grad_output, x, weight, cu_seqlens, got y"),
     ],
 )
 def test_command_that_cannot_run_has_status_2(files, monkeypatch, capsys, arguments, message):

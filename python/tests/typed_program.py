@@ -8,7 +8,7 @@ import numpy
 x = numpy.ones((8, 2, 4), numpy.float32)
 weight = numpy.ones((4, 2), numpy.float32)
 y: numpy.ndarray = aclgrad.nsa_compress(x, weight, [8], 4, 2)
-grad_x, grad_weight = aclgrad.nsa_compress_backward(y, x, weight, None, 4, 2, needs=(True, False), out=(x, None))
+grad_x, grad_weight = aclgrad.nsa_compress_backward(y, x, weight, None, 4, 2, output_mask=(True, False), out=(x, None))
 aclgrad.msda_forward(x, [[6, 4], [3, 2]], numpy.array([0, 24]), x, x, out=x)
 aclgrad.grouped_bias_add(memoryview(b"1234").cast("f"), weight, [1, 2], kind="counts")
 threads: int = aclgrad.get_num_threads()

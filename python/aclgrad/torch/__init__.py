@@ -15,15 +15,9 @@ kernels skip there what lies outside.
 `MultiScaleDeformableAttention` has the functions of the extension of that name, `aclgrad.torch.npu` those of torch_npu.
 """
 
-from .operators import grid_sample, grouped_bias_add, multi_scale_deformable_attention, nsa_compress
+from . import operators
+from .operators import *  # noqa: F403
 from .patches import patch, patched, unpatch
 
-__all__ = [
-    "grid_sample",
-    "grouped_bias_add",
-    "multi_scale_deformable_attention",
-    "nsa_compress",
-    "patch",
-    "patched",
-    "unpatch",
-]
+__all__ = ["patch", "patched", "unpatch"]
+__all__ += operators.__all__

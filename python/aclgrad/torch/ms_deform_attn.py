@@ -13,8 +13,10 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor
 
+from ..operators.multi_scale_deformable_attention.torch import attention_gradient, multi_scale_deformable_attention
 from .checks import message, renamed
-from .operators import _attention_gradient, multi_scale_deformable_attention
+
+__all__ = ["ms_deform_attn_backward", "ms_deform_attn_forward"]
 
 
 def ms_deform_attn_forward(
@@ -33,6 +35,13 @@ def ms_deform_attn_forward(
 
     Returns:
         [B, Q, M * C]; where gradients are recorded, with its own.
+
+    >>> import torch, MultiScaleDeformableAttention
+    >>> value = torch.arange(4.0).reshape(1, 4, 1, 1)  # one level of 2 x 2 pixels
+    >>> shapes, starts = torch.tensor([[2, 2]]), torch.tensor([0])
+    >>> locations, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)  # its centre
+    >>> MultiScaleDeformableAttention.ms_deform_attn_forward(value, shapes, starts, locations, weights, 64)
+    tensor([[[1.5000]]])
     """
     function = "ms_deform_attn_forward"
     _check_step(function, im2col_step)
@@ -62,13 +71,23 @@ def ms_deform_attn_backward(
     Returns:
         The gradients of `value`, `sampling_locations` and `attention_weights`, each of its shape and type. Types may
         be mixed as autocast lets them be in `ms_deform_attn_forward`: then this computes in float32, too.
+
+    >>> import torch, MultiScaleDeformableAttention
+    >>> value = torch.arange(4.0).reshape(1, 4, 1, 1)  # one level of 2 x 2 pixels
+    >>> shapes, starts = torch.tensor([[2, 2]]), torch.tensor([0])
+    >>> locations, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)  # its centre
+    >>> gradients = MultiScaleDeformableAttention.ms_deform_attn_backward(
+    ...     value, shapes, starts, locations, weights, torch.ones(1, 1, 1), 64
+    ... )
+    >>> [gradient.ravel().tolist() for gradient in gradients]
+    [[0.25, 0.25, 0.25, 0.25], [2.0, 4.0], [1.5]]
     """
     function = "ms_deform_attn_backward"
     _check_step(function, im2col_step)
     tensors = grad_output, value, spatial_shapes, level_start_index, sampling_locations, attention_weights
     same = _of_one_type(tensors)
     try:
-        gradients = _attention_gradient(same, (), (True, True, True))
+        gradients = attention_gradient(same, (), (True, True, True))
     except (TypeError, ValueError) as error:
         raise renamed(error, function) from None
     inputs = value, sampling_locations, attention_weights

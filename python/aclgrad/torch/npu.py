@@ -19,8 +19,8 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor
 
+from ..operators.nsa_compress.torch import compress_gradient, nsa_compress
 from .checks import message, renamed
-from .operators import _compress_gradient, nsa_compress
 
 __all__ = ["npu_nsa_compress", "npu_nsa_compress_grad"]
 
@@ -53,6 +53,12 @@ def npu_nsa_compress(
 
     Returns:
         [windows, N, D], with gradients for `input` and `weight`.
+
+    >>> import torch
+    >>> import aclgrad.torch.npu as torch_npu
+    >>> input, weight = torch.arange(6.0).reshape(6, 1, 1), torch.full((2, 1), 0.5)
+    >>> torch_npu.npu_nsa_compress(input, weight, 2, 2, actual_seq_len=[2, 6]).ravel()
+    tensor([0.5000, 2.5000, 4.5000])
     """
     function = "npu_nsa_compress"
     ends = _ends(function, actual_seq_len)
@@ -71,11 +77,20 @@ def npu_nsa_compress_grad(
     *,
     actual_seq_len: Iterable[SupportsIndex] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of `npu_nsa_compress` for `input` and `weight`, where `grad`, [windows, N, D], is its result's."""
+    """The gradients of `npu_nsa_compress` for `input` and `weight`, where `grad`, [windows, N, D], is its result's.
+
+    >>> import torch
+    >>> import aclgrad.torch.npu as torch_npu
+    >>> input, weight = torch.arange(6.0).reshape(6, 1, 1), torch.full((2, 1), 0.5)
+    >>> grad = torch.ones(3, 1, 1)
+    >>> grad_input, grad_weight = torch_npu.npu_nsa_compress_grad(grad, input, weight, 2, 2, actual_seq_len=[2, 6])
+    >>> grad_input.ravel(), grad_weight.ravel()
+    (tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.5000, 0.5000]), tensor([6., 9.]))
+    """
     function = "npu_nsa_compress_grad"
     tensors = grad, input, weight, _ends(function, actual_seq_len)
     try:
-        grad_input, grad_weight = _compress_gradient(tensors, (compress_block_size, compress_stride), (True, True))
+        grad_input, grad_weight = compress_gradient(tensors, (compress_block_size, compress_stride), (True, True))
     except (TypeError, ValueError) as error:
         raise renamed(error, function, _NAMES) from None
     assert grad_input is not None and grad_weight is not None

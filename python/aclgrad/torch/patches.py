@@ -14,9 +14,10 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .. import Mode, PaddingMode
+from ..operators.grid_sampler_2d import Mode, PaddingMode
+from ..operators.grid_sampler_2d.torch import grid_sample
+from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
-from .operators import grid_sample, multi_scale_deformable_attention
 
 Target: TypeAlias = Literal["transformers", "mmcv", "grid_sample"]
 
@@ -47,6 +48,12 @@ def patch(*targets: Target) -> None:
               that they found when the model was built.
             - `mmcv`: `MultiScaleDeformableAttnFunction` and `multi_scale_deformable_attn_pytorch` of `mmcv.ops`.
             - `grid_sample`: `torch.nn.functional.grid_sample`.
+
+    >>> import torch, aclgrad.torch
+    >>> aclgrad.torch.patch("grid_sample")
+    >>> torch.nn.functional.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), align_corners=False)
+    tensor([[[[1.]]]])
+    >>> aclgrad.torch.unpatch()
     """
     for target in targets:
         if not isinstance(target, str) or target not in _TARGETS:
@@ -61,13 +68,27 @@ def patch(*targets: Target) -> None:
 
 
 def unpatch() -> None:
-    """Undoes `patch`. What somebody put in the place of ours since then stays."""
+    """Undoes `patch`. What somebody put in the place of ours since then stays.
+
+    >>> import torch, aclgrad.torch
+    >>> original = torch.nn.functional.grid_sample
+    >>> aclgrad.torch.patch("grid_sample")
+    >>> aclgrad.torch.unpatch()
+    >>> torch.nn.functional.grid_sample is original
+    True
+    """
     _return_to({})
 
 
 @contextlib.contextmanager
 def patched(*targets: Target) -> Iterator[None]:
-    """`patch` in a `with` statement. At its end all is as before, whatever `patch` and `unpatch` did within."""
+    """`patch` in a `with` statement. At its end all is as before, whatever `patch` and `unpatch` did within.
+
+    >>> import torch, aclgrad.torch
+    >>> with aclgrad.torch.patched("grid_sample"):
+    ...     torch.nn.functional.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), align_corners=False)
+    tensor([[[[1.]]]])
+    """
     before = dict(_replaced)
     try:
         patch(*targets)

@@ -286,23 +286,23 @@ class Gradient(_Registered):
         super().__init__(schema, kernel, None, fake, (0, *(1 + i for i in floats)), batch_axis)
 
     def __call__(
-        self, tensors: Sequence[Tensor | None], attributes: Sequence[Any], needs: Sequence[bool]
+        self, tensors: Sequence[Tensor | None], attributes: Sequence[Any], output_mask: Sequence[bool]
     ) -> Sequence[Tensor | None]:
-        """A gradient for each of `needs`, or None."""
+        """A gradient for each of `output_mask`, or None."""
         if _are_plain(tensors) and _is_unwatched():
             try:
-                return self._core(*tensors, *attributes, needs, None)
+                return self._core(*tensors, *attributes, output_mask, None)
             except Exception:
                 if not _may_be_resolved(tensors):
                     raise
-        if not any(needs):
-            return [None] * len(needs)
-        self._check_kinds((*tensors, *attributes, needs))
-        return _spread(self._call(*tensors, *attributes, needs), needs)
+        if not any(output_mask):
+            return [None] * len(output_mask)
+        self._check_kinds((*tensors, *attributes, output_mask))
+        return _spread(self._call(*tensors, *attributes, output_mask), output_mask)
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         tensors = inputs[: self._tensors]
-        ctx.attributes, ctx.needs = inputs[self._tensors : -2], inputs[-2]
+        ctx.attributes, ctx.output_mask = inputs[self._tensors : -2], inputs[-2]
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
@@ -328,7 +328,7 @@ class Gradient(_Registered):
         grad_output, *tensors = ctx.saved_tensors
         gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         if any(tangent is not None for tangent in tangents):
-            gradients[0], others = self._curvature(ctx, grad_output, tensors, _spread(tangents, ctx.needs))
+            gradients[0], others = self._curvature(ctx, grad_output, tensors, _spread(tangents, ctx.output_mask))
             for i, gradient in zip(self._saved_floats, others, strict=True):
                 gradients[1 + i] = gradient
         return tuple(gradients)
@@ -340,16 +340,16 @@ class Gradient(_Registered):
         along_floats = [along_tensors[i] for i in self._saved_floats]
         if along_grad_output is None:
             along_grad_output = torch.zeros_like(grad_output)
-        result = self((along_grad_output, *tensors), ctx.attributes, ctx.needs)
+        result = self((along_grad_output, *tensors), ctx.attributes, ctx.output_mask)
         if any(tangent is not None for tangent in along_floats):
             _, changes = self._curvature(ctx, grad_output, tensors, along_floats)
             result = [None if r is None else r + change for r, change in zip(result, changes, strict=True)]
         return tuple(tensor for tensor in result if tensor is not None)
 
 
-def _spread(values: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
+def _spread(values: Sequence[Any], output_mask: Sequence[bool]) -> list[Any]:
     remaining = iter(values)
-    return [next(remaining) if needed else None for needed in needs]
+    return [next(remaining) if needed else None for needed in output_mask]
 
 
 # ---- Operators with gradients
@@ -430,3 +430,33 @@ class Operator(_Registered):
         with torch.autocast(device, enabled=False):
             cast = [argument.to(dtype) if is_cast(argument) else argument for argument in arguments]
             return self._call(*cast)  # type: ignore[no-any-return]
+
+
+# ---- The type that autocast makes of floating-point tensors but float64
+
+
+def in_float32(device: str, types: list[torch.dtype]) -> torch.dtype:
+    """For coordinates: eight bits of bfloat16 do not tell the pixels of a large map apart."""
+    return torch.float32
+
+
+def in_autocast_type(device: str, types: list[torch.dtype]) -> torch.dtype:
+    return torch.get_autocast_dtype(device)
+
+
+def in_widest_type(device: str, types: list[torch.dtype]) -> torch.dtype:
+    return torch.float32 if len(set(types)) != 1 else types[0]
+
+
+# ---- What formulas are made of
+
+
+def sum_of(terms: list[Tensor]) -> Tensor:
+    first, *others = terms
+    for term in others:
+        first = first + term
+    return first
+
+
+def new_gradients(tensors: Sequence[Tensor], output_mask: Sequence[bool]) -> list[Tensor]:
+    return [tensor.new_empty(tensor.shape) for tensor, needed in zip(tensors, output_mask, strict=True) if needed]

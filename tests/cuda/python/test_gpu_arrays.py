@@ -4,16 +4,17 @@ import aclgrad
 import numpy
 import pytest
 import torch
-from cases import CASES, TOLERANCE, as_tuple, relative_error
+from case import TOLERANCE, as_tuple, relative_error
+from cases import CASES
 from gpu_tensor import GpuTensor
 
 ON_GPU = [name for name in CASES if not name.startswith("grouped_bias_add") or "backward" in name]
 
 
 def on_gpu(arguments, change=lambda array: array, device=0):
-    """Wraps the arrays but for seq_ends, whose place is the CPU."""
+    """Wraps the arrays but for cu_seqlens, whose place is the CPU."""
     return {
-        name: GpuTensor(change(value), device) if isinstance(value, numpy.ndarray) and name != "seq_ends" else value
+        name: GpuTensor(change(value), device) if isinstance(value, numpy.ndarray) and name != "cu_seqlens" else value
         for name, value in arguments.items()
     }
 
@@ -104,8 +105,8 @@ def test_all_on_one_device():
 def test_sequence_ends_are_read_on_the_cpu():
     case = CASES["nsa_compress"]
     arguments = on_gpu(case.arguments("float32"))
-    arguments["seq_ends"] = GpuTensor(arguments["seq_ends"])
-    with pytest.raises(ValueError, match="seq_ends: expected an array in the memory of the CPU"):
+    arguments["cu_seqlens"] = GpuTensor(arguments["cu_seqlens"])
+    with pytest.raises(ValueError, match="cu_seqlens: expected an array in the memory of the CPU"):
         aclgrad.nsa_compress(**arguments)
 
 

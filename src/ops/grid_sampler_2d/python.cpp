@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "arguments.h"
-#include "functions.h"
+#include "binding.h"
 #include "operand.h"
 #include "ops/grid_sampler_2d/reference.h"
 
@@ -163,11 +163,10 @@ nb::object forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handl
   return output.object;
 }
 
-nb::tuple backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
-                   nb::handle padding_mode, nb::handle align_corners, nb::handle needs_object,
-                   nb::handle out) {
+Results backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
+                 nb::handle padding_mode, nb::handle align_corners, nb::handle output_mask, nb::handle out) {
   const Arguments arguments("grid_sample_backward", Arguments::Memory::cpu_or_gpu);
-  const std::vector<bool> needs = arguments.flags("needs", needs_object, 2);
+  const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 2);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
   const int64_t batch = sampling.batch(), channels = sampling.channels();
@@ -213,9 +212,8 @@ nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode,
   return output.object;
 }
 
-nb::tuple reference_backward(nb::handle grad_output_object, nb::handle input, nb::handle grid,
-                             nb::handle mode, nb::handle padding_mode, nb::handle align_corners,
-                             bool positions_in_double) {
+Results reference_backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
+                           nb::handle padding_mode, nb::handle align_corners, bool positions_in_double) {
   const Arguments arguments("reference.grid_sample_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
@@ -237,13 +235,13 @@ nb::tuple reference_backward(nb::handle grad_output_object, nb::handle input, nb
   return nb::make_tuple(grad_input.object, grad_grid.object);
 }
 
-}  // namespace
-
-void add_grid_sampler_2d(nb::module_& module) {
+const Binding kBinding([](nb::module_& module) {
   define(module, "grid_sample", forward);
   define(module, "grid_sample_backward", backward);
   define(module, "reference_grid_sample", reference_forward);
   define(module, "reference_grid_sample_backward", reference_backward);
-}
+});
+
+}  // namespace
 
 }  // namespace aclgrad::python

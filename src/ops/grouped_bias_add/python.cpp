@@ -12,7 +12,7 @@
 
 #include "arguments.h"
 #include "base/parallel.h"
-#include "functions.h"
+#include "binding.h"
 #include "operand.h"
 #include "ops/grouped_bias_add/reference.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 using Groups = GroupedBiasAddGrad::Groups;
 
-// The rows of x or grad_y, as [rows, columns], or as [groups, rows, columns] where there are no group_ends.
+// The rows of x or grad_output, as [rows, columns], or as [groups, rows, columns] where there are no group_ends.
 struct Grouping {
   Groups kind = Groups::equal;
   std::optional<Array> group_idx;
@@ -157,28 +157,28 @@ void compute_forward(const Place& place, const Grouping& grouping, const Array& 
   y_operand.finish();
 }
 
-void compute_backward(const Place& place, const Grouping& grouping, const Array& grad_y,
+void compute_backward(const Place& place, const Grouping& grouping, const Array& grad_output,
                       const Array& grad_bias) {
   if (grad_bias.empty()) return;
-  if (grad_y.empty()) return place.fill_zero(grad_bias.view);
-  if (grad_y.type() == DataType::float64) {
+  if (grad_output.empty()) return place.fill_zero(grad_bias.view);
+  if (grad_output.type() == DataType::float64) {
     const Ranges ranges = ranges_of(grouping);
-    return write_doubles(
-        reference::grouped_bias_add_grad(doubles_of(grad_y.view), grouping.columns, ranges.begin, ranges.end),
-        grad_bias.view);
+    return write_doubles(reference::grouped_bias_add_grad(doubles_of(grad_output.view), grouping.columns,
+                                                          ranges.begin, ranges.end),
+                         grad_bias.view);
   }
   const bool equal = grouping.kind == Groups::equal;
-  const Operand grad_y_operand = Operand::read(place, grad_y.view, equal ? 2 : 1);
+  const Operand grad_output_operand = Operand::read(place, grad_output.view, equal ? 2 : 1);
   const Operand out = Operand::write(place, grad_bias.view, 0);
   GroupedBiasAddGrad problem;
-  problem.type = grad_y.type();
+  problem.type = grad_output.type();
   problem.kind = grouping.kind;
   problem.groups = grouping.groups;
   problem.rows = grouping.rows;
   problem.columns = grouping.columns;
-  problem.grad_y = grad_y_operand.data();
-  problem.row_stride = grad_y_operand.stride(equal ? 1 : 0);
-  if (equal) problem.group_stride = grad_y_operand.stride(0);
+  problem.grad_y = grad_output_operand.data();
+  problem.row_stride = grad_output_operand.stride(equal ? 1 : 0);
+  if (equal) problem.group_stride = grad_output_operand.stride(0);
   std::optional<Operand> group_idx;
   if (!equal) {
     group_idx = Operand::read(place, grouping.group_idx->view, 0);
@@ -206,23 +206,23 @@ nb::object forward(nb::handle x_object, nb::handle bias_object, nb::handle group
   return y.object;
 }
 
-nb::object backward(nb::handle grad_y_object, nb::handle group_ends, nb::handle kind, nb::handle out) {
+nb::object backward(nb::handle grad_output_object, nb::handle group_ends, nb::handle kind, nb::handle out) {
   const Arguments arguments("grouped_bias_add_backward", Arguments::Memory::cpu_or_gpu);
-  const Array grad_y = arguments.floats("grad_y", grad_y_object);
-  arguments.check_type_on_gpu(grad_y);
-  const Grouping grouping = read_grouping(arguments, grad_y, group_ends, kind);
-  const Array grad_bias = arguments.result("out", grad_y, {grouping.groups, grouping.columns}, out);
-  const Place place(arguments, grad_y, {&grad_bias});
-  arguments.claim({&grad_bias}, {&grad_y, grouping.group_idx ? &*grouping.group_idx : nullptr});
-  place.compute([&] { compute_backward(place, grouping, grad_y, grad_bias); });
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  arguments.check_type_on_gpu(grad_output);
+  const Grouping grouping = read_grouping(arguments, grad_output, group_ends, kind);
+  const Array grad_bias = arguments.result("out", grad_output, {grouping.groups, grouping.columns}, out);
+  const Place place(arguments, grad_output, {&grad_bias});
+  arguments.claim({&grad_bias}, {&grad_output, grouping.group_idx ? &*grouping.group_idx : nullptr});
+  place.compute([&] { compute_backward(place, grouping, grad_output, grad_bias); });
   return grad_bias.object;
 }
 
-}  // namespace
-
-void add_grouped_bias_add(nb::module_& module) {
+const Binding kBinding([](nb::module_& module) {
   define(module, "grouped_bias_add", forward);
   define(module, "grouped_bias_add_backward", backward);
-}
+});
+
+}  // namespace
 
 }  // namespace aclgrad::python

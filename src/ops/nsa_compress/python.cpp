@@ -2,7 +2,7 @@
 #include "ops/nsa_compress/kernel.h"
 
 #include "arguments.h"
-#include "functions.h"
+#include "binding.h"
 #include "operand.h"
 #include "ops/nsa_compress/reference.h"
 
@@ -21,11 +21,11 @@ struct Compression {
   int64_t channels() const { return x.size(2); }
 };
 
-// Without ends, all tokens are one sequence. `name` is what the caller calls them.
-std::vector<int64_t> read_ends(const Arguments& arguments, const char* name, nb::handle seq_ends,
-                               int64_t tokens) {
-  if (seq_ends.is_none()) return {tokens};
-  const Array ends = arguments.integers(name, seq_ends);
+// Without ends, all tokens are one sequence.
+std::vector<int64_t> read_ends(const Arguments& arguments, nb::handle cu_seqlens, int64_t tokens) {
+  constexpr const char* name = "cu_seqlens";
+  if (cu_seqlens.is_none()) return {tokens};
+  const Array ends = arguments.integers(name, cu_seqlens);
   arguments.check(!ends.on_gpu(), name,
                   "an array in the memory of the CPU, since the number of windows follows from its contents",
                   "one on a GPU");
@@ -37,9 +37,8 @@ std::vector<int64_t> read_ends(const Arguments& arguments, const char* name, nb:
   return values;
 }
 
-Compression read_compression(const Arguments& arguments, const char* ends_name, nb::handle x,
-                             nb::handle weight, nb::handle seq_ends, nb::handle block_object,
-                             nb::handle stride_object) {
+Compression read_compression(const Arguments& arguments, nb::handle x, nb::handle weight,
+                             nb::handle cu_seqlens, nb::handle block_object, nb::handle stride_object) {
   const int64_t block = arguments.integer("block", block_object);
   const int64_t stride = arguments.integer("stride", stride_object);
   Compression compression{arguments.floats("x", x), arguments.floats("weight", weight), {}, {}, 0};
@@ -50,7 +49,7 @@ Compression read_compression(const Arguments& arguments, const char* ends_name, 
   arguments.check(stride >= 1, "stride", "at least 1", stride);
   arguments.check_shape(compression.weight, {block, compression.heads()});
 
-  compression.sequence_ends = read_ends(arguments, ends_name, seq_ends, compression.tokens());
+  compression.sequence_ends = read_ends(arguments, cu_seqlens, compression.tokens());
   SlidingWindows& windows = compression.windows;
   windows = {.tokens = compression.tokens(), .block = block, .stride = stride};
   windows.sequence_ends = compression.sequence_ends.data();
@@ -130,10 +129,10 @@ void compute_backward(const Place& place, const Compression& compression, const 
   weight_operand.finish();
 }
 
-nb::object forward(const char* ends_name, nb::handle x, nb::handle weight, nb::handle seq_ends,
-                   nb::handle block, nb::handle stride, nb::handle out) {
+nb::object forward(nb::handle x, nb::handle weight, nb::handle cu_seqlens, nb::handle block,
+                   nb::handle stride, nb::handle out) {
   const Arguments arguments("nsa_compress", Arguments::Memory::cpu_or_gpu);
-  const Compression compression = read_compression(arguments, ends_name, x, weight, seq_ends, block, stride);
+  const Compression compression = read_compression(arguments, x, weight, cu_seqlens, block, stride);
   const Array output = arguments.result(
       "out", compression.x, {compression.window_count, compression.heads(), compression.channels()}, out);
   const Place place(arguments, compression.x, {&compression.weight, &output});
@@ -142,13 +141,12 @@ nb::object forward(const char* ends_name, nb::handle x, nb::handle weight, nb::h
   return output.object;
 }
 
-nb::tuple backward(const char* ends_name, nb::handle grad_output_object, nb::handle x, nb::handle weight,
-                   nb::handle seq_ends, nb::handle block, nb::handle stride, nb::handle needs_object,
-                   nb::handle out) {
+Results backward(nb::handle grad_output_object, nb::handle x, nb::handle weight, nb::handle cu_seqlens,
+                 nb::handle block, nb::handle stride, nb::handle output_mask, nb::handle out) {
   const Arguments arguments("nsa_compress_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
-  const Compression compression = read_compression(arguments, ends_name, x, weight, seq_ends, block, stride);
-  const std::vector<bool> needs = arguments.flags("needs", needs_object, 2);
+  const Compression compression = read_compression(arguments, x, weight, cu_seqlens, block, stride);
+  const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 2);
   const bool needs_x = needs[0], needs_weight = needs[1];
   const int64_t heads = compression.heads(), channels = compression.channels();
   arguments.check_same_type(compression.x, {&grad_output});
@@ -164,11 +162,11 @@ nb::tuple backward(const char* ends_name, nb::handle grad_output_object, nb::han
   return nb::make_tuple(needs_x ? grad_x.object : nb::none(), needs_weight ? grad_weight.object : nb::none());
 }
 
-}  // namespace
-
-void add_nsa_compress(nb::module_& module) {
+const Binding kBinding([](nb::module_& module) {
   define(module, "nsa_compress", forward);
   define(module, "nsa_compress_backward", backward);
-}
+});
+
+}  // namespace
 
 }  // namespace aclgrad::python

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "arguments.h"
-#include "functions.h"
+#include "binding.h"
 #include "operand.h"
 #include "ops/multi_scale_deformable_attention/reference.h"
 
@@ -238,16 +238,16 @@ nb::object forward(nb::handle value, nb::handle spatial_shapes, nb::handle level
   return output.object;
 }
 
-nb::tuple backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
-                   nb::handle level_start_index, nb::handle locations, nb::handle weights,
-                   nb::handle needs_object, nb::handle out) {
+Results backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
+                 nb::handle level_start_index, nb::handle locations, nb::handle weights,
+                 nb::handle output_mask, nb::handle out) {
   const Arguments arguments("msda_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
   arguments.check_same_type(sampling.value, {&grad_output});
   check_per_head(arguments, grad_output, sampling);
-  const std::vector<bool> needed = arguments.flags("needs", needs_object, 3);
+  const std::vector<bool> needed = arguments.flags("output_mask", output_mask, 3);
   const Needs needs{needed[0], needed[1], needed[2]};
   const Gradients gradients(arguments, sampling, out, needs);
   const Place place = place_of(arguments, sampling);
@@ -280,9 +280,9 @@ nb::object reference_forward(nb::handle value, nb::handle spatial_shapes, nb::ha
   return output.object;
 }
 
-nb::tuple reference_backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
-                             nb::handle level_start_index, nb::handle locations, nb::handle weights,
-                             bool positions_in_double) {
+Results reference_backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
+                           nb::handle level_start_index, nb::handle locations, nb::handle weights,
+                           bool positions_in_double) {
   const Arguments arguments("reference.msda_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
@@ -301,13 +301,13 @@ nb::tuple reference_backward(nb::handle grad_output_object, nb::handle value, nb
   return nb::make_tuple(gradients.value.object, gradients.locations.object, gradients.weights.object);
 }
 
-}  // namespace
-
-void add_multi_scale_deformable_attention(nb::module_& module) {
+const Binding kBinding([](nb::module_& module) {
   define(module, "msda_forward", forward);
   define(module, "msda_backward", backward);
   define(module, "reference_msda_forward", reference_forward);
   define(module, "reference_msda_backward", reference_backward);
-}
+});
+
+}  // namespace
 
 }  // namespace aclgrad::python

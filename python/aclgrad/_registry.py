@@ -1,0 +1,126 @@
+"""What is known of every function of `aclgrad`: `reference` and `verify` are made from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Union, get_args, get_origin
+
+import numpy
+
+
+class SupportsDLPack(Protocol):
+    def __dlpack__(self, *, stream: Any = None) -> Any: ...
+
+
+Array: TypeAlias = Union[numpy.ndarray[Any, Any], SupportsDLPack, "memoryview[Any]"]
+Indices: TypeAlias = Array | Sequence[int] | Sequence[Sequence[int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribute:
+    """A parameter that is no array. `type` makes its value from text."""
+
+    name: str
+    type: type
+    help: str
+    default: Any = None  # None: it must be given
+    choices: tuple[str, ...] = ()
+
+
+_WHERE_AND_WHICH = ("output_mask", "out")
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    """A function of `aclgrad`. What its parameters are is read from its signature and its documentation."""
+
+    call: Callable[..., Any]
+    outputs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.call.__name__
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """Without the parameters that change nothing in the values of the results."""
+        signature = inspect.signature(self.call, eval_str=True)
+        parameters = [p for name, p in signature.parameters.items() if name not in _WHERE_AND_WHICH]
+        return signature.replace(parameters=parameters)
+
+    def _names(self, *annotations: Any) -> tuple[str, ...]:
+        return tuple(name for name, p in self.signature.parameters.items() if p.annotation in annotations)
+
+    @cached_property
+    def floats(self) -> tuple[str, ...]:
+        return self._names(Array)
+
+    @cached_property
+    def optional_inputs(self) -> tuple[str, ...]:
+        return self._names(Indices | None)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """The arrays, and what is said of each."""
+        arrays = self._names(Array, Indices, Indices | None)
+        return {name: self._documentation.get(name, "") for name in arrays}
+
+    @cached_property
+    def attributes(self) -> tuple[Attribute, ...]:
+        return tuple(self._attribute(p) for name, p in self.signature.parameters.items() if name not in self.inputs)
+
+    def _attribute(self, parameter: inspect.Parameter) -> Attribute:
+        kind = parameter.annotation
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        kind = str if choices else next(k for k in (bool, int, float) if k is kind or k in get_args(kind))
+        default = None if parameter.default is inspect.Parameter.empty else parameter.default
+        return Attribute(parameter.name, kind, self._documentation.get(parameter.name, ""), default, choices)
+
+    @cached_property
+    def _documentation(self) -> Mapping[str, str]:
+        """The sentences on each parameter."""
+        entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", inspect.getdoc(self.call) or "", re.MULTILINE)
+        return {name: " ".join(text.split()) for name, text in entries}
+
+
+FUNCTIONS: dict[str, Function] = {}
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+def function(*outputs: str) -> Callable[[_Call], _Call]:
+    """Makes a function one of `aclgrad`, whose results are called `outputs`. Its floating-point arrays are annotated as
+    `Array`, its others as `Indices`."""
+
+    def register(call: _Call) -> _Call:
+        FUNCTIONS[call.__name__] = Function(call, outputs)
+        return call
+
+    return register
+
+
+def as_numpy(function: str, name: str, array: Any) -> numpy.ndarray[Any, Any]:
+    """A floating-point array of any library as one of NumPy, of its own type but for PyTorch's bfloat16."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        tensor = array.detach().resolve_neg().cpu()
+        array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    elif not isinstance(array, numpy.ndarray):
+        try:
+            array = numpy.from_dlpack(array) if hasattr(array, "__dlpack__") else numpy.asarray(memoryview(array))
+        except (TypeError, BufferError):
+            raise _wrong_type(function, name, type(array).__name__) from None
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise _wrong_type(function, name, "a masked array: fill it first")
+    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
+        raise _wrong_type(function, name, str(array.dtype))
+    return array  # type: ignore[no-any-return]
+
+
+def _wrong_type(function: str, name: str, got: str) -> TypeError:
+    return TypeError(f"aclgrad.{function}: {name}: expected a floating-point array, got {got}")

@@ -1,0 +1,84 @@
+"""Two-dimensional grid sampling and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from ... import _core
+from ..._registry import Array, function
+
+Mode = Literal["bilinear", "nearest", "bicubic"]
+PaddingMode = Literal["zeros", "border", "reflection"]
+
+
+@function("output")
+def grid_sample(
+    input: Array,
+    grid: Array,
+    mode: Mode = "bilinear",
+    padding_mode: PaddingMode = "zeros",
+    align_corners: bool | None = False,
+    *,
+    out: Array | None = None,
+) -> Any:
+    """Reads an image between its pixels, at the places that a grid names; as `torch.nn.functional.grid_sample`.
+
+    Args:
+        input: [N, C, H, W].
+        grid: [N, Ho, Wo, 2] as (x, y), where -1 and 1 are the outer edges of the image, or with `align_corners` the
+            centres of its outermost pixels.
+        mode: how to interpolate.
+        padding_mode: what a place outside of the image reads: zeros, the nearest pixel of the border, or the image
+            mirrored.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels. None means False, as for PyTorch.
+        out: where the result shall go.
+
+    Returns:
+        [N, C, Ho, Wo]. A coordinate that is NaN or infinite gives NaN with bicubic. Else it gives 0 with zeros padding,
+        and with the others pixel 0; but border padding brings an infinity to the border.
+
+    >>> import aclgrad, numpy
+    >>> image = numpy.arange(4.0).reshape(1, 1, 2, 2)
+    >>> grid = numpy.array([[[[0.0, 0.0], [-0.5, -0.5]]]])  # the centres of the image and of its first pixel
+    >>> aclgrad.grid_sample(image, grid)
+    array([[[[1.5, 0. ]]]])
+    """
+    return _core.grid_sample(input, grid, mode, padding_mode, align_corners, out)
+
+
+@function("grad_input", "grad_grid")
+def grid_sample_backward(
+    grad_output: Array,
+    input: Array,
+    grid: Array,
+    mode: Mode = "bilinear",
+    padding_mode: PaddingMode = "zeros",
+    align_corners: bool | None = False,
+    *,
+    output_mask: tuple[bool, bool] = (True, True),
+    out: Sequence[Array | None] | None = None,
+) -> tuple[Any, Any]:
+    """The gradients of `grid_sample`.
+
+    Args:
+        grad_output: [N, C, Ho, Wo], the gradient of the result.
+        input: [N, C, H, W].
+        grid: [N, Ho, Wo, 2] as (x, y), as for `grid_sample`.
+        mode: how to interpolate.
+        padding_mode: what a place outside of the image reads.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels.
+        output_mask: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
+        out: where the two results shall go, or None for those that shall be new.
+
+    Returns:
+        The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing
+        and has a gradient of zero; only border padding, but for bicubic, brings an infinity to the border.
+
+    >>> import aclgrad, numpy
+    >>> image, grid = numpy.arange(4.0).reshape(1, 1, 2, 2), numpy.zeros((1, 1, 1, 2))
+    >>> grad_input, grad_grid = aclgrad.grid_sample_backward(numpy.ones((1, 1, 1, 1)), image, grid)
+    >>> grad_input.ravel(), grad_grid.ravel()
+    (array([0.25, 0.25, 0.25, 0.25]), array([1., 2.]))
+    """
+    return _core.grid_sample_backward(grad_output, input, grid, mode, padding_mode, align_corners, output_mask, out)

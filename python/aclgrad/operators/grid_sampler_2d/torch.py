@@ -1,0 +1,213 @@
+"""Two-dimensional grid sampling as an operator of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import _core
+from ...torch.checks import Checks, check_flag
+from ...torch.registration import Gradient, Operator, in_float32, new_gradients, sum_of
+from . import Mode, PaddingMode
+
+__all__ = ["grid_sample"]
+
+
+def _sample_kernel(input: Tensor, *others: Any) -> Tensor:
+    return _core.grid_sample(input, *others, None)
+
+
+_MODES = "bilinear", "nearest", "bicubic"
+_PADDING_MODES = "zeros", "border", "reflection"
+
+
+def _check_sampling(
+    checks: Checks, input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool
+) -> None:
+    checks.floats(input=input, grid=grid)
+    checks.one_of("mode", mode, _MODES)
+    checks.one_of("padding_mode", padding_mode, _PADDING_MODES)
+    checks.rank("input", input, 4)
+    checks.rank("grid", grid, 4)
+    checks.shape("grid", grid, (input.shape[0], *grid.shape[1:3], 2))
+    for side in input.shape[2:]:
+        if isinstance(side, int):  # a limit for a symbol would be one for the program's user
+            checks.value(0 < side < 2**30, "input", "a height and a width from 1 to 2^30 - 1", side)
+
+
+def _sample_fake(input: Tensor, grid: Tensor, *attributes: Any) -> Tensor:
+    _check_sampling(Checks("grid_sample"), input, grid, *attributes)
+    return input.new_empty(*input.shape[:2], *grid.shape[1:3])
+
+
+def _sample_gradient_fake(grad_output: Tensor, input: Tensor, grid: Tensor, *others: Any) -> list[Tensor]:
+    *attributes, output_mask = others
+    checks = Checks("grid_sample_backward")
+    _check_sampling(checks, input, grid, *attributes)
+    checks.floats(input=input, grad_output=grad_output)
+    checks.shape("grad_output", grad_output, (*input.shape[:2], *grid.shape[1:3]))
+    return new_gradients((input, grid), output_mask)
+
+
+def _sample_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
+    input, grid, *ctx.attributes = inputs
+    ctx.save_for_backward(input, grid)
+
+
+def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    tensors = (grad_output, *ctx.saved_tensors)
+    grad_input, grad_grid = _sample_gradient(tensors, ctx.attributes, ctx.needs_input_grad[:2])
+    return grad_input, grad_grid, None, None, None
+
+
+def _sample_tangent(
+    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
+) -> Tensor:
+    input, grid = tensors
+    along_input, along_grid = tangents
+    terms = []
+    if along_input is not None:
+        terms.append(_sample(along_input, grid, *attributes))
+    if along_grid is not None:
+        terms.append(_sample_along_grid(input, grid, along_grid, *attributes))
+    return sum_of(terms)
+
+
+# The first of the pixels that an axis reads, beside the one at or before the place; and their weights, as coefficients
+# of the powers of the distance from that one. Bicubic is the cubic convolution with A = -3/4.
+_TAPS = {
+    "bilinear": (0, ((1.0, -1.0), (0.0, 1.0))),
+    "bicubic": (
+        -1,
+        ((0.0, -0.75, 1.5, -0.75), (1.0, 0.0, -2.25, 1.25), (0.0, 0.75, 1.5, -1.25), (0.0, 0.0, -0.75, 0.75)),
+    ),
+}
+
+
+def _sample_along_grid(
+    input: Tensor, grid: Tensor, tangent: Tensor, mode: str, padding_mode: str, align_corners: bool
+) -> Tensor:
+    """The derivative along a tangent of the grid: the sum of the pixels that are read, each with its weight's
+    derivative."""
+    if mode == "nearest":
+        return input.new_zeros(*input.shape[:2], *grid.shape[1:3])
+    height, width = input.shape[2:]
+    # Of bicubic sampling each pixel is padded by itself, else the place is, and then all lies within the image.
+    pads_place = mode == "bilinear" and padding_mode != "zeros"
+    clips = pads_place and padding_mode == "border"
+    counts = (~grid.isnan() if clips else grid.isfinite()).all(-1, keepdim=True)
+    grid, tangent = torch.where(counts, grid, 0), torch.where(counts, tangent, 0)
+    if clips:
+        grid = grid.clamp(-2, 2)  # infinities, too; all beyond 1 is the border
+    padding_of_pixels = "border" if pads_place else padding_mode
+    pixels_align = align_corners and padding_of_pixels == "reflection"
+    (x, along_x), (y, along_y) = (
+        _place_along(grid[..., i], tangent[..., i], side, padding_mode if pads_place else None, align_corners)
+        for i, side in ((0, width), (1, height))
+    )
+    columns, rows = _taps(x, mode), _taps(y, mode)
+    terms = []
+    for row, weight_y, slope_y in rows:
+        for column, weight_x, slope_x in columns:
+            place = torch.stack((_normalised(column, width, pixels_align), _normalised(row, height, pixels_align)), -1)
+            pixel = _sample(input, place, "nearest", padding_of_pixels, pixels_align)
+            terms.append((slope_x * weight_y * along_x + weight_x * slope_y * along_y)[:, None] * pixel)
+    return sum_of(terms)
+
+
+def _place_along(
+    x: Tensor, tangent: Tensor, side: int, padding_mode: str | None, align_corners: bool
+) -> tuple[Tensor, Tensor]:
+    """The place on one axis in pixels, and its derivative along `tangent`."""
+    place = (x + 1) / 2 * (side - 1) if align_corners else ((x + 1) * side - 1) / 2
+    tangent = tangent * ((side - 1) / 2 if align_corners else side / 2)
+    if padding_mode == "reflection":
+        start, span = (0.0, side - 1) if align_corners else (-0.5, side)
+        distance = (place - start).abs()
+        flips = (distance.detach() / max(span, 1)).floor()
+        is_odd = flips.remainder(2) == 1
+        distance = distance - flips * span
+        tangent = torch.where((place < start) ^ is_odd, -tangent, tangent)
+        place = torch.where(is_odd, span - distance, distance) + start
+    if padding_mode is not None:
+        tangent = torch.where((place > 0) & (place < side - 1), tangent, 0)
+        place = place.clamp(0, side - 1)
+    return place, tangent
+
+
+def _taps(place: Tensor, mode: str) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Position, weight and the weight's derivative for each pixel that is read along an axis."""
+    first, coefficients = _TAPS[mode]
+    before = place.detach().floor()
+    powers = [torch.ones_like(place), place - before]
+    while len(powers) < len(coefficients[0]):
+        powers.append(powers[-1] * powers[1])
+    taps = []
+    for i, of_powers in enumerate(coefficients):
+        weight = sum_of([c * power for c, power in zip(of_powers, powers, strict=True)])
+        slope = sum_of([n * c * power for n, (c, power) in enumerate(zip(of_powers[1:], powers, strict=False), 1)])
+        taps.append((before + (first + i), weight, slope))
+    return taps
+
+
+def _normalised(pixel: Tensor, side: int, align_corners: bool) -> Tensor:
+    return 2 * pixel / max(side - 1, 1) - 1 if align_corners else (2 * pixel + 1) / side - 1
+
+
+_sample_gradient = Gradient(
+    "grid_sample_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
+    "bool align_corners, bool[2] output_mask) -> Tensor[]",
+    _core.grid_sample_backward,
+    _sample_gradient_fake,
+    _sample_tangent,
+    floats=(0, 1),
+    batch_axis=0,
+)
+_sample = Operator(
+    "grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
+    _sample_kernel,
+    _sample_fake,
+    _sample_setup,
+    _sample_backward,
+    _sample_tangent,
+    floats=(0, 1),
+    batch_axis=0,
+    autocast_type=in_float32,
+)
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: Mode = "bilinear",
+    padding_mode: PaddingMode = "zeros",
+    align_corners: bool | None = False,
+) -> Tensor:
+    """Reads an image between its pixels, at the places that a grid names; as `torch.nn.functional.grid_sample`.
+
+    Args:
+        input: [N, C, H, W].
+        grid: [N, Ho, Wo, 2] as (x, y), where -1 and 1 are the outer edges of the image, or the centres of its
+            outermost pixels with `align_corners`. None means False, as for PyTorch's function.
+        mode: how to interpolate.
+        padding_mode: what a place outside of the image reads: zeros, the nearest pixel of the border, or the image
+            mirrored.
+
+    Returns:
+        [N, C, Ho, Wo]. Under autocast it computes in float32. A coordinate that is NaN or infinite gives what PyTorch
+        gives on GPUs: bilinear with zeros padding 0, where PyTorch on CPUs gives NaN. Its gradients are zero, where
+        PyTorch gives NaN or ends the process.
+
+    >>> import torch, aclgrad.torch
+    >>> image, grid = torch.arange(4.0).reshape(1, 1, 2, 2), torch.zeros(1, 1, 1, 2, requires_grad=True)
+    >>> output = aclgrad.torch.grid_sample(image, grid)  # at the centre of the image
+    >>> output.sum().backward()
+    >>> output.item(), grid.grad.ravel()
+    (1.5, tensor([1., 2.]))
+    """
+    if align_corners is not False:  # None means False, as for PyTorch's function
+        align_corners = align_corners is not None and check_flag("grid_sample", "align_corners", align_corners)
+    return _sample(input, grid, mode, padding_mode, align_corners)

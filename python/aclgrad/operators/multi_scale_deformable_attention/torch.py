@@ -1,0 +1,164 @@
+"""Multi-scale deformable attention as an operator of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import _core
+from ...torch.checks import Checks
+from ...torch.registration import Gradient, Operator, in_float32, new_gradients, sum_of
+
+__all__ = ["multi_scale_deformable_attention"]
+
+
+def _attention_kernel(value: Tensor, *others: Any) -> Tensor:
+    return _core.msda_forward(value, *others, None)
+
+
+def _check_attention(
+    checks: Checks, value: Tensor, spatial_shapes: Tensor, level_start_index: Tensor, locations: Tensor, weights: Tensor
+) -> None:
+    indices = {"spatial_shapes": spatial_shapes, "level_start_index": level_start_index}
+    checks.floats(value=value, sampling_locations=locations, attention_weights=weights)
+    checks.integers(**indices)
+    checks.same_device(value=value, **indices)
+    checks.rank("value", value, 4)
+    checks.rank("sampling_locations", locations, 6)
+    batches, _, heads, _ = value.shape
+    queries, levels, points = locations.shape[1], locations.shape[3], locations.shape[4]
+    checks.shape("sampling_locations", locations, (batches, queries, heads, levels, points, 2))
+    checks.shape("attention_weights", weights, (batches, queries, heads, levels, points))
+    checks.shape("spatial_shapes", spatial_shapes, (levels, 2))
+    checks.shape("level_start_index", level_start_index, (levels,))
+
+
+def _attention_fake(value: Tensor, *others: Tensor) -> Tensor:
+    _check_attention(Checks("multi_scale_deformable_attention"), value, *others)
+    return value.new_empty(value.shape[0], others[2].shape[1], value.shape[2] * value.shape[3])
+
+
+def _attention_gradient_fake(grad_output: Tensor, *inputs_and_mask: Any) -> list[Tensor]:
+    *inputs, output_mask = inputs_and_mask
+    value, _, _, locations, weights = inputs
+    checks = Checks("multi_scale_deformable_attention_backward")
+    _check_attention(checks, *inputs)
+    checks.floats(value=value, grad_output=grad_output)
+    batches, _, heads, channels = value.shape
+    by_heads = (heads, channels) if grad_output.dim() == 4 else (heads * channels,)
+    checks.shape("grad_output", grad_output, (batches, locations.shape[1], *by_heads))
+    return new_gradients((value, locations, weights), output_mask)
+
+
+def _attention_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
+    ctx.attributes = ()
+    ctx.save_for_backward(*inputs)
+
+
+def _attention_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    needs_value, _, _, needs_locations, needs_weights = ctx.needs_input_grad[:5]
+    grad_value, grad_locations, grad_weights = attention_gradient(
+        (grad_output, *ctx.saved_tensors), (), (needs_value, needs_locations, needs_weights)
+    )
+    return grad_value, None, None, grad_locations, grad_weights
+
+
+def _attention_tangent(
+    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
+) -> Tensor:
+    value, spatial_shapes, level_start_index, locations, weights = tensors
+    along_value, along_locations, along_weights = tangents
+    levels = spatial_shapes, level_start_index
+    terms = []
+    if along_value is not None:
+        terms.append(_attention(along_value, *levels, locations, weights))
+    if along_weights is not None:
+        terms.append(_attention(value, *levels, locations, along_weights))
+    if along_locations is not None:
+        corners = _corners_along(spatial_shapes, locations, weights, along_locations)
+        terms.append(_attention(value, *levels, *corners))
+    return sum_of(terms)
+
+
+def _corners_along(
+    spatial_shapes: Tensor, locations: Tensor, weights: Tensor, tangent: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Four samples for each, at the centres of the pixels around it, whose weights are the derivatives along `tangent`
+    of those that bilinear interpolation has."""
+    size = spatial_shapes.flip(1).to(locations)[:, None]  # width and height of each level, beside any points
+    place = locations * size - 0.5
+    counts = ((place > -1) & (place < size)).all(-1, keepdim=True)
+    place = torch.where(counts, place, 0)
+    corner = place.detach().floor()
+    along_x, along_y = torch.where(counts, weights[..., None] * size * tangent, 0).unbind(-1)
+    (right, below), (left, above) = (place - corner).unbind(-1), (1 - (place - corner)).unbind(-1)
+    changes = (
+        -along_x * above - along_y * left,
+        along_x * above - along_y * right,
+        -along_x * below + along_y * left,
+        along_x * below + along_y * right,
+    )
+    steps = [corner.new_tensor(step) for step in ((0.5, 0.5), (1.5, 0.5), (0.5, 1.5), (1.5, 1.5))]
+    return torch.cat([(corner + step) / size for step in steps], 4), torch.cat(changes, 4)
+
+
+_ATTENTION_FLOATS = 0, 3, 4
+attention_gradient = Gradient(
+    "multi_scale_deformable_attention_backward(Tensor grad_output, Tensor value, Tensor spatial_shapes, "
+    "Tensor level_start_index, Tensor sampling_locations, Tensor attention_weights, bool[3] output_mask) -> Tensor[]",
+    _core.msda_backward,
+    _attention_gradient_fake,
+    _attention_tangent,
+    floats=_ATTENTION_FLOATS,
+    batch_axis=0,
+)
+_attention = Operator(
+    "multi_scale_deformable_attention(Tensor value, Tensor spatial_shapes, Tensor level_start_index, "
+    "Tensor sampling_locations, Tensor attention_weights) -> Tensor",
+    _attention_kernel,
+    _attention_fake,
+    _attention_setup,
+    _attention_backward,
+    _attention_tangent,
+    floats=_ATTENTION_FLOATS,
+    batch_axis=0,
+    autocast_type=in_float32,
+)
+
+
+def multi_scale_deformable_attention(
+    value: Tensor,
+    spatial_shapes: Tensor,
+    level_start_index: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+) -> Tensor:
+    """Multi-scale deformable attention: each query sums samples of several feature maps, with a weight for each.
+
+    With B batches, S pixels in all levels, M heads, C channels of a head, Q queries, L levels and P points:
+
+    Args:
+        value: [B, S, M, C], the feature maps, one level after the other.
+        spatial_shapes: [L, 2], height and width of each level, int32 or int64.
+        level_start_index: [L], the first row of each level in `value`, int32 or int64.
+        sampling_locations: [B, Q, M, L, P, 2] as (x, y), where 0 and 1 are the outer edges of a level.
+        attention_weights: [B, Q, M, L, P].
+
+    Returns:
+        [B, Q, M * C]. Samples are bilinear, and pixels outside of their level count as zero. Under autocast it
+        computes in float32. A location that is NaN or infinite counts as zero, too, and so do its gradients, as in the
+        CUDA extensions of models; composed of `torch.nn.functional.grid_sample`, attention is NaN there on CPUs.
+
+    >>> import torch, aclgrad.torch
+    >>> value = torch.arange(4.0).reshape(1, 4, 1, 1).requires_grad_()  # one level of 2 x 2 pixels
+    >>> shapes, starts = torch.tensor([[2, 2]]), torch.tensor([0])
+    >>> locations, weights = torch.full((1, 1, 1, 1, 1, 2), 0.5), torch.ones(1, 1, 1, 1, 1)  # its centre
+    >>> output = aclgrad.torch.multi_scale_deformable_attention(value, shapes, starts, locations, weights)
+    >>> output.sum().backward()
+    >>> output.item(), value.grad.ravel()
+    (1.5, tensor([0.2500, 0.2500, 0.2500, 0.2500]))
+    """
+    return _attention(value, spatial_shapes, level_start_index, sampling_locations, attention_weights)

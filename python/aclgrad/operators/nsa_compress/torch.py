@@ -1,0 +1,141 @@
+"""The key compression of native sparse attention as an operator of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import _core
+from ...torch.checks import Checks
+from ...torch.registration import Gradient, Operator, in_autocast_type, new_gradients, sum_of
+
+__all__ = ["nsa_compress"]
+
+
+def _compress_kernel(x: Tensor, *others: Any) -> Tensor:
+    return _core.nsa_compress(x, *others, None)
+
+
+def _check_compression(
+    checks: Checks, x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int
+) -> None:
+    checks.floats(x=x, weight=weight)
+    checks.no_double_on_gpu("x", x)
+    checks.rank("x", x, 3)
+    checks.value(block >= 1, "block", "at least 1", block)
+    checks.value(stride >= 1, "stride", "at least 1", stride)
+    checks.shape("weight", weight, (block, x.shape[1]))
+    if cu_seqlens is not None:
+        checks.integers(cu_seqlens=cu_seqlens)
+        expected = "a tensor in the memory of the CPU, since the number of windows follows from its contents"
+        checks.value(cu_seqlens.device.type == "cpu", "cu_seqlens", expected, f"one on {cu_seqlens.device}")
+        checks.rank("cu_seqlens", cu_seqlens, 1)
+
+
+def _windows(x: Tensor, block: int, stride: int) -> Any:
+    """Of one sequence."""
+    return torch.sym_max((x.shape[0] - block + stride) // stride, 0)
+
+
+def _compress_fake(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Tensor:
+    _check_compression(Checks("nsa_compress"), x, weight, cu_seqlens, block, stride)
+    if cu_seqlens is None:
+        windows = _windows(x, block, stride)
+    else:
+        windows = torch.library.get_ctx().new_dynamic_size()
+    return x.new_empty(windows, *x.shape[1:])
+
+
+def _compress_gradient_fake(
+    grad_output: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    cu_seqlens: Tensor | None,
+    block: int,
+    stride: int,
+    output_mask: list[bool],
+) -> list[Tensor]:
+    checks = Checks("nsa_compress_backward")
+    _check_compression(checks, x, weight, cu_seqlens, block, stride)
+    checks.floats(x=x, grad_output=grad_output)
+    checks.rank("grad_output", grad_output, 3)
+    windows = _windows(x, block, stride) if cu_seqlens is None else grad_output.shape[0]
+    checks.shape("grad_output", grad_output, (windows, *x.shape[1:]))
+    return new_gradients((x, weight), output_mask)
+
+
+def _compress_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
+    tensors, ctx.attributes = inputs[:3], inputs[3:]
+    ctx.save_for_backward(*tensors)
+
+
+def _compress_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    tensors = (grad_output, *ctx.saved_tensors)
+    grad_x, grad_weight = compress_gradient(tensors, ctx.attributes, ctx.needs_input_grad[:2])
+    return grad_x, grad_weight, None, None, None
+
+
+def _compress_tangent(
+    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
+) -> Tensor:
+    x, weight, cu_seqlens = tensors
+    along_x, along_weight = tangents
+    terms = []
+    if along_x is not None:
+        terms.append(_compress(along_x, weight, cu_seqlens, *attributes))
+    if along_weight is not None:
+        terms.append(_compress(x, along_weight, cu_seqlens, *attributes))
+    return sum_of(terms)
+
+
+compress_gradient = Gradient(
+    "nsa_compress_backward(Tensor grad_output, Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride, "
+    "bool[2] output_mask) -> Tensor[]",
+    _core.nsa_compress_backward,
+    _compress_gradient_fake,
+    _compress_tangent,
+    floats=(0, 1),
+    batch_axis=1,
+)
+_compress = Operator(
+    "nsa_compress(Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride) -> Tensor",
+    _compress_kernel,
+    _compress_fake,
+    _compress_setup,
+    _compress_backward,
+    _compress_tangent,
+    floats=(0, 1),
+    batch_axis=1,
+    autocast_type=in_autocast_type,
+)
+
+
+def nsa_compress(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Tensor:
+    """The key compression of native sparse attention: weighted sums over windows that slide along each sequence.
+
+    Window k starts at token `stride * k` of its sequence and holds `block` tokens. A tail that fills no window is
+    dropped. y[k, n, d] = sum over j < block of weight[j, n] * x[start of k + j, n, d].
+
+    Args:
+        x: [T, N, D], the tokens of all sequences, one sequence after the other, of N heads with D channels.
+        weight: [block, N].
+        cu_seqlens: the token after the last one of each sequence, int32 or int64; the last entry is T. A 0 may come
+            first. None: one sequence. On the CPU wherever `x` is, since the size of the result follows from it.
+        block: tokens of a window.
+        stride: tokens from one window of a sequence to the next.
+
+    Returns:
+        [windows, N, D], sequence after sequence. Under autocast it computes as a matrix product does, in autocast's
+        type with sums in float32.
+
+    >>> import torch, aclgrad.torch
+    >>> x, weight = torch.arange(6.0).reshape(6, 1, 1), torch.full((2, 1), 0.5, requires_grad=True)
+    >>> output = aclgrad.torch.nsa_compress(x, weight, torch.tensor([2, 6]), 2, 2)  # sequences of 2 and 4 tokens
+    >>> output.sum().backward()
+    >>> output.ravel().tolist(), weight.grad.ravel()
+    ([0.5, 2.5, 4.5], tensor([6., 9.]))
+    """
+    return _compress(x, weight, cu_seqlens, block, stride)

@@ -1,0 +1,37 @@
+// How an operator's functions come into the extension module: a static object in its src/ops/<operator>/python.cpp,
+//
+//   const Binding kBinding([](nb::module_& module) { define(module, "nsa_compress", forward); });
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <type_traits>
+#include <vector>
+
+namespace aclgrad::python {
+
+namespace nb = nanobind;
+
+// Of functions with several.
+using Results = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
+
+class Binding {
+ public:
+  using Add = void (*)(nb::module_& module);
+
+  explicit Binding(Add add) { all().push_back(add); }
+
+  static std::vector<Add>& all() {
+    static std::vector<Add> all;
+    return all;
+  }
+};
+
+// Defines a function whose arguments may all be None: what is wrong with one is the function's own to say.
+template <class Result, class... Parameters>
+void define(nb::module_& module, const char* name, Result (*function)(Parameters...)) {
+  const auto argument = [](auto*) { return nb::arg().none(); };
+  module.def(name, function, argument(static_cast<std::remove_reference_t<Parameters>*>(nullptr))...);
+}
+
+}  // namespace aclgrad::python

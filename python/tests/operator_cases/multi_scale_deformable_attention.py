@@ -1,0 +1,28 @@
+from typing import Any
+
+import numpy
+from case import case
+
+
+def msda(seed: int = 0, queries: int = 37, channels: int = 24) -> dict[str, Any]:
+    generator = numpy.random.default_rng(seed)
+    shapes = numpy.array([[13, 11], [7, 5], [1, 3]])
+    starts = numpy.array([0, 143, 178])
+    batches, heads, points = 2, 3, 4
+    weights = generator.random((batches, queries, heads, 3, points))
+    return {
+        "value": generator.standard_normal((batches, 181, heads, channels)),
+        "spatial_shapes": shapes,
+        "level_start_index": starts,
+        "sampling_locations": generator.uniform(-0.1, 1.1, (batches, queries, heads, 3, points, 2)),
+        "attention_weights": weights / weights.sum((3, 4), keepdims=True),
+        "grad_output": generator.standard_normal((batches, queries, heads * channels)),
+    }
+
+
+_SAMPLING = "value spatial_shapes level_start_index sampling_locations attention_weights"
+
+CASES = {
+    "msda_forward": case("msda_forward", msda(), _SAMPLING),
+    "msda_backward": case("msda_backward", msda(), "grad_output " + _SAMPLING),
+}

@@ -1,0 +1,27 @@
+"""What tests of the PyTorch interface make of tensors."""
+
+import torch
+
+
+def random(*shape, dtype=torch.float32):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def is_float(argument):
+    return isinstance(argument, torch.Tensor) and argument.is_floating_point()
+
+
+def with_gradients(arguments):
+    return [a.clone().requires_grad_() if is_float(a) else a for a in arguments]
+
+
+def gradients(function, arguments):
+    """The result, and its gradients for all floating-point arguments."""
+    arguments = with_gradients(arguments)
+    result = function(*arguments)
+    inputs = [a for a in arguments if is_float(a)]
+    return [result, *torch.autograd.grad(result, inputs, random(*result.shape, dtype=result.dtype))]
+
+
+def same_bits(actual, expected):
+    return all(a.dtype == e.dtype and torch.equal(a, e) for a, e in zip(actual, expected, strict=True))

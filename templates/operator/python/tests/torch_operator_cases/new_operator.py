@@ -1,0 +1,10 @@
+import aclgrad.torch
+import torch
+from tensors import random
+
+
+def factors(dtype=torch.float32):
+    return random(4, 5, dtype=dtype), random(4, 5, dtype=dtype).tanh()
+
+
+CALLS = {"new_operator": (aclgrad.torch.new_operator, factors)}
