@@ -3,11 +3,13 @@
 
 #include "aclgrad/types.h"
 #include "binding.h"
+#include "runtime/cuda_device.h"
 
 NB_MODULE(_core, module) {
   using namespace aclgrad;
   module.attr("VERSION") = ACLGRAD_VERSION;
   module.def("thread_count", thread_count);
   module.def("set_thread_count", set_thread_count);
+  module.def("cuda_device_count", cuda_device_count);  // 0 without CUDA
   for (const python::Binding::Add add : python::Binding::all()) add(module);
 }

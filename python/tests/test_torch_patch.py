@@ -1,6 +1,8 @@
 """The models of Hugging Face with and without our operators: small, with random weights, made from configurations."""
 
 import contextlib
+import importlib.machinery
+import importlib.util
 import sys
 import types
 
@@ -8,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
+from aclgrad.torch.patches import TARGETS  # noqa: E402
 
 F = torch.nn.functional
 
@@ -205,9 +208,7 @@ def test_levels_with_different_numbers_of_points(model, method):
 
     def step():
         value, locations, weights = tensors
-        output = module.multi_scale_deformable_attention_v2(
-            value, shapes, locations, weights, [3, 6, 3], method=method
-        )
+        output = module.multi_scale_deformable_attention_v2(value, shapes, locations, weights, [3, 6, 3], method=method)
         with Calls() as calls:  # the discrete method has no gradient for locations
             gradients = torch.autograd.grad(output, tensors, torch.ones_like(output), allow_unused=True)
         return [output, *gradients], calls.count("multi_scale_deformable_attention_backward")
@@ -219,55 +220,183 @@ def test_levels_with_different_numbers_of_points(model, method):
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-# ---- mmcv
+# ---- Packages with deformable attention of their own
+
+SHAPES, STARTS = torch.tensor([[3, 4], [2, 2]]), torch.tensor([0, 12])
+
+
+def attention_tensors():
+    generator = torch.Generator().manual_seed(0)
+    value = torch.randn(1, 16, 2, 4, generator=generator).requires_grad_()
+    locations = torch.rand(1, 5, 2, 2, 3, 2, generator=generator)
+    return value, locations, torch.rand(1, 5, 2, 2, 3, generator=generator)
+
+
+def by_levels(value, locations, weights):
+    return value, SHAPES, locations, weights
+
+
+def in_one_axis(value, locations, weights):
+    return value, SHAPES.tolist(), locations.flatten(3, 4), weights.flatten(3, 4)
+
+
+def channels_first(value, locations, weights):
+    return value.permute(0, 2, 3, 1), SHAPES, locations, weights.flatten(3, 4)
+
+
+def channels_first_in_one_axis(value, locations, weights):
+    return value.permute(0, 2, 3, 1), SHAPES, locations.flatten(3, 4), weights.flatten(3, 4), SHAPES.tolist()
+
+
+MMCV = "multi_scale_deformable_attn_pytorch"
+RFDETR = "ms_deform_attn_core_pytorch"
+FUNCTIONS = [
+    ("mmcv", "mmcv.ops.multi_scale_deform_attn", MMCV, by_levels),
+    ("ultralytics", "ultralytics.nn.modules.utils", MMCV, in_one_axis),
+    ("ultralytics", "ultralytics.nn.modules.transformer", MMCV, in_one_axis),
+    ("detrex", "detrex.layers.multi_scale_deform_attn", MMCV, by_levels),
+    ("groundingdino", "groundingdino.models.GroundingDINO.ms_deform_attn", MMCV, by_levels),
+    ("rfdetr", "rfdetr.models.ops.functions.ms_deform_attn_func", RFDETR, channels_first),
+    ("rfdetr", "rfdetr.models.ops.functions", RFDETR, channels_first_in_one_axis),
+    ("rfdetr", "rfdetr.models.ops.modules.ms_deform_attn", RFDETR, channels_first_in_one_axis),
+]
+each_function = pytest.mark.parametrize(("target", "module", "name", "form"), FUNCTIONS)
+WITH_EXTENSION = [module for target, module, *_ in FUNCTIONS if target in ("mmcv", "detrex", "groundingdino")]
+
+
+class Function(torch.autograd.Function):
+    """Stands for `MultiScaleDeformableAttnFunction`."""
+
+    @staticmethod
+    def forward(ctx, value, shapes, starts, sampling_locations, attention_weights, im2col_step=64):
+        return torch.full((1,), 7.0)
+
+
+class OfMissingExtension(type):
+    def __getattr__(cls, name):
+        raise ImportError("the extension is not compiled")
 
 
 @pytest.fixture
-def mmcv(monkeypatch):
-    """A stand-in for mmcv, which cannot be installed everywhere, with the names and arguments of its module."""
-
-    class MultiScaleDeformableAttnFunction(torch.autograd.Function):
-        @staticmethod
-        def forward(
-            ctx,
-            value,
-            value_spatial_shapes,
-            value_level_start_index,
-            sampling_locations,
-            attention_weights,
-            im2col_step=64,
-        ):
-            return torch.full((1,), 7.0)
-
-    def multi_scale_deformable_attn_pytorch(value, value_spatial_shapes, sampling_locations, attention_weights):
-        return torch.full((1,), 8.0)
-
-    module = types.ModuleType("mmcv.ops.multi_scale_deform_attn")
-    module.MultiScaleDeformableAttnFunction = MultiScaleDeformableAttnFunction
-    module.multi_scale_deformable_attn_pytorch = multi_scale_deformable_attn_pytorch
-    for name in ("mmcv", "mmcv.ops"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return module
+def stand_ins(monkeypatch):
+    """Modules with the public names and arguments of all packages, whose functions return 8."""
+    modules = {}
+    for _, name, function, _ in FUNCTIONS:
+        parts = name.split(".")
+        for end in range(1, len(parts) + 1):
+            full = ".".join(parts[:end])
+            modules.setdefault(full, types.ModuleType(full)).__path__ = []
+        setattr(modules[name], function, lambda *arguments: torch.full((1,), 8.0))
+        if name in WITH_EXTENSION:
+            modules[name].MultiScaleDeformableAttnFunction = type("AttentionFunction", (Function,), {})
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return modules
 
 
-def test_mmcv(mmcv):
-    shapes, starts = torch.tensor([[3, 4], [2, 2]]), torch.tensor([0, 12])
-    value = torch.randn(1, 16, 2, 4, requires_grad=True)
-    locations, weights = torch.rand(1, 5, 2, 2, 3, 2), torch.rand(1, 5, 2, 2, 3)
-    expected = aclgrad.torch.multi_scale_deformable_attention(value, shapes, starts, locations, weights)
-
-    function = mmcv.MultiScaleDeformableAttnFunction
-    with aclgrad.torch.patched("mmcv"):
-        result = function.apply(value, shapes, starts, locations, weights, 64)
+@each_function
+def test_function_of_a_package(stand_ins, target, module, name, form):
+    value, locations, weights = attention_tensors()
+    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
+    arguments = form(value, locations, weights)
+    package = stand_ins[module]
+    with aclgrad.torch.patched(target):
+        result = getattr(package, name)(*arguments)
         assert torch.equal(result, expected) and result.requires_grad
-        assert torch.equal(
-            mmcv.multi_scale_deformable_attn_pytorch(value, shapes, locations, weights), expected
-        )
-        on_meta = [tensor.to("meta") for tensor in (value, shapes, starts, locations, weights)]
-        assert function.apply(*on_meta, 64) == 7
-    assert function.apply(value, shapes, starts, locations, weights, 64) == 7
-    assert mmcv.multi_scale_deformable_attn_pytorch(value, shapes, locations, weights) == 8
+        on_meta = [argument.to("meta") if isinstance(argument, torch.Tensor) else argument for argument in arguments]
+        assert getattr(package, name)(*on_meta) == 8
+        assert getattr(package, name)(arguments[0].double(), *arguments[1:]) == 8
+    assert getattr(package, name)(*arguments) == 8
+
+
+@pytest.mark.parametrize("module", WITH_EXTENSION)
+def test_autograd_function_of_a_package(stand_ins, module):
+    value, locations, weights = attention_tensors()
+    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
+    function = stand_ins[module].MultiScaleDeformableAttnFunction
+    arguments = value, SHAPES, STARTS, locations, weights
+    with aclgrad.torch.patched(module.partition(".")[0]):
+        result = function.apply(*arguments, 64)
+        assert torch.equal(result, expected) and result.requires_grad
+        assert function.apply(*[tensor.to("meta") for tensor in arguments], 64) == 7
+    assert function.apply(*arguments, 64) == 7
+
+
+@pytest.mark.parametrize("module", WITH_EXTENSION[1:])
+def test_package_without_its_extension(stand_ins, module):
+    value, locations, weights = attention_tensors()
+    stand_ins[module].MultiScaleDeformableAttnFunction = OfMissingExtension("Dummy", (), {})
+    with aclgrad.torch.patched(module.partition(".")[0]):
+        result = stand_ins[module].multi_scale_deformable_attn_pytorch(value, SHAPES, locations, weights)
+    assert result.shape == (1, 5, 8)
+
+
+@each_function
+def test_function_of_an_installed_package(target, module, name, form):
+    with aclgrad.torch.patched("mmcv"):  # without its extension, mmcv.ops can be imported only so
+        package = pytest.importorskip(module, exc_type=ImportError)
+    tensors = attention_tensors()
+    expected = getattr(package, name)(*form(*tensors))
+    with aclgrad.torch.patched(target), Calls() as calls:
+        actual = getattr(package, name)(*form(*tensors))
+    assert calls.count("multi_scale_deformable_attention") == 1
+    torch.testing.assert_close(actual, expected)
+
+
+def test_mmcv_without_its_extension(tmp_path, monkeypatch):
+    """As mmcv-lite is: each module of mmcv.ops asks for functions of mmcv._ext while it is imported."""
+    operators = tmp_path / "mmcv" / "ops"
+    operators.mkdir(parents=True)
+    (tmp_path / "mmcv" / "__init__.py").touch()
+    (operators / "__init__.py").write_text("from . import multi_scale_deform_attn\n")
+    (operators / "multi_scale_deform_attn.py").write_text(
+        "import importlib\n"
+        "extension = importlib.import_module('mmcv._ext')\n"
+        "assert hasattr(extension, 'nms')\n"
+        "class MultiScaleDeformableAttnFunction:\n"
+        "    apply = None\n"
+        "def multi_scale_deformable_attn_pytorch(*arguments):\n"
+        "    return None\n"
+    )
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mmcv"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with aclgrad.torch.patched("mmcv"):
+            from mmcv.ops import multi_scale_deform_attn as module
+        value, locations, weights = attention_tensors()
+        with aclgrad.torch.patched("mmcv"):
+            function = module.MultiScaleDeformableAttnFunction
+            assert function.apply(value, SHAPES, STARTS, locations, weights, 64).shape == (1, 5, 8)
+        with pytest.raises(ImportError, match="mmcv._ext.nms: the extension of mmcv is not installed"):
+            module.extension.nms()
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "mmcv"]:
+            del sys.modules[name]
+
+
+def test_command_lists_what_would_be_patched(stand_ins, capsys):
+    from aclgrad.torch.__main__ import main
+
+    for name, module in stand_ins.items():
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+    stand_ins["mmcv"].__version__ = "2.2.0"
+    del stand_ins["detrex.layers.multi_scale_deform_attn"].multi_scale_deformable_attn_pytorch
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    assert "mmcv: mmcv 2.2.0" in lines and f"grid_sample: torch {torch.__version__}" in lines
+    assert "  mmcv.ops.multi_scale_deform_attn.MultiScaleDeformableAttnFunction.apply" in lines
+    assert "  torch.grid_sampler_2d" in lines and "  torch.nn.functional.grid_sample" in lines
+    assert any(line.startswith("detrex: of a version that cannot be patched") for line in lines)
+    assert all(f"  {module}.{name}" in lines for target, module, name, _ in FUNCTIONS if target != "detrex")
+
+
+def test_command_says_what_is_not_installed(monkeypatch, capsys):
+    from aclgrad.torch.__main__ import main
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    main()
+    assert capsys.readouterr().out.splitlines() == [f"{target}: not installed" for target in TARGETS]
 
 
 # ---- torch.nn.functional.grid_sample
@@ -292,6 +421,42 @@ def test_grid_sample_is_ours(arguments):
         actual = F.grid_sample(*arguments)
     assert calls.count("grid_sample") == 1
     torch.testing.assert_close(actual, expected)
+
+
+MODES = ["bilinear", "nearest", "bicubic"]
+PADDING_MODES = ["zeros", "border", "reflection"]
+
+
+@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_2d"])
+@pytest.mark.parametrize("mode", range(3))
+@pytest.mark.parametrize("padding_mode", range(3))
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_functions_behind_grid_sample_are_ours(name, mode, padding_mode, align_corners):
+    arguments = IMAGE, GRID, mode, padding_mode, align_corners
+    original = getattr(torch, name)
+    expected = original(*arguments)
+    torch.testing.assert_close(
+        F.grid_sample(IMAGE, GRID, MODES[mode], PADDING_MODES[padding_mode], align_corners), expected
+    )
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        actual = getattr(torch, name)(*arguments)
+    assert calls.count("grid_sample") == 1 and getattr(torch, name) is original
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize(("mode", "padding_mode"), [(3, 0), (0, -1)])
+def test_functions_behind_grid_sample_leave_unknown_modes_to_pytorch(mode, padding_mode):
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls, contextlib.suppress(RuntimeError):
+        torch.grid_sampler(IMAGE, GRID, mode, padding_mode, False)
+    assert calls.count("grid_sample") == 0
+
+
+def test_patched_grid_sampler_of_volumes_stays_with_pytorch():
+    volume, grid = torch.randn(1, 2, 3, 4, 5), torch.rand(1, 2, 3, 4, 3)
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        result = torch.grid_sampler(volume, grid, 0, 0, False)
+    assert calls.count("grid_sample") == 0
+    torch.testing.assert_close(result, torch.grid_sampler(volume, grid, 0, 0, False))
 
 
 @pytest.mark.parametrize(
@@ -392,7 +557,7 @@ def test_what_others_put_over_ours_stays():
 def test_unknown_targets_are_named_before_anything_changes():
     original = F.grid_sample
     for targets, got in ((("jax",), "jax"), (("grid_sample", "jax"), "jax"), (("grid_sample", ["mmcv"]), "mmcv")):
-        with pytest.raises(ValueError, match=f"targets: expected transformers, mmcv, grid_sample, got .*{got}"):
+        with pytest.raises(ValueError, match=f"targets: expected {', '.join(TARGETS)}, got .*{got}"):
             aclgrad.torch.patch(*targets)
         with pytest.raises(ValueError, match="targets"), aclgrad.torch.patched(*targets):
             pass

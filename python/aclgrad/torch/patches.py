@@ -1,4 +1,4 @@
-"""Makes code that others wrote use the operators of aclgrad on CPUs."""
+"""Makes code that others wrote use the operators of aclgrad."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import contextlib
 import dataclasses
 import functools
 import importlib
-import importlib.util
 import math
+import sys
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from .. import _core
 from ..operators.grid_sampler_2d import Mode, PaddingMode
 from ..operators.grid_sampler_2d.torch import grid_sample
 from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
 
-Target: TypeAlias = Literal["transformers", "mmcv", "grid_sample"]
+Target: TypeAlias = Literal["transformers", "mmcv", "ultralytics", "detrex", "groundingdino", "rfdetr", "grid_sample"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,18 +38,23 @@ _replaced: dict[tuple[Any, str], _Replaced] = {}
 def patch(*targets: Target) -> None:
     """Replaces the implementations of others by ours, in this process and until `unpatch`.
 
-    What ours cannot do still goes to the original: other devices, other numbers of axes, types that differ. Where a
-    coordinate is NaN or infinite, results may differ from PyTorch's on CPUs: see `grid_sample` and
-    `multi_scale_deformable_attention`.
+    What ours cannot do still goes to the original: other devices than the CPU and, where aclgrad was built with CUDA,
+    GPUs; other numbers of axes; types that differ. Where a coordinate is NaN or infinite, results may differ from
+    PyTorch's on CPUs: see `grid_sample` and `multi_scale_deformable_attention`. `python -m aclgrad.torch` lists what is
+    found.
 
     Args:
-        targets: any of the following; all of them by default. What is not installed is left out.
+        targets: any of the following; all of them by default. What cannot be imported is left out.
 
             - `transformers`: multi-scale deformable attention in Hugging Face's Deformable DETR, RT-DETR (1 and 2),
               Grounding DINO, Mask2Former, OneFormer and all others that have it. D-FINE and DEIMv2 keep the function
               that they found when the model was built.
-            - `mmcv`: `MultiScaleDeformableAttnFunction` and `multi_scale_deformable_attn_pytorch` of `mmcv.ops`.
-            - `grid_sample`: `torch.nn.functional.grid_sample`.
+            - `mmcv`, `detrex`, `groundingdino`: their `MultiScaleDeformableAttnFunction` and
+              `multi_scale_deformable_attn_pytorch`. mmcv's extension need not be installed (mmcv-lite): `mmcv.ops` can
+              be imported then, and its other functions raise ImportError when they are called.
+            - `ultralytics`: `multi_scale_deformable_attn_pytorch`.
+            - `rfdetr`: `ms_deform_attn_core_pytorch`.
+            - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler` and `torch.grid_sampler_2d`.
 
     >>> import torch, aclgrad.torch
     >>> aclgrad.torch.patch("grid_sample")
@@ -56,12 +63,15 @@ def patch(*targets: Target) -> None:
     >>> aclgrad.torch.unpatch()
     """
     for target in targets:
-        if not isinstance(target, str) or target not in _TARGETS:
-            raise ValueError(message("torch.patch", "targets", ", ".join(_TARGETS), target))
+        if not isinstance(target, str) or target not in TARGETS:
+            raise ValueError(message("torch.patch", "targets", ", ".join(TARGETS), target))
     before = dict(_replaced)
     try:
-        for target in targets or tuple(_TARGETS):
-            _TARGETS[target]()
+        for target in targets or tuple(TARGETS):
+            for place in TARGETS[target]:
+                found = place.find()
+                if found is not None:
+                    _replace(*found, place.wrap)
     except BaseException:
         _return_to(before)
         raise
@@ -130,20 +140,83 @@ def _restore(owner: Any, name: str, original: Any) -> None:
 
 def _is_ours(*tensors: Any) -> bool:
     """Whether our kernels take these tensors."""
+    first = tensors[0]
     for tensor in tensors:
-        if not (isinstance(tensor, Tensor) and tensor.device.type == "cpu" and tensor.dtype in _TYPES):
+        if not (isinstance(tensor, Tensor) and tensor.device == first.device and tensor.dtype in _TYPES):
             return False
-    return torch.is_autocast_enabled("cpu") or all(tensor.dtype == tensors[0].dtype for tensor in tensors)
+    device = first.device
+    if device.type != "cpu" and not (device.type == "cuda" and device.index < _core.cuda_device_count()):
+        return False
+    return torch.is_autocast_enabled(device.type) or all(tensor.dtype == first.dtype for tensor in tensors)
 
 
 _TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
+# ---- Where others have what ours replaces
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """A function of a module, or a method of a class in it."""
+
+    module: str
+    name: str
+    wrap: Callable[[Any], Any]
+    is_optional: bool = False  # as not every version has it
+
+    def find(self) -> tuple[Any, str] | None:
+        """Its owner and its name there; None where it cannot be imported."""
+        owner = _import(self.module)
+        if owner is None:
+            return None
+        *path, name = self.name.split(".")
+        try:
+            for part in path:
+                owner = getattr(owner, part)
+            getattr(owner, name)
+        except (AttributeError, ImportError):  # what stands for a class whose extension is missing raises the latter
+            if self.is_optional:
+                return None
+            raise
+        return owner, name
+
+
+def _import(name: str) -> Any:
+    """The module, or None where it cannot be imported, for whatever reason: then nobody else can use it either."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        if getattr(error, "name", None) != _MissingExtension.NAME:
+            return None
+    sys.modules[_MissingExtension.NAME] = _MissingExtension()
+    return importlib.import_module(name)
+
+
+class _MissingExtension(types.ModuleType):
+    """Stands for the extension of mmcv, without which `mmcv.ops` cannot be imported."""
+
+    NAME = "mmcv._ext"
+
+    def __init__(self) -> None:
+        super().__init__(self.NAME)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def missing(*arguments: Any, **keywords: Any) -> Any:
+            raise ImportError(f"{self.NAME}.{name}: the extension of mmcv is not installed", name=self.NAME)
+
+        return missing
+
+
+def found_places(target: Target) -> list[str]:
+    """The functions and methods that `patch` would replace, by their full names."""
+    return [f"{place.module}.{place.name}" for place in TARGETS[target] if place.find() is not None]
+
+
 # ---- torch.nn.functional
-
-
-def _patch_grid_sample() -> None:
-    _replace(torch.nn.functional, "grid_sample", _grid_sample)
 
 
 def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -162,43 +235,30 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return replacement
 
 
-# ---- Hugging Face transformers
-
-_WITH_CLASS = (
-    "deformable_detr grounding_dino lw_detr mm_grounding_dino omdet_turbo pp_doclayout_v2 pp_doclayout_v3 "
-    "pp_doclayout_v4 rf_detr rt_detr"
-).split()
-_WITH_FUNCTION = "mask2former oneformer".split()
-_WITH_SECOND_FUNCTION = "d_fine deimv2 rt_detr_v2".split()
+_MODES: tuple[Mode, ...] = ("bilinear", "nearest", "bicubic")
+_PADDING_MODES: tuple[PaddingMode, ...] = ("zeros", "border", "reflection")
 
 
-def _patch_transformers() -> None:
-    for models, name, wrap in (
-        (_WITH_CLASS, "MultiScaleDeformableAttention", None),
-        (_WITH_FUNCTION, "multi_scale_deformable_attention", _attention_of_lists),
-        (_WITH_SECOND_FUNCTION, "multi_scale_deformable_attention_v2", _attention_of_point_counts),
-    ):
-        for model in models:
-            module = _import(f"transformers.models.{model}.modeling_{model}")
-            if not hasattr(module, name):  # another version of transformers
-                continue
-            if wrap is None:
-                _replace(getattr(module, name), "forward", _attention_method)
-            else:
-                _replace(module, name, wrap)
+def _grid_sampler(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """With numbers for the modes, as the function behind `grid_sample` has them."""
+
+    def replacement(
+        input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+    ) -> Tensor:
+        known = interpolation_mode in (0, 1, 2) and padding_mode in (0, 1, 2)
+        if known and _is_ours(input, grid) and input.dim() == grid.dim() == 4:
+            return grid_sample(input, grid, _MODES[interpolation_mode], _PADDING_MODES[padding_mode], align_corners)
+        return original(input, grid, interpolation_mode, padding_mode, align_corners)
+
+    return replacement
 
 
-def _import(name: str) -> Any:
-    """The module, or None where it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        return None
+# ---- Deformable attention
 
 
-def _levels(spatial_shapes: Sequence[tuple[int, int]] | Tensor) -> tuple[Tensor, Tensor]:
+def _levels(spatial_shapes: Sequence[tuple[int, int]] | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
     """Shapes and starts of the levels as tensors."""
-    shapes = torch.as_tensor(spatial_shapes, dtype=torch.int64)
+    shapes = torch.as_tensor(spatial_shapes, dtype=torch.int64, device=device)
     areas = shapes[:, 0] * shapes[:, 1]
     return shapes, areas.cumsum(0) - areas
 
@@ -242,12 +302,41 @@ def _attention_of_lists(original: Callable[..., Tensor]) -> Callable[..., Tensor
         attention_weights: Tensor,
     ) -> Tensor:
         if _is_ours(value, sampling_locations, attention_weights):
-            return multi_scale_deformable_attention(
-                value, *_levels(value_spatial_shapes), sampling_locations, attention_weights
-            )
+            return _attention(value, value_spatial_shapes, sampling_locations, attention_weights)
         return original(value, value_spatial_shapes, sampling_locations, attention_weights)
 
     return replacement
+
+
+def _attention_by_channels(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Where `value` is [B, M, C, S]."""
+
+    @functools.wraps(original)
+    def replacement(
+        value: Tensor,
+        value_spatial_shapes: Tensor,
+        sampling_locations: Tensor,
+        attention_weights: Tensor,
+        value_spatial_shapes_hw: list[tuple[int, int]] | None = None,
+    ) -> Tensor:
+        if not _is_ours(value, sampling_locations, attention_weights):
+            return original(value, value_spatial_shapes, sampling_locations, attention_weights, value_spatial_shapes_hw)
+        shapes = value_spatial_shapes if value_spatial_shapes_hw is None else value_spatial_shapes_hw
+        return _attention(value.permute(0, 3, 1, 2), shapes, sampling_locations, attention_weights)
+
+    return replacement
+
+
+def _attention(
+    value: Tensor, spatial_shapes: Tensor | list[tuple[int, int]], locations: Tensor, weights: Tensor
+) -> Tensor:
+    """Levels and points may be one axis."""
+    shapes, starts = _levels(spatial_shapes, value.device)
+    if locations.dim() == 5:
+        locations = locations.unflatten(3, (len(shapes), -1))
+    if weights.dim() == 4:
+        weights = weights.unflatten(3, (len(shapes), -1))
+    return multi_scale_deformable_attention(value, shapes, starts, locations, weights)
 
 
 def _attention_of_point_counts(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -264,8 +353,8 @@ def _attention_of_point_counts(original: Callable[..., Tensor]) -> Callable[...,
             return original(value, value_spatial_shapes, sampling_locations, attention_weights, num_points_list, method)
         # A level with more points than others is several levels in the same place.
         points = math.gcd(*num_points_list)
-        repeats = torch.tensor(num_points_list) // points
-        shapes, starts = (array.repeat_interleave(repeats, 0) for array in _levels(value_spatial_shapes))
+        repeats = torch.tensor(num_points_list, device=value.device) // points
+        shapes, starts = (array.repeat_interleave(repeats, 0) for array in _levels(value_spatial_shapes, value.device))
         return multi_scale_deformable_attention(
             value,
             shapes,
@@ -275,16 +364,6 @@ def _attention_of_point_counts(original: Callable[..., Tensor]) -> Callable[...,
         )
 
     return replacement
-
-
-# ---- mmcv
-
-
-def _patch_mmcv() -> None:
-    module = _import("mmcv.ops.multi_scale_deform_attn")
-    if module is not None:
-        _replace(module.MultiScaleDeformableAttnFunction, "apply", _attention_apply)
-        _replace(module, "multi_scale_deformable_attn_pytorch", _attention_of_lists)
 
 
 def _attention_apply(original: Callable[..., Tensor]) -> Any:
@@ -312,8 +391,60 @@ def _attention_apply(original: Callable[..., Tensor]) -> Any:
     return staticmethod(replacement)
 
 
-_TARGETS: dict[Target, Callable[[], None]] = {
-    "transformers": _patch_transformers,
-    "mmcv": _patch_mmcv,
-    "grid_sample": _patch_grid_sample,
+# ---- What there is to replace
+
+_WITH_CLASS = (
+    "deformable_detr grounding_dino lw_detr mm_grounding_dino omdet_turbo pp_doclayout_v2 pp_doclayout_v3 "
+    "pp_doclayout_v4 rf_detr rt_detr"
+).split()
+_WITH_FUNCTION = "mask2former oneformer".split()
+_WITH_SECOND_FUNCTION = "d_fine deimv2 rt_detr_v2".split()
+
+
+def _of_transformers() -> Iterator[_Place]:
+    for models, name, wrap in (
+        (_WITH_CLASS, "MultiScaleDeformableAttention.forward", _attention_method),
+        (_WITH_FUNCTION, "multi_scale_deformable_attention", _attention_of_lists),
+        (_WITH_SECOND_FUNCTION, "multi_scale_deformable_attention_v2", _attention_of_point_counts),
+    ):
+        for model in models:
+            yield _Place(f"transformers.models.{model}.modeling_{model}", name, wrap, is_optional=True)
+
+
+def _of_mmcv(module: str, has_extension: bool = True) -> tuple[_Place, ...]:
+    """mmcv's, which others took over, some of them without the extension."""
+    return (
+        _Place(module, "MultiScaleDeformableAttnFunction.apply", _attention_apply, is_optional=not has_extension),
+        _Place(module, "multi_scale_deformable_attn_pytorch", _attention_of_lists),
+    )
+
+
+def _in_modules(name: str, wrap: Callable[[Any], Any], *modules: str) -> tuple[_Place, ...]:
+    """A function that modules import from each other by its name."""
+    return tuple(_Place(module, name, wrap) for module in modules)
+
+
+TARGETS: dict[Target, tuple[_Place, ...]] = {
+    "transformers": tuple(_of_transformers()),
+    "mmcv": _of_mmcv("mmcv.ops.multi_scale_deform_attn"),
+    "ultralytics": _in_modules(
+        "multi_scale_deformable_attn_pytorch",
+        _attention_of_lists,
+        "ultralytics.nn.modules.utils",
+        "ultralytics.nn.modules.transformer",
+    ),
+    "detrex": _of_mmcv("detrex.layers.multi_scale_deform_attn", has_extension=False),
+    "groundingdino": _of_mmcv("groundingdino.models.GroundingDINO.ms_deform_attn", has_extension=False),
+    "rfdetr": _in_modules(
+        "ms_deform_attn_core_pytorch",
+        _attention_by_channels,
+        "rfdetr.models.ops.functions.ms_deform_attn_func",
+        "rfdetr.models.ops.functions",
+        "rfdetr.models.ops.modules.ms_deform_attn",
+    ),
+    "grid_sample": (
+        _Place("torch.nn.functional", "grid_sample", _grid_sample),
+        _Place("torch", "grid_sampler", _grid_sampler),
+        _Place("torch", "grid_sampler_2d", _grid_sampler),
+    ),
 }

@@ -1,0 +1,32 @@
+"""Lists what `aclgrad.torch.patch` finds installed and would replace: `python -m aclgrad.torch`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+from .patches import TARGETS, Target, found_places
+
+
+def main() -> None:
+    for target in TARGETS:
+        for line in _lines(target):
+            print(line)
+
+
+def _lines(target: Target) -> list[str]:
+    package = "torch" if target == "grid_sample" else target
+    if importlib.util.find_spec(package) is None:
+        return [f"{target}: not installed"]
+    try:
+        names = found_places(target)
+    except AttributeError as error:
+        return [f"{target}: of a version that cannot be patched: {error}"]
+    if not names:
+        return [f"{target}: installed, but cannot be imported"]
+    version = getattr(importlib.import_module(package), "__version__", "of unknown version")
+    return [f"{target}: {package} {version}", *(f"  {name}" for name in names)]
+
+
+if __name__ == "__main__":
+    main()
