@@ -5,7 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace aclgrad::python {
@@ -27,11 +27,23 @@ class Binding {
   }
 };
 
-// Defines a function whose arguments may all be None: what is wrong with one is the function's own to say.
+template <bool kIsLast>
+auto argument() {
+  if constexpr (kIsLast) {
+    return nb::arg().none() = nb::none();
+  } else {
+    return nb::arg().none();
+  }
+}
+
+// Defines a function whose arguments may all be None: what is wrong with one is the function's own to say. The last one
+// is None where it is left out.
 template <class Result, class... Parameters>
 void define(nb::module_& module, const char* name, Result (*function)(Parameters...)) {
-  const auto argument = [](auto*) { return nb::arg().none(); };
-  module.def(name, function, argument(static_cast<std::remove_reference_t<Parameters>*>(nullptr))...);
+  [&]<size_t... i>(std::index_sequence<i...>) {
+    module.def(name, function, argument<i + 1 == sizeof...(Parameters)>()...);
+  }
+  (std::index_sequence_for<Parameters...>());
 }
 
 }  // namespace aclgrad::python

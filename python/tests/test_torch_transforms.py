@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
 from tensors import is_float, random  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
-from torch_cases import CALLS  # noqa: E402
+from torch_cases import CALLS, VARYING_AXES  # noqa: E402
 from torch_operator_cases.grid_sampler_2d import sample_arguments  # noqa: E402
 from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
@@ -342,13 +342,19 @@ def test_operators_called_directly_are_right_or_refused(name):
 
 
 @each_call
-def test_batched_gradients_of_autograd_are_refused(name):
-    """They come from a vmap that PyTorch kept from before torch.func, for which operators can have no rule."""
+def test_batched_gradients_of_autograd_are_right_or_refused(name):
+    """They come from a vmap that PyTorch kept from before torch.func, for which operators can have no rule. Where each
+    of its results is one tensor, PyTorch calls the operator in a loop."""
     case = Case(name)
     learned = case.learned()
     result = case(*learned)
-    with pytest.raises(RuntimeError, match="Batching rule not implemented for aclgrad"):
-        torch.autograd.grad(result, learned, torch.stack([result, result]), is_grads_batched=True)
+    expected = torch.autograd.grad(result, learned, result, retain_graph=True)
+    if hasattr(torch.ops.aclgrad, f"{case.operator.__name__}_backward"):
+        with pytest.raises(RuntimeError, match="Batching rule not implemented for aclgrad"):
+            torch.autograd.grad(result, learned, torch.stack([result, result]), is_grads_batched=True)
+    else:
+        batched = torch.autograd.grad(result, learned, torch.stack([result, result]), is_grads_batched=True)
+        check_close(batched, [torch.stack([gradient, gradient]) for gradient in expected])
 
 
 @each_call
@@ -386,18 +392,8 @@ def test_exported_with_any_sizes(name):
             return case.operator(*tensors, *case.arguments[len(tensors) :])
 
     tensors = tuple(argument for argument in case.arguments if isinstance(argument, torch.Tensor))
-    axis, position = {"attention": (1, 3), "sample": (1, 1)}.get(name.partition(",")[0], (2, 0))
-    shapes = [{} for _ in tensors]
-    sizes = torch.export.Dim.AUTO
-    shapes[position][axis] = sizes
-    if name.startswith("attention"):
-        shapes[4][axis] = sizes
-    if name.startswith("bias"):
-        axis = tensors[0].dim() - 1
-        shapes[0], shapes[1] = {axis: sizes}, {1: sizes}
+    axes = {position: axis % tensors[position].dim() for position, axis in VARYING_AXES[name].items()}
+    shapes = [{axes[i]: torch.export.Dim.AUTO} if i in axes else {} for i in range(len(tensors))]
     exported = torch.export.export(Module(), tensors, dynamic_shapes=(tuple(shapes),))
-    longer = list(tensors)
-    for i, dynamic in enumerate(shapes):
-        for dimension in dynamic:
-            longer[i] = torch.cat([tensors[i], tensors[i]], dimension)
+    longer = [torch.cat([t, t], axes[i]) if i in axes else t for i, t in enumerate(tensors)]
     check_close(exported.module()(*longer), case.operator(*longer, *case.arguments[len(tensors) :]))

@@ -4,6 +4,7 @@ import pathlib
 from importlib import import_module
 
 FILES = sorted(pathlib.Path(__file__).with_name("torch_operator_cases").glob("*.py"))
-CALLS = {
-    name: call for file in FILES for name, call in import_module(f"torch_operator_cases.{file.stem}").CALLS.items()
-}
+MODULES = [import_module(f"torch_operator_cases.{file.stem}") for file in FILES]
+CALLS = {name: call for module in MODULES for name, call in module.CALLS.items()}
+# Of each call the tensors with an axis that may have another size, all of them the same.
+VARYING_AXES = {name: module.VARYING_AXES for module in MODULES for name in module.CALLS}

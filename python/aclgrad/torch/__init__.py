@@ -11,8 +11,8 @@ All floating-point tensors of a call have one type, unless autocast is on; each 
 Contents of indices are checked where they lie in the memory of the CPU. On a GPU looking at them would mean to wait:
 kernels skip there what lies outside.
 
-`patch` makes Hugging Face transformers, mmcv, other packages and `torch.nn.functional.grid_sample` use the operators. The
-module `MultiScaleDeformableAttention` has the functions of the extension of that name, `aclgrad.torch.npu` those of
+`patch` makes Hugging Face transformers, mmcv, other packages and `torch.nn.functional.grid_sample` use the operators.
+The module `MultiScaleDeformableAttention` has the functions of the extension of that name, `aclgrad.torch.npu` those of
 torch_npu.
 """
 

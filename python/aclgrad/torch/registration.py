@@ -278,7 +278,7 @@ class Gradient(_Registered):
         batch_axis: int,
     ) -> None:
         def kernel(*arguments: Any) -> list[Tensor]:
-            return [gradient for gradient in core(*arguments, None) if gradient is not None]
+            return [gradient for gradient in core(*arguments) if gradient is not None]
 
         self._core = core
         self._tangent = tangent
@@ -291,7 +291,7 @@ class Gradient(_Registered):
         """A gradient for each of `output_mask`, or None."""
         if _are_plain(tensors) and _is_unwatched():
             try:
-                return self._core(*tensors, *attributes, output_mask, None)
+                return self._core(*tensors, *attributes, output_mask)
             except Exception:
                 if not _may_be_resolved(tensors):
                     raise

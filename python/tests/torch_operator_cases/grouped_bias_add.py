@@ -10,6 +10,7 @@ def bias_arguments(dtype=torch.float32, ends=ENDS):
     return x, random(3, 5, dtype=dtype), ends
 
 
+VARYING_AXES = {0: -1, 1: -1}
 CALLS = {
     "bias": (aclgrad.torch.grouped_bias_add, bias_arguments),
     "bias, equal groups": (aclgrad.torch.grouped_bias_add, lambda *a: bias_arguments(*a, ends=None)),

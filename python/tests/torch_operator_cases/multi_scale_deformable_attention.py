@@ -11,4 +11,5 @@ def attention_arguments(dtype=torch.float32):
     return random(1, 30, 2, 4, dtype=dtype), SHAPES, STARTS, locations, random(1, 3, 2, 2, 2, dtype=dtype)
 
 
+VARYING_AXES = {3: 1, 4: 1}
 CALLS = {"attention": (aclgrad.torch.multi_scale_deformable_attention, attention_arguments)}

@@ -16,10 +16,6 @@ from . import Mode, PaddingMode
 __all__ = ["grid_sample"]
 
 
-def _sample_kernel(input: Tensor, *others: Any) -> Tensor:
-    return _core.grid_sample(input, *others, None)
-
-
 _MODES = "bilinear", "nearest", "bicubic"
 _PADDING_MODES = "zeros", "border", "reflection"
 
@@ -168,7 +164,7 @@ _sample_gradient = Gradient(
 )
 _sample = Operator(
     "grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
-    _sample_kernel,
+    _core.grid_sample,
     _sample_fake,
     _sample_setup,
     _sample_backward,

@@ -16,10 +16,6 @@ from . import GroupKind
 __all__ = ["grouped_bias_add"]
 
 
-def _bias_kernel(x: Tensor, *others: Any) -> Tensor:
-    return _core.grouped_bias_add(x, *others, None)
-
-
 def _bias_on_cuda(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str) -> Tensor:
     """Composed of PyTorch's operators, as the library has no kernel for it. Ends that fall are not told from others."""
     groups = x.shape[0] if group_ends is None else group_ends.shape[0]
@@ -100,9 +96,9 @@ def _bias_gradient_tangent(
 
 
 def _bias_gradient_core(
-    grad_output: Tensor, group_ends: Tensor | None, kind: str, output_mask: Sequence[bool], out: None
+    grad_output: Tensor, group_ends: Tensor | None, kind: str, output_mask: Sequence[bool]
 ) -> tuple[Tensor | None]:
-    return (_core.grouped_bias_add_backward(grad_output, group_ends, kind, out) if output_mask[0] else None,)
+    return (_core.grouped_bias_add_backward(grad_output, group_ends, kind) if output_mask[0] else None,)
 
 
 _bias_gradient = Gradient(
@@ -115,7 +111,7 @@ _bias_gradient = Gradient(
 )
 _bias = Operator(
     "grouped_bias_add(Tensor x, Tensor bias, Tensor? group_ends, str kind) -> Tensor",
-    _bias_kernel,
+    _core.grouped_bias_add,
     _bias_fake,
     _bias_setup,
     _bias_backward,
@@ -127,9 +123,7 @@ _bias = Operator(
 )
 
 
-def grouped_bias_add(
-    x: Tensor, bias: Tensor, group_ends: Tensor | None = None, *, kind: GroupKind = "ends"
-) -> Tensor:
+def grouped_bias_add(x: Tensor, bias: Tensor, group_ends: Tensor | None = None, *, kind: GroupKind = "ends") -> Tensor:
     """Adds to each row the bias of its group, as behind the matrix products of a mixture of experts.
 
     Args:

@@ -15,10 +15,6 @@ from ...torch.registration import Gradient, Operator, in_float32, new_gradients,
 __all__ = ["multi_scale_deformable_attention"]
 
 
-def _attention_kernel(value: Tensor, *others: Any) -> Tensor:
-    return _core.msda_forward(value, *others, None)
-
-
 def _check_attention(
     checks: Checks, value: Tensor, spatial_shapes: Tensor, level_start_index: Tensor, locations: Tensor, weights: Tensor
 ) -> None:
@@ -118,7 +114,7 @@ attention_gradient = Gradient(
 _attention = Operator(
     "multi_scale_deformable_attention(Tensor value, Tensor spatial_shapes, Tensor level_start_index, "
     "Tensor sampling_locations, Tensor attention_weights) -> Tensor",
-    _attention_kernel,
+    _core.msda_forward,
     _attention_fake,
     _attention_setup,
     _attention_backward,

@@ -15,10 +15,6 @@ from ...torch.registration import Gradient, Operator, in_autocast_type, new_grad
 __all__ = ["nsa_compress"]
 
 
-def _compress_kernel(x: Tensor, *others: Any) -> Tensor:
-    return _core.nsa_compress(x, *others, None)
-
-
 def _check_compression(
     checks: Checks, x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int
 ) -> None:
@@ -102,7 +98,7 @@ compress_gradient = Gradient(
 )
 _compress = Operator(
     "nsa_compress(Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride) -> Tensor",
-    _compress_kernel,
+    _core.nsa_compress,
     _compress_fake,
     _compress_setup,
     _compress_backward,

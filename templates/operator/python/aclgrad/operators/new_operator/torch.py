@@ -15,10 +15,6 @@ from ...torch.registration import Operator, in_widest_type, sum_of
 __all__ = ["new_operator"]
 
 
-def _kernel(grad_output: Tensor, other: Tensor) -> Tensor:
-    return _core.new_operator(grad_output, other, None)
-
-
 def _fake(grad_output: Tensor, other: Tensor) -> Tensor:
     checks = Checks("new_operator")
     checks.floats(grad_output=grad_output, other=other)
@@ -58,7 +54,7 @@ def _tangent(
 
 _operator = Operator(
     "new_operator(Tensor grad_output, Tensor other) -> Tensor",
-    _kernel,
+    _core.new_operator,
     _fake,
     _setup,
     _backward,
