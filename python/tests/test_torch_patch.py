@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from aclgrad.torch.patches import TARGETS  # noqa: E402
 
 F = torch.nn.functional
@@ -421,6 +422,75 @@ def test_grid_sample_is_ours(arguments):
         actual = F.grid_sample(*arguments)
     assert calls.count("grid_sample") == 1
     torch.testing.assert_close(actual, expected)
+
+
+@pytest.fixture
+def calls_on_gpus(monkeypatch):
+    """As if there were one GPU: its fake tensors, and the calls of our functions, whose arguments are all there."""
+    patches = aclgrad.torch.patches
+    calls = []
+
+    def count(function):
+        def replacement(*arguments):
+            tensors = [a for a in arguments if torch.is_tensor(a)]
+            assert {tensor.device for tensor in tensors} == {torch.device("cuda:0")}
+            calls.append(function.__name__)
+            return function(*arguments)
+
+        return replacement
+
+    monkeypatch.setattr(patches, "_gpu_count", lambda: 1)
+    for name in ("grid_sample", "multi_scale_deformable_attention"):
+        monkeypatch.setattr(patches, name, count(getattr(patches, name)))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield calls
+
+
+def on_gpu(*tensors, index=0):
+    return [torch.empty_like(tensor, device=f"cuda:{index}") for tensor in tensors]
+
+
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+def test_grid_sample_on_gpus_is_ours(calls_on_gpus, monkeypatch):
+    monkeypatch.setattr(F, "grid_sample", lambda *arguments: "the original")
+    with aclgrad.torch.patched("grid_sample"):
+        assert F.grid_sample(*on_gpu(IMAGE, GRID)).is_cuda
+        assert F.grid_sample(*on_gpu(IMAGE, GRID, index=1)) == "the original"  # for a GPU that we do not find
+        assert F.grid_sample(on_gpu(IMAGE)[0], GRID) == "the original"
+        assert calls_on_gpus == ["grid_sample"]
+
+
+def test_attention_on_gpus_is_ours(calls_on_gpus, mmcv):
+    shapes, tensors = levels_and_points()
+    value, locations, weights = on_gpu(*tensors)
+    with aclgrad.torch.patched("mmcv"):
+        levels = locations.view(2, 10, 4, 3, 4, 2), weights.view(2, 10, 4, 3, 4)
+        result = mmcv.multi_scale_deformable_attn_pytorch(value, shapes, *levels)
+    assert result.device == value.device and calls_on_gpus == ["multi_scale_deformable_attention"]
+
+
+@pytest.mark.parametrize("model", ["rt_detr_v2", "d_fine", "deimv2"])
+def test_levels_with_different_numbers_of_points_on_gpus(model, calls_on_gpus):
+    pytest.importorskip("transformers")
+    module = pytest.importorskip(f"transformers.models.{model}.modeling_{model}")
+    shapes, tensors = levels_and_points()
+    value, locations, weights = on_gpu(*tensors)
+    with aclgrad.torch.patched("transformers"):
+        result = module.multi_scale_deformable_attention_v2(value, shapes, locations, weights, [3, 6, 3])
+    assert result.device == value.device and calls_on_gpus == ["multi_scale_deformable_attention"]
+
+
+def test_levels_are_kept_for_gpus():
+    """On the device "meta", which has what it takes."""
+    levels = aclgrad.torch.patches._levels
+    shapes, device = [(8, 12), (4, 6)], torch.device("meta")
+    with torch.inference_mode():
+        kept = levels(shapes, device, [1, 2])
+    assert not kept[0].is_inference() and [tensor.shape[0] for tensor in kept] == [3, 3]
+    assert levels(shapes, device, [1, 2])[0] is kept[0]
+    on_cpu = levels(shapes, torch.device("cpu"), [1, 2])
+    assert on_cpu[0].tolist() == [[8, 12], [4, 6], [4, 6]] and on_cpu[1].tolist() == [0, 96, 96]
+    assert levels(torch.tensor(shapes), torch.device("cpu"))[1].tolist() == [0, 96]
 
 
 MODES = ["bilinear", "nearest", "bicubic"]

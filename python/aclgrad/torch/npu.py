@@ -1,5 +1,5 @@
 """The operators under the names that torch_npu (op-plugin) has for them, so that code that was written for NPUs runs on
-CPUs:
+CPUs and GPUs:
 
     import aclgrad.torch.npu as torch_npu
 

@@ -1,4 +1,4 @@
-"""Makes code that others wrote use the operators of aclgrad."""
+"""Makes code that others wrote use the operators of aclgrad, on CPUs and GPUs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ..operators.grid_sampler_2d import Mode, PaddingMode
 from ..operators.grid_sampler_2d.torch import grid_sample
 from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
+from .registration import _is_transformed, is_compiling
 
 Target: TypeAlias = Literal["transformers", "mmcv", "ultralytics", "detrex", "groundingdino", "rfdetr", "grid_sample"]
 
@@ -145,9 +146,15 @@ def _is_ours(*tensors: Any) -> bool:
         if not (isinstance(tensor, Tensor) and tensor.device == first.device and tensor.dtype in _TYPES):
             return False
     device = first.device
-    if device.type != "cpu" and not (device.type == "cuda" and device.index < _core.cuda_device_count()):
+    if device.type != "cpu" and not (device.type == "cuda" and device.index < _gpu_count()):
         return False
     return torch.is_autocast_enabled(device.type) or all(tensor.dtype == first.dtype for tensor in tensors)
+
+
+@torch.compiler.assume_constant_result
+def _gpu_count() -> int:
+    """How many GPUs have our kernels. Asked where a tensor lies on one: to ask starts CUDA, which no fork survives."""
+    return _core.cuda_device_count() if hasattr(Tensor, "__dlpack_c_exchange_api__") else 0
 
 
 _TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
@@ -256,11 +263,34 @@ def _grid_sampler(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
 # ---- Deformable attention
 
 
-def _levels(spatial_shapes: Sequence[tuple[int, int]] | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Shapes and starts of the levels as tensors."""
-    shapes = torch.as_tensor(spatial_shapes, dtype=torch.int64, device=device)
+_Shapes: TypeAlias = Sequence[tuple[int, int]] | Tensor
+
+
+def _levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+    """Shapes and starts of the levels as tensors on the device. Each level is there several times where `times` says so."""
+    is_traced = is_compiling() or _is_transformed() or torch._C._len_torch_dispatch_stack() > 0
+    if device.type == "cpu" or isinstance(spatial_shapes, Tensor) or is_traced:
+        return _new_levels(spatial_shapes, device, times)
+    return _kept_levels(tuple(map(tuple, spatial_shapes)), device, tuple(times))
+
+
+def _new_levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[int]) -> tuple[Tensor, Tensor]:
+    shapes = torch.as_tensor(spatial_shapes, dtype=torch.int64)
     areas = shapes[:, 0] * shapes[:, 1]
-    return shapes, areas.cumsum(0) - areas
+    starts = areas.cumsum(0) - areas
+    if times:
+        levels = [level for level, count in enumerate(times) for _ in range(count)]
+        shapes, starts = shapes[levels], starts[levels]
+    return shapes.to(device), starts.to(device)
+
+
+@functools.lru_cache(1024)
+def _kept_levels(
+    spatial_shapes: tuple[tuple[int, int], ...], device: torch.device, times: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """To bring them to a GPU waits for it, which each layer would do, and no CUDA graph can capture."""
+    with torch.inference_mode(False):  # or they could not be used outside of it
+        return _new_levels(spatial_shapes, device, times)
 
 
 def _attention_method(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -353,8 +383,8 @@ def _attention_of_point_counts(original: Callable[..., Tensor]) -> Callable[...,
             return original(value, value_spatial_shapes, sampling_locations, attention_weights, num_points_list, method)
         # A level with more points than others is several levels in the same place.
         points = math.gcd(*num_points_list)
-        repeats = torch.tensor(num_points_list, device=value.device) // points
-        shapes, starts = (array.repeat_interleave(repeats, 0) for array in _levels(value_spatial_shapes, value.device))
+        times = [count // points for count in num_points_list]
+        shapes, starts = _levels(value_spatial_shapes, value.device, times)
         return multi_scale_deformable_attention(
             value,
             shapes,

@@ -1,6 +1,7 @@
 """Tensors on GPUs through the Python functions, on emulated GPUs."""
 
 import aclgrad
+import aclgrad.torch
 import numpy
 import pytest
 import torch
@@ -73,6 +74,11 @@ def test_deterministic_where_pytorch_asks_for_it(name):
         torch.use_deterministic_algorithms(False)
     check(case, "float32", deterministic)
     assert fast[0].tobytes() != deterministic[0].tobytes(), "another way of summing"
+
+
+def test_patch_knows_how_many_gpus_there_are():
+    assert aclgrad._core.cuda_device_count() == 8
+    assert aclgrad.torch.patches._gpu_count() == (8 if hasattr(torch.Tensor, "__dlpack_c_exchange_api__") else 0)
 
 
 def test_nothing_is_copied():
