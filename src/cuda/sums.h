@@ -63,7 +63,7 @@ struct FixedSums {
   const Magnitudes* magnitudes;  // of the terms
   int64_t size;
   int terms_exponent;  // at most 2 to this power terms meet in one cell
-  double scale = 1;    // of the cells
+  int places = 0;      // terms are multiplied by 2 to this power
 
   static constexpr int kCellsOfWord = 16;
 
@@ -92,7 +92,7 @@ struct FixedSums {
   __device__ int low_shift() const { return 62 - terms_exponent; }
 
   // What a kernel calls before it adds anything.
-  __device__ void begin() { scale = std::ldexp(1.0, shift()); }
+  __device__ void begin() { places = shift(); }
 
   __device__ void add(int64_t at, Real value) const {
     if (!(std::fabs(value) <= std::numeric_limits<Real>::max())) {
@@ -100,10 +100,14 @@ struct FixedSums {
       atomicOr(specials + at / kCellsOfWord, bits << (at % kCellsOfWord * 2));
       return;
     }
-    const double scaled = static_cast<double>(value) * scale;
-    const double whole = std::rint(scaled);
-    add_to(cells + at, whole);
-    if constexpr (kLimbs == 2) add_to(cells + size + at, std::rint(std::ldexp(scaled - whole, low_shift())));
+    if constexpr (kLimbs == 1) {
+      atomicAdd(cells + at, static_cast<Cell>(rounded(value)));
+    } else {
+      const double scaled = std::ldexp(value, places);
+      const double whole = std::rint(scaled);
+      add_to(cells + at, whole);
+      add_to(cells + size + at, std::rint(std::ldexp(scaled - whole, low_shift())));
+    }
   }
 
   __device__ void add_quad(int64_t at, const Quad<Real>& quad, int64_t count, bool) const {
@@ -124,6 +128,25 @@ struct FixedSums {
   }
 
  private:
+  // The whole number nearest to value * 2^places, halves to the even one, by integers alone: many GPUs have few units for
+  // doubles.
+  __device__ long long rounded(float value) const {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const int exponent = static_cast<int>(bits >> 23 & 0xFFu);
+    const uint32_t mantissa = exponent == 0 ? bits & 0x7FFFFFu : (bits & 0x7FFFFFu) | 0x800000u;
+    const int left =
+        (exponent == 0 ? 1 : exponent) - 150 + places;  // |value| is mantissa * 2^(left - places)
+    long long whole = 0;
+    if (left >= 0) {
+      whole = static_cast<long long>(mantissa) << left;
+    } else if (left > -25) {
+      const uint32_t half = 1u << (-left - 1), rest = mantissa & (2 * half - 1);
+      const uint32_t below = mantissa >> -left;
+      whole = below + (rest > half || (rest == half && below % 2 == 1) ? 1 : 0);
+    }
+    return bits >> 31 ? -whole : whole;
+  }
+
   __device__ static void add_to(Cell* cell, double whole) {
     atomicAdd(cell, static_cast<Cell>(static_cast<long long>(whole)));
   }

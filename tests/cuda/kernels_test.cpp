@@ -263,16 +263,15 @@ TEST(CudaKernels, NsaGradReservesNoSumsThatNobodyWants) {
   EXPECT_GT(with_sums, 100'000u);
 }
 
-// The value that fixed-point sums give for some terms, of which `max_terms` may meet.
+// The value that fixed-point sums give for some terms, of which `max_terms` may meet, and none is larger than the largest.
 template <class Real>
-Real fixed_sum(const std::vector<Real>& terms, int64_t max_terms) {
+Real fixed_sum(const std::vector<Real>& terms, int64_t max_terms, double largest = 0) {
   Carver sizes(nullptr);
   cuda::FixedSums<Real>(1, max_terms, sizes);
   Bytes memory(sizes.size() + 64);
   Carver carver(memory.data());
   cuda::FixedSums<Real> sums(1, max_terms, carver);
   sums.clear({});
-  double largest = 0;
   for (Real term : terms) {
     if (std::isfinite(term)) largest = std::max(largest, std::fabs(static_cast<double>(term)));
   }
@@ -295,6 +294,25 @@ TYPED_TEST(FixedSum, IsExactWithinItsRange) {
   EXPECT_EQ(fixed_sum<Real>({kMax, -kMax, kMax}, 3), kMax);
   EXPECT_EQ(fixed_sum<Real>({kMin, kMin}, 2), 2 * kMin);
   EXPECT_NEAR(fixed_sum<Real>(std::vector<Real>(1000, kMax / 1000), 1000) / kMax, 1, 1e-6);
+}
+
+// With 1 as the largest term and up to two of them, a sum in float counts multiples of 2^-59.
+TEST(FixedSumOfFloats, RoundsTermsToTheNearestEven) {
+  const float unit = 0x1p-59f;
+  for (const auto& [term, rounded] : {std::pair{0.5f, 0.0f},
+                                      {0.5000001f, 1.0f},
+                                      {1.5f, 2.0f},
+                                      {2.5f, 2.0f},
+                                      {0.25f, 0.0f},
+                                      {0x1p-60f, 0.0f},
+                                      {12345677.5f, 12345678.0f},
+                                      {16777215.0f, 16777215.0f},
+                                      {33554434.0f, 33554434.0f}}) {
+    for (float sign : {1.0f, -1.0f}) {
+      EXPECT_EQ(fixed_sum<float>({sign * term * unit}, 2, 1.0), sign * rounded * unit) << term;
+    }
+  }
+  EXPECT_EQ(fixed_sum<float>({0x1p-140f, 0x1p-149f}, 2), 0x1p-140f + 0x1p-149f);
 }
 
 TYPED_TEST(FixedSum, CarriesInfinityAndNan) {
