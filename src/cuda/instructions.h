@@ -48,10 +48,10 @@ __device__ inline BFloat16 narrow<BFloat16>(float value) {
 // Adds four floats to a 16-byte boundary of global memory, in no order.
 __device__ inline void add_four(float* to, float a, float b, float c, float d) {
 #if __CUDA_ARCH__ >= 900
+  // Without the clobber of memory, which would keep later loads behind it: no kernel reads what it adds to.
   asm volatile(
       "red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "f"(a),
-      "f"(b), "f"(c), "f"(d)
-      : "memory");
+      "f"(b), "f"(c), "f"(d));
 #else
   atomicAdd(to, a);
   atomicAdd(to + 1, b);

@@ -21,32 +21,34 @@ struct Level {
         width(element(problem.spatial_shape, 2 * index + 1)),
         start(element(problem.level_start_index, index)) {}
 
-  // The row of a pixel of the level, or -1 where the tensor has no such row.
-  __device__ int64_t row(int64_t y, int64_t x, int64_t rows) const {
+  // Whether the tensor has a row for a pixel of the level.
+  __device__ bool has_row(int64_t y, int64_t x, int64_t rows) const {
     constexpr int64_t kSmall = int64_t{1} << 30;
     if (y < kSmall && width < kSmall && start < kSmall && start > -kSmall) {
       const int64_t at = start + y * width + x;
-      return at >= 0 && at < rows ? at : -1;
+      return at >= 0 && at < rows;
     }
     const __int128 at = start + static_cast<__int128>(y) * width + x;
-    return at >= 0 && at < rows ? static_cast<int64_t>(at) : -1;
+    return at >= 0 && at < rows;
   }
 };
 
 // The four pixels around a point: 0 and 1 above, 2 and 3 below.
 template <class Real>
 struct Corners {
-  int64_t row[4];  // of value; -1 for a pixel that counts as zero
-  Real right;      // the point's distance from the pixels on the left, in pixels
+  unsigned counting = 0;  // a bit for each pixel that does not count as zero
+  uint64_t first_row;     // of value, of pixel 0 whether it counts or not: modulo 2^64
+  uint64_t width;         // rows from one pixel to that below
+  Real right;             // the point's distance from the pixels on the left, in pixels
   Real below;
 
   __device__ Corners(const Level& level, Real location_x, Real location_y, int64_t rows)
-      : row{-1, -1, -1, -1}, right(0), below(0) {
+      : first_row(0), width(static_cast<uint64_t>(level.width)), right(0), below(0) {
     if (level.height <= 0 || level.width <= 0) return;
-    const auto width = static_cast<Real>(level.width), height = static_cast<Real>(level.height);
+    const auto columns = static_cast<Real>(level.width), lines = static_cast<Real>(level.height);
     const Real half{0.5};
-    const Real x = location_x * width - half, y = location_y * height - half;
-    if (!(x > -1 && y > -1 && x < width && y < height)) return;
+    const Real x = location_x * columns - half, y = location_y * lines - half;
+    if (!(x > -1 && y > -1 && x < columns && y < lines)) return;
     const Real x_floor = std::floor(x), y_floor = std::floor(y);
     const auto left = static_cast<int64_t>(x_floor), top = static_cast<int64_t>(y_floor);
     right = x - x_floor;
@@ -54,8 +56,17 @@ struct Corners {
     for (int k = 0; k < 4; ++k) {
       const int64_t column = left + k % 2, line = top + k / 2;
       const bool inside = column >= 0 && column < level.width && line >= 0 && line < level.height;
-      if (inside) row[k] = level.row(line, column, rows);
+      if (inside && level.has_row(line, column, rows)) counting |= 1u << k;
     }
+    first_row =
+        static_cast<uint64_t>(level.start) + static_cast<uint64_t>(top) * width + static_cast<uint64_t>(left);
+  }
+
+  __device__ bool counts(int k) const { return (counting >> k & 1u) != 0; }
+
+  // Of a pixel that counts.
+  __device__ int64_t row(int k) const {
+    return static_cast<int64_t>(first_row + static_cast<uint64_t>(k % 2) + (k / 2 ? width : 0));
   }
 
   __device__ Real weight(int k) const { return (k % 2 ? right : 1 - right) * (k / 2 ? below : 1 - below); }
@@ -102,8 +113,8 @@ __global__ void __launch_bounds__(kThreads)
                                       problem.rows);
           const Real weight = widen(attention[point]);
           for (int k = 0; k < 4; ++k) {
-            if (corners.row[k] < 0) continue;
-            const T* row = value + offset_of_row(problem.value_strides, at, corners.row[k]) + c;
+            if (!corners.counts(k)) continue;
+            const T* row = value + offset_of_row(problem.value_strides, at, corners.row(k)) + c;
             add_scaled(sum, weight * corners.weight(k), load_quad(row, problem.channels - c, whole));
           }
         }
@@ -115,12 +126,25 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Gradient
 
-template <class T, class Sums>
-__global__ void __launch_bounds__(kThreads)
+// Blocks that a multiprocessor must have room for: half of the threads that it can hold. Float64 is not about speed.
+template <class T>
+constexpr int blocks_of() {
+  return std::is_same_v<T, double> ? 1 : 1024 / kThreads;
+}
+
+// What a kernel computes, as far as that is known when it is compiled: the loops then have no questions to ask.
+enum class Wanted { all, value, points, as_the_problem_says };
+
+// With kWhole the rows of value, grad_output and the sums consist of quads.
+template <class T, class Sums, bool kWhole, Wanted kWanted>
+__global__ void __launch_bounds__(kThreads, blocks_of<T>())
     scatter_gradient(MultiScaleDeformableAttentionGrad problem, Sums sums, BlockStrides sums_strides,
-                     int lane_count, bool whole) {
-  if (problem.wants_grad_value) sums.begin();
-  const bool wants_points = problem.wants_grad_location || problem.wants_grad_attention_weight;
+                     int lane_count) {
+  constexpr bool kAsks = kWanted == Wanted::as_the_problem_says;
+  const bool wants_value = kAsks ? problem.wants_grad_value : kWanted != Wanted::points;
+  const bool asks_for_points = problem.wants_grad_location || problem.wants_grad_attention_weight;
+  const bool wants_points = kAsks ? asks_for_points : kWanted != Wanted::value;
+  if (wants_value) sums.begin();
   using Real = RealOf<T>;
   const Lanes lanes(lane_count);
   const auto* value = static_cast<const T*>(problem.value);
@@ -132,6 +156,8 @@ __global__ void __launch_bounds__(kThreads)
         static_cast<const T*>(problem.attention_weight) + at.offset(problem.attention_weight_strides);
     const T* grad_output =
         static_cast<const T*>(problem.grad_output) + at.offset(problem.grad_output_strides);
+    const T* first_row = value + offset_of_row(problem.value_strides, at, 0);
+    const int64_t first_sum = offset_of_row(sums_strides, at, 0);
     for (int64_t l = 0; l < problem.levels; ++l) {
       const Level level(problem, l);
       for (int64_t point = l * problem.points; point < (l + 1) * problem.points; ++point) {
@@ -140,23 +166,34 @@ __global__ void __launch_bounds__(kThreads)
         const Real weight = widen(attention[point]);
         Real products[4] = {};  // of grad_output with each corner
         for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
-          const int64_t left = problem.channels - c;
-          const Quad<Real> gradient = load_quad(grad_output + c, left, whole);
+          const int64_t left = kWhole ? kQuad : problem.channels - c;
+          const Quad<Real> gradient = load_quad(grad_output + c, left, kWhole);
+          if (wants_points) {
+            // All on their way before anything is added; what does not count is read from row 0.
+            Quad<Real> values[4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+              const int64_t row = corners.counts(k) ? corners.row(k) : 0;
+              values[k] = load_quad(first_row + row * problem.value_strides.row + c, left, kWhole);
+            }
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+              const Real product = dot(gradient, values[k], products[k]);
+              products[k] = corners.counts(k) ? product : Real{0};
+            }
+          }
+          if (!wants_value) continue;
+#pragma unroll
           for (int k = 0; k < 4; ++k) {
-            if (corners.row[k] < 0) continue;
-            const T* row = value + offset_of_row(problem.value_strides, at, corners.row[k]) + c;
-            if (wants_points) products[k] = dot(gradient, load_quad(row, left, whole), products[k]);
-            if (!problem.wants_grad_value) continue;
+            if (!corners.counts(k)) continue;
             Quad<Real> term;
             for (int i = 0; i < kQuad; ++i) term.lane[i] = corners.weight(k) * weight * gradient.lane[i];
-            sums.add_quad(offset_of_row(sums_strides, at, corners.row[k]) + c, term, left, whole);
+            sums.add_quad(first_sum + corners.row(k) * sums_strides.row + c, term, left, kWhole);
           }
         }
         if (!wants_points) continue;
-        const bool counts =
-            corners.row[0] >= 0 || corners.row[1] >= 0 || corners.row[2] >= 0 || corners.row[3] >= 0;
         Real of_attention = 0, of_x = 0, of_y = 0;
-        if (counts) {
+        if (corners.counting != 0) {
           const Real right = corners.right, below = corners.below;
           for (int k = 0; k < 4; ++k) of_attention += corners.weight(k) * products[k];
           of_x = static_cast<Real>(level.width) * weight *
@@ -253,11 +290,23 @@ bool blocks_hold_quads(const void* data, const BlockStrides& strides) {
 template <class T, class Sums>
 void scatter(const MultiScaleDeformableAttentionGrad& problem, const Sums& sums, const CudaLaunch& on) {
   const int lanes = lanes_for(problem.channels);
-  const bool whole = blocks_hold_quads<T>(problem.value, problem.value_strides) &&
-                     blocks_hold_quads<T>(problem.grad_output, problem.grad_output_strides) &&
-                     blocks_hold_quads<typename Sums::Cell>(sums.cells, sums_strides_of(problem));
-  launch_for_each(on, problem.batches * problem.queries * problem.heads * lanes, scatter_gradient<T, Sums>,
-                  problem, sums, sums_strides_of(problem), lanes, whole);
+  const auto launch_kernel = [&](auto* kernel) {
+    launch_for_each(on, problem.batches * problem.queries * problem.heads * lanes, kernel, problem, sums,
+                    sums_strides_of(problem), lanes);
+  };
+  if constexpr (!std::is_same_v<T, double>) {
+    const bool whole = problem.channels % kQuad == 0 &&
+                       blocks_hold_quads<T>(problem.value, problem.value_strides) &&
+                       blocks_hold_quads<T>(problem.grad_output, problem.grad_output_strides) &&
+                       blocks_hold_quads<typename Sums::Cell>(sums.cells, sums_strides_of(problem));
+    if (whole && !problem.wants_points())
+      return launch_kernel(scatter_gradient<T, Sums, true, Wanted::value>);
+    if (whole && problem.wants_grad_value) return launch_kernel(scatter_gradient<T, Sums, true, Wanted::all>);
+    if constexpr (std::is_same_v<Sums, FloatSums<float>>) {
+      if (whole) return launch_kernel(scatter_gradient<T, Sums, true, Wanted::points>);
+    }
+  }
+  launch_kernel(scatter_gradient<T, Sums, false, Wanted::as_the_problem_says>);
 }
 
 template <class T>
