@@ -1,4 +1,5 @@
-"""Every public header compiles alone and twice, as C11, C++11 and C++23, and operators.c names every operator function."""
+"""Every public header compiles alone and twice, and all together, as C11, C++11 and C++23, and operators' descriptions name
+every operator function."""
 
 import argparse
 import concurrent.futures
@@ -12,14 +13,14 @@ WARNINGS = ["-pedantic", "-Wall", "-Wextra", "-Werror"]
 LANGUAGES = {"c11": ["-x", "c", "-Wstrict-prototypes"], "c++11": ["-x", "c++"], "c++23": ["-x", "c++"]}
 
 
-def compile_alone(compiler, standard, include, header):
-    """What the compiler says; nothing where the header is right."""
-    program = f'#include "{header}"\n#include "{header}"\ntypedef int NotEmpty;\n'
+def compile_headers(compiler, standard, include, headers):
+    """What the compiler says; nothing where the headers are right."""
+    program = "".join(f'#include "{header}"\n' for header in headers) + "typedef int NotEmpty;\n"
     # Clang 14 knows the newest standard by its working title.
     name = "c++2b" if standard == "c++23" else standard
     command = [compiler, f"-std={name}", *LANGUAGES[standard], *WARNINGS, "-I", include, "-fsyntax-only", "-"]
     result = subprocess.run(command, input=program, capture_output=True, text=True)
-    return "" if result.returncode == 0 else f"{header} as {standard} with {compiler}:\n{result.stderr}"
+    return "" if result.returncode == 0 else f"{headers[0]} … as {standard} with {compiler}:\n{result.stderr}"
 
 
 def headers_of(include, problems):
@@ -30,33 +31,35 @@ def headers_of(include, problems):
         yield header, ["c++11", "c++23"]
 
 
-def unnamed_operators(include, operators):
-    """Operator functions that are declared, but not in `operators`."""
-    named = set(re.findall(r"\baclnn\w+", operators.read_text()))
+def unnamed_operators(include, descriptions):
+    """Operator functions that are declared, but not in `descriptions`."""
+    named = {name for path in descriptions for name in re.findall(r"\baclnn\w+", path.read_text())}
     for header in sorted((include / "aclnnop").rglob("*.h")):
         for function in re.findall(r"\baclnnStatus\s+(aclnn\w+)\s*\(", header.read_text()):
             if function not in named:
-                yield f"{operators.name} does not name {function}"
+                yield f"no description names {function}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--include", type=pathlib.Path, required=True, help="folder of the public headers")
     parser.add_argument("--problems", nargs="+", required=True, help="headers that are installed under aclgrad/")
-    parser.add_argument("--operators", type=pathlib.Path, required=True, help="operators.c")
+    parser.add_argument("--descriptions", type=pathlib.Path, nargs="+", required=True, help="of the operators")
     parser.add_argument("--compilers", nargs="+", required=True, help="of C and of C++; each is told the language")
     arguments = parser.parse_args()
 
     headers = list(headers_of(arguments.include, arguments.problems))
+    programs = [(standard, [header, header]) for header, standards in headers for standard in standards]
+    for standard in LANGUAGES:
+        programs.append((standard, [header for header, standards in headers if standard in standards]))
     with concurrent.futures.ThreadPoolExecutor() as pool:
         compiled = [
-            pool.submit(compile_alone, compiler, standard, arguments.include, header)
-            for header, standards in headers
-            for standard in standards
+            pool.submit(compile_headers, compiler, standard, arguments.include, included)
+            for standard, included in programs
             for compiler in arguments.compilers
         ]
         mistakes = [task.result() for task in compiled if task.result()]
-    mistakes += unnamed_operators(arguments.include, arguments.operators)
+    mistakes += unnamed_operators(arguments.include, arguments.descriptions)
     print(f"{len(headers)} headers, {len(compiled)} compilations", *mistakes, sep="\n")
     return 1 if mistakes or len(headers) == len(arguments.problems) else 0
 

@@ -1,4 +1,4 @@
-// Compiled as C++11: every public header together, and the exact type of every public function.
+// Compiled as C++11: the exact type of every public function but the operators', which their descriptions state.
 #include "acl/acl.h"
 #include "acl/acl_base.h"
 #include "acl/acl_base_mdl.h"
@@ -13,24 +13,7 @@
 #include "aclnn/opdev/bfloat16.h"
 #include "aclnn/opdev/fp16_t.h"
 #include "aclnn/opdev/op_errno.h"
-#include "aclnnop/aclnn_grid_sample.h"
-#include "aclnnop/aclnn_grid_sampler2d.h"
-#include "aclnnop/aclnn_grid_sampler2d_backward.h"
-#include "aclnnop/aclnn_grouped_bias_add_grad.h"
-#include "aclnnop/aclnn_grouped_bias_add_grad_v2.h"
-#include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
-#include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
-#include "aclnnop/aclnn_nsa_compress.h"
-#include "aclnnop/aclnn_nsa_compress_grad.h"
 #include "aclnnop/aclnn_util.h"
-#include "aclnnop/level2/aclnn_grid_sampler2d.h"
-#include "aclnnop/level2/aclnn_grid_sampler2d_backward.h"
-#include "aclnnop/level2/aclnn_grouped_bias_add_grad.h"
-#include "aclnnop/level2/aclnn_grouped_bias_add_grad_v2.h"
-#include "aclnnop/level2/aclnn_multi_scale_deformable_attention_grad.h"
-#include "aclnnop/level2/aclnn_multi_scale_deformable_attn_function.h"
-#include "aclnnop/level2/aclnn_nsa_compress.h"
-#include "aclnnop/level2/aclnn_nsa_compress_grad.h"
 #include "hccl/hccl.h"
 #include "hccl/hccl_comm_resource.h"
 #include "hccl/hccl_types.h"
@@ -199,42 +182,6 @@ HAS_TYPE(aclopCompileAndExecute,
 HAS_TYPE(aclopCompileAndExecuteV2,
          aclError(const char*, int, aclTensorDesc**, aclDataBuffer**, int, aclTensorDesc**, aclDataBuffer**,
                   aclopAttr*, aclopEngineType, aclopCompileType, const char*, aclrtStream));
-
-// Operators
-using Phase2 = aclnnStatus(void*, uint64_t, aclOpExecutor*, aclrtStream);
-HAS_TYPE(aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize,
-         aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-                     const aclTensor*, aclTensor*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**));
-HAS_TYPE(aclnnMultiScaleDeformableAttentionGrad, Phase2);
-HAS_TYPE(aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize,
-         aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-                     aclTensor*, uint64_t*, aclOpExecutor**));
-HAS_TYPE(aclnnMultiScaleDeformableAttnFunction, Phase2);
-HAS_TYPE(aclnnNsaCompressGradGetWorkspaceSize,
-         aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, const aclIntArray*, int64_t,
-                     int64_t, int64_t, char*, const aclTensor*, const aclTensor*, uint64_t*,
-                     aclOpExecutor**));
-HAS_TYPE(aclnnNsaCompressGrad, Phase2);
-HAS_TYPE(aclnnNsaCompressGradTensorGetWorkspaceSize,
-         aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, int64_t, int64_t,
-                     int64_t, char*, const aclTensor*, const aclTensor*, uint64_t*, aclOpExecutor**));
-HAS_TYPE(aclnnNsaCompressGetWorkspaceSize,
-         aclnnStatus(const aclTensor*, const aclTensor*, const aclIntArray*, char*, int64_t, int64_t, int64_t,
-                     aclTensor*, uint64_t*, aclOpExecutor**));
-HAS_TYPE(aclnnNsaCompress, Phase2);
-HAS_TYPE(aclnnGridSampler2DBackwardGetWorkspaceSize,
-         aclnnStatus(const aclTensor*, const aclTensor*, const aclTensor*, int64_t, int64_t, bool,
-                     const aclBoolArray*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**));
-HAS_TYPE(aclnnGridSampler2DBackward, Phase2);
-HAS_TYPE(aclnnGridSampler2DGetWorkspaceSize, aclnnStatus(const aclTensor*, const aclTensor*, int64_t, int64_t,
-                                                         bool, aclTensor*, uint64_t*, aclOpExecutor**));
-HAS_TYPE(aclnnGridSampler2D, Phase2);
-HAS_TYPE(aclnnGroupedBiasAddGradGetWorkspaceSize,
-         aclnnStatus(const aclTensor*, const aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**));
-HAS_TYPE(aclnnGroupedBiasAddGrad, Phase2);
-HAS_TYPE(aclnnGroupedBiasAddGradV2GetWorkspaceSize,
-         aclnnStatus(const aclTensor*, const aclTensor*, int64_t, aclTensor*, uint64_t*, aclOpExecutor**));
-HAS_TYPE(aclnnGroupedBiasAddGradV2, Phase2);
 
 // Collective communication
 HAS_TYPE(HcclCommInitAll, HcclResult(uint32_t, int32_t*, HcclComm*));

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -124,27 +123,16 @@ struct Registration {
   explicit Registration(Operator description);
 };
 
-namespace detail {
-
-template <auto kFunction, class Signature = decltype(kFunction)>
-struct Phase1Of;
-
+// aclnn…GetWorkspaceSize over a list of arguments. `Parameters` are their types as the operator's document gives them:
+// programs may declare the functions themselves, so that one `const` more would be an error.
 template <auto kFunction, class... Parameters>
-struct Phase1Of<kFunction, aclnnStatus (*)(Parameters...)> {
-  static aclnnStatus run(const CArguments& arguments, uint64_t* workspace_size, aclOpExecutor** executor) {
-    return [&]<size_t... i>(std::index_sequence<i...>) {
-      using Types = std::tuple<Parameters...>;
-      return kFunction(arguments.at(i).template as<std::tuple_element_t<i, Types>>()..., workspace_size,
-                       executor);
-    }
-    (std::make_index_sequence<sizeof...(Parameters) - 2>());
+aclnnStatus phase1_of(const CArguments& arguments, uint64_t* workspace_size, aclOpExecutor** executor) {
+  static_assert(
+      std::is_same_v<decltype(kFunction), aclnnStatus (*)(Parameters..., uint64_t*, aclOpExecutor**)>);
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return kFunction(arguments.at(i).template as<Parameters>()..., workspace_size, executor);
   }
-};
-
-}  // namespace detail
-
-// aclnn…GetWorkspaceSize over a list of arguments.
-template <auto kFunction>
-constexpr auto phase1_of = detail::Phase1Of<kFunction>::run;
+  (std::index_sequence_for<Parameters...>());
+}
 
 }  // namespace aclgrad::test
