@@ -8,7 +8,7 @@ import sys
 LAYERS = ["securec", "base", "cuda", "tensor", "runtime", "executor", "ops", "check"]
 
 # Beside the code of an operator, but no part of the library.
-NO_LIBRARY = {"test.cpp", "description.cpp", "python.cpp"}
+NO_LIBRARY = {"test.cpp", "description.cpp", "python.cpp", "fuzz.cpp"}
 
 # What users of C++ call, and lies in their namespace; the tests' cases and reference in those of the tests.
 OTHER_NAMESPACES = NO_LIBRARY | {"problem.h", "interface.cpp", "cases.h", "reference.h"}

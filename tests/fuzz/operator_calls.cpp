@@ -1,5 +1,6 @@
 // Calls of executors, and both phases of each operator.
 #include <algorithm>
+#include <map>
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_grid_sampler2d.h"
@@ -11,6 +12,7 @@
 #include "aclnnop/aclnn_nsa_compress_grad.h"
 #include "calls.h"
 #include "check/check.h"
+#include "support/operator.h"
 
 namespace aclgrad::fuzz {
 namespace {
@@ -145,15 +147,21 @@ aclTensor* optional_argument(Program& program, Plan& plan, const Shape& shape, a
   return nullptr;
 }
 
-// Two functions plan the gradient of NSA compress.
-std::string operator_of(std::string phase_1) {
-  phase_1.resize(phase_1.size() - std::string_view("GetWorkspaceSize").size());
-  return phase_1 == "aclnnNsaCompressGradTensor" ? "aclnnNsaCompressGrad" : phase_1;
+std::string phase_1_of(const test::Operator& of) {
+  return std::string(of.name) + "GetWorkspaceSize";
+}
+
+const test::Operator& planned_by(const std::string& phase_1) {
+  for (const test::Operator& of : test::operators()) {
+    if (phase_1_of(of) == phase_1) return of;
+  }
+  require(false, "an operator is described");
+  std::abort();
 }
 
 template <class Phase1>
 void plan_call(Program& program, Plan plan, Phase1 phase1) {
-  plan.operator_name = operator_of(program.function());
+  plan.operator_name = planned_by(program.function()).said_name;
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
   uint64_t* size_at = program.out(size);
@@ -419,8 +427,7 @@ bool meets(const Argument& argument, const void* memory, size_t bytes) {
          begin < first + argument.reach.bytes;
 }
 
-template <auto kPhase2>
-void run(Program& program) {
+void run(Program& program, test::Phase2 phase2) {
   if (program.live(Kind::executor).empty() && !program.rarely()) {
     const char* function = program.function();
     call(program, std::string(function) + "GetWorkspaceSize");
@@ -447,9 +454,14 @@ void run(Program& program) {
   const void* user = program.user_of(stream);
   program.use(workspace, user);
   for (const Argument& argument : plan.arguments) program.use(argument.address, user);
-  const Status status = kPhase2(workspace, size, executor, stream);
+  const Status status = phase2(workspace, size, executor, stream);
   if (!plan.repeatable && !foreign) program.remove(Kind::executor, executor);
   program.succeeded(status);
+}
+
+template <auto kPhase2>
+void run(Program& program) {
+  run(program, kPhase2);
 }
 
 const Call kOperators[] = {
@@ -482,6 +494,74 @@ const Call kOperators[] = {
     {"aclnnMultiScaleDeformableAttentionGrad", run<aclnnMultiScaleDeformableAttentionGrad>},
 };
 
+// ---- Operators as they describe themselves ----
+
+// A case with tensors that are small enough to run.
+const std::vector<test::Value>& small_case(Program& program, const test::Operator& of) {
+  static std::map<const test::Operator*, std::vector<std::vector<test::Value>>> all;
+  std::vector<std::vector<test::Value>>& small = all[&of];
+  if (small.empty()) {
+    for (DataType type : of.types) {
+      for (test::Case& one : of.cases(type)) {
+        const bool is_small =
+            std::all_of(one.arguments.begin(), one.arguments.end(), [](const test::Value& value) {
+              const auto* tensor = std::get_if<test::TensorValue>(&value);
+              return tensor == nullptr || test::element_count(tensor->shape) <= kMaxElements;
+            });
+        if (is_small) small.push_back(std::move(one.arguments));
+      }
+    }
+  }
+  return small[program.draw<size_t>(0, small.size() - 1)];
+}
+
+template <class Array>
+test::CArgument array_argument(Program& program, Kind kind, Array* array) {
+  require(array != nullptr, "an array can be made");
+  program.add(kind, array);
+  return {.handle = program.rarely() ? program.handle<Array>(kind, Null::allowed) : array};
+}
+
+// An argument as described, or rarely something else.
+test::CArgument described_argument(Program& program, Plan& plan, const test::Value& value, test::Role role) {
+  if (const auto* tensor = std::get_if<test::TensorValue>(&value)) {
+    const bool is_needed = role == test::Role::input || role == test::Role::output;
+    return {.handle = argument(program, plan, tensor->shape, static_cast<aclDataType>(tensor->type),
+                               is_needed ? Null::refused : Null::allowed)};
+  }
+  if (role == test::Role::optional_input) plan.arguments.push_back({});
+  if (const auto* number = std::get_if<int64_t>(&value))
+    return {.number = program.rarely() ? program.integer() : *number};
+  if (const auto* integers = std::get_if<std::vector<int64_t>>(&value))
+    return array_argument(program, Kind::int_array, aclCreateIntArray(integers->data(), integers->size()));
+  if (const auto* flags = std::get_if<std::vector<bool>>(&value)) {
+    const auto values = std::make_unique<bool[]>(flags->size());
+    std::copy(flags->begin(), flags->end(), values.get());
+    return array_argument(program, Kind::bool_array, aclCreateBoolArray(values.get(), flags->size()));
+  }
+  if (const auto* text = std::get_if<std::string>(&value))
+    return {.handle = const_cast<char*>(text->c_str())};
+  return {};
+}
+
+void plan_described(Program& program) {
+  const test::Operator& of = planned_by(program.function());
+  const std::vector<test::Value>& values = small_case(program, of);
+  const size_t first_output = of.indices_of(test::Role::output).front();
+  Plan plan;
+  test::CArguments arguments;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i == first_output) plan.inputs = plan.arguments.size();
+    arguments.push_back(described_argument(program, plan, values[i], of.parameters[i].role));
+  }
+  plan_call(program, plan,
+            [&](uint64_t* size, aclOpExecutor** executor) { return of.phase1(arguments, size, executor); });
+}
+
+void run_described(Program& program) {
+  run(program, planned_by(std::string(program.function()) + "GetWorkspaceSize").phase2);
+}
+
 }  // namespace
 
 Calls executor_calls() {
@@ -489,6 +569,23 @@ Calls executor_calls() {
 }
 Calls operator_calls() {
   return kOperators;
+}
+Calls described_calls() {
+  static const std::vector<Call> calls = [] {
+    std::vector<Call> made;
+    static std::vector<std::string> names(2 * test::operators().size());  // which the calls refer to
+    auto name = names.begin();
+    for (const test::Operator& of : test::operators()) {
+      const std::string phase_1 = phase_1_of(of);
+      if (std::any_of(std::begin(kOperators), std::end(kOperators),
+                      [&](const Call& c) { return c.name == phase_1; }))
+        continue;
+      made.push_back({(*name++ = phase_1).c_str(), plan_described});
+      if (of.said_name == of.name) made.push_back({(*name++ = of.name).c_str(), run_described});
+    }
+    return made;
+  }();
+  return calls;
 }
 
 }  // namespace aclgrad::fuzz
