@@ -70,7 +70,7 @@ int64_t stride = 1;  // from one request that is made to fail to the next
 constexpr unsigned kSecondsPerRun = 60;
 
 // One run in which request `first` fails. False once there was none of that number.
-bool run_with_fault(int (*run)(), Resource resource, int64_t first, Extent extent) {
+bool run_with_fault(const scenarios::Run& run, Resource resource, int64_t first, Extent extent) {
   position.first = first;
   position.extent = extent;
   alarm(kSecondsPerRun);
@@ -87,7 +87,7 @@ bool run_with_fault(int (*run)(), Resource resource, int64_t first, Extent exten
   return count.refused > 0;
 }
 
-void run_undisturbed(int (*run)()) {
+void run_undisturbed(const scenarios::Run& run) {
   alarm(kSecondsPerRun);
   const int status = run();
   const char* message = status != ACL_SUCCESS ? aclGetRecentErrMsg() : nullptr;
@@ -96,7 +96,7 @@ void run_undisturbed(int (*run)()) {
 }
 
 // What lives afterwards may be more a few times, where tables have grown, but not each time.
-bool leaks(int (*run)(), Resource resource, int64_t first, Extent extent) {
+bool leaks(const scenarios::Run& run, Resource resource, int64_t first, Extent extent) {
   constexpr int kTimes = 200;
   for (int time = 0; time < kTimes; ++time) {
     const int64_t before = faults::live_allocations();
@@ -114,7 +114,7 @@ bool leaks_are_counted() {
 }
 
 void exhaust(const scenarios::Scenario& scenario, Resource resource, Extent extent) {
-  position.scenario = scenario.name;
+  position.scenario = scenario.name.c_str();
   for (int time = 0; time < 3; ++time) run_undisturbed(scenario.run);
   for (int64_t first = 1;; first += stride) {
     const int64_t before = faults::live_allocations();
@@ -188,7 +188,7 @@ int main(int count, char** arguments) {
   for (const scenarios::Scenario& scenario : all) {
     const Totals before = totals;
     for (const Extent extent : {Extent::one, Extent::all_later}) exhaust(scenario, resource, extent);
-    std::printf("%-45s %5lld runs, %5lld of them with a failing call\n", scenario.name,
+    std::printf("%-45s %5lld runs, %5lld of them with a failing call\n", scenario.name.c_str(),
                 static_cast<long long>(totals.runs - before.runs),
                 static_cast<long long>(totals.failed_calls - before.failed_calls));
     std::fflush(stdout);

@@ -7,21 +7,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 #include <utility>
 
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
-#include "aclnnop/aclnn_grid_sampler2d.h"
-#include "aclnnop/aclnn_grid_sampler2d_backward.h"
-#include "aclnnop/aclnn_grouped_bias_add_grad.h"
-#include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
-#include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
-#include "aclnnop/aclnn_nsa_compress.h"
-#include "aclnnop/aclnn_nsa_compress_grad.h"
+#include "support/operator.h"
 
 namespace scenarios {
 namespace {
+
+namespace test = aclgrad::test;
 
 void require(bool holds, const char* what) {
   if (holds) return;
@@ -213,86 +208,87 @@ int run_handles() {
 
 // ---- Operators ----
 
-struct Argument {
-  aclDataType type = ACL_FLOAT;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> values = {};  // of an integer tensor
-};
+using test::Layout;
+using test::Operator;
+using test::TensorValue;
 
-using Tensors = std::array<Tensor, 9>;
-using Planned = aclnnStatus (*)(Tensors&, void* array, uint64_t* size, aclOpExecutor** executor);
+constexpr size_t kMaxArguments = 10;
+constexpr int64_t kMaxElements = 400'000;
 
-struct Operator {
-  std::vector<Argument> arguments;
-  size_t inputs;  // the first of them; the others are outputs
-  Planned plan;
-  aclnnStatus (*run)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-  void* (*make_array)() = nullptr;  // for `plan`
-  aclnnStatus (*destroy_array)(void*) = nullptr;
-};
-
-size_t size_of(aclDataType type) {
-  return type == ACL_INT64 ? 8 : type == ACL_FLOAT ? 4 : 2;
+int64_t elements_of(const test::Value& value) {
+  const auto* tensor = std::get_if<TensorValue>(&value);
+  return tensor != nullptr ? test::element_count(tensor->shape) : 0;
 }
 
-size_t count_of(const Argument& argument) {
-  size_t count = 1;
-  for (int64_t size : argument.shape) count *= static_cast<size_t>(size);
-  return count;
-}
-
-size_t bytes_of(const Argument& argument) {
-  return count_of(argument) * size_of(argument.type);
-}
-
-// Bytes of the tensor on the host: numbers about 1, or the integers.
-std::vector<char> contents_of(const Argument& argument) {
-  std::vector<char> bytes(bytes_of(argument));
-  for (size_t i = 0; i < count_of(argument); ++i) {
-    const auto put = [&](auto value) { std::memcpy(&bytes[i * sizeof value], &value, sizeof value); };
-    const float value = 0.125f * static_cast<float>(i % 7);
-    if (argument.type == ACL_INT64) put(argument.values[i]);
-    if (argument.type == ACL_FLOAT) put(value);
-    if (argument.type == ACL_FLOAT16) put(aclFloatToFloat16(value));
+// The largest case of an operator that takes little time: where it can, it is work for several threads.
+std::vector<test::Value> arguments_of(const Operator& of) {
+  std::vector<test::Value> largest;
+  int64_t most = -1;
+  for (test::Case& one : of.cases(of.types.front())) {
+    int64_t elements = 0;
+    for (const test::Value& value : one.arguments) elements += elements_of(value);
+    if (elements <= most || elements > kMaxElements) continue;
+    most = elements;
+    largest = std::move(one.arguments);
   }
-  return bytes;
+  require(!largest.empty(), "an operator has a small case");
+  return largest;
 }
 
-enum class Layout { contiguous, transposed };
+// An argument with all that a run needs of it on the host.
+struct Argument {
+  test::Value value;
+  bool is_output;
+  std::vector<int64_t> strides = {};
+  std::vector<std::byte> contents = {};  // before
+  std::vector<std::byte> results = {};   // and after
+  std::vector<std::byte> expected = {};
+};
 
-// An operator with all that a run of it needs on the host.
+// What a run makes of an argument.
+struct Made {
+  Memory memory;
+  Tensor tensor;
+  Owned<aclIntArray*, aclDestroyIntArray> integers;
+  Owned<aclBoolArray*, aclDestroyBoolArray> flags;
+};
+
 class Case {
  public:
-  Case(Operator op, Layout layout) : operator_(std::move(op)), layout_(layout) {
-    for (const Argument& argument : operator_.arguments) {
-      contents_.push_back(contents_of(argument));
-      results_.emplace_back(bytes_of(argument), kUntouched);
-      unset_.resize(std::max(unset_.size(), bytes_of(argument)), kUntouched);
+  Case(const Operator& of, Layout layout) : operator_(of) {
+    for (test::Value& value : arguments_of(of)) {
+      Argument argument{std::move(value), of.parameters[arguments_.size()].role == test::Role::output};
+      if (const auto* tensor = std::get_if<TensorValue>(&argument.value)) {
+        test::TestTensor contiguous(tensor->shape, tensor->type);
+        if (!argument.is_output) contiguous.set(tensor->values);
+        argument.strides = test::TestTensor(tensor->shape, tensor->type, layout).strides();
+        argument.contents = argument.results = argument.expected = contiguous.bytes();
+      }
+      arguments_.push_back(std::move(argument));
     }
-    expected_ = results_;  // so that there is memory for them
+    c_arguments_.resize(arguments_.size());
   }
 
   int run() {
     Steps steps;
     Stream stream;
     Memory workspace;
-    std::array<Memory, 9> memories;
-    Tensors tensors;
+    std::array<Made, kMaxArguments> made;
     Executor executor;
     uint64_t workspace_size = 0;
-    void* array = nullptr;
     steps.step([&] { return aclrtCreateStream(&stream); });
-    for (size_t i = 0; i < operator_.arguments.size(); ++i) give(steps, i, memories[i], tensors[i], *stream);
-    if (operator_.make_array != nullptr) steps.make(array, operator_.make_array);
-    steps.step([&] { return operator_.plan(tensors, array, &workspace_size, &executor); });
-    if (array != nullptr) require(operator_.destroy_array(array) == OK, "an array can be destroyed");
+    for (size_t i = 0; i < arguments_.size(); ++i)
+      c_arguments_[i] = give(steps, arguments_[i], made[i], *stream);
+    steps.step([&] { return operator_.phase1(c_arguments_, &workspace_size, &executor); });
     if (workspace_size > 0) allocate(steps, workspace, workspace_size);
     steps.step([&] { return aclSetAclOpExecutorRepeatable(*executor); });
     for (int time = 0; time < 2; ++time)
-      steps.step([&] { return operator_.run(*workspace, workspace_size, *executor, *stream); });
-    for (size_t i = operator_.inputs; i < operator_.arguments.size(); ++i) {
+      steps.step([&] { return operator_.phase2(*workspace, workspace_size, *executor, *stream); });
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      std::vector<std::byte>& results = arguments_[i].results;
+      if (!arguments_[i].is_output || results.empty()) continue;
       steps.step([&] {
-        return aclrtMemcpyAsync(results_[i].data(), results_[i].size(), *memories[i], results_[i].size(),
+        return aclrtMemcpyAsync(results.data(), results.size(), *made[i].memory, results.size(),
                                 ACL_MEMCPY_DEVICE_TO_HOST, *stream);
       });
     }
@@ -305,219 +301,65 @@ class Case {
   }
 
  private:
-  static constexpr char kUntouched = 0x55;
-
-  // Makes the tensor and queues its contents.
-  void give(Steps& steps, size_t index, Memory& memory, Tensor& tensor, aclrtStream stream) {
-    const Argument& argument = operator_.arguments[index];
-    const size_t bytes = bytes_of(argument);
-    std::fill(results_[index].begin(), results_[index].end(), kUntouched);
-    allocate(steps, memory, bytes);
-    const void* from = index < operator_.inputs ? contents_[index].data() : unset_.data();
-    steps.step(
-        [&] { return aclrtMemcpyAsync(*memory, bytes, from, bytes, ACL_MEMCPY_HOST_TO_DEVICE, stream); });
-    std::array<int64_t, 6> strides;
-    const size_t rank = argument.shape.size();
-    int64_t stride = 1;
-    for (size_t i = 0; i < rank; ++i) {
-      const size_t axis = layout_ == Layout::transposed ? i : rank - 1 - i;
-      strides[axis] = stride;
-      stride *= argument.shape[axis];
+  // Makes the argument and queues its contents.
+  static test::CArgument give(Steps& steps, const Argument& argument, Made& made, aclrtStream stream) {
+    if (const auto* tensor = std::get_if<TensorValue>(&argument.value)) {
+      const size_t bytes = argument.contents.size();
+      const int64_t elements = test::element_count(tensor->shape);
+      allocate(steps, made.memory, bytes);
+      steps.step([&] {
+        return aclrtMemcpyAsync(*made.memory, bytes, argument.contents.data(), bytes,
+                                ACL_MEMCPY_HOST_TO_DEVICE, stream);
+      });
+      steps.make(*made.tensor, [&] {
+        return aclCreateTensor(tensor->shape.data(), tensor->shape.size(),
+                               static_cast<aclDataType>(tensor->type), argument.strides.data(), 0,
+                               ACL_FORMAT_ND, &elements, 1, *made.memory);
+      });
+      return {.handle = *made.tensor};
     }
-    steps.make(*tensor, [&] {
-      return aclCreateTensor(argument.shape.data(), rank, argument.type, strides.data(), 0, ACL_FORMAT_ND,
-                             &stride, 1, *memory);
-    });
+    if (const auto* integers = std::get_if<std::vector<int64_t>>(&argument.value)) {
+      steps.make(*made.integers, [&] { return aclCreateIntArray(integers->data(), integers->size()); });
+      return {.handle = *made.integers};
+    }
+    if (const auto* flags = std::get_if<std::vector<bool>>(&argument.value)) {
+      bool values[kMaxArguments];
+      std::copy(flags->begin(), flags->end(), values);
+      steps.make(*made.flags, [&] { return aclCreateBoolArray(values, flags->size()); });
+      return {.handle = *made.flags};
+    }
+    if (const auto* text = std::get_if<std::string>(&argument.value))
+      return {.handle = const_cast<char*>(text->c_str())};
+    const auto* number = std::get_if<int64_t>(&argument.value);
+    return {.number = number != nullptr ? *number : 0};
   }
 
   // The first time nothing fails, and that is what all others are compared with.
   void check_results() {
-    if (!std::exchange(is_expected_known_, true)) expected_ = results_;
-    require(results_ == expected_, "an operator that succeeded has the results of an undisturbed one");
+    for (Argument& argument : arguments_) {
+      if (!is_expected_known_) argument.expected = argument.results;
+      require(argument.results == argument.expected,
+              "an operator that succeeded has the results of an undisturbed one");
+    }
+    is_expected_known_ = true;
   }
 
-  Operator operator_;
-  Layout layout_;
-  std::vector<std::vector<char>> contents_;
-  std::vector<char> unset_;
-  std::vector<std::vector<char>> results_;
-  std::vector<std::vector<char>> expected_;
+  const Operator& operator_;
+  std::vector<Argument> arguments_;
+  test::CArguments c_arguments_;
   bool is_expected_known_ = false;
 };
 
-const Operator& grouped_bias_add_grad() {
-  static const Operator op{{{ACL_FLOAT, {3, 2000, 64}}, {ACL_FLOAT, {3, 64}}},
-                           1,
-                           [](Tensors& t, void*, uint64_t* size, aclOpExecutor** executor) {
-                             return aclnnGroupedBiasAddGradGetWorkspaceSize(*t[0], nullptr, *t[1], size,
-                                                                            executor);
-                           },
-                           aclnnGroupedBiasAddGrad};
-  return op;
-}
-
-const Operator& grouped_bias_add_grad_v2() {
-  static const Operator op{{{ACL_FLOAT16, {100, 64}}, {ACL_INT64, {3}, {20, 30, 50}}, {ACL_FLOAT16, {3, 64}}},
-                           2,
-                           [](Tensors& t, void*, uint64_t* size, aclOpExecutor** executor) {
-                             return aclnnGroupedBiasAddGradV2GetWorkspaceSize(*t[0], *t[1], 1, *t[2], size,
-                                                                              executor);
-                           },
-                           aclnnGroupedBiasAddGradV2};
-  return op;
-}
-
-void* make_sequence_ends() {
-  static const int64_t ends[] = {100, 500};
-  return aclCreateIntArray(ends, 2);
-}
-
-aclnnStatus destroy_sequence_ends(void* array) {
-  return aclDestroyIntArray(static_cast<aclIntArray*>(array));
-}
-
-char layout[] = "TND";
-constexpr int64_t kWindows = (100 - 32) / 16 + 1 + (400 - 32) / 16 + 1;
-
-const Operator& nsa_compress() {
-  static const Operator op{
-      {{ACL_FLOAT16, {500, 4, 64}}, {ACL_FLOAT16, {32, 4}}, {ACL_FLOAT16, {kWindows, 4, 64}}},
-      2,
-      [](Tensors& t, void* ends, uint64_t* size, aclOpExecutor** executor) {
-        return aclnnNsaCompressGetWorkspaceSize(*t[0], *t[1], static_cast<aclIntArray*>(ends), layout, 32, 16,
-                                                0, *t[2], size, executor);
-      },
-      aclnnNsaCompress,
-      make_sequence_ends,
-      destroy_sequence_ends};
-  return op;
-}
-
-const Operator& nsa_compress_grad() {
-  static const Operator op{{{ACL_FLOAT16, {kWindows, 4, 64}},
-                            {ACL_FLOAT16, {500, 4, 64}},
-                            {ACL_FLOAT16, {32, 4}},
-                            {ACL_FLOAT16, {500, 4, 64}},
-                            {ACL_FLOAT16, {32, 4}}},
-                           3,
-                           [](Tensors& t, void* ends, uint64_t* size, aclOpExecutor** executor) {
-                             return aclnnNsaCompressGradGetWorkspaceSize(
-                                 *t[0], *t[1], *t[2], static_cast<aclIntArray*>(ends), 32, 16, 0, layout,
-                                 *t[3], *t[4], size, executor);
-                           },
-                           aclnnNsaCompressGrad,
-                           make_sequence_ends,
-                           destroy_sequence_ends};
-  return op;
-}
-
-const Operator& nsa_compress_grad_tensor() {
-  static const Operator op{{{ACL_FLOAT16, {kWindows, 4, 64}},
-                            {ACL_FLOAT16, {500, 4, 64}},
-                            {ACL_FLOAT16, {32, 4}},
-                            {ACL_INT64, {2}, {100, 500}},
-                            {ACL_FLOAT16, {500, 4, 64}},
-                            {ACL_FLOAT16, {32, 4}}},
-                           4,
-                           [](Tensors& t, void*, uint64_t* size, aclOpExecutor** executor) {
-                             return aclnnNsaCompressGradTensorGetWorkspaceSize(
-                                 *t[0], *t[1], *t[2], *t[3], 32, 16, 0, layout, *t[4], *t[5], size, executor);
-                           },
-                           aclnnNsaCompressGrad};
-  return op;
-}
-
-const Operator& grid_sampler() {
-  static const Operator op{
-      {{ACL_FLOAT, {2, 8, 30, 40}}, {ACL_FLOAT, {2, 30, 40, 2}}, {ACL_FLOAT, {2, 8, 30, 40}}},
-      2,
-      [](Tensors& t, void*, uint64_t* size, aclOpExecutor** executor) {
-        return aclnnGridSampler2DGetWorkspaceSize(*t[0], *t[1], 0, 0, false, *t[2], size, executor);
-      },
-      aclnnGridSampler2D};
-  return op;
-}
-
-void* make_mask() {
-  static const bool both[] = {true, true};
-  return aclCreateBoolArray(both, 2);
-}
-
-aclnnStatus destroy_mask(void* array) {
-  return aclDestroyBoolArray(static_cast<aclBoolArray*>(array));
-}
-
-const Operator& grid_sampler_backward() {
-  static const Operator op{{{ACL_FLOAT, {2, 8, 30, 40}},
-                            {ACL_FLOAT, {2, 8, 30, 40}},
-                            {ACL_FLOAT, {2, 30, 40, 2}},
-                            {ACL_FLOAT, {2, 8, 30, 40}},
-                            {ACL_FLOAT, {2, 30, 40, 2}}},
-                           3,
-                           [](Tensors& t, void* mask, uint64_t* size, aclOpExecutor** executor) {
-                             return aclnnGridSampler2DBackwardGetWorkspaceSize(
-                                 *t[0], *t[1], *t[2], 0, 0, false, static_cast<aclBoolArray*>(mask), *t[3],
-                                 *t[4], size, executor);
-                           },
-                           aclnnGridSampler2DBackward,
-                           make_mask,
-                           destroy_mask};
-  return op;
-}
-
-const Operator& deformable_attention() {
-  static const Operator op{{{ACL_FLOAT, {2, 60, 4, 32}},
-                            {ACL_INT64, {2, 2}, {6, 8, 3, 4}},
-                            {ACL_INT64, {2}, {0, 48}},
-                            {ACL_FLOAT, {2, 50, 4, 2, 4, 2}},
-                            {ACL_FLOAT, {2, 50, 4, 2, 4}},
-                            {ACL_FLOAT, {2, 50, 128}}},
-                           5,
-                           [](Tensors& t, void*, uint64_t* size, aclOpExecutor** executor) {
-                             return aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(
-                                 *t[0], *t[1], *t[2], *t[3], *t[4], *t[5], size, executor);
-                           },
-                           aclnnMultiScaleDeformableAttnFunction};
-  return op;
-}
-
-const Operator& deformable_attention_grad() {
-  static const Operator op{{{ACL_FLOAT, {2, 60, 4, 32}},
-                            {ACL_INT64, {2, 2}, {6, 8, 3, 4}},
-                            {ACL_INT64, {2}, {0, 48}},
-                            {ACL_FLOAT, {2, 50, 4, 2, 4, 2}},
-                            {ACL_FLOAT, {2, 50, 4, 2, 4}},
-                            {ACL_FLOAT, {2, 50, 4, 32}},
-                            {ACL_FLOAT, {2, 60, 4, 32}},
-                            {ACL_FLOAT, {2, 50, 4, 2, 4, 2}},
-                            {ACL_FLOAT, {2, 50, 4, 2, 4}}},
-                           6,
-                           [](Tensors& t, void*, uint64_t* size, aclOpExecutor** executor) {
-                             return aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
-                                 *t[0], *t[1], *t[2], *t[3], *t[4], *t[5], *t[6], *t[7], *t[8], size,
-                                 executor);
-                           },
-                           aclnnMultiScaleDeformableAttentionGrad};
-  return op;
-}
-
-template <const Operator& (*op)(), Layout layout>
-Case& case_of() {
-  static Case tested(op(), layout);
-  return tested;
-}
-
-template <const Operator& (*op)(), Layout layout>
-int run_operator() {
-  return case_of<op, layout>().run();
-}
-
-template <const Operator& (*op)()>
-void add_operator(std::vector<Scenario>& all, const char* name, const char* strided_name) {
-  case_of<op, Layout::contiguous>();  // made now, as it needs memory
-  case_of<op, Layout::transposed>();
-  all.push_back({name, run_operator<op, Layout::contiguous>});
-  all.push_back({strided_name, run_operator<op, Layout::transposed>});
+// Each operator with contiguous tensors, then with transposed ones. Made at the first call, as they need memory.
+std::vector<Case>& cases() {
+  static std::vector<Case> all = [] {
+    std::vector<Case> made;
+    for (const Operator& of : test::operators()) {
+      for (Layout layout : {Layout::contiguous, Layout::transposed}) made.emplace_back(of, layout);
+    }
+    return made;
+  }();
+  return all;
 }
 
 }  // namespace
@@ -528,17 +370,10 @@ const std::vector<Scenario>& on_a_device() {
                                {"memory", run_memory},
                                {"callbacks", run_callbacks},
                                {"tensors, arrays, lists", run_handles}};
-#define ADD_OPERATOR(name) add_operator<name>(made, #name, #name ", strided")
-    ADD_OPERATOR(grouped_bias_add_grad);
-    ADD_OPERATOR(grouped_bias_add_grad_v2);
-    ADD_OPERATOR(nsa_compress);
-    ADD_OPERATOR(nsa_compress_grad);
-    ADD_OPERATOR(nsa_compress_grad_tensor);
-    ADD_OPERATOR(grid_sampler);
-    ADD_OPERATOR(grid_sampler_backward);
-    ADD_OPERATOR(deformable_attention);
-    ADD_OPERATOR(deformable_attention_grad);
-#undef ADD_OPERATOR
+    for (size_t i = 0; i < cases().size(); ++i) {
+      const std::string name(test::operators()[i / 2].name);
+      made.push_back({i % 2 == 0 ? name : name + ", strided", [i] { return cases()[i].run(); }});
+    }
     return made;
   }();
   return all;
@@ -549,7 +384,7 @@ int whole_program() {
   const bool started = steps.step([] { return aclInit(nullptr); });
   const bool has_device = steps.step([] { return aclrtSetDevice(0); });
   steps.step(run_streams);
-  steps.step(run_operator<grouped_bias_add_grad, Layout::transposed>);
+  steps.step([] { return cases()[1].run(); });
   if (has_device) require(aclrtResetDevice(0) == ACL_SUCCESS, "a device can be reset");
   if (started) require(aclFinalize() == ACL_SUCCESS, "the library can be ended");
   return steps.status();

@@ -2,15 +2,19 @@
 // what it has made whatever happens, and has results to compare.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 namespace scenarios {
 
+using Run = std::function<int()>;
+
 struct Scenario {
-  const char* name;
+  std::string name;
   // The first status that was not success; 0 where everything succeeded and the results were right. Wrong results, and
   // objects that cannot be released, end the process.
-  int (*run)();
+  Run run;
 };
 
 // Each assumes that the library was started and the thread has a device, and leaves it so.
