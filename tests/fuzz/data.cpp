@@ -168,10 +168,7 @@ std::vector<Values> run_in_layouts(const Operator& of, const std::vector<Value>&
 
 std::vector<Values> run_in_layouts(std::string_view name, const std::vector<Value>& arguments, Layout layout,
                                    Data data) {
-  const auto of =
-      std::find_if(operators().begin(), operators().end(), [&](const Operator& o) { return o.name == name; });
-  require(of != operators().end(), "an operator has that name");
-  return run_in_layouts(*of, arguments, layout, data);
+  return run_in_layouts(operator_named(name), arguments, layout, data);
 }
 
 void require_exact(const Values& actual, const Values& expected, DataType type, std::string_view what) {

@@ -1,6 +1,7 @@
 #include "support/operator.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace aclgrad::test {
 namespace {
@@ -66,6 +67,13 @@ std::string text(const Shape& shape) {
 
 const std::vector<Operator>& operators() {
   return registered();
+}
+
+const Operator& operator_named(std::string_view name) {
+  for (const Operator& of : operators()) {
+    if (of.name == name) return of;
+  }
+  throw std::out_of_range("no operator is described as " + std::string(name));
 }
 
 Registration::Registration(Operator description) {

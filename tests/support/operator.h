@@ -108,6 +108,7 @@ struct Operator {
   std::vector<Case> (*cases)(DataType type);
   std::vector<Case> (*parallel_cases)(DataType type);  // large enough for several threads
   std::vector<Mistake> (*mistakes)();
+  bool adds_in_any_order = false;  // on a GPU, without ACL_OPT_DETERMINISTIC
 
   aclnnStatus run(const Arguments& arguments) const;  // both phases
   std::vector<size_t> indices_of(Role role) const;
@@ -117,6 +118,7 @@ std::string text(const Shape& shape);  // 2x3x4
 
 // All operators, by name.
 const std::vector<Operator>& operators();
+const Operator& operator_named(std::string_view name);
 
 // A static object of this type adds an operator.
 struct Registration {
