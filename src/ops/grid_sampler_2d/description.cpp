@@ -223,6 +223,7 @@ const Registration kBackward({
     .cases = cases<true>,
     .parallel_cases = parallel_cases<true>,
     .mistakes = mistakes<true>,
+    .adds_in_any_order = true,
 });
 
 }  // namespace

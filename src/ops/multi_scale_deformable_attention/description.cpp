@@ -185,6 +185,7 @@ const Registration kGrad({
     .cases = cases<true>,
     .parallel_cases = parallel_cases<true>,
     .mistakes = mistakes<true>,
+    .adds_in_any_order = true,
 });
 
 }  // namespace
