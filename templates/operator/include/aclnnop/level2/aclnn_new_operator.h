@@ -1,0 +1,2 @@
+/// The same header under the path that some programs use.
+#include "aclnnop/aclnn_new_operator.h"

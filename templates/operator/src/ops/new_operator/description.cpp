@@ -1,0 +1,53 @@
+// The elementwise product's gradient as the tests see it.
+#include "aclnnop/aclnn_new_operator.h"
+#include "ops/new_operator/reference.h"
+#include "support/operator.h"
+
+namespace aclgrad::test {
+namespace {
+
+Case case_of(const Shape& shape, DataType type) {
+  const std::vector<double> grad_output = rounded(uniform(element_count(shape), -5, 5, 1), type);
+  const std::vector<double> other = rounded(uniform(element_count(shape), -5, 5, 2), type);
+  return {text(shape),
+          {TensorValue{shape, type, grad_output}, TensorValue{shape, type, other}, TensorValue{shape, type}},
+          [=] {
+            return std::vector<std::optional<Expected>>{
+                Expected{reference::new_operator(grad_output, other), tolerance(type, false)}};
+          }};
+}
+
+std::vector<Case> cases(DataType type) {
+  std::vector<Case> result;
+  for (const Shape& shape : {Shape{1, 1}, {3, 7}, {16, 64}, {5, 0}, {200, 331}})
+    result.push_back(case_of(shape, type));
+  return result;
+}
+
+std::vector<Case> parallel_cases(DataType type) {
+  return {case_of({700, 1031}, type)};
+}
+
+std::vector<Mistake> mistakes() {
+  constexpr DataType kFloat = DataType::float32;
+  const TensorValue right{{6, 4}, kFloat}, half{{6, 4}, DataType::float16}, other_sizes{{4, 6}, kFloat};
+  return {{"half in other", {right, half, right}, 161002, "other"},
+          {"half in out", {right, right, half}, 161002, "out"},
+          {"other sizes in other", {right, other_sizes, right}, 161002, "other"},
+          {"other sizes in out", {right, right, other_sizes}, 161002, "out"}};
+}
+
+const Registration kRegistration({
+    .name = "aclnnNewOperator",
+    .said_name = "aclnnNewOperator",
+    .parameters = {{"gradOutput", Role::input}, {"other", Role::input}, {"out", Role::output}},
+    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+    .phase1 = phase1_of<aclnnNewOperatorGetWorkspaceSize, const aclTensor*, const aclTensor*, aclTensor*>,
+    .phase2 = aclnnNewOperator,
+    .cases = cases,
+    .parallel_cases = parallel_cases,
+    .mistakes = mistakes,
+});
+
+}  // namespace
+}  // namespace aclgrad::test

@@ -1,0 +1,16 @@
+// The definition of the elementwise product's gradient in double precision.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace aclgrad::reference {
+
+inline std::vector<double> new_operator(const std::vector<double>& grad_output,
+                                        const std::vector<double>& other) {
+  std::vector<double> out(grad_output.size());
+  for (size_t i = 0; i < out.size(); ++i) out[i] = grad_output[i] * other[i];
+  return out;
+}
+
+}  // namespace aclgrad::reference
