@@ -118,10 +118,7 @@ void submit(std::string_view function, const aclOpExecutor& executor, void* work
     submit_observed([&] {
       if (executor_observer != nullptr)
         executor_observer->work_begins(function, *executor.plan, addresses, workspace, queue);
-      queue.submit(executor.plan->serial_nanoseconds,
-                   [plan = executor.plan, addresses, workspace](Queue& on) {
-                     Launch(*plan, addresses, workspace, on).run();
-                   });
+      queue.submit(executor.plan->serial_nanoseconds, Launch::of(executor.plan, addresses, workspace));
     });
   } catch (const Error& error) {
     record_error(error_of(function, error));

@@ -1,12 +1,48 @@
 #include "executor/plan.h"
 
+#include <utility>
+
 #include "executor/call.h"
 #include "tensor/view_cuda.h"
 
 namespace aclgrad {
 
-Launch::Launch(const Plan& plan, const Addresses& addresses, void* workspace, Queue& queue)
-    : plan_(plan), addresses_(addresses), workspace_(align_workspace(workspace)), queue_(queue) {}
+SpareLaunches::SpareLaunches() {
+  give_back(new Launch);
+}
+
+SpareLaunches::~SpareLaunches() {
+  for (Task* launch = newest_; launch != nullptr;) delete std::exchange(launch, launch->next);
+}
+
+Launch* SpareLaunches::take() {
+  Task* launch = newest_.load(std::memory_order_acquire);
+  // What others do meanwhile is to put theirs in front of it, so that its successor stays.
+  while (launch != nullptr &&
+         !newest_.compare_exchange_weak(launch, launch->next, std::memory_order_acquire)) {
+  }
+  return launch != nullptr ? static_cast<Launch*>(launch) : new Launch;
+}
+
+void SpareLaunches::give_back(Launch* launch) noexcept {
+  launch->next = newest_.load(std::memory_order_relaxed);
+  while (!newest_.compare_exchange_weak(launch->next, launch, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+}
+
+TaskPointer Launch::of(std::shared_ptr<const Plan> plan, const Addresses& addresses, void* workspace) {
+  Launch* launch = plan->spare_launches.take();
+  launch->plan_ = std::move(plan);
+  launch->addresses_ = addresses;
+  launch->workspace_ = align_workspace(workspace);
+  return TaskPointer(launch);
+}
+
+void Launch::dispose() noexcept {
+  const std::shared_ptr<const Plan> plan = std::move(plan_);  // with which the launch may end
+  plan->spare_launches.give_back(this);
+}
 
 void* Launch::data(const Argument& argument) const {
   if (argument.packed_at != Argument::kNotPacked) return workspace_ + argument.packed_at;
@@ -20,17 +56,18 @@ TensorView Launch::view(const Argument& argument) const {
 }
 
 CudaLaunch Launch::cuda() const {
-  const Queue::DataError error = plan_.data_error;
-  return {queue_.native_handle(), plan_.deterministic, error ? queue_.data_failure(error) : nullptr};
+  const Queue::DataError error = plan_->data_error;
+  return {queue_->native_handle(), plan_->deterministic, error ? queue_->data_failure(error) : nullptr};
 }
 
-void Launch::run() const {
-  for (const Argument& argument : plan_.arguments) {
+void Launch::run(Queue& queue) {
+  queue_ = &queue;
+  for (const Argument& argument : plan_->arguments) {
     const bool packed = argument.packed_at != Argument::kNotPacked;
     if (packed && !argument.is_output) pack_input(argument);
   }
-  plan_.kernel(*this);
-  for (const Argument& argument : plan_.arguments) {
+  plan_->kernel(*this);
+  for (const Argument& argument : plan_->arguments) {
     const bool packed = argument.packed_at != Argument::kNotPacked;
     if (packed && argument.is_output) unpack_output(argument);
   }

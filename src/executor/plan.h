@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include "acl/acl_base.h"
@@ -39,6 +41,20 @@ using Addresses =
 
 class Launch;
 
+// The launches of a plan that are not under way: phase 2 takes memory for one only where more of them than ever are under
+// way at once. One thread at a time takes, the one that holds the executor; any may give back.
+class SpareLaunches {
+ public:
+  SpareLaunches();  // holds one
+  ~SpareLaunches();
+
+  Launch* take();
+  void give_back(Launch* launch) noexcept;
+
+ private:
+  std::atomic<Task*> newest_{nullptr};
+};
+
 struct Plan {
   std::string_view operator_name;
   std::array<Argument, kMaxArguments> arguments;  // inputs, then outputs, in the order of the call
@@ -50,12 +66,18 @@ struct Plan {
   bool deterministic = false;                 // ACL_OPT_DETERMINISTIC was on
   Queue::DataError data_error = nullptr;      // where its kernel may refuse what lies in device memory
   std::function<void(const Launch&)> kernel;  // empty where there is nothing to do
+  mutable SpareLaunches spare_launches;
 };
 
 // One run of a plan: its arguments' memory at that time.
-class Launch {
+class Launch final : public Task {
  public:
-  Launch(const Plan& plan, const Addresses& addresses, void* workspace, Queue& queue);
+  // By the thread that holds the plan's executor.
+  static TaskPointer of(std::shared_ptr<const Plan> plan, const Addresses& addresses, void* workspace);
+
+  // Packs inputs, runs the kernel, unpacks outputs.
+  void run(Queue& queue) override;
+  void dispose() noexcept override;
 
   // The elements of an argument: the packed copy where the plan makes one, else the tensor's own first
   // element.
@@ -64,13 +86,9 @@ class Launch {
   // The argument with its strides, at the memory of this run.
   TensorView view(const Argument& argument) const;
 
-  void* scratch() const { return workspace_ + plan_.scratch_at; }
-  Queue& queue() const { return queue_; }
-  bool on_gpu() const { return queue_.kind() == DeviceKind::cuda; }
+  void* scratch() const { return workspace_ + plan_->scratch_at; }
+  bool on_gpu() const { return queue_->kind() == DeviceKind::cuda; }
   CudaLaunch cuda() const;  // how kernels run if it is on a GPU
-
-  // Packs inputs, runs the kernel, unpacks outputs.
-  void run() const;
 
   void set_to_zero(const Argument& argument) const;
 
@@ -78,10 +96,10 @@ class Launch {
   void pack_input(const Argument& argument) const;
   void unpack_output(const Argument& argument) const;
 
-  const Plan& plan_;
-  const Addresses& addresses_;
-  std::byte* workspace_;
-  Queue& queue_;
+  std::shared_ptr<const Plan> plan_;
+  Addresses addresses_{};
+  std::byte* workspace_ = nullptr;
+  Queue* queue_ = nullptr;  // while it runs
 };
 
 }  // namespace aclgrad

@@ -44,9 +44,9 @@ void retire_all_workers() {
   for (CpuQueue* queue : all.queues) queue->retire_worker();
 }
 
-std::optional<Error> run(const Queue::Task& task, Queue& queue) noexcept {
+std::optional<Error> run(Task& task, Queue& queue) noexcept {
   try {
-    task(queue);
+    task.run(queue);
     return std::nullopt;
   } catch (const Error& error) {
     const bool is_runtime_status = error.status() / 1000 == 507;
@@ -126,12 +126,34 @@ void CpuEventState::wait_on(const Queue& queue) const {
 CpuQueue::CpuQueue(Device& device, StopFlag context_stopped)
     : device_(device), context_stopped_(std::move(context_stopped)) {}
 
-void CpuQueue::submit(double serial_nanoseconds, Task task) {
-  enqueue(EntryKind::task, serial_nanoseconds, std::move(task));
+void CpuQueue::submit(double serial_nanoseconds, TaskPointer task) {
+  std::unique_lock lock(mutex_);
+  refuse_where_stopped();
+  const bool run_here = serial_nanoseconds < kMaxCallerNanoseconds && pending_.empty() && !running_;
+  if (!run_here && !has_worker_) {
+    lock.unlock();
+    start_worker();
+    lock.lock();
+    refuse_where_stopped();
+  }
+  pending_.push(std::move(task));
+  ++submitted_;
+  if (run_here) {
+    run_next(lock);
+  } else {
+    work_.notify_one();
+  }
 }
 
-void CpuQueue::submit_host(Task task) {
-  enqueue(EntryKind::task, kNeverInCaller, std::move(task));
+void CpuQueue::submit_host(TaskPointer task) {
+  submit(kNeverInCaller, std::move(task));
+}
+
+template <class Function>
+void CpuQueue::submit_bookkeeping(double serial_nanoseconds, Function&& function) {
+  TaskPointer task = make_task(std::forward<Function>(function));
+  task->is_bookkeeping = true;
+  submit(serial_nanoseconds, std::move(task));
 }
 
 void CpuQueue::copy(const Copy& copy) {
@@ -143,7 +165,7 @@ void CpuQueue::fill(const Fill& fill) {
 }
 
 void CpuQueue::record(std::shared_ptr<EventState> event) {
-  enqueue(EntryKind::bookkeeping, 0, [this, event = std::move(event)](Queue&) {
+  submit_bookkeeping(0, [this, event = std::move(event)](Queue&) {
     std::unique_lock lock(mutex_);
     std::optional<Error> failure = failure_;
     lock.unlock();
@@ -156,8 +178,9 @@ void CpuQueue::wait(std::shared_ptr<EventState> event) {
   ++event->queued_waits;
   // Counts down when the task is gone, whether it ran or was refused.
   const std::shared_ptr<void> counted(nullptr, [event](void*) { --event->queued_waits; });
-  enqueue(EntryKind::bookkeeping, nanoseconds,
-          [event, counted](Queue& queue) { dynamic_cast<const CpuEventState&>(*event).wait_on(queue); });
+  submit_bookkeeping(nanoseconds, [event, counted](Queue& queue) {
+    dynamic_cast<const CpuEventState&>(*event).wait_on(queue);
+  });
 }
 
 bool CpuQueue::synchronize(Deadline deadline) {
@@ -219,25 +242,6 @@ void CpuQueue::continue_in_child() {
   begin_anew(worker_);
 }
 
-void CpuQueue::enqueue(EntryKind kind, double serial_nanoseconds, Task task) {
-  std::unique_lock lock(mutex_);
-  refuse_where_stopped();
-  const bool run_here = serial_nanoseconds < kMaxCallerNanoseconds && pending_.empty() && !running_;
-  if (!run_here && !has_worker_) {
-    lock.unlock();
-    start_worker();
-    lock.lock();
-    refuse_where_stopped();
-  }
-  pending_.push_back({kind, std::move(task)});
-  ++submitted_;
-  if (run_here) {
-    run_next(lock);
-  } else {
-    work_.notify_one();
-  }
-}
-
 void CpuQueue::start_worker() {
   Workers& all = workers();
   std::lock_guard lock_workers(all.mutex);  // always before a queue's own lock
@@ -259,15 +263,14 @@ void CpuQueue::work() {
 }
 
 void CpuQueue::run_next(std::unique_lock<std::mutex>& lock) {
-  Entry entry = std::move(pending_.front());
-  pending_.pop_front();
-  const bool drop = entry.kind == EntryKind::task && drops_tasks();
+  TaskPointer task = pending_.pop();
+  const bool drop = !task->is_bookkeeping && drops_tasks();
   if (drop && !failure_) failure_ = dropped_work();
   running_ = true;
   lock.unlock();
   std::optional<Error> failure;
-  if (!drop) failure = run(entry.task, *this);
-  entry.task = nullptr;  // what it holds is released before anybody sees it done
+  if (!drop) failure = run(*task, *this);
+  task.reset();  // what it holds is released before anybody sees it done
   lock.lock();
   if (failure) fail(*failure);
   running_ = false;

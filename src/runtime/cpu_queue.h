@@ -1,7 +1,6 @@
 // The queue and the event marks of the CPU device.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <thread>
 
@@ -43,8 +42,9 @@ class CpuQueue final : public Queue {
   ~CpuQueue() override { close(); }
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
-  void submit(double serial_nanoseconds, Task task) override;
-  void submit_host(Task task) override;
+  using Queue::submit;
+  void submit(double serial_nanoseconds, TaskPointer task) override;
+  void submit_host(TaskPointer task) override;
   void copy(const Copy& copy) override;
   void fill(const Fill& fill) override;
   void record(std::shared_ptr<EventState> event) override;
@@ -62,14 +62,8 @@ class CpuQueue final : public Queue {
 
  private:
   // Bookkeeping runs even where tasks are dropped, since others wait for it.
-  enum class EntryKind { task, bookkeeping };
-
-  struct Entry {
-    EntryKind kind;
-    Task task;
-  };
-
-  void enqueue(EntryKind kind, double serial_nanoseconds, Task task);
+  template <class Function>
+  void submit_bookkeeping(double serial_nanoseconds, Function&& function);
   void start_worker();
   void work();
   void run_next(std::unique_lock<std::mutex>& lock);
@@ -83,7 +77,7 @@ class CpuQueue final : public Queue {
   mutable std::mutex mutex_;
   std::condition_variable work_;  // the worker waits for tasks
   std::condition_variable done_;  // others wait for tasks to end
-  std::deque<Entry> pending_;
+  TaskList pending_;
   uint64_t submitted_ = 0;
   uint64_t completed_ = 0;
   bool running_ = false;

@@ -62,25 +62,25 @@ CudaQueue::~CudaQueue() {
   cudaFreeHost(shared_);
 }
 
-void CudaQueue::submit(double, Task task) {
-  enqueue(task);
+void CudaQueue::submit(double, TaskPointer task) {
+  enqueue([&] { task->run(*this); });
 }
 
-void CudaQueue::submit_host(Task task) {
+void CudaQueue::submit_host(TaskPointer task) {
   in_turn([&] { put_host_task(std::move(task)); });
 }
 
-void CudaQueue::put_host_task(Task task) {
-  host_tasks_->put_on(stream_, [this, task = std::move(task)] {
-    if (!closing_) run(task);
+void CudaQueue::put_host_task(TaskPointer task) {
+  host_tasks_->put_on(stream_, [this, task = std::shared_ptr<Task>(std::move(task))] {
+    if (!closing_) attempt([&] { task->run(*this); });
   });
 }
 
 void CudaQueue::copy(const Copy& copy) {
-  enqueue([&](Queue&) {
+  enqueue([&] {
     if (copy.width == 0 || copy.height == 0) return;
     if (is_pageable(copy.source) || is_pageable(copy.destination)) {
-      put_host_task([device = device_, copy](Queue&) { cuda_device(device).copy(copy); });
+      put_host_task(make_task([device = device_, copy](Queue&) { cuda_device(device).copy(copy); }));
     } else {
       queue_copy(copy, stream_);
     }
@@ -88,7 +88,7 @@ void CudaQueue::copy(const Copy& copy) {
 }
 
 void CudaQueue::fill(const Fill& fill) {
-  enqueue([&](Queue&) { queue_fill(fill, stream_); });
+  enqueue([&] { queue_fill(fill, stream_); });
 }
 
 uint32_t* CudaQueue::data_failure(DataError error) {
@@ -176,13 +176,15 @@ void CudaQueue::in_turn(Work&& work) {
   work();
 }
 
-void CudaQueue::enqueue(const Task& task) {
-  in_turn([&] { run(task); });
+template <class Work>
+void CudaQueue::enqueue(Work&& work) {
+  in_turn([&] { attempt(work); });
 }
 
-void CudaQueue::run(const Task& task) noexcept {
+template <class Work>
+void CudaQueue::attempt(Work&& work) noexcept {
   try {
-    task(*this);
+    work();
   } catch (const Error& error) {
     fail(error);
   } catch (const std::exception& error) {

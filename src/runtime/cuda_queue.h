@@ -31,8 +31,10 @@ class CudaQueue final : public Queue {
   DeviceKind kind() const override { return DeviceKind::cuda; }
   void* native_handle() const override { return stream_; }
   uint32_t* data_failure(DataError error) override;
-  void submit(double serial_nanoseconds, Task task) override;
-  void submit_host(Task task) override;
+  using Queue::submit;
+  using Queue::submit_host;
+  void submit(double serial_nanoseconds, TaskPointer task) override;
+  void submit_host(TaskPointer task) override;
   void copy(const Copy& copy) override;
   void fill(const Fill& fill) override;
   void record(std::shared_ptr<EventState> event) override;
@@ -58,9 +60,11 @@ class CudaQueue final : public Queue {
 
   template <class Work>
   void in_turn(Work&& work);
-  void enqueue(const Task& task);
-  void put_host_task(Task task);
-  void run(const Task& task) noexcept;
+  template <class Work>
+  void enqueue(Work&& work);
+  template <class Work>
+  void attempt(Work&& work) noexcept;
+  void put_host_task(TaskPointer task);
   void fail(const Error& error) noexcept;
   void note_data_failure() noexcept;
   void pass_on_data_failure(std::shared_ptr<FirstFailure> to);

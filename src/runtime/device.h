@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "aclgrad/types.h"
 #include "base/fork.h"
 #include "runtime/deadline.h"
+#include "runtime/task.h"
 
 namespace aclgrad {
 
@@ -79,11 +79,6 @@ class Queue {
   // The error that a code of an operator's kernel means.
   using DataError = const Error& (*)(uint32_t code) noexcept;
 
-  // Work to run on the queue. A CPU queue runs it on the host when everything before it is done; a CUDA queue
-  // calls it at once in the submitting thread, and it enqueues kernels on native_handle(). It throws Error on
-  // failure.
-  using Task = std::function<void(Queue&)>;
-
   virtual ~Queue() = default;
 
   virtual DeviceKind kind() const = 0;
@@ -95,13 +90,25 @@ class Queue {
   // events. To be asked for such kernels alone: from then on each mark of an event costs a host task.
   virtual uint32_t* data_failure(DataError) { return nullptr; }
 
-  // Returns before the task has run, except that a task of few serial nanoseconds may run in the caller while
-  // the queue is idle. What the task throws comes out of the next synchronize().
-  virtual void submit(double serial_nanoseconds, Task task) = 0;
+  // A CPU queue runs the task on the host when everything before it is done. It returns before that, except that a task
+  // of few serial nanoseconds may run in the caller while the queue is idle. A CUDA queue runs the task at once in the
+  // submitting thread, and the task enqueues kernels on native_handle(). What it throws comes out of the next
+  // synchronize().
+  virtual void submit(double serial_nanoseconds, TaskPointer task) = 0;
 
   // Runs the task on the host when everything before it is done, on every kind of device. It may block, but
   // must return when closing() becomes true; that is announced on the progress board.
-  virtual void submit_host(Task task) = 0;
+  virtual void submit_host(TaskPointer task) = 0;
+
+  // The same for function(queue).
+  template <std::invocable<Queue&> Function>
+  void submit(double serial_nanoseconds, Function function) {
+    submit(serial_nanoseconds, make_task(std::move(function)));
+  }
+  template <std::invocable<Queue&> Function>
+  void submit_host(Function function) {
+    submit_host(make_task(std::move(function)));
+  }
 
   virtual void copy(const Copy& copy) = 0;
   virtual void fill(const Fill& fill) = 0;

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -12,6 +14,7 @@
 #include "acl/acl.h"
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
+#include "runtime/fixture.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
@@ -688,6 +691,33 @@ TEST_F(Protocol, UsesOfOneExecutorAtATimeNeverMeet) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
+}
+
+// Streams end runs of the executor while it takes new ones, and after it is gone.
+TEST_F(Protocol, RunsOfOneExecutorMayBeUnderWayInManyStreams) {
+  constexpr size_t kStreams = 4;
+  constexpr size_t kRuns = 800;
+  TestTensor contiguous_out({kGroups, kColumns}, DataType::float32);
+  const Planned planned(grad_y, contiguous_out);
+  ASSERT_EQ(aclSetAclOpExecutorRepeatable(planned.executor), OK);
+  auto workspaces = std::vector(kStreams, planned.make_workspace());
+  std::vector<std::unique_ptr<TestTensor>> outs;
+  std::array<aclrtStream, kStreams> streams{};
+  std::array<Gate, kStreams> gates;
+  for (size_t i = 0; i < kStreams; ++i) {
+    ASSERT_EQ(aclrtCreateStream(&streams[i]), ACL_SUCCESS);
+    gates[i].close_stream(streams[i]);
+  }
+  for (size_t run = 0; run < kRuns; ++run) {
+    outs.push_back(std::make_unique<TestTensor>(Shape{kGroups, kColumns}, DataType::float32));
+    TestTensor& result = *outs.back();
+    ASSERT_EQ(aclSetTensorAddr(planned.executor, 2, result, result.data()), OK);
+    ASSERT_EQ(run_phase2(planned, workspaces[run % kStreams], streams[run % kStreams]), OK);
+    if (run % (kRuns / kStreams) == kRuns / kStreams / 2) gates[run / (kRuns / kStreams)].open();
+  }
+  EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
+  for (aclrtStream stream : streams) EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
+  for (const auto& result : outs) EXPECT_EQ(result->values(), expected_out(grad_y_values(0)));
 }
 
 TEST_F(Protocol, ThreadsWithExecutorsOfTheirOwnDoNotDisturbEachOther) {
