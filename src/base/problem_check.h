@@ -15,7 +15,7 @@ namespace aclgrad {
 
 class ProblemCheck {
  public:
-  // Of one tensor, so that the bytes of a few tensors with scratch memory for them can be added up.
+  // Of one tensor, so that the bytes of a few tensors with a workspace for them can be added up.
   static constexpr int64_t kMaxElements = INT64_MAX / 1024;
 
   // An axis of a tensor, and what follows the tensor's name in the name of the field with the axis' stride.
