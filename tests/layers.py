@@ -13,9 +13,6 @@ NO_LIBRARY = {"test.cpp", "description.cpp", "python.cpp", "fuzz.cpp"}
 # What users of C++ call, and lies in their namespace; the tests' cases and reference in those of the tests.
 OTHER_NAMESPACES = NO_LIBRARY | {"problem.h", "interface.cpp", "cases.h", "reference.h"}
 
-# Names operators, with the texts of a failure that only one of them has.
-NAMES_OPERATORS = {"runtime/cuda_queue.cpp"}
-
 
 def operator_of(file):
     return file.parts[1] if file.parts[0] == "ops" else None
@@ -45,8 +42,6 @@ def mistakes_of_names(file, text, operators):
     """The checker observes all layers; an operator is known to its own folder alone."""
     if file.parts[0] != "check" and re.search(r"\bcheck::|\bnamespace check\b", text):
         yield f"{file} names the checker"
-    if file.as_posix() in NAMES_OPERATORS:
-        return
     words = re.sub(r"[^a-z0-9]", "", text.lower())  # nsa_compress, NsaCompress, "NSA compress"
     for operator in operators - {operator_of(file)}:
         if operator.replace("_", "") in words:
