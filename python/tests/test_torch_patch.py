@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
-from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from aclgrad.torch.patches import TARGETS  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 F = torch.nn.functional
 
@@ -460,7 +460,8 @@ def test_grid_sample_on_gpus_is_ours(calls_on_gpus, monkeypatch):
         assert calls_on_gpus == ["grid_sample"]
 
 
-def test_attention_on_gpus_is_ours(calls_on_gpus, mmcv):
+def test_attention_on_gpus_is_ours(calls_on_gpus, stand_ins):
+    mmcv = stand_ins["mmcv.ops.multi_scale_deform_attn"]
     shapes, tensors = levels_and_points()
     value, locations, weights = on_gpu(*tensors)
     with aclgrad.torch.patched("mmcv"):
