@@ -57,6 +57,10 @@ void launch(const CudaLaunch& on, int64_t blocks, int threads, size_t shared_byt
 
 inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
 
+// As many blocks as hold half of the threads that a multiprocessor can run: with fewer, too little hides the latency of
+// memory. The second number of __launch_bounds__.
+inline constexpr int kBlocksForHalf = 1024 / kThreads;
+
 // One thread for each of `count` items.
 template <class... Parameters, class... Arguments>
 void launch_for_each(const CudaLaunch& on, int64_t count, void (*kernel)(Parameters...),

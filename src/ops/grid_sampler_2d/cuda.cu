@@ -61,18 +61,21 @@ __device__ Real cubic_slope(Real distance) {
   return distance < 0 ? -slope : slope;
 }
 
+template <class Real>
+struct Tap {
+  int32_t pixel;  // -1 for none
+  Real weight;
+  Real slope;  // derivative of the weight by the place, in pixels
+};
+
 // What a coordinate reads along one axis.
 template <class Real, int kTaps>
 class Taps {
  public:
-  int64_t pixel[kTaps];  // -1 for none
-  Real weight[kTaps];
-  Real slope[kTaps];  // derivative of the weight by the place, in pixels
-  Real multiplier;    // pixels for each unit of the grid's coordinate
+  Real multiplier = 0;    // pixels for each unit of the grid's coordinate
+  bool is_finite = true;  // or the result is NaN: forward and bicubic
 
   __device__ Taps(Real coordinate, const Axis& axis) {
-    for (int k = 0; k < kTaps; ++k) pixel[k] = -1, weight[k] = slope[k] = 0;
-    multiplier = 0;
     Place<Real> at = unnormalised(coordinate, axis);
     if constexpr (kTaps == 4) {
       set_cubic(at, axis);
@@ -83,8 +86,19 @@ class Taps {
     }
   }
 
-  // Forward, the bicubic weights of a coordinate that is not finite are NaN, and so is the result.
-  __device__ bool is_finite() const { return kTaps != 4 || !std::isnan(weight[0]); }
+  __device__ Tap<Real> tap(int k, const Axis& axis) const {
+    if (!reads_) return {-1, Real{0}, Real{0}};
+    const int step = kTaps == 4 ? k - 1 : k;
+    const auto pixel = static_cast<int32_t>(tap_pixel<kTaps>(int64_t{first_} + step, axis));
+    if constexpr (kTaps == 1) {
+      return {pixel, Real{1}, Real{0}};
+    } else if constexpr (kTaps == 2) {
+      return {pixel, k == 0 ? 1 - rest_ : rest_, k == 0 ? Real{-1} : Real{1}};
+    } else {
+      const Real distance = rest_ - static_cast<Real>(step);
+      return {pixel, cubic_weight(distance), cubic_slope(distance)};
+    }
+  }
 
  private:
   __device__ void set(Place<Real> at, const Axis& axis) {
@@ -95,37 +109,29 @@ class Taps {
       at.pixel = above ? static_cast<Real>(axis.size - 1) : Real{0};
     }
     multiplier = at.multiplier;
-    if constexpr (kTaps == 1) {
-      pixel[0] = tap_pixel<1>(static_cast<int64_t>(std::rint(at.pixel)), axis);
-      weight[0] = 1;
-    } else {
-      const Real whole = std::floor(at.pixel), rest = at.pixel - whole;
-      for (int k = 0; k < kTaps; ++k) {
-        pixel[k] = tap_pixel<kTaps>(static_cast<int64_t>(whole) + k, axis);
-        weight[k] = k == 0 ? 1 - rest : rest;
-        slope[k] = k == 0 ? Real{-1} : Real{1};
-      }
-    }
+    reads_ = true;
+    const Real whole = kTaps == 1 ? std::rint(at.pixel) : std::floor(at.pixel);
+    first_ = static_cast<int32_t>(whole);
+    rest_ = at.pixel - whole;
   }
 
   // The taps are padded, not the point.
   __device__ void set_cubic(const Place<Real>& at, const Axis& axis) {
     if (!std::isfinite(at.pixel)) {
-      if (axis.forward) weight[0] = std::numeric_limits<Real>::quiet_NaN();
+      is_finite = !axis.forward;
       return;
     }
-    const Real whole = std::floor(at.pixel), rest = at.pixel - whole;
+    const Real whole = std::floor(at.pixel);
     const bool is_far = std::fabs(whole) >= kFar<Real>;
-    const int64_t index = is_far ? int64_t{near_index(whole, axis)} : static_cast<int64_t>(whole);
     if (!is_far || !has_no_neighbours(whole)) multiplier = at.multiplier;
-    for (int k = 0; k < kTaps; ++k) {
-      const int step = k - 1;
-      pixel[k] = tap_pixel<kTaps>(index + step, axis);
-      const Real distance = rest - static_cast<Real>(step);
-      weight[k] = cubic_weight(distance);
-      slope[k] = cubic_slope(distance);
-    }
+    reads_ = true;
+    first_ = is_far ? near_index(whole, axis) : static_cast<int32_t>(whole);
+    rest_ = at.pixel - whole;
   }
+
+  int32_t first_ = 0;  // the pixel at or before the place
+  Real rest_ = 0;      // from there to the place
+  bool reads_ = false;
 };
 
 struct Point {
@@ -174,14 +180,16 @@ __global__ void __launch_bounds__(kThreads) sample(GridSampler2D problem, Axis x
     const auto& strides = problem.input_strides;
     const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
     T* output = static_cast<T*>(problem.output) + point.offset(problem.output_strides);
-    const bool is_finite = taps.x.is_finite() && taps.y.is_finite();
+    Tap<Real> x[kTaps], y[kTaps];
+    for (int k = 0; k < kTaps; ++k) x[k] = taps.x.tap(k, x_axis), y[k] = taps.y.tap(k, y_axis);
+    const bool is_finite = taps.x.is_finite && taps.y.is_finite;
     for (int64_t c = 0; c < problem.channels; ++c, input += strides[1], output += problem.output_strides[1]) {
       Real sum = is_finite ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
       for (int j = 0; j < kTaps; ++j) {
         for (int i = 0; i < kTaps; ++i) {
-          if (taps.y.pixel[j] < 0 || taps.x.pixel[i] < 0) continue;
-          const Real value = widen(input[taps.y.pixel[j] * strides[2] + taps.x.pixel[i] * strides[3]]);
-          sum = std::fma(taps.y.weight[j] * taps.x.weight[i], value, sum);
+          if (y[j].pixel < 0 || x[i].pixel < 0) continue;
+          const Real value = widen(input[y[j].pixel * strides[2] + x[i].pixel * strides[3]]);
+          sum = std::fma(y[j].weight * x[i].weight, value, sum);
         }
       }
       *output = narrow<T>(sum);
@@ -205,29 +213,31 @@ __global__ void __launch_bounds__(kThreads)
     const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
     const T* grad_output =
         static_cast<const T*>(problem.grad_output) + point.offset(problem.grad_output_strides);
+    Tap<Real> x_taps[kTaps], y_taps[kTaps];
+    for (int k = 0; k < kTaps; ++k) x_taps[k] = taps.x.tap(k, x_axis), y_taps[k] = taps.y.tap(k, y_axis);
     int64_t sums_at = point.batch * sums_strides[0];
     Real x_gradient = 0, y_gradient = 0;
     for (int64_t c = 0; c < problem.channels; ++c) {
       const Real gradient = widen(*grad_output);
       Real x_slope = 0, y_slope = 0;
       for (int j = 0; j < kTaps; ++j) {
-        const int64_t y = taps.y.pixel[j];
-        if (y < 0) continue;
+        const Tap<Real> y = y_taps[j];
+        if (y.pixel < 0) continue;
         Real row = 0, row_slope = 0;  // of the image along this row, at the point's x
         for (int i = 0; i < kTaps; ++i) {
-          const int64_t x = taps.x.pixel[i];
-          if (x < 0) continue;
+          const Tap<Real> x = x_taps[i];
+          if (x.pixel < 0) continue;
           if (problem.wants_input_grad) {
-            sums.add(sums_at + y * sums_strides[2] + x * sums_strides[3],
-                     taps.y.weight[j] * taps.x.weight[i] * gradient);
+            sums.add(sums_at + y.pixel * sums_strides[2] + x.pixel * sums_strides[3],
+                     y.weight * x.weight * gradient);
           }
           if (kTaps == 1 || !problem.wants_grid_grad) continue;
-          const Real value = widen(input[y * strides[2] + x * strides[3]]);
-          row = std::fma(taps.x.weight[i], value, row);
-          row_slope = std::fma(taps.x.slope[i], value, row_slope);
+          const Real value = widen(input[y.pixel * strides[2] + x.pixel * strides[3]]);
+          row = std::fma(x.weight, value, row);
+          row_slope = std::fma(x.slope, value, row_slope);
         }
-        x_slope = std::fma(taps.y.weight[j], row_slope, x_slope);
-        y_slope = std::fma(taps.y.slope[j], row, y_slope);
+        x_slope = std::fma(y.weight, row_slope, x_slope);
+        y_slope = std::fma(y.slope, row, y_slope);
       }
       x_gradient = std::fma(x_slope, gradient, x_gradient);
       y_gradient = std::fma(y_slope, gradient, y_gradient);
@@ -254,7 +264,7 @@ bool channels_in_lanes(const GridSampler2DBackward& problem) {
 
 // Images and their gradient sums have strides of 1 between channels.
 template <class T, int kTaps, class Sums>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocksForHalf)
     scatter_by_channels(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides,
                         Axis x_axis, Axis y_axis, int lane_count, bool whole) {
   using Real = RealOf<T>;
@@ -269,27 +279,41 @@ __global__ void __launch_bounds__(kThreads)
     const T* grad_output =
         static_cast<const T*>(problem.grad_output) + point.offset(problem.grad_output_strides);
     const int64_t sums_at = point.batch * sums_strides[0];
+    Tap<Real> x[kTaps];
+    for (int k = 0; k < kTaps; ++k) x[k] = taps.x.tap(k, x_axis);
     Real x_gradient = 0, y_gradient = 0;
     for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
       const int64_t left = problem.channels - c;
       const Quad<Real> gradient = load_quad(grad_output + c, left, whole);
+      // Bicubic, the taps of one row at a time are enough for the registers.
+#pragma unroll(kTaps == 4 ? 1 : kTaps)
       for (int j = 0; j < kTaps; ++j) {
-        const int64_t y = taps.y.pixel[j];
-        if (y < 0) continue;
-        for (int i = 0; i < kTaps; ++i) {
-          const int64_t x = taps.x.pixel[i];
-          if (x < 0) continue;
-          if (problem.wants_input_grad) {
-            Quad<Real> term;
-            for (int k = 0; k < kQuad; ++k)
-              term.lane[k] = taps.y.weight[j] * taps.x.weight[i] * gradient.lane[k];
-            sums.add_quad(sums_at + y * sums_strides[2] + x * sums_strides[3] + c, term, left, whole);
+        const Tap<Real> y = taps.y.tap(j, y_axis);
+        if (y.pixel < 0 || problem.width == 0) continue;
+        if (kTaps > 1 && problem.wants_grid_grad) {
+          // All on their way before anything is added; what reads no pixel loads the first.
+          Quad<Real> values[kTaps];
+#pragma unroll
+          for (int i = 0; i < kTaps; ++i) {
+            const int64_t column = x[i].pixel < 0 ? 0 : x[i].pixel;
+            values[i] = load_quad(input + y.pixel * strides[2] + column * strides[3] + c, left, whole);
           }
-          if (kTaps == 1 || !problem.wants_grid_grad) continue;
-          const Real product =
-              dot(gradient, load_quad(input + y * strides[2] + x * strides[3] + c, left, whole), Real{0});
-          x_gradient = std::fma(taps.y.weight[j] * taps.x.slope[i], product, x_gradient);
-          y_gradient = std::fma(taps.y.slope[j] * taps.x.weight[i], product, y_gradient);
+#pragma unroll
+          for (int i = 0; i < kTaps; ++i) {
+            if (x[i].pixel < 0) continue;
+            const Real product = dot(gradient, values[i], Real{0});
+            x_gradient = std::fma(y.weight * x[i].slope, product, x_gradient);
+            y_gradient = std::fma(y.slope * x[i].weight, product, y_gradient);
+          }
+        }
+        if (!problem.wants_input_grad) continue;
+#pragma unroll
+        for (int i = 0; i < kTaps; ++i) {
+          if (x[i].pixel < 0) continue;
+          Quad<Real> term;
+          for (int k = 0; k < kQuad; ++k) term.lane[k] = y.weight * x[i].weight * gradient.lane[k];
+          sums.add_quad(sums_at + y.pixel * sums_strides[2] + x[i].pixel * sums_strides[3] + c, term, left,
+                        whole);
         }
       }
     }

@@ -126,18 +126,12 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Gradient
 
-// Blocks that a multiprocessor must have room for: half of the threads that it can hold. Float64 is not about speed.
-template <class T>
-constexpr int blocks_of() {
-  return std::is_same_v<T, double> ? 1 : 1024 / kThreads;
-}
-
 // What a kernel computes, as far as that is known when it is compiled: the loops then have no questions to ask.
 enum class Wanted { all, value, points, as_the_problem_says };
 
 // With kWhole the rows of value, grad_output and the sums consist of quads.
 template <class T, class Sums, bool kWhole, Wanted kWanted>
-__global__ void __launch_bounds__(kThreads, blocks_of<T>())
+__global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlocksForHalf)
     scatter_gradient(MultiScaleDeformableAttentionGrad problem, Sums sums, BlockStrides sums_strides,
                      int lane_count) {
   constexpr bool kAsks = kWanted == Wanted::as_the_problem_says;

@@ -183,7 +183,7 @@ struct Cover {
 // A block for each chunk and head. Each group of lanes takes the remainders in turn. With kInRegisters no token lies in
 // more than kWindowsInRegisters windows.
 template <class T, bool kInRegisters>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kInRegisters ? kBlocksForHalf : 1)
     grad_of_chunks(NsaCompressGrad problem, WindowTable table, float* partials, int64_t chunk, int lane_count,
                    bool whole) {
   if (*table.is_right == 0) return;
