@@ -1,6 +1,7 @@
 #include "runtime/cuda_queue.h"
 
 #include <new>
+#include <string>
 #include <utility>
 
 #include "acl/acl_base.h"
@@ -188,7 +189,8 @@ void CudaQueue::attempt(Work&& work) noexcept {
   } catch (const Error& error) {
     fail(error);
   } catch (const std::exception& error) {
-    fail(Error::from(error, ACL_ERROR_RT_AICORE_EXCEPTION));
+    fail(Error(ACL_ERROR_RT_AICORE_EXCEPTION,
+               std::string("A task of a stream failed: ") + error.what() + "."));
   }
 }
 
