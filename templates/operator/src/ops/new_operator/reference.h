@@ -1,4 +1,4 @@
-// The definition of the elementwise product's gradient in double precision.
+// The reference of the elementwise product's gradient, in double precision.
 #pragma once
 
 #include <cstddef>
