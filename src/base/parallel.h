@@ -1,6 +1,8 @@
 // Threads for kernels: one pool for the process, shared by all streams.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -27,6 +29,17 @@ void parallel_for(int64_t count, double serial_nanoseconds, Body&& body) {
   using Function = std::remove_reference_t<Body>;
   detail::run_parallel(
       count, [](const void* context, int64_t i) { (*static_cast<const Function*>(context))(i); }, &body);
+}
+
+// The same for body(i, slot) with a slot in [0, slots) that no other thread has at that time: for memory that the bodies
+// of a thread use one after the other.
+template <class Body>
+void parallel_for_with_slots(int64_t count, int64_t slots, double serial_nanoseconds, Body&& body) {
+  std::atomic<int64_t> next{0};
+  const int64_t workers = std::min({count, slots, static_cast<int64_t>(thread_count())});
+  parallel_for(workers, serial_nanoseconds, [&](int64_t slot) {
+    for (int64_t i = next++; i < count; i = next++) body(i, slot);
+  });
 }
 
 }  // namespace aclgrad

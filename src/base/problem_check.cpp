@@ -6,11 +6,10 @@
 #include <stdexcept>
 
 #include "base/data_type.h"
+#include "base/workspace.h"
 
 namespace aclgrad {
 namespace {
-
-constexpr uintptr_t kWorkspaceAlignment = 64;  // bytes
 
 bool is_aligned(const void* address, size_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "aclgrad/types.h"
-#include "base/carver.h"
 #include "base/data_type.h"
+#include "base/workspace.h"
 #include "cuda/instructions.h"
 
 namespace aclgrad::cuda {

@@ -67,10 +67,10 @@ struct FixedSums {
 
   static constexpr int kCellsOfWord = 16;
 
-  FixedSums(int64_t cell_count, int64_t max_terms, Carver& carver)
-      : cells(carver.take<Cell>(kLimbs * cell_count)),
-        specials(carver.take<unsigned>(divide_up(cell_count, kCellsOfWord))),
-        magnitudes(carver.take<Magnitudes>(1)),
+  FixedSums(int64_t cell_count, int64_t max_terms, WorkspaceAllocator& allocator)
+      : cells(allocator.take<Cell>(kLimbs * cell_count)),
+        specials(allocator.take<unsigned>(divide_up(cell_count, kCellsOfWord))),
+        magnitudes(allocator.take<Magnitudes>(1)),
         size(cell_count),
         terms_exponent(0) {
     while (int64_t{1} << terms_exponent < max_terms) ++terms_exponent;

@@ -186,8 +186,8 @@ void Call::check_given(const aclTensor* tensor, std::string_view parameter) cons
 }
 
 int64_t Call::reserve(int64_t bytes) {
-  const int64_t at = reserved_;
-  reserved_ += (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  const auto at = static_cast<int64_t>(reserved_.size());
+  reserved_.take<std::byte>(bytes);
   return at;
 }
 
@@ -231,8 +231,8 @@ void Call::plan_zeros(std::initializer_list<const Argument*> outputs) {
 
 std::shared_ptr<Plan> Call::finish() {
   // The caller's workspace may lie on any boundary: room to align it.
-  if (plan_->kernel != nullptr && reserved_ > 0)
-    plan_->workspace_size = static_cast<uint64_t>(reserved_ + kWorkspaceAlignment);
+  if (plan_->kernel != nullptr && reserved_.size() > 0)
+    plan_->workspace_size = reserved_.size() + kWorkspaceAlignment;
   return std::move(plan_);
 }
 

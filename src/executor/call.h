@@ -12,18 +12,11 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/handle_registry.h"
+#include "base/workspace.h"
 #include "executor/plan.h"
 #include "tensor/tensor.h"
 
 namespace aclgrad {
-
-inline constexpr int64_t kWorkspaceAlignment = 64;  // bytes
-
-inline std::byte* align_workspace(void* workspace) {
-  const auto address = reinterpret_cast<uintptr_t>(workspace);
-  return reinterpret_cast<std::byte*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
-                                      kWorkspaceAlignment);
-}
 
 // Phase 1 of one call. An operator declares its tensors in the order of the call, checks them, and ends with
 // one of the plan functions. Every check throws the status of its failure, with a message that names operator
@@ -72,10 +65,10 @@ class Call {
  private:
   void check_given(const aclTensor* tensor, std::string_view parameter) const;  // 161001
   const Argument& declare(const char* name, const aclTensor* tensor, bool is_output);
-  int64_t reserve(int64_t bytes);
+  int64_t reserve(int64_t bytes);  // tells where in the workspace
 
   std::shared_ptr<Plan> plan_;
-  int64_t reserved_ = 0;
+  WorkspaceAllocator reserved_;
 };
 
 template <class Problem, class Bind>

@@ -2,10 +2,19 @@
 
 #include <utility>
 
-#include "executor/call.h"
+#include "base/workspace.h"
 #include "tensor/view_cuda.h"
 
 namespace aclgrad {
+namespace {
+
+std::byte* align(void* workspace) {
+  const auto address = reinterpret_cast<uintptr_t>(workspace);
+  return reinterpret_cast<std::byte*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+                                      kWorkspaceAlignment);
+}
+
+}  // namespace
 
 SpareLaunches::SpareLaunches() {
   give_back(new Launch);
@@ -35,7 +44,7 @@ TaskPointer Launch::of(std::shared_ptr<const Plan> plan, const Addresses& addres
   Launch* launch = plan->spare_launches.take();
   launch->plan_ = std::move(plan);
   launch->addresses_ = addresses;
-  launch->workspace_ = align_workspace(workspace);
+  launch->workspace_ = align(workspace);
   return TaskPointer(launch);
 }
 

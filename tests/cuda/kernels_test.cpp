@@ -238,11 +238,11 @@ TEST(CudaKernels, NsaGradReservesNoSumsThatNobodyWants) {
 // The value that fixed-point sums give for some terms, of which `max_terms` may meet, and none is larger than the largest.
 template <class Real>
 Real fixed_sum(const std::vector<Real>& terms, int64_t max_terms, double largest = 0) {
-  Carver sizes(nullptr);
+  WorkspaceAllocator sizes;
   cuda::FixedSums<Real>(1, max_terms, sizes);
   Bytes memory(sizes.size() + 64);
-  Carver carver(memory.data());
-  cuda::FixedSums<Real> sums(1, max_terms, carver);
+  WorkspaceAllocator allocator(memory.data());
+  cuda::FixedSums<Real> sums(1, max_terms, allocator);
   sums.clear({});
   for (Real term : terms) {
     if (std::isfinite(term)) largest = std::max(largest, std::fabs(static_cast<double>(term)));

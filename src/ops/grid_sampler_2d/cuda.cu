@@ -416,13 +416,13 @@ bool pixels_hold_quads(const void* data, const GridSampling::Strides& strides) {
 }
 
 // Brings an image into the workspace, unless its channels lie side by side already, and changes data and strides to where
-// it then is. With a carver without memory it only takes the room.
+// it then is. With a allocator without memory it only takes the room.
 template <class T>
-void pack_image(const Image& image, const void*& data, GridSampling::Strides& strides, Carver& carver,
-                const CudaLaunch* on) {
+void pack_image(const Image& image, const void*& data, GridSampling::Strides& strides,
+                WorkspaceAllocator& allocator, const CudaLaunch* on) {
   if (strides[1] == 1) return;
   const int64_t pixel = divide_up(image.channels, kQuad) * kQuad;
-  T* packed = carver.take<T>(image.batch * image.height * image.width * pixel);
+  T* packed = allocator.take<T>(image.batch * image.height * image.width * pixel);
   if (on == nullptr) return;
   const auto packed_strides = pixel_major_strides(image.height, image.width, pixel);
   launch(*on, tiles_of(image), kThreads, 0, pack_pixels<T>, image, static_cast<const T*>(data), strides,
@@ -433,13 +433,13 @@ void pack_image(const Image& image, const void*& data, GridSampling::Strides& st
 
 // The problem with its images in the order that channels in lanes want. Without a launch it only takes their room.
 template <class T>
-GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, Carver& carver,
+GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, WorkspaceAllocator& allocator,
                                                  const CudaLaunch* on) {
   pack_image<T>({problem.batch, problem.channels, problem.output_height, problem.output_width},
-                problem.grad_output, problem.grad_output_strides, carver, on);
+                problem.grad_output, problem.grad_output_strides, allocator, on);
   if (reads_input(problem)) {
     pack_image<T>({problem.batch, problem.channels, problem.height, problem.width}, problem.input,
-                  problem.input_strides, carver, on);
+                  problem.input_strides, allocator, on);
   }
   return problem;
 }
@@ -505,20 +505,20 @@ int64_t sums_size(const GridSampler2DBackward& problem) {
 }
 
 template <class Real>
-FixedSums<Real> fixed_sums(const GridSampler2DBackward& problem, Carver& carver) {
+FixedSums<Real> fixed_sums(const GridSampler2DBackward& problem, WorkspaceAllocator& allocator) {
   constexpr int64_t kMaxTaps = 16;  // padding may bring all taps of a point to one pixel
-  return {sums_size(problem), kMaxTaps * points_of(problem), carver};
+  return {sums_size(problem), kMaxTaps * points_of(problem), allocator};
 }
 
 template <class T, class Sums>
 void scatter(const GridSampler2DBackward& problem, const Sums& sums, const GridSampling::Strides& strides,
-             Carver& carver, const CudaLaunch& on) {
+             WorkspaceAllocator& allocator, const CudaLaunch& on) {
   const Axis x_axis = x_axis_of(problem, false), y_axis = y_axis_of(problem, false);
   const int64_t points = problem.batch * points_of(problem);
   visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
     if constexpr (!std::is_same_v<T, double>) {
       if (channels_in_lanes(problem)) {
-        const auto packed = with_channels_side_by_side<T>(problem, carver, &on);
+        const auto packed = with_channels_side_by_side<T>(problem, allocator, &on);
         const bool whole =
             pixels_hold_quads<T>(packed.grad_output, packed.grad_output_strides) &&
             (!reads_input(problem) || pixels_hold_quads<T>(packed.input, packed.input_strides)) &&
@@ -547,15 +547,15 @@ void store(const GridSampler2DBackward& problem, const Sums& sums, const GridSam
 template <class T>
 void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
   using Real = RealOf<T>;
-  Carver carver(workspace);
+  WorkspaceAllocator allocator(workspace);
   const GridSampling::Strides strides = sums_strides(problem, channels_in_lanes(problem));
-  if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<Real>{nullptr}, strides, carver, on);
+  if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<Real>{nullptr}, strides, allocator, on);
   if (on.deterministic) {
-    const FixedSums<Real> sums = fixed_sums<Real>(problem, carver);
+    const FixedSums<Real> sums = fixed_sums<Real>(problem, allocator);
     sums.clear(on);
     launch_to_fill(on, problem.batch * problem.channels * points_of(problem), find_magnitudes<T>, problem,
                    sums.largest());
-    scatter<T>(problem, sums, strides, carver, on);
+    scatter<T>(problem, sums, strides, allocator, on);
     return store<T>(problem, sums, strides, on);
   }
   const int64_t size = sums_size(problem);
@@ -563,11 +563,11 @@ void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch
     const FloatSums<Real> sums{static_cast<Real*>(problem.input_grad)};
     const int64_t elements = problem.batch * problem.channels * pixels_of(problem);
     zero(on, sums.cells, static_cast<size_t>(elements) * sizeof(Real));
-    return scatter<T>(problem, sums, problem.input_grad_strides, carver, on);
+    return scatter<T>(problem, sums, problem.input_grad_strides, allocator, on);
   }
-  const FloatSums<Real> sums{carver.take<Real>(size)};
+  const FloatSums<Real> sums{allocator.take<Real>(size)};
   zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
-  scatter<T>(problem, sums, strides, carver, on);
+  scatter<T>(problem, sums, strides, allocator, on);
   store<T>(problem, sums, strides, on);
 }
 
@@ -578,16 +578,16 @@ size_t kernel_workspace_size(const GridSampler2D&, const CudaLaunch&) {
 }
 
 size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on) {
-  Carver carver(nullptr);
+  WorkspaceAllocator allocator;
   visit_element_type(problem.type, [&]<class T>(T) {
     if (problem.wants_input_grad && on.deterministic) {
-      fixed_sums<RealOf<T>>(problem, carver);
+      fixed_sums<RealOf<T>>(problem, allocator);
     } else if (problem.wants_input_grad && !sums_in_place(problem)) {
-      carver.take<RealOf<T>>(sums_size(problem));
+      allocator.take<RealOf<T>>(sums_size(problem));
     }
-    if (channels_in_lanes(problem)) with_channels_side_by_side<T>(problem, carver, nullptr);
+    if (channels_in_lanes(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
   });
-  return carver.size();
+  return allocator.size();
 }
 
 void run_kernel(const GridSampler2D& problem, void*, const CudaLaunch& on) {

@@ -141,29 +141,26 @@ class GradByChannels {
  public:
   using Group = SampleGroup<float, kTaps>;
 
-  GradByChannels(const GridSampler2DBackward& problem, void* workspace)
+  GradByChannels(const GridSampler2DBackward& problem, WorkspaceAllocator& allocator)
       : problem_(problem),
         layout_(problem, kTaps),
         bands_(layout_.bands_for(thread_count())),
         block_(channel_block(problem)),
         x_axis_(x_axis_of(problem, false)),
         y_axis_(y_axis_of(problem, false)),
-        samples_(points_of(problem)),
-        carver_(workspace) {
+        samples_(points_of(problem)) {
     const int64_t segments = layout_.images * layout_.segments;
     const int64_t all_floats = layout_.packs_gradient ? layout_.images * samples_ * layout_.channels : 0;
-    no_pixel_ = carver_.take<float>(layout_.channels);
-    ranges_ = carver_.take<RowSpan>(layout_.images * layout_.chunks);
-    input_buffers_ = carver_.take<float>(layout_.finest.slots * layout_.finest.input_floats);
+    no_pixel_ = allocator.take<float>(layout_.channels);
+    ranges_ = allocator.take<RowSpan>(layout_.images * layout_.chunks);
+    input_buffers_ = allocator.take<float>(layout_.finest.slots * layout_.finest.input_floats);
     sums_buffers_ =
-        carver_.take<float>(layout_.finest.slots * (layout_.finest.sums_floats + layout_.channels));
-    run_gradients_ = carver_.take<float>(layout_.finest.slots * layout_.run_floats);
-    all_gradients_ = carver_.take<float>(all_floats);
-    lists_ = carver_.take<uint32_t>(segments * layout_.segment_samples * ChannelsLayout::kLists);
-    list_ends_ = carver_.take<int64_t>(segments * layout_.finest.count);
+        allocator.take<float>(layout_.finest.slots * (layout_.finest.sums_floats + layout_.channels));
+    run_gradients_ = allocator.take<float>(layout_.finest.slots * layout_.run_floats);
+    all_gradients_ = allocator.take<float>(all_floats);
+    lists_ = allocator.take<uint32_t>(segments * layout_.segment_samples * ChannelsLayout::kLists);
+    list_ends_ = allocator.take<int64_t>(segments * layout_.finest.count);
   }
-
-  size_t workspace_size() const { return carver_.size(); }
 
   void run() {
     const bool wants_input_grad = problem_.wants_input_grad;
@@ -471,7 +468,6 @@ class GradByChannels {
   const Axis y_axis_;
   const int64_t samples_;
   DifferentiateGroup<kTaps> differentiate_group_ = nullptr;
-  Carver carver_;
   float* no_pixel_;       // [channels]
   RowSpan* ranges_;       // [images, chunks]
   float* input_buffers_;  // [slots, input_floats]
@@ -487,21 +483,22 @@ class GradByChannels {
 };
 
 template <class Function>
-void visit_problem(const GridSampler2DBackward& problem, void* workspace, Function&& function) {
+void visit_problem(const GridSampler2DBackward& problem, WorkspaceAllocator& allocator, Function&& function) {
   visit_float_type(problem.type, [&]<class T>(T) {
     visit_taps(problem.interpolation,
-               [&](auto taps) { function(GradByChannels<T, taps>(problem, workspace)); });
+               [&](auto taps) { function(GradByChannels<T, taps>(problem, allocator)); });
   });
 }
 
 void run_by_channels(const GridSampler2DBackward& problem, void* workspace) {
-  visit_problem(problem, workspace, [](auto&& grad) { grad.run(); });
+  WorkspaceAllocator allocator(workspace);
+  visit_problem(problem, allocator, [](auto&& grad) { grad.run(); });
 }
 
 size_t size_by_channels(const GridSampler2DBackward& problem) {
-  size_t size = 0;
-  visit_problem(problem, nullptr, [&](auto&& grad) { size = grad.workspace_size(); });
-  return size;
+  WorkspaceAllocator allocator;
+  visit_problem(problem, allocator, [](auto&&) {});
+  return allocator.size();
 }
 
 }  // namespace

@@ -64,20 +64,17 @@ class GradBySamples {
   // Channels whose sums are updated side by side, each waiting for its own.
   static constexpr int64_t kBlock = 4;
 
-  GradBySamples(const GridSampler2DBackward& problem, void* workspace)
+  GradBySamples(const GridSampler2DBackward& problem, WorkspaceAllocator& allocator)
       : problem_(problem),
         layout_(problem),
         x_axis_(x_axis_of(problem, false)),
         y_axis_(y_axis_of(problem, false)),
         samples_(points_of(problem)),
-        gathers_(has_small_channels<Real>(input_image(0))),
-        carver_(workspace) {
+        gathers_(has_small_channels<Real>(input_image(0))) {
     if (!problem.wants_input_grad) return;
-    ranges_ = carver_.take<RowSpan>(problem.batch * layout_.chunks);
-    buffers_ = carver_.take<Real>(layout_.slots * layout_.band_floats);
+    ranges_ = allocator.take<RowSpan>(problem.batch * layout_.chunks);
+    buffers_ = allocator.take<Real>(layout_.slots * layout_.band_floats);
   }
-
-  size_t workspace_size() const { return carver_.size(); }
 
   void run() const {
     if (!problem_.wants_grid_grad) {
@@ -513,27 +510,27 @@ class GradBySamples {
   const Axis y_axis_;
   const int64_t samples_;
   const bool gathers_;
-  Carver carver_;
   RowSpan* ranges_ = nullptr;  // [batch, chunks]
   Real* buffers_ = nullptr;    // [slots, band_floats]
 };
 
 template <class Function>
-void visit_problem(const GridSampler2DBackward& problem, void* workspace, Function&& function) {
+void visit_problem(const GridSampler2DBackward& problem, WorkspaceAllocator& allocator, Function&& function) {
   visit_element_type(problem.type, [&]<class T>(T) {
     visit_taps(problem.interpolation,
-               [&](auto taps) { function(GradBySamples<T, taps>(problem, workspace)); });
+               [&](auto taps) { function(GradBySamples<T, taps>(problem, allocator)); });
   });
 }
 
 void run_by_samples(const GridSampler2DBackward& problem, void* workspace) {
-  visit_problem(problem, workspace, [](auto&& grad) { grad.run(); });
+  WorkspaceAllocator allocator(workspace);
+  visit_problem(problem, allocator, [](auto&& grad) { grad.run(); });
 }
 
 size_t size_by_samples(const GridSampler2DBackward& problem) {
-  size_t size = 0;
-  visit_problem(problem, nullptr, [&](auto&& grad) { size = grad.workspace_size(); });
-  return size;
+  WorkspaceAllocator allocator;
+  visit_problem(problem, allocator, [](auto&&) {});
+  return allocator.size();
 }
 
 }  // namespace

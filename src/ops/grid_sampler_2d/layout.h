@@ -11,11 +11,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
-#include "base/carver.h"
 #include "base/parallel.h"
+#include "base/workspace.h"
 #include "ops/grid_sampler_2d/image.h"
 
 namespace aclgrad::ops::grid_sampler_2d {
@@ -70,16 +69,6 @@ inline Axis y_axis_of(const GridSampling& problem, bool forward) {
 inline bool is_channels_last(const GridSampling& problem, const GridSampling::Strides& strides) {
   return problem.type == DataType::float32 && strides[1] == 1 &&
          problem.channels % channel_block(problem) == 0;
-}
-
-// parallel_for where each body also gets a slot, below `slots`, that it has for itself: body(index, slot).
-template <class Body>
-void parallel_for_with_slots(int64_t count, int64_t slots, double serial_nanoseconds, Body&& body) {
-  std::atomic<int64_t> next{0};
-  const int64_t workers = std::min({count, slots, static_cast<int64_t>(thread_count())});
-  parallel_for(workers, serial_nanoseconds, [&](int64_t slot) {
-    for (int64_t index = next++; index < count; index = next++) body(index, slot);
-  });
 }
 
 }  // namespace aclgrad::ops::grid_sampler_2d

@@ -64,6 +64,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "base/divide.h"
 #include "base/parallel.h"
+#include "base/workspace.h"
 
 namespace aclgrad::ops::grouped_bias_add {
 namespace {
@@ -114,11 +115,6 @@ struct Group {
   int64_t first_tile;  // number within the batch
 };
 
-struct Workspace {
-  Group* groups;    // [problem.groups]
-  float* partials;  // [tile_capacity, columns]
-};
-
 // Tiles that have room in the workspace. Groups that do not overlap never need more; those that do are taken
 // in several batches.
 int64_t tile_capacity(const GroupedBiasAddGrad& problem) {
@@ -126,6 +122,16 @@ int64_t tile_capacity(const GroupedBiasAddGrad& problem) {
   if (problem.kind == GroupedBiasAddGrad::Groups::equal) return problem.groups * std::max<int64_t>(1, tiles);
   return problem.groups + tiles;
 }
+
+struct Workspace {
+  Workspace(const GroupedBiasAddGrad& problem, WorkspaceAllocator& allocator)
+      : groups(allocator.take<Group>(problem.groups)),
+        partials(allocator.take<float>(problem.rows > kRowsPerTile ? tile_capacity(problem) * problem.columns
+                                                                   : 0)) {}
+
+  Group* groups;    // [problem.groups]
+  float* partials;  // [tile_capacity, columns], if a group may have several tiles
+};
 
 // Memory is fastest where long pieces of each row are read, so strips are wide unless they are too few to
 // share. The sum of a column does not depend on its strip.
@@ -141,9 +147,9 @@ int64_t columns_per_strip(const GroupedBiasAddGrad& problem) {
 
 class Sum {
  public:
-  Sum(const GroupedBiasAddGrad& problem, const Workspace& workspace)
+  Sum(const GroupedBiasAddGrad& problem, WorkspaceAllocator allocator)
       : problem_(problem),
-        workspace_(workspace),
+        workspace_(problem, allocator),
         element_(static_cast<int64_t>(size_of(problem.type))),
         columns_per_strip_(columns_per_strip(problem)),
         strips_(divide_up(problem.columns, columns_per_strip_)),
@@ -242,9 +248,7 @@ class Sum {
 }  // namespace
 
 size_t kernel_workspace_size(const GroupedBiasAddGrad& problem) {
-  const bool has_partials = problem.rows > kRowsPerTile;
-  const int64_t partials = has_partials ? tile_capacity(problem) * problem.columns : 0;
-  return static_cast<size_t>(problem.groups) * sizeof(Group) + static_cast<size_t>(partials) * sizeof(float);
+  return size_of_workspace<Workspace>(problem);
 }
 
 double kernel_nanoseconds(const GroupedBiasAddGrad& problem) {
@@ -257,8 +261,7 @@ double kernel_nanoseconds(const GroupedBiasAddGrad& problem) {
 
 void run_kernel(const GroupedBiasAddGrad& problem, void* workspace) {
   if (problem.groups == 0 || problem.columns == 0) return;
-  auto* groups = static_cast<Group*>(workspace);
-  Sum(problem, {groups, reinterpret_cast<float*>(groups + problem.groups)}).run();
+  Sum(problem, WorkspaceAllocator(workspace)).run();
 }
 
 }  // namespace aclgrad::ops::grouped_bias_add

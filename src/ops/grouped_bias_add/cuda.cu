@@ -28,7 +28,7 @@ struct Workspace {
   int64_t* tiles_to_group;  // [groups], tiles up to and with each
   float* partials;          // [tile capacity, columns]; null where every group has one tile
 
-  Workspace(const GroupedBiasAddGrad& problem, Carver& carver);
+  Workspace(const GroupedBiasAddGrad& problem, WorkspaceAllocator& allocator);
 };
 
 // Tiles that have room in the workspace: as many as groups can have that do not overlap. Of groups that do, whatever
@@ -39,11 +39,12 @@ int64_t tile_capacity(const GroupedBiasAddGrad& problem) {
   return problem.groups + tiles;
 }
 
-Workspace::Workspace(const GroupedBiasAddGrad& problem, Carver& carver)
-    : groups(carver.take<Group>(problem.groups)),
-      tiles_to_group(carver.take<int64_t>(problem.groups)),
-      partials(problem.rows <= kRowsPerTile ? nullptr
-                                            : carver.take<float>(tile_capacity(problem) * problem.columns)) {}
+Workspace::Workspace(const GroupedBiasAddGrad& problem, WorkspaceAllocator& allocator)
+    : groups(allocator.take<Group>(problem.groups)),
+      tiles_to_group(allocator.take<int64_t>(problem.groups)),
+      partials(problem.rows <= kRowsPerTile
+                   ? nullptr
+                   : allocator.take<float>(tile_capacity(problem) * problem.columns)) {}
 
 // Sums of int64 that cannot overflow.
 using Wide = __int128;
@@ -256,15 +257,13 @@ void run(const GroupedBiasAddGrad& problem, const Workspace& workspace, const Cu
 }  // namespace
 
 size_t kernel_workspace_size(const GroupedBiasAddGrad& problem, const CudaLaunch&) {
-  Carver carver(nullptr);
-  Workspace(problem, carver);
-  return carver.size();
+  return size_of_workspace<Workspace>(problem);
 }
 
 void run_kernel(const GroupedBiasAddGrad& problem, void* workspace, const CudaLaunch& on) {
   if (problem.groups == 0 || problem.columns == 0) return;
-  Carver carver(workspace);
-  const Workspace parts(problem, carver);
+  WorkspaceAllocator allocator(workspace);
+  const Workspace parts(problem, allocator);
   visit_float_type(problem.type, [&]<class T>(T) { run<T>(problem, parts, on); });
 }
 

@@ -272,8 +272,8 @@ bool sums_in_place(const MultiScaleDeformableAttentionGrad& problem) {
 }
 
 template <class Real>
-FixedSums<Real> fixed_sums(const MultiScaleDeformableAttentionGrad& problem, Carver& carver) {
-  return {sums_size(problem), problem.queries * problem.levels * problem.points, carver};
+FixedSums<Real> fixed_sums(const MultiScaleDeformableAttentionGrad& problem, WorkspaceAllocator& allocator) {
+  return {sums_size(problem), problem.queries * problem.levels * problem.points, allocator};
 }
 
 template <class T>
@@ -306,14 +306,14 @@ void scatter(const MultiScaleDeformableAttentionGrad& problem, const Sums& sums,
 template <class T>
 void run(const MultiScaleDeformableAttentionGrad& problem, void* workspace, const CudaLaunch& on) {
   using Real = RealOf<T>;
-  Carver carver(workspace);
+  WorkspaceAllocator allocator(workspace);
   const int64_t size = sums_size(problem);
   if (!problem.wants_grad_value) {
     if (problem.wants_points()) scatter<T>(problem, FloatSums<Real>{nullptr}, on);
     return;
   }
   if (on.deterministic) {
-    const FixedSums<Real> sums = fixed_sums<Real>(problem, carver);
+    const FixedSums<Real> sums = fixed_sums<Real>(problem, allocator);
     sums.clear(on);
     launch_to_fill(on, problem.batches * problem.queries * problem.heads * problem.channels,
                    find_magnitudes<T>, problem, sums.largest());
@@ -322,7 +322,7 @@ void run(const MultiScaleDeformableAttentionGrad& problem, void* workspace, cons
     return;
   }
   const bool in_place = sums_in_place(problem);
-  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.grad_value) : carver.take<Real>(size)};
+  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.grad_value) : allocator.take<Real>(size)};
   zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
   scatter<T>(problem, sums, on);
   if (!in_place) launch_for_each(on, size, store_gradient<T, FloatSums<Real>>, problem, sums);
@@ -336,15 +336,15 @@ size_t kernel_workspace_size(const MultiScaleDeformableAttention&, const CudaLau
 
 size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem, const CudaLaunch& on) {
   if (!problem.wants_grad_value) return 0;
-  Carver carver(nullptr);
+  WorkspaceAllocator allocator;
   visit_element_type(problem.type, [&]<class T>(T) {
     if (on.deterministic) {
-      fixed_sums<RealOf<T>>(problem, carver);
+      fixed_sums<RealOf<T>>(problem, allocator);
     } else if (!sums_in_place(problem)) {
-      carver.take<RealOf<T>>(sums_size(problem));
+      allocator.take<RealOf<T>>(sums_size(problem));
     }
   });
-  return carver.size();
+  return allocator.size();
 }
 
 void run_kernel(const MultiScaleDeformableAttention& problem, void*, const CudaLaunch& on) {

@@ -129,6 +129,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "base/divide.h"
 #include "base/parallel.h"
+#include "base/workspace.h"
 #include "ops/multi_scale_deformable_attention/double_cpu.h"
 
 namespace aclgrad::ops::multi_scale_deformable_attention {
@@ -148,6 +149,21 @@ double heads_of(const MultiScaleDeformableAttention& problem) {
   return static_cast<double>(problem.batches * problem.heads);
 }
 
+struct Workspace {
+  Workspace(const MultiScaleDeformableAttention& problem, WorkspaceAllocator& allocator)
+      : padded_channels(chunks_of(problem.channels) * kChunkChannels),
+        query_blocks(divide_up(problem.queries, kQueriesPerTask)),
+        tasks(problem.batches * problem.heads * query_blocks),
+        unfinished(allocator.take<float>(tasks * padded_channels)),
+        planes(allocator.take<std::byte>(problem.batches * problem.heads * plane_bytes(problem))) {}
+
+  int64_t padded_channels;
+  int64_t query_blocks;
+  int64_t tasks;
+  float* unfinished;  // [tasks, padded_channels]
+  std::byte* planes;  // [batches, heads, plane_bytes]
+};
+
 void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes) {
   const int64_t row_bytes = packed_row_bytes(problem);
   const int64_t blocks = divide_up(problem.rows, kRowsPerTask);
@@ -165,10 +181,7 @@ void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes)
 
 size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem) {
   if (problem.type == DataType::float64) return 0;
-  const int64_t heads = problem.batches * problem.heads;
-  const int64_t tasks = heads * divide_up(problem.queries, kQueriesPerTask);
-  const int64_t unfinished = tasks * chunks_of(problem.channels) * kChunkChannels;
-  return static_cast<size_t>(unfinished) * sizeof(float) + static_cast<size_t>(heads * plane_bytes(problem));
+  return size_of_workspace<Workspace>(problem);
 }
 
 double kernel_nanoseconds(const MultiScaleDeformableAttention& problem) {
@@ -181,24 +194,22 @@ double kernel_nanoseconds(const MultiScaleDeformableAttention& problem) {
 
 void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace) {
   if (problem.type == DataType::float64) return attend_in_double(problem);
-  const int64_t blocks = divide_up(problem.queries, kQueriesPerTask);
-  const int64_t tasks = problem.batches * problem.heads * blocks;
-  const int64_t padded_channels = chunks_of(problem.channels) * kChunkChannels;
-  auto* unfinished = static_cast<float*>(workspace);
-  auto* planes = reinterpret_cast<std::byte*>(unfinished + tasks * padded_channels);
+  WorkspaceAllocator allocator(workspace);
+  const Workspace parts(problem, allocator);
   const bool packs = packs_value(problem);
-  if (packs) pack_heads(problem, planes);
-  parallel_for(tasks, kernel_nanoseconds(problem), [&](int64_t index) {
-    const int64_t head = index / blocks;
+  if (packs) pack_heads(problem, parts.planes);
+  parallel_for(parts.tasks, kernel_nanoseconds(problem), [&](int64_t index) {
+    const int64_t head = index / parts.query_blocks;
     HeadTask task{};
     task.batch = head / problem.heads;
     task.head = head % problem.heads;
-    task.first_query = index % blocks * kQueriesPerTask;
+    task.first_query = index % parts.query_blocks * kQueriesPerTask;
     task.last_query = std::min(task.first_query + kQueriesPerTask, problem.queries);
     task.last_level = problem.levels;
-    task.value = packs ? planes + head * plane_bytes(problem) : value_of_head(problem, task.batch, task.head);
-    task.value_stride = packs ? padded_channels : problem.value_strides.row;
-    HWY_DYNAMIC_DISPATCH(sample)(problem, task, unfinished + index * padded_channels);
+    task.value =
+        packs ? parts.planes + head * plane_bytes(problem) : value_of_head(problem, task.batch, task.head);
+    task.value_stride = packs ? parts.padded_channels : problem.value_strides.row;
+    HWY_DYNAMIC_DISPATCH(sample)(problem, task, parts.unfinished + index * parts.padded_channels);
   });
 }
 

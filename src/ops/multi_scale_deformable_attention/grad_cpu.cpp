@@ -301,7 +301,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 #include <array>
-#include <atomic>
 #include <cstring>
 
 #include "base/divide.h"
@@ -385,13 +384,11 @@ class Gradient {
     // A task that stores its own sums leaves its plane to the next task of the same thread, still in the
     // cache.
     const bool reuses_planes = layout_.pieces == 1 && thread_count() <= layout_.planes();
-    std::atomic<int64_t> next_task{0};
-    parallel_for(reuses_planes ? layout_.planes() : tasks, kernel_nanoseconds(problem_), [&](int64_t worker) {
-      for (int64_t task = next_task++; task < tasks; task = next_task++) {
-        const int64_t share = task / groups_;
-        run_task(share, task % groups_, plane(reuses_planes ? worker : share));
-      }
-    });
+    parallel_for_with_slots(tasks, reuses_planes ? layout_.planes() : tasks, kernel_nanoseconds(problem_),
+                            [&](int64_t task, int64_t slot) {
+                              const int64_t share = task / groups_;
+                              run_task(share, task % groups_, plane(reuses_planes ? slot : share));
+                            });
     if (layout_.pieces > 1 && problem_.wants_grad_value) add_pieces();
   }
 

@@ -22,11 +22,11 @@ struct WindowTable {
   int64_t sequences;
   int64_t* is_right;  // 0 where the ends are not what they must be: nothing is computed then
 
-  WindowTable(const SlidingWindows& windows, Carver& carver)
-      : ends(carver.take<int64_t>(std::max<int64_t>(1, windows.sequences))),
-        windows_up_to(carver.take<int64_t>(std::max<int64_t>(1, windows.sequences))),
+  WindowTable(const SlidingWindows& windows, WorkspaceAllocator& allocator)
+      : ends(allocator.take<int64_t>(std::max<int64_t>(1, windows.sequences))),
+        windows_up_to(allocator.take<int64_t>(std::max<int64_t>(1, windows.sequences))),
         sequences(std::max<int64_t>(1, windows.sequences)),
-        is_right(carver.take<int64_t>(1)) {}
+        is_right(allocator.take<int64_t>(1)) {}
 
   __device__ int64_t begin_of(int64_t sequence) const { return sequence == 0 ? 0 : ends[sequence - 1]; }
   __device__ int64_t first_window_of(int64_t sequence) const {
@@ -302,12 +302,12 @@ struct GradWorkspace {
   WindowTable table;
   float* partials;  // [chunks, block, heads], where weight_grad is wanted
 
-  GradWorkspace(const NsaCompressGrad& problem, Carver& carver)
-      : table(problem.windows, carver),
-        partials(carver.take<float>(problem.wants_weight_grad
-                                        ? divide_up(problem.windows.tokens, chunk_of(problem)) *
-                                              problem.windows.block * problem.heads
-                                        : 0)) {}
+  GradWorkspace(const NsaCompressGrad& problem, WorkspaceAllocator& allocator)
+      : table(problem.windows, allocator),
+        partials(allocator.take<float>(problem.wants_weight_grad
+                                           ? divide_up(problem.windows.tokens, chunk_of(problem)) *
+                                                 problem.windows.block * problem.heads
+                                           : 0)) {}
 };
 
 template <class T>
@@ -331,20 +331,16 @@ void run(const NsaCompressGrad& problem, const GradWorkspace& workspace, const C
 }  // namespace
 
 size_t kernel_workspace_size(const NsaCompress& problem, const CudaLaunch&) {
-  Carver carver(nullptr);
-  WindowTable(problem.windows, carver);
-  return carver.size();
+  return size_of_workspace<WindowTable>(problem.windows);
 }
 
 size_t kernel_workspace_size(const NsaCompressGrad& problem, const CudaLaunch&) {
-  Carver carver(nullptr);
-  GradWorkspace(with_stride_in_range(problem), carver);
-  return carver.size();
+  return size_of_workspace<GradWorkspace>(with_stride_in_range(problem));
 }
 
 void run_kernel(const NsaCompress& problem, void* workspace, const CudaLaunch& on) {
-  Carver carver(workspace);
-  const WindowTable table(problem.windows, carver);
+  WorkspaceAllocator allocator(workspace);
+  const WindowTable table(problem.windows, allocator);
   fill_table(problem.windows, problem.window_count, table, on);
   const int lanes = lanes_for(problem.channels);
   visit_float_type(problem.type, [&]<class T>(T) {
@@ -358,8 +354,8 @@ void run_kernel(const NsaCompress& problem, void* workspace, const CudaLaunch& o
 
 void run_kernel(const NsaCompressGrad& given, void* workspace, const CudaLaunch& on) {
   const NsaCompressGrad problem = with_stride_in_range(given);
-  Carver carver(workspace);
-  const GradWorkspace parts(problem, carver);
+  WorkspaceAllocator allocator(workspace);
+  const GradWorkspace parts(problem, allocator);
   fill_table(problem.windows, problem.window_count, parts.table, on);
   visit_float_type(problem.type, [&]<class T>(T) { run<T>(problem, parts, on); });
 }

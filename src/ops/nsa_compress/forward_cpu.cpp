@@ -152,11 +152,19 @@ HWY_EXPORT(compress_windows);
 constexpr int64_t kTaskWindows = 16;
 constexpr int64_t kTaskElements = 1 << 18;  // of input, unless one head has more
 
+struct Workspace {
+  Workspace(const NsaCompress& problem, WorkspaceAllocator& allocator)
+      : table(problem.windows, allocator),
+        weights(allocator.take<float>(problem.heads * problem.windows.block)) {}
+
+  WindowTable table;
+  float* weights;  // [heads, block]
+};
+
 }  // namespace
 
 size_t kernel_workspace_size(const NsaCompress& problem) {
-  return align(WindowTable::bytes(problem.windows)) +
-         static_cast<size_t>(problem.heads * problem.windows.block) * sizeof(float);
+  return size_of_workspace<Workspace>(problem);
 }
 
 double kernel_nanoseconds(const NsaCompress& problem) {
@@ -167,9 +175,10 @@ double kernel_nanoseconds(const NsaCompress& problem) {
 }
 
 void run_kernel(const NsaCompress& problem, void* workspace) {
-  auto* memory = static_cast<std::byte*>(workspace);
-  const WindowTable table(problem.windows, problem.window_count, memory);
-  auto* weights = reinterpret_cast<float*>(memory + align(WindowTable::bytes(problem.windows)));
+  WorkspaceAllocator allocator(workspace);
+  const Workspace parts(problem, allocator);
+  parts.table.read(problem.windows, problem.window_count);
+  float* weights = parts.weights;
   read_weights(problem.type, problem.weight, problem.windows.block, problem.heads, weights);
 
   const int64_t task_heads = std::max<int64_t>(
@@ -181,7 +190,7 @@ void run_kernel(const NsaCompress& problem, void* workspace) {
     const int64_t end_window = std::min(window + kTaskWindows, problem.window_count);
     const int64_t head = index % head_groups * task_heads;
     const int64_t end_head = std::min(head + task_heads, problem.heads);
-    HWY_DYNAMIC_DISPATCH(compress_windows)(problem, table, weights, window, end_window, head, end_head);
+    HWY_DYNAMIC_DISPATCH(compress_windows)(problem, parts.table, weights, window, end_window, head, end_head);
   });
 }
 

@@ -321,9 +321,9 @@ bool goes_past_caches(const NsaCompressGrad& problem) {
          rows.head_stride * element % 64 == 0 && problem.channels * element % 64 == 0;
 }
 
-// How the work is cut, and what lies where in the workspace. Both follow from the sizes alone.
+// How the work is cut, and the workspace. Both follow from the sizes alone.
 struct GradPlan {
-  explicit GradPlan(const NsaCompressGrad& problem)
+  GradPlan(const NsaCompressGrad& problem, WorkspaceAllocator& allocator)
       : channels(std::max<int64_t>(1, problem.channels)),
         // At least a block, so that the products of a chunk are not more than its tokens.
         chunk_tokens(std::max(divide_up(kChunkElements / channels, 64) * 64, problem.windows.block)),
@@ -331,25 +331,25 @@ struct GradPlan {
         task_heads(std::max<int64_t>(1, kTaskElements / chunk_tokens / channels)),
         head_groups(divide_up(problem.heads, task_heads)),
         columns(divide_up(problem.heads * problem.windows.block, 16) * 16),
-        weights_at(align(WindowTable::bytes(problem.windows))),
-        products_at(weights_at + align(static_cast<size_t>(columns) * sizeof(float))),
-        bytes(products_at + static_cast<size_t>(chunks * columns) * sizeof(float)) {}
+        table(problem.windows, allocator),
+        weights(allocator.take<float>(columns)),
+        products(allocator.take<float>(chunks * columns)) {}
 
   int64_t channels;  // not 0
   int64_t chunk_tokens;
   int64_t chunks;
   int64_t task_heads;
   int64_t head_groups;
-  int64_t columns;     // one for each head and position in the block, filled up to whole vectors
-  size_t weights_at;   // float [columns]
-  size_t products_at;  // float [chunks, columns]
-  size_t bytes;
+  int64_t columns;  // one for each head and position in the block, filled up to whole vectors
+  WindowTable table;
+  float* weights;   // [columns]
+  float* products;  // [chunks, columns]
 };
 
 }  // namespace
 
 size_t kernel_workspace_size(const NsaCompressGrad& problem) {
-  return GradPlan(problem).bytes;
+  return size_of_workspace<GradPlan>(problem);
 }
 
 double kernel_nanoseconds(const NsaCompressGrad& problem) {
@@ -361,11 +361,10 @@ double kernel_nanoseconds(const NsaCompressGrad& problem) {
 }
 
 void run_kernel(const NsaCompressGrad& problem, void* workspace) {
-  const GradPlan plan(problem);
-  auto* memory = static_cast<std::byte*>(workspace);
-  const WindowTable table(problem.windows, problem.window_count, memory);
-  auto* weights = reinterpret_cast<float*>(memory + plan.weights_at);
-  auto* products = reinterpret_cast<float*>(memory + plan.products_at);
+  WorkspaceAllocator allocator(workspace);
+  const GradPlan plan(problem, allocator);
+  plan.table.read(problem.windows, problem.window_count);
+  float* const weights = plan.weights;
   read_weights(problem.type, problem.weight, problem.windows.block, problem.heads, weights);
 
   const bool past_caches = goes_past_caches(problem);
@@ -379,16 +378,16 @@ void run_kernel(const NsaCompressGrad& problem, void* workspace) {
                            .first_head = first_head,
                            .end_head = std::min(first_head + plan.task_heads, problem.heads),
                            .weights = weights,
-                           .products = products + chunk * plan.columns,
+                           .products = plan.products + chunk * plan.columns,
                            .past_caches = past_caches};
-    HWY_DYNAMIC_DISPATCH(run_grad_task)(problem, table, task);
+    HWY_DYNAMIC_DISPATCH(run_grad_task)(problem, plan.table, task);
   });
 
   if (!problem.wants_weight_grad) return;
 
   // The weights have been read for the last time: their place takes the sums.
   parallel_for(plan.columns / 16, 0.2 * static_cast<double>(plan.chunks * plan.columns), [&](int64_t i) {
-    HWY_DYNAMIC_DISPATCH(sum_16_columns)(products + i * 16, plan.columns, plan.chunks, weights + i * 16);
+    HWY_DYNAMIC_DISPATCH(sum_16_columns)(plan.products + i * 16, plan.columns, plan.chunks, weights + i * 16);
   });
   write_weights(problem.type, weights, problem.windows.block, problem.heads, problem.weight_grad);
 }

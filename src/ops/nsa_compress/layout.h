@@ -1,17 +1,11 @@
-// How NSA compress and its gradient lay out their workspace.
+// How NSA compress and its gradient lay out the weights in their workspace.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "base/data_type.h"
-#include "base/divide.h"
 
 namespace aclgrad::ops::nsa_compress {
-
-inline size_t align(size_t bytes) {
-  return (bytes + 63) / 64 * 64;
-}
 
 // Weights of [block, heads] as float [heads, block], where the kernels walk along the block.
 inline void read_weights(DataType type, const void* from, int64_t block, int64_t heads, float* to) {

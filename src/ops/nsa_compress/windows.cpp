@@ -55,15 +55,15 @@ std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64
                         fmt::format("{} rows", rows)};
 }
 
-size_t WindowTable::bytes(const SlidingWindows& windows) {
-  return 2 * ends_of(windows).size_bytes();
+WindowTable::WindowTable(const SlidingWindows& windows, WorkspaceAllocator& allocator)
+    : block_(windows.block), stride_(windows.stride) {
+  const size_t count = ends_of(windows).size();
+  ends_ = {allocator.take<int64_t>(static_cast<int64_t>(count)), count};
+  first_windows_ = {allocator.take<int64_t>(static_cast<int64_t>(count)), count};
 }
 
-WindowTable::WindowTable(const SlidingWindows& windows, int64_t rows, void* memory)
-    : block_(windows.block), stride_(windows.stride) {
+void WindowTable::read(const SlidingWindows& windows, int64_t rows) const {
   const std::span<const int64_t> given = ends_of(windows);
-  ends_ = {static_cast<int64_t*>(memory), given.size()};
-  first_windows_ = {ends_.data() + ends_.size(), ends_.size()};
   // The copy is what is checked: nobody else can change it afterwards.
   std::copy(given.begin(), given.end(), ends_.begin());
   SlidingWindows copy = windows;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/workspace.h"
 #include "ops/nsa_compress/problem.h"
 
 namespace aclgrad::ops::nsa_compress {
@@ -48,10 +49,10 @@ struct Run {
 // A checked copy of the ends of the sequences, and the first window of each.
 class WindowTable {
  public:
-  static size_t bytes(const SlidingWindows& windows);
+  WindowTable(const SlidingWindows& windows, WorkspaceAllocator& allocator);
 
-  // `memory` has `bytes`. Throws std::invalid_argument where find_mismatch finds anything.
-  WindowTable(const SlidingWindows& windows, int64_t rows, void* memory);
+  // To be called first. Throws std::invalid_argument where find_mismatch finds anything.
+  void read(const SlidingWindows& windows, int64_t rows) const;
 
   // The longest run that starts at `token` and has at most `max_tokens`.
   Run run_at(int64_t token, int64_t max_tokens) const;
