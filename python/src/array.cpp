@@ -30,7 +30,8 @@ struct NumpyInterface {
   PyObject* description;
 };
 
-// DLPack's table of functions, which a type of tensors carries as a capsule.
+// DLPack's table of functions, which a type of tensors carries as a capsule. It is younger than the dlpack.h of Debian 12
+// (0.6), and nanobind's ndarray does not use it.
 struct DlpackExchange {
   uint32_t major_version;
   uint32_t minor_version;

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import torch
@@ -355,30 +356,49 @@ def _spread(values: Sequence[Any], output_mask: Sequence[bool]) -> list[Any]:
 # ---- Operators with gradients
 
 
+def _backward_of(gradient: Gradient, floats: Sequence[int], count: int) -> Callable[..., tuple[Tensor | None, ...]]:
+    """For an operator of `count` arguments, whose `setup` saves them all."""
+    needs_of = itemgetter(*floats)
+    # Behind the gradients there is a None, for the arguments that have none.
+    spread = itemgetter(*(floats.index(i) if i in floats else -1 for i in range(count)))
+
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = gradient((grad_output, *ctx.saved_tensors), ctx.attributes, needs_of(ctx.needs_input_grad))
+        return spread((*gradients, None))  # type: ignore[no-any-return]
+
+    return backward
+
+
 class Operator(_Registered):
-    """An operator with a gradient, whose tensors come first. `setup` saves `ctx.saved_tensors` and `ctx.attributes` for
-    `backward` and `tangent`; `floats` are the positions of the floating-point tensors."""
+    """An operator with a gradient, whose tensors come first. `floats` are the positions of those with floating-point
+    numbers, all of which `gradient` has a result for. Else `backward` is for the rest of an autograd.Function. `setup`
+    saves `ctx.saved_tensors` and `ctx.attributes` for both and for `tangent`, by default all that there are."""
 
     def __init__(
         self,
         schema: str,
         kernel: Callable[..., Tensor],
         fake: Callable[..., Tensor],
-        setup: Callable[[Any, tuple[Any, ...]], None],
-        backward: Callable[..., Any],
         tangent: Tangent,
         floats: Sequence[int],
         batch_axis: int,
         autocast_type: Callable[[str, list[torch.dtype]], torch.dtype],
+        gradient: Gradient | None = None,
+        backward: Callable[..., Any] | None = None,
+        setup: Callable[[Any, tuple[Any, ...]], None] | None = None,
         cuda_kernel: Callable[..., Any] | None = None,
     ) -> None:
+        super().__init__(schema, kernel, cuda_kernel, fake, floats, batch_axis)
+        if backward is None:
+            assert gradient is not None
+            backward = _backward_of(gradient, floats, len(self._parameters))
+        setup = setup or self._save_all
         self._kernel = kernel
         self._setup = setup
         self._backward_of_kernel = backward
         self._tangent = tangent
         self._positions = floats
         self._autocast_type = autocast_type
-        super().__init__(schema, kernel, cuda_kernel, fake, floats, batch_axis)
         eager = _function(
             self.name, forward=kernel, setup_context=lambda ctx, inputs, _: setup(ctx, inputs), backward=backward
         )
@@ -405,6 +425,10 @@ class Operator(_Registered):
             if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
                 return self._cast_and_call(device, *arguments)
         return self._call(*arguments)  # type: ignore[no-any-return]
+
+    def _save_all(self, ctx: Any, inputs: tuple[Any, ...]) -> None:
+        ctx.attributes = inputs[self._tensors :]
+        ctx.save_for_backward(*inputs[: self._tensors])
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         self._setup(ctx, inputs[:-1])

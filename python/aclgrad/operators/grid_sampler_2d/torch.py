@@ -48,17 +48,6 @@ def _sample_gradient_fake(grad_output: Tensor, input: Tensor, grid: Tensor, *oth
     return new_gradients((input, grid), output_mask)
 
 
-def _sample_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
-    input, grid, *ctx.attributes = inputs
-    ctx.save_for_backward(input, grid)
-
-
-def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    tensors = (grad_output, *ctx.saved_tensors)
-    grad_input, grad_grid = _sample_gradient(tensors, ctx.attributes, ctx.needs_input_grad[:2])
-    return grad_input, grad_grid, None, None, None
-
-
 def _sample_tangent(
     tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
 ) -> Tensor:
@@ -166,9 +155,8 @@ _sample = Operator(
     "grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
     _core.grid_sample,
     _sample_fake,
-    _sample_setup,
-    _sample_backward,
     _sample_tangent,
+    gradient=_sample_gradient,
     floats=(0, 1),
     batch_axis=0,
     autocast_type=in_float32,

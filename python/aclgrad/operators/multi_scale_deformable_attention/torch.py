@@ -49,19 +49,6 @@ def _attention_gradient_fake(grad_output: Tensor, *inputs_and_mask: Any) -> list
     return new_gradients((value, locations, weights), output_mask)
 
 
-def _attention_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
-    ctx.attributes = ()
-    ctx.save_for_backward(*inputs)
-
-
-def _attention_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    needs_value, _, _, needs_locations, needs_weights = ctx.needs_input_grad[:5]
-    grad_value, grad_locations, grad_weights = attention_gradient(
-        (grad_output, *ctx.saved_tensors), (), (needs_value, needs_locations, needs_weights)
-    )
-    return grad_value, None, None, grad_locations, grad_weights
-
-
 def _attention_tangent(
     tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
 ) -> Tensor:
@@ -116,9 +103,8 @@ _attention = Operator(
     "Tensor sampling_locations, Tensor attention_weights) -> Tensor",
     _core.msda_forward,
     _attention_fake,
-    _attention_setup,
-    _attention_backward,
     _attention_tangent,
+    gradient=attention_gradient,
     floats=_ATTENTION_FLOATS,
     batch_axis=0,
     autocast_type=in_float32,

@@ -63,17 +63,6 @@ def _compress_gradient_fake(
     return new_gradients((x, weight), output_mask)
 
 
-def _compress_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
-    tensors, ctx.attributes = inputs[:3], inputs[3:]
-    ctx.save_for_backward(*tensors)
-
-
-def _compress_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    tensors = (grad_output, *ctx.saved_tensors)
-    grad_x, grad_weight = compress_gradient(tensors, ctx.attributes, ctx.needs_input_grad[:2])
-    return grad_x, grad_weight, None, None, None
-
-
 def _compress_tangent(
     tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
 ) -> Tensor:
@@ -100,9 +89,8 @@ _compress = Operator(
     "nsa_compress(Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride) -> Tensor",
     _core.nsa_compress,
     _compress_fake,
-    _compress_setup,
-    _compress_backward,
     _compress_tangent,
+    gradient=compress_gradient,
     floats=(0, 1),
     batch_axis=1,
     autocast_type=in_autocast_type,

@@ -24,11 +24,6 @@ def _fake(grad_output: Tensor, other: Tensor) -> Tensor:
     return grad_output.new_empty(grad_output.shape)
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
-    ctx.attributes = ()
-    ctx.save_for_backward(*inputs)
-
-
 def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     grad_output, other = ctx.saved_tensors
     needs_grad_output, needs_other = ctx.needs_input_grad[:2]
@@ -56,9 +51,8 @@ _operator = Operator(
     "new_operator(Tensor grad_output, Tensor other) -> Tensor",
     _core.new_operator,
     _fake,
-    _setup,
-    _backward,
     _tangent,
+    backward=_backward,
     floats=(0, 1),
     batch_axis=0,
     autocast_type=in_widest_type,
