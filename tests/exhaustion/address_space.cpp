@@ -1,7 +1,7 @@
 // A limited address space, as of `ulimit -v`: kernels run with the threads that fit, or a call says what is missing. Each
 // case is a process of its own, which nothing may end but itself.
 //
-//   address_space [case]
+//   address_space [case bytes]
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "acl/acl.h"
@@ -30,8 +31,11 @@ int run_large_copies() {
   return status;
 }
 
-int run_case() {
+int run_case(uint64_t bytes) {
   alarm(kSecondsOfCase);
+  scenarios::prepare();
+  const rlimit limit{bytes, bytes};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
   int status = aclrtSetDevice(0);
   if (status == ACL_SUCCESS) status = run_large_copies();
   if (status == ACL_SUCCESS) status = scenarios::whole_program();
@@ -41,9 +45,7 @@ int run_case() {
 bool survives(const char* program, uint64_t bytes) {
   const pid_t child = fork();
   if (child == 0) {
-    const rlimit limit{bytes, bytes};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(1);
-    execl(program, program, "case", nullptr);
+    execl(program, program, "case", std::to_string(bytes).c_str(), nullptr);
     _exit(1);
   }
   int status = 0;
@@ -57,7 +59,7 @@ bool survives(const char* program, uint64_t bytes) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count > 1 && std::string_view(arguments[1]) == "case") return run_case();
+  if (count > 2 && std::string_view(arguments[1]) == "case") return run_case(std::stoull(arguments[2]));
   // What goes wrong depends on who comes first, so that each limit is tried more than once.
   constexpr int kTimes = 3;
   constexpr uint64_t kLeast = 100;

@@ -23,4 +23,7 @@ const std::vector<Scenario>& on_a_device();
 // From aclInit to aclFinalize.
 int whole_program();
 
+// Takes the memory that whole_program needs for itself, before there is too little.
+void prepare();
+
 }  // namespace scenarios
