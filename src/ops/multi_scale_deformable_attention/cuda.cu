@@ -176,13 +176,14 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlo
               products[k] = corners.counts(k) ? product : Real{0};
             }
           }
-          if (!wants_value) continue;
+          if (wants_value) {
 #pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            if (!corners.counts(k)) continue;
-            Quad<Real> term;
-            for (int i = 0; i < kQuad; ++i) term.lane[i] = corners.weight(k) * weight * gradient.lane[i];
-            sums.add_quad(first_sum + corners.row(k) * sums_strides.row + c, term, left, kWhole);
+            for (int k = 0; k < 4; ++k) {
+              if (!corners.counts(k)) continue;
+              Quad<Real> term;
+              for (int i = 0; i < kQuad; ++i) term.lane[i] = corners.weight(k) * weight * gradient.lane[i];
+              sums.add_quad(first_sum + corners.row(k) * sums_strides.row + c, term, left, kWhole);
+            }
           }
         }
         if (!wants_points) continue;
