@@ -1,0 +1,112 @@
+// Executors and threads.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "executor/protocol.h"
+
+namespace aclgrad::test {
+namespace {
+
+TEST_F(Protocol, OfManyThreadsOneRunsAnExecutor) {
+  constexpr int kThreads = 4;
+  for (int round = 0; round < 100; ++round) {
+    const Planned planned(grad_y, out);
+    auto workspace = planned.make_workspace();
+    std::atomic<int> ran = 0;
+    std::atomic<int> refused = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        aclrtSetDevice(0);
+        const aclnnStatus status = run_phase2_and_wait(planned, workspace);
+        ran += status == OK;
+        refused += status == ACLNN_ERR_INNER;
+        aclrtResetDevice(0);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(ran, 1);
+    ASSERT_EQ(refused, kThreads - 1);
+  }
+}
+
+TEST_F(Protocol, UsesOfOneExecutorAtATimeNeverMeet) {
+  constexpr int kThreads = 4;
+  const Planned planned(grad_y, out);
+  aclSetAclOpExecutorRepeatable(planned.executor);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 500; ++round) {
+        const aclnnStatus status = aclSetTensorAddr(planned.executor, 0, grad_y, grad_y.data());
+        wrong += status != OK && status != ACLNN_ERR_INNER;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
+}
+
+// Streams end runs of the executor while it takes new ones, and after it is gone.
+TEST_F(Protocol, RunsOfOneExecutorMayBeUnderWayInManyStreams) {
+  constexpr size_t kStreams = 4;
+  constexpr size_t kRuns = 800;
+  TestTensor contiguous_out({kGroups, kColumns}, DataType::float32);
+  const Planned planned(grad_y, contiguous_out);
+  ASSERT_EQ(aclSetAclOpExecutorRepeatable(planned.executor), OK);
+  auto workspaces = std::vector(kStreams, planned.make_workspace());
+  std::vector<std::unique_ptr<TestTensor>> outs;
+  std::array<aclrtStream, kStreams> streams{};
+  std::array<Gate, kStreams> gates;
+  for (size_t i = 0; i < kStreams; ++i) {
+    ASSERT_EQ(aclrtCreateStream(&streams[i]), ACL_SUCCESS);
+    gates[i].close_stream(streams[i]);
+  }
+  for (size_t run = 0; run < kRuns; ++run) {
+    outs.push_back(std::make_unique<TestTensor>(Shape{kGroups, kColumns}, DataType::float32));
+    TestTensor& result = *outs.back();
+    ASSERT_EQ(aclSetTensorAddr(planned.executor, 2, result, result.data()), OK);
+    ASSERT_EQ(run_phase2(planned, workspaces[run % kStreams], streams[run % kStreams]), OK);
+    if (run % (kRuns / kStreams) == kRuns / kStreams / 2) gates[run / (kRuns / kStreams)].open();
+  }
+  EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
+  for (aclrtStream stream : streams) EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
+  for (const auto& result : outs) EXPECT_EQ(result->values(), expected_out(grad_y_values(0)));
+}
+
+TEST_F(Protocol, ThreadsWithExecutorsOfTheirOwnDoNotDisturbEachOther) {
+  constexpr int kThreads = 4;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&wrong, i] {
+      aclrtSetDevice(0);
+      aclrtStream stream = nullptr;
+      aclrtCreateStream(&stream);
+      TestTensor own({kGroups, kRows, kColumns}, DataType::float32, Layout::transposed, grad_y_values(i));
+      TestTensor own_out({kGroups, kColumns}, DataType::float32, Layout::gapped);
+      for (int round = 0; round < 100; ++round) {
+        own_out.set(std::vector<double>(kGroups * kColumns));
+        const Planned planned(own, own_out);
+        auto workspace = planned.make_workspace();
+        wrong += run_phase2(planned, workspace, stream) != OK;
+        wrong += aclrtSynchronizeStream(stream) != ACL_SUCCESS;
+        wrong += own_out.values() != expected_out(grad_y_values(i));
+      }
+      aclrtDestroyStream(stream);
+      aclrtResetDevice(0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace aclgrad::test
