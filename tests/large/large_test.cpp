@@ -441,9 +441,9 @@ class LargeGrid : public Large, public testing::WithParamInterface<GridCase> {};
 INSTANTIATE_TEST_SUITE_P(
     Cases, LargeGrid,
     testing::Values(
-        GridCase{"channels_in_lanes", DataType::float32, Interpolation::bilinear, 20, 5, 6, 16, 0},
-        GridCase{"channels_in_lanes_far_rows", DataType::float32, Interpolation::bicubic, 3, 5, 6, 16, 1},
-        GridCase{"channels_in_lanes_bfloat16", DataType::bfloat16, Interpolation::bicubic, 5, 5, 6, 16, 0},
+        GridCase{"by_channels", DataType::float32, Interpolation::bilinear, 20, 5, 6, 16, 0},
+        GridCase{"by_channels_far_rows", DataType::float32, Interpolation::bicubic, 3, 5, 6, 16, 1},
+        GridCase{"by_channels_bfloat16", DataType::bfloat16, Interpolation::bicubic, 5, 5, 6, 16, 0},
         GridCase{"points_in_lanes", DataType::float32, Interpolation::bilinear, 3, 20, 16, 3, 0},
         GridCase{"points_in_lanes_far_rows", DataType::float32, Interpolation::bilinear, 3, 20, 16, 3, 1},
         GridCase{"points_in_lanes_far_channels", DataType::float32, Interpolation::bilinear, 3, 20, 16, 3, 2},
@@ -505,7 +505,7 @@ TEST_F(Large, GridSamplerOfManyPixels) {
   }
 }
 
-// Channels in lanes take a point for each 8 pixels. All but the last points lie in the middle of the image and bring
+// Vectors of channels take a sample for each 8 pixels. All but the last samples lie in the middle of the image and bring
 // zeros.
 TEST_F(Large, GridSamplerBackwardOfManyElements) {
   require_memory(int64_t{7} << 30);

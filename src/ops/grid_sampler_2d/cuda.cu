@@ -1,9 +1,9 @@
 // Two-dimensional grid sampling and its gradient on a GPU.
 //
-// Points in lanes: a thread owns a point and goes through the channels. Neighbouring threads own neighbouring points, so
+// By samples: a thread owns a sample and goes through the channels. Neighbouring threads own neighbouring samples, so
 // images in which the pixels of a channel lie side by side are read in long pieces, as far as the grid is smooth.
 //
-// Channels in lanes, for the gradient of many channels: a group of lanes owns a point, and each lane four channels of it.
+// By channels, for the gradient of many channels: a group of lanes owns a sample, and each lane four channels of it.
 // What is added to a pixel then lies side by side, however wild the grid is. Images whose pixels do not hold their
 // channels side by side are brought into that order first.
 #include <limits>
@@ -18,7 +18,7 @@ using namespace cuda;
 
 namespace {
 
-// ---- Where a point reads
+// ---- Where a sample reads
 
 template <class Real>
 struct Place {
@@ -115,7 +115,7 @@ class Taps {
     rest_ = at.pixel - whole;
   }
 
-  // The taps are padded, not the point.
+  // The taps are padded, not the sample.
   __device__ void set_cubic(const Place<Real>& at, const Axis& axis) {
     if (!std::isfinite(at.pixel)) {
       is_finite = !axis.forward;
@@ -134,10 +134,10 @@ class Taps {
   bool reads_ = false;
 };
 
-struct Point {
+struct Sample {
   int64_t batch, row, column;
 
-  __device__ Point(const GridSampling& problem, int64_t index)
+  __device__ Sample(const GridSampling& problem, int64_t index)
       : batch(index / (problem.output_height * problem.output_width)),
         row(index / problem.output_width % problem.output_height),
         column(index % problem.output_width) {}
@@ -153,33 +153,33 @@ struct Point {
 };
 
 template <class T, int kTaps>
-struct PointTaps {
+struct SampleTaps {
   using Real = RealOf<T>;
 
   Taps<Real, kTaps> x, y;
 
-  __device__ PointTaps(const GridSampling& problem, const Point& point, const Axis& x_axis,
-                       const Axis& y_axis)
-      : PointTaps(static_cast<const T*>(problem.grid) + point.offset_in_grid(problem.grid_strides),
-                  problem.grid_strides[3], x_axis, y_axis) {}
+  __device__ SampleTaps(const GridSampling& problem, const Sample& sample, const Axis& x_axis,
+                        const Axis& y_axis)
+      : SampleTaps(static_cast<const T*>(problem.grid) + sample.offset_in_grid(problem.grid_strides),
+                   problem.grid_strides[3], x_axis, y_axis) {}
 
  private:
-  __device__ PointTaps(const T* grid, int64_t stride, const Axis& x_axis, const Axis& y_axis)
+  __device__ SampleTaps(const T* grid, int64_t stride, const Axis& x_axis, const Axis& y_axis)
       : x(widen(grid[0]), x_axis), y(widen(grid[stride]), y_axis) {}
 };
 
 // ---- Forward
 
 template <class T, int kTaps>
-__global__ void __launch_bounds__(kThreads) sample(GridSampler2D problem, Axis x_axis, Axis y_axis) {
+__global__ void __launch_bounds__(kThreads) interpolate(GridSampler2D problem, Axis x_axis, Axis y_axis) {
   using Real = RealOf<T>;
-  const int64_t points = problem.batch * problem.output_height * problem.output_width;
-  for (int64_t index = thread_index(); index < points; index += thread_count_of_grid()) {
-    const Point point(problem, index);
-    const PointTaps<T, kTaps> taps(problem, point, x_axis, y_axis);
+  const int64_t samples = problem.batch * problem.output_height * problem.output_width;
+  for (int64_t index = thread_index(); index < samples; index += thread_count_of_grid()) {
+    const Sample sample(problem, index);
+    const SampleTaps<T, kTaps> taps(problem, sample, x_axis, y_axis);
     const auto& strides = problem.input_strides;
-    const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
-    T* output = static_cast<T*>(problem.output) + point.offset(problem.output_strides);
+    const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
+    T* output = static_cast<T*>(problem.output) + sample.offset(problem.output_strides);
     Tap<Real> x[kTaps], y[kTaps];
     for (int k = 0; k < kTaps; ++k) x[k] = taps.x.tap(k, x_axis), y[k] = taps.y.tap(k, y_axis);
     const bool is_finite = taps.x.is_finite && taps.y.is_finite;
@@ -197,25 +197,25 @@ __global__ void __launch_bounds__(kThreads) sample(GridSampler2D problem, Axis x
   }
 }
 
-// ---- Gradient, points in lanes
+// ---- Gradient by samples
 
 template <class T, int kTaps, class Sums>
 __global__ void __launch_bounds__(kThreads)
-    scatter_by_points(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides,
-                      Axis x_axis, Axis y_axis) {
+    scatter_by_samples(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides,
+                       Axis x_axis, Axis y_axis) {
   using Real = RealOf<T>;
   if (problem.wants_input_grad) sums.begin();
-  const int64_t points = problem.batch * problem.output_height * problem.output_width;
-  for (int64_t index = thread_index(); index < points; index += thread_count_of_grid()) {
-    const Point point(problem, index);
-    const PointTaps<T, kTaps> taps(problem, point, x_axis, y_axis);
+  const int64_t samples = problem.batch * problem.output_height * problem.output_width;
+  for (int64_t index = thread_index(); index < samples; index += thread_count_of_grid()) {
+    const Sample sample(problem, index);
+    const SampleTaps<T, kTaps> taps(problem, sample, x_axis, y_axis);
     const auto& strides = problem.input_strides;
-    const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
+    const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
     const T* grad_output =
-        static_cast<const T*>(problem.grad_output) + point.offset(problem.grad_output_strides);
+        static_cast<const T*>(problem.grad_output) + sample.offset(problem.grad_output_strides);
     Tap<Real> x_taps[kTaps], y_taps[kTaps];
     for (int k = 0; k < kTaps; ++k) x_taps[k] = taps.x.tap(k, x_axis), y_taps[k] = taps.y.tap(k, y_axis);
-    int64_t sums_at = point.batch * sums_strides[0];
+    int64_t sums_at = sample.batch * sums_strides[0];
     Real x_gradient = 0, y_gradient = 0;
     for (int64_t c = 0; c < problem.channels; ++c) {
       const Real gradient = widen(*grad_output);
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int j = 0; j < kTaps; ++j) {
         const Tap<Real> y = y_taps[j];
         if (y.pixel < 0) continue;
-        Real row = 0, row_slope = 0;  // of the image along this row, at the point's x
+        Real row = 0, row_slope = 0;  // of the image along this row, at the sample's x
         for (int i = 0; i < kTaps; ++i) {
           const Tap<Real> x = x_taps[i];
           if (x.pixel < 0) continue;
@@ -246,20 +246,20 @@ __global__ void __launch_bounds__(kThreads)
       sums_at += sums_strides[1];
     }
     if (!problem.wants_grid_grad) continue;
-    T* grid_grad = static_cast<T*>(problem.grid_grad) + point.offset_in_grid(problem.grid_grad_strides);
+    T* grid_grad = static_cast<T*>(problem.grid_grad) + sample.offset_in_grid(problem.grid_grad_strides);
     grid_grad[0] = narrow<T>(kTaps == 1 ? Real{0} : taps.x.multiplier * x_gradient);
     grid_grad[problem.grid_grad_strides[3]] =
         narrow<T>(kTaps == 1 ? Real{0} : taps.y.multiplier * y_gradient);
   }
 }
 
-// ---- Gradient, channels in lanes
+// ---- Gradient by channels
 
 // From so many on, the channels of a pixel fill 32 bytes, which is what memory is moved in, in every type.
-constexpr int64_t kFewestChannelsInLanes = 16;
+constexpr int64_t kFewestChannels = 16;
 
-bool channels_in_lanes(const GridSampler2DBackward& problem) {
-  return has_channels_in_lanes(problem) && problem.channels >= kFewestChannelsInLanes;
+bool scatters_by_channels(const GridSampler2DBackward& problem) {
+  return vectorises_over_channels(problem) && problem.channels >= kFewestChannels;
 }
 
 // Images and their gradient sums have strides of 1 between channels.
@@ -270,15 +270,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
   using Real = RealOf<T>;
   if (problem.wants_input_grad) sums.begin();
   const Lanes lanes(lane_count);
-  const int64_t points = problem.batch * problem.output_height * problem.output_width;
-  for (int64_t index = lanes.group(); index < points; index += lanes.groups()) {
-    const Point point(problem, index);
-    const PointTaps<T, kTaps> taps(problem, point, x_axis, y_axis);
+  const int64_t samples = problem.batch * problem.output_height * problem.output_width;
+  for (int64_t index = lanes.group(); index < samples; index += lanes.groups()) {
+    const Sample sample(problem, index);
+    const SampleTaps<T, kTaps> taps(problem, sample, x_axis, y_axis);
     const auto& strides = problem.input_strides;
-    const T* input = static_cast<const T*>(problem.input) + point.batch * strides[0];
+    const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
     const T* grad_output =
-        static_cast<const T*>(problem.grad_output) + point.offset(problem.grad_output_strides);
-    const int64_t sums_at = point.batch * sums_strides[0];
+        static_cast<const T*>(problem.grad_output) + sample.offset(problem.grad_output_strides);
+    const int64_t sums_at = sample.batch * sums_strides[0];
     Tap<Real> x[kTaps];
     for (int k = 0; k < kTaps; ++k) x[k] = taps.x.tap(k, x_axis);
     Real x_gradient = 0, y_gradient = 0;
@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
     x_gradient = lanes.sum(x_gradient);
     y_gradient = lanes.sum(y_gradient);
     if (lanes.index != 0) continue;
-    T* grid_grad = static_cast<T*>(problem.grid_grad) + point.offset_in_grid(problem.grid_grad_strides);
+    T* grid_grad = static_cast<T*>(problem.grid_grad) + sample.offset_in_grid(problem.grid_grad_strides);
     grid_grad[0] = narrow<T>(taps.x.multiplier * x_gradient);
     grid_grad[problem.grid_grad_strides[3]] = narrow<T>(taps.y.multiplier * y_gradient);
   }
@@ -402,7 +402,7 @@ int64_t pixel_stride(const GridSampling& problem) {
   return divide_up(problem.channels, kQuad) * kQuad;
 }
 
-GridSampling::Strides pixel_major_strides(int64_t height, int64_t width, int64_t pixel) {
+GridSampling::Strides channels_last_strides(int64_t height, int64_t width, int64_t pixel) {
   return {height * width * pixel, 1, width * pixel, pixel};
 }
 
@@ -424,14 +424,14 @@ void pack_image(const Image& image, const void*& data, GridSampling::Strides& st
   const int64_t pixel = divide_up(image.channels, kQuad) * kQuad;
   T* packed = allocator.take<T>(image.batch * image.height * image.width * pixel);
   if (on == nullptr) return;
-  const auto packed_strides = pixel_major_strides(image.height, image.width, pixel);
+  const auto packed_strides = channels_last_strides(image.height, image.width, pixel);
   launch(*on, tiles_of(image), kThreads, 0, pack_pixels<T>, image, static_cast<const T*>(data), strides,
          packed, packed_strides);
   data = packed;
   strides = packed_strides;
 }
 
-// The problem with its images in the order that channels in lanes want. Without a launch it only takes their room.
+// The problem with its images in the order that the gradient by channels wants. Without a launch it only takes their room.
 template <class T>
 GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, WorkspaceAllocator& allocator,
                                                  const CudaLaunch* on) {
@@ -487,55 +487,55 @@ GridSampling::Strides planar_strides(const GridSampling& problem) {
 // Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
 bool sums_in_place(const GridSampler2DBackward& problem) {
   const bool rounds = problem.type != DataType::float32 && problem.type != DataType::float64;
-  const auto strides = channels_in_lanes(problem)
-                           ? pixel_major_strides(problem.height, problem.width, problem.channels)
+  const auto strides = scatters_by_channels(problem)
+                           ? channels_last_strides(problem.height, problem.width, problem.channels)
                            : planar_strides(problem);
   return !rounds && problem.input_grad_strides == strides;
 }
 
 // Of the sums in the workspace.
 GridSampling::Strides sums_strides(const GridSampling& problem, bool by_channels) {
-  return by_channels ? pixel_major_strides(problem.height, problem.width, pixel_stride(problem))
+  return by_channels ? channels_last_strides(problem.height, problem.width, pixel_stride(problem))
                      : planar_strides(problem);
 }
 
 int64_t sums_size(const GridSampler2DBackward& problem) {
-  const int64_t channels = channels_in_lanes(problem) ? pixel_stride(problem) : problem.channels;
+  const int64_t channels = scatters_by_channels(problem) ? pixel_stride(problem) : problem.channels;
   return problem.batch * channels * problem.height * problem.width;
 }
 
 template <class Real>
 FixedSums<Real> fixed_sums(const GridSampler2DBackward& problem, WorkspaceAllocator& allocator) {
-  constexpr int64_t kMaxTaps = 16;  // padding may bring all taps of a point to one pixel
-  return {sums_size(problem), kMaxTaps * points_of(problem), allocator};
+  constexpr int64_t kMaxTaps = 16;  // padding may bring all taps of a sample to one pixel
+  return {sums_size(problem), kMaxTaps * samples_of(problem), allocator};
 }
 
 template <class T, class Sums>
 void scatter(const GridSampler2DBackward& problem, const Sums& sums, const GridSampling::Strides& strides,
              WorkspaceAllocator& allocator, const CudaLaunch& on) {
   const Axis x_axis = x_axis_of(problem, false), y_axis = y_axis_of(problem, false);
-  const int64_t points = problem.batch * points_of(problem);
+  const int64_t samples = problem.batch * samples_of(problem);
   visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
     if constexpr (!std::is_same_v<T, double>) {
-      if (channels_in_lanes(problem)) {
+      if (scatters_by_channels(problem)) {
         const auto packed = with_channels_side_by_side<T>(problem, allocator, &on);
         const bool whole =
             pixels_hold_quads<T>(packed.grad_output, packed.grad_output_strides) &&
             (!reads_input(problem) || pixels_hold_quads<T>(packed.input, packed.input_strides)) &&
             pixels_hold_quads<typename Sums::Cell>(sums.cells, strides);
         const int lanes = lanes_for(problem.channels);
-        return launch_for_each(on, points * lanes, scatter_by_channels<T, kTaps, Sums>, packed, sums, strides,
-                               x_axis, y_axis, lanes, whole);
+        return launch_for_each(on, samples * lanes, scatter_by_channels<T, kTaps, Sums>, packed, sums,
+                               strides, x_axis, y_axis, lanes, whole);
       }
     }
-    launch_for_each(on, points, scatter_by_points<T, kTaps, Sums>, problem, sums, strides, x_axis, y_axis);
+    launch_for_each(on, samples, scatter_by_samples<T, kTaps, Sums>, problem, sums, strides, x_axis, y_axis);
   });
 }
 
 template <class T, class Sums>
 void store(const GridSampler2DBackward& problem, const Sums& sums, const GridSampling::Strides& strides,
            const CudaLaunch& on) {
-  if (!channels_in_lanes(problem)) {
+  if (!scatters_by_channels(problem)) {
     return launch_for_each(on, problem.batch * problem.channels * pixels_of(problem), store_gradient<T, Sums>,
                            problem, sums, strides);
   }
@@ -548,12 +548,12 @@ template <class T>
 void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
   using Real = RealOf<T>;
   WorkspaceAllocator allocator(workspace);
-  const GridSampling::Strides strides = sums_strides(problem, channels_in_lanes(problem));
+  const GridSampling::Strides strides = sums_strides(problem, scatters_by_channels(problem));
   if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<Real>{nullptr}, strides, allocator, on);
   if (on.deterministic) {
     const FixedSums<Real> sums = fixed_sums<Real>(problem, allocator);
     sums.clear(on);
-    launch_to_fill(on, problem.batch * problem.channels * points_of(problem), find_magnitudes<T>, problem,
+    launch_to_fill(on, problem.batch * problem.channels * samples_of(problem), find_magnitudes<T>, problem,
                    sums.largest());
     scatter<T>(problem, sums, strides, allocator, on);
     return store<T>(problem, sums, strides, on);
@@ -585,7 +585,7 @@ size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLau
     } else if (problem.wants_input_grad && !sums_in_place(problem)) {
       allocator.take<RealOf<T>>(sums_size(problem));
     }
-    if (channels_in_lanes(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
+    if (scatters_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
   });
   return allocator.size();
 }
@@ -593,7 +593,7 @@ size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLau
 void run_kernel(const GridSampler2D& problem, void*, const CudaLaunch& on) {
   visit_element_type(problem.type, [&]<class T>(T) {
     visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
-      launch_for_each(on, problem.batch * points_of(problem), sample<T, kTaps>, problem,
+      launch_for_each(on, problem.batch * samples_of(problem), interpolate<T, kTaps>, problem,
                       x_axis_of(problem, true), y_axis_of(problem, true));
     });
   });

@@ -17,7 +17,7 @@
 namespace aclgrad::ops::grid_sampler_2d {
 
 inline bool packs_input(const GridSampler2D& problem) {
-  return has_channels_in_lanes(problem) && !is_channels_last(problem, problem.input_strides);
+  return vectorises_over_channels(problem) && !is_channels_last(problem, problem.input_strides);
 }
 
 // Images whose channels-last copies fit the cache together.
@@ -46,7 +46,7 @@ class Forward {
         packed_input_(packed_input),
         x_axis_(x_axis_of(problem, true)),
         y_axis_(y_axis_of(problem, true)),
-        samples_(points_of(problem)),
+        samples_(samples_of(problem)),
         chunks_(divide_up(samples_, kChunkSamples)),
         by_channels_(!vectorises_over_samples(problem)) {}
 
@@ -221,7 +221,7 @@ HWY_EXPORT(run_forward);
 
 // Whether there is nothing to write.
 bool is_empty(const GridSampler2D& problem) {
-  return problem.batch == 0 || problem.channels == 0 || points_of(problem) == 0;
+  return problem.batch == 0 || problem.channels == 0 || samples_of(problem) == 0;
 }
 
 }  // namespace
@@ -233,10 +233,10 @@ size_t kernel_workspace_size(const GridSampler2D& problem) {
 }
 
 double kernel_nanoseconds(const GridSampler2D& problem) {
-  const auto samples = static_cast<double>(problem.batch * points_of(problem));
+  const auto samples = static_cast<double>(problem.batch * samples_of(problem));
   const auto channels = static_cast<double>(problem.channels);
   const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
-  if (!has_channels_in_lanes(problem)) return samples * (3 + 0.5 * taps * channels);
+  if (!vectorises_over_channels(problem)) return samples * (3 + 0.5 * taps * channels);
   const auto pixels = static_cast<double>(problem.batch * pixels_of(problem));
   return samples * (3 + (0.3 + 0.05 * taps) * channels) + 0.3 * pixels * channels;
 }

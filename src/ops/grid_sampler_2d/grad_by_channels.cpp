@@ -56,7 +56,7 @@ struct ChannelsLayout {
         channels(padded_channels(problem)),
         wants_input_grad(problem.wants_input_grad),
         height(problem.height),
-        chunks(divide_up(points_of(problem), kBandChunk)) {
+        chunks(divide_up(samples_of(problem), kBandChunk)) {
     constexpr int64_t kRoundBytes = 8 << 20;
     constexpr int64_t kBandBytes = 256 << 10;
     constexpr int64_t kRunBytes = 32 << 10;
@@ -70,13 +70,13 @@ struct ChannelsLayout {
     packs_gradient = !is_channels_last(problem, strides) || !is_flat;
     run_chunks = std::clamp<int64_t>(kRunBytes / (kBandChunk * channels * 4), 1, 16);
     const int64_t sample_bytes = kLists * 4 + (packs_gradient ? channels * 4 : 0);
-    images = std::clamp<int64_t>(kRoundBytes / (points_of(problem) * sample_bytes), 1, problem.batch);
+    images = std::clamp<int64_t>(kRoundBytes / (samples_of(problem) * sample_bytes), 1, problem.batch);
 
     row_floats = spread_row(problem.width * channels);
     finest = widest_bands(kLeastShift, kBandBytes, divide_up(kLeastTasks, images), kMostSlots);
     if (packs_gradient) run_floats = run_chunks * kBandChunk * channels;
-    segments = std::clamp<int64_t>(points_of(problem) / (finest.count * kLeastListed), 1, 64);
-    segment_samples = divide_up(divide_up(points_of(problem), segments), kBandChunk) * kBandChunk;
+    segments = std::clamp<int64_t>(samples_of(problem) / (finest.count * kLeastListed), 1, 64);
+    segment_samples = divide_up(divide_up(samples_of(problem), segments), kBandChunk) * kBandChunk;
   }
 
   // Those to cut by. What lies at the ends of bands is packed for both sides, so the fewer threads there are, the fewer
@@ -148,7 +148,7 @@ class GradByChannels {
         block_(channel_block(problem)),
         x_axis_(x_axis_of(problem, false)),
         y_axis_(y_axis_of(problem, false)),
-        samples_(points_of(problem)) {
+        samples_(samples_of(problem)) {
     const int64_t segments = layout_.images * layout_.segments;
     const int64_t all_floats = layout_.packs_gradient ? layout_.images * samples_ * layout_.channels : 0;
     no_pixel_ = allocator.take<float>(layout_.channels);

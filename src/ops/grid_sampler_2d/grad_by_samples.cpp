@@ -33,8 +33,8 @@ struct SamplesLayout {
     constexpr int64_t kLeastElements = 8192;  // of a band
     constexpr int64_t kMostSlots = 16;        // of 16-bit types
 
-    const int64_t elements = problem.channels * std::max(points_of(problem), pixels_of(problem));
-    chunks = divide_up(points_of(problem), kChunkSamples);
+    const int64_t elements = problem.channels * std::max(samples_of(problem), pixels_of(problem));
+    chunks = divide_up(samples_of(problem), kChunkSamples);
     bands = std::min(
         {divide_up(kEnoughTasks, problem.batch), problem.height / kLeastRows, elements / kLeastElements});
     bands = std::max<int64_t>(bands, 1);
@@ -69,7 +69,7 @@ class GradBySamples {
         layout_(problem),
         x_axis_(x_axis_of(problem, false)),
         y_axis_(y_axis_of(problem, false)),
-        samples_(points_of(problem)),
+        samples_(samples_of(problem)),
         gathers_(has_small_channels<Real>(input_image(0))) {
     if (!problem.wants_input_grad) return;
     ranges_ = allocator.take<RowSpan>(problem.batch * layout_.chunks);

@@ -13,7 +13,7 @@ GridSampler2DBackward differentiable_part(const GridSampler2DBackward& problem) 
 }
 
 bool is_empty(const GridSampler2DBackward& problem) {
-  return problem.batch == 0 || problem.channels == 0 || points_of(problem) == 0 || pixels_of(problem) == 0;
+  return problem.batch == 0 || problem.channels == 0 || samples_of(problem) == 0 || pixels_of(problem) == 0;
 }
 
 void zero_input_grad(const GridSampler2DBackward& problem) {
@@ -30,7 +30,7 @@ void zero_input_grad(const GridSampler2DBackward& problem) {
 
 void zero_grid_grad(const GridSampler2DBackward& problem) {
   visit_element_type(problem.type, [&]<class T>(T) {
-    parallel_for(problem.batch, 0.1 * static_cast<double>(problem.batch * points_of(problem)),
+    parallel_for(problem.batch, 0.1 * static_cast<double>(problem.batch * samples_of(problem)),
                  [&](int64_t n) {
                    const auto image = grid_of(static_cast<T*>(problem.grid_grad), problem.grid_grad_strides,
                                               n, problem.output_height, problem.output_width);
@@ -44,17 +44,17 @@ void zero_grid_grad(const GridSampler2DBackward& problem) {
 size_t kernel_workspace_size(const GridSampler2DBackward& problem) {
   const GridSampler2DBackward part = differentiable_part(problem);
   if (is_empty(part) || (!part.wants_input_grad && !part.wants_grid_grad)) return 0;
-  if (!has_channels_in_lanes(part)) return grad_by_samples_workspace_size(part);
+  if (!vectorises_over_channels(part)) return grad_by_samples_workspace_size(part);
   const size_t size = grad_by_channels_workspace_size(part);
   return may_have_lines(part) ? std::max(size, grad_by_samples_workspace_size(part)) : size;
 }
 
 double kernel_nanoseconds(const GridSampler2DBackward& problem) {
-  const auto samples = static_cast<double>(problem.batch * points_of(problem));
+  const auto samples = static_cast<double>(problem.batch * samples_of(problem));
   const auto pixels = static_cast<double>(problem.batch * pixels_of(problem));
   const auto channels = static_cast<double>(problem.channels);
   const double taps = problem.interpolation == Interpolation::bicubic ? 16 : 4;
-  const bool by_channels = has_channels_in_lanes(problem);
+  const bool by_channels = vectorises_over_channels(problem);
   // Without sums to add to, and with four channels in one load, vectors of samples take less than half the time.
   const bool is_light = !problem.wants_input_grad && problem.type == DataType::float32 &&
                         problem.channels > 1 && problem.input_strides[1] == 1;

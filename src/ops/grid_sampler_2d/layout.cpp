@@ -17,7 +17,7 @@ double pixel_before(double coordinate, int64_t size, bool align_corners) {
 bool is_grid_smooth(const GridSampling& problem) {
   constexpr int64_t kMostProbes = 64;
   constexpr int64_t kNeighbours = 16;  // of a probe
-  const int64_t samples = points_of(problem);
+  const int64_t samples = samples_of(problem);
   if (samples < kNeighbours) return false;
   // At most every fourth sample, so that this takes little of the time that a small problem takes.
   const int64_t probes = std::clamp<int64_t>(problem.batch * samples / (4 * kNeighbours), 1, kMostProbes);
@@ -45,7 +45,7 @@ bool is_grid_smooth(const GridSampling& problem) {
 }  // namespace
 
 bool vectorises_over_samples(const GridSampling& problem) {
-  return !has_channels_in_lanes(problem) || (may_have_lines(problem) && is_grid_smooth(problem));
+  return !vectorises_over_channels(problem) || (may_have_lines(problem) && is_grid_smooth(problem));
 }
 
 }  // namespace aclgrad::ops::grid_sampler_2d

@@ -21,7 +21,7 @@ namespace aclgrad::ops::grid_sampler_2d {
 
 inline constexpr int64_t kChunkSamples = 64;  // samples of a chunk, of which the first and last row are known
 
-inline int64_t points_of(const GridSampling& problem) {
+inline int64_t samples_of(const GridSampling& problem) {
   return problem.output_height * problem.output_width;
 }
 inline int64_t pixels_of(const GridSampling& problem) {
@@ -39,12 +39,12 @@ inline int64_t padded_channels(const GridSampling& problem) {
 
 // The fewer channels, the less a vector of them gains on one of samples. A large image on its own is no case for vectors
 // of samples: where samples are scattered, they are listed for each thread by the other implementation only.
-inline bool has_channels_in_lanes(const GridSampling& problem) {
+inline bool vectorises_over_channels(const GridSampling& problem) {
   constexpr int64_t kManyImages = 16;
   if (problem.type == DataType::float64) return false;
   if (problem.type == DataType::float32 && problem.channels == 1 && problem.batch >= kManyImages)
     return false;
-  return points_of(problem) >= pixels_of(problem) / (problem.channels <= 2 ? 4 : 8);
+  return samples_of(problem) >= pixels_of(problem) / (problem.channels <= 2 ? 4 : 8);
 }
 
 // Whether vectors of channels are possible, but those of samples faster if these lie in lines, see lines-inl.h.
