@@ -32,7 +32,7 @@ class Attribute:
     choices: tuple[str, ...] = ()
 
 
-_WHERE_AND_WHICH = ("output_mask", "out")
+_CHANGE_NO_VALUES = ("output_mask", "out")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Function:
     def signature(self) -> inspect.Signature:
         """Without the parameters that change nothing in the values of the results."""
         signature = inspect.signature(self.call, eval_str=True)
-        parameters = [p for name, p in signature.parameters.items() if name not in _WHERE_AND_WHICH]
+        parameters = [p for name, p in signature.parameters.items() if name not in _CHANGE_NO_VALUES]
         return signature.replace(parameters=parameters)
 
     def _names(self, *annotations: Any) -> tuple[str, ...]:
