@@ -344,13 +344,20 @@ def test_function_of_an_installed_package(target, module, name, form):
     torch.testing.assert_close(actual, expected)
 
 
-def test_mmcv_without_its_extension(tmp_path, monkeypatch):
-    """As mmcv-lite is: each module of mmcv.ops asks for functions of mmcv._ext while it is imported."""
+@pytest.fixture
+def mmcv_lite(tmp_path, monkeypatch):
+    """mmcv without its extension, for which each module of mmcv.ops asks while it is imported. The file of one of them."""
+
+    def forget():
+        for name in [name for name in sys.modules if name.partition(".")[0] == "mmcv"]:
+            monkeypatch.delitem(sys.modules, name)
+
     operators = tmp_path / "mmcv" / "ops"
     operators.mkdir(parents=True)
     (tmp_path / "mmcv" / "__init__.py").touch()
     (operators / "__init__.py").write_text("from . import multi_scale_deform_attn\n")
-    (operators / "multi_scale_deform_attn.py").write_text(
+    file = operators / "multi_scale_deform_attn.py"
+    file.write_text(
         "import importlib\n"
         "extension = importlib.import_module('mmcv._ext')\n"
         "assert hasattr(extension, 'nms')\n"
@@ -359,21 +366,28 @@ def test_mmcv_without_its_extension(tmp_path, monkeypatch):
         "def multi_scale_deformable_attn_pytorch(*arguments):\n"
         "    return None\n"
     )
-    for name in [name for name in sys.modules if name.partition(".")[0] == "mmcv"]:
-        monkeypatch.delitem(sys.modules, name)
+    forget()
     monkeypatch.syspath_prepend(tmp_path)
-    try:
-        with aclgrad.torch.patched("mmcv"):
-            from mmcv.ops import multi_scale_deform_attn as module
-        value, locations, weights = attention_tensors()
-        with aclgrad.torch.patched("mmcv"):
-            function = module.MultiScaleDeformableAttnFunction
-            assert function.apply(value, SHAPES, STARTS, locations, weights, 64).shape == (1, 5, 8)
-        with pytest.raises(ImportError, match="mmcv._ext.nms: the extension of mmcv is not installed"):
-            module.extension.nms()
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "mmcv"]:
-            del sys.modules[name]
+    yield file
+    forget()
+
+
+def test_mmcv_without_its_extension(mmcv_lite):
+    with aclgrad.torch.patched("mmcv"):
+        from mmcv.ops import multi_scale_deform_attn as module
+    value, locations, weights = attention_tensors()
+    with aclgrad.torch.patched("mmcv"):
+        function = module.MultiScaleDeformableAttnFunction
+        assert function.apply(value, SHAPES, STARTS, locations, weights, 64).shape == (1, 5, 8)
+    with pytest.raises(ImportError, match="mmcv._ext.nms: the extension of mmcv is not installed"):
+        module.extension.nms()
+
+
+def test_mmcv_that_cannot_be_imported_even_so_is_left_out(mmcv_lite):
+    mmcv_lite.write_text(mmcv_lite.read_text() + "import a_package_that_nobody_has\n")
+    with aclgrad.torch.patched("mmcv"):
+        pass
+    assert "mmcv._ext" not in sys.modules
 
 
 def test_command_lists_what_would_be_patched(stand_ins, capsys):

@@ -20,7 +20,7 @@ from ..operators.grid_sampler_2d import Mode, PaddingMode
 from ..operators.grid_sampler_2d.torch import grid_sample
 from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
-from .registration import _is_transformed, is_compiling
+from .registration import is_transformed, is_compiling
 
 Target: TypeAlias = Literal["transformers", "mmcv", "ultralytics", "detrex", "groundingdino", "rfdetr", "grid_sample"]
 
@@ -191,13 +191,17 @@ class _Place:
 
 def _import(name: str) -> Any:
     """The module, or None where it cannot be imported, for whatever reason: then nobody else can use it either."""
+    extension = _MissingExtension.NAME
     try:
         return importlib.import_module(name)
     except Exception as error:
-        if getattr(error, "name", None) != _MissingExtension.NAME:
+        if getattr(error, "name", None) != extension or extension in sys.modules:
             return None
-    sys.modules[_MissingExtension.NAME] = _MissingExtension()
-    return importlib.import_module(name)
+    sys.modules[extension] = _MissingExtension()
+    module = _import(name)
+    if module is None:
+        del sys.modules[extension]
+    return module
 
 
 class _MissingExtension(types.ModuleType):
@@ -268,7 +272,7 @@ _Shapes: TypeAlias = Sequence[tuple[int, int]] | Tensor
 
 def _levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
     """Shapes and starts of the levels as tensors on the device. Each level is there several times where `times` says so."""
-    is_traced = is_compiling() or _is_transformed() or torch._C._len_torch_dispatch_stack() > 0
+    is_traced = is_compiling() or is_transformed() or torch._C._len_torch_dispatch_stack() > 0
     if device.type == "cpu" or isinstance(spatial_shapes, Tensor) or is_traced:
         return _new_levels(spatial_shapes, device, times)
     return _kept_levels(tuple(map(tuple, spatial_shapes)), device, tuple(times))

@@ -86,7 +86,7 @@ def _may_be_resolved(tensors: Sequence[Tensor | None]) -> bool:
     return any(tensor is not None and _dispatch_keys(tensor) != _PLAIN_KEYS for tensor in tensors)
 
 
-def _is_transformed() -> bool:
+def is_transformed() -> bool:
     """Whether a transform of torch.func is on. Compilers trace the operator instead."""
     return not is_compiling() and peek_interpreter_stack() is not None
 
@@ -216,7 +216,7 @@ class _Registered:
 
     def _call(self, *arguments: Any) -> Any:
         """Through transforms of torch.func, or else the dispatcher."""
-        if not _is_transformed():
+        if not is_transformed():
             return self._overload(*arguments)
         # Where torch.compile gave up on a function around it, it must not try the functions within.
         apply = self._apply_uncompiled if "torch._dynamo" in sys.modules else self.function.apply
@@ -420,7 +420,7 @@ class Operator(_Registered):
                 if not _may_be_resolved(tensors):
                     raise
         self._check_kinds(arguments)
-        if _is_transformed():  # and so before autocast
+        if is_transformed():  # and so before autocast
             device = arguments[0].device.type
             if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
                 return self._cast_and_call(device, *arguments)
