@@ -49,7 +49,7 @@ def line(record: dict) -> str:
 def _summary(results: dict) -> dict:
     problems: dict[tuple, dict] = {}
     for r in results["records"]:
-        if "rooflines" in r or r["operator"] is None:
+        if "rooflines" in r:
             continue
         problem = problems.setdefault((r["operator"], r["problem"], r["type"]), {
             "operator": r["operator"], "problem": r["problem"], "type": r["type"], "readme": r["readme"],
@@ -118,7 +118,7 @@ def readme_table(summary: dict) -> str:
         return f"{_range([f['ratio'] for f in figures], '×', _speedup)} ({_range([f['ours_ms'] for f in figures], 'ms')})"
     body = [[label, *(cell(problems, count) for count in counts), _roofline(problems, counts[-1])]
             for label, problems in rows.items()]
-    return "\n".join([_BEGIN, f"{summary['machine']}; {summary['software'].split(',')[0]}.", "",
+    return "\n".join([_BEGIN, f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}.", "",
                       *_table(["", *_heads(counts), "of memory bandwidth"], body), _END])
 
 
