@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grid_sampler/kernel.h"
 #include "ops/grouped_bias_add/kernel.h"
 #include "ops/multi_scale_deformable_attention/kernel.h"
 #include "ops/nsa_compress/kernel.h"

@@ -14,7 +14,7 @@ from gpu_tensor import GpuTensor  # noqa: E402
 from tensors import gradients, is_float, random, same_bits, with_gradients  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch_cases import CALLS  # noqa: E402
-from torch_operator_cases.grid_sampler_2d import sample_arguments  # noqa: E402
+from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
 from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
 from torch_operator_cases.nsa_compress import compress_arguments  # noqa: E402

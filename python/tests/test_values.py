@@ -6,7 +6,7 @@ import numpy
 import pytest
 from case import DTYPES, TOLERANCE, relative_error
 from cases import CASES
-from operator_cases.grid_sampler_2d import grid
+from operator_cases.grid_sampler import grid
 from operator_cases.grouped_bias_add import bias
 from operator_cases.multi_scale_deformable_attention import msda
 from operator_cases.nsa_compress import nsa

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "base/data_type.h"
-#include "ops/grid_sampler_2d/cases.h"
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler/cases.h"
+#include "ops/grid_sampler/problem.h"
 #include "ops/grouped_bias_add/cases.h"
 #include "ops/grouped_bias_add/problem.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
@@ -99,8 +99,8 @@ void visit_attention(const multi_scale_deformable_attention_cases::Sizes& sizes,
            false}}});
 }
 
-void visit_sampler(grid_sampler_2d_cases::Sampling s, DataType type, const Visit& visit) {
-  namespace cases = grid_sampler_2d_cases;
+void visit_sampler(grid_sampler_cases::Sampling s, DataType type, const Visit& visit) {
+  namespace cases = grid_sampler_cases;
   constexpr const char* kModes[] = {"bilinear", "nearest", "bicubic"};
   const cases::Inputs inputs(s, type, 1.3);
   Elements input(inputs.input, type), grid(inputs.grid, type), grad_output(inputs.grad_output, type);
@@ -225,7 +225,7 @@ void for_each_run(const Visit& visit) {
   for (DataType type : kAllTypes) {
     for (const auto& sizes : multi_scale_deformable_attention_cases::kCases)
       visit_attention(sizes, type, visit);
-    for (grid_sampler_2d_cases::Sampling s : grid_sampler_2d_cases::kSizes) {
+    for (grid_sampler_cases::Sampling s : grid_sampler_cases::kSizes) {
       for (int mode = 0; mode < 18; ++mode) {
         s.mode = mode % 3, s.padding = mode / 3 % 3, s.align_corners = mode >= 9;
         visit_sampler(s, type, visit);
@@ -239,7 +239,7 @@ void for_each_run(const Visit& visit) {
 }
 
 double error_of(const std::vector<double>& ours, const std::vector<double>& expected) {
-  return grid_sampler_2d_cases::gradient_error(ours, expected);
+  return grid_sampler_cases::gradient_error(ours, expected);
 }
 
 }  // namespace aclgrad::test

@@ -10,8 +10,8 @@
 
 #include "base/data_type.h"
 #include "base/error.h"
-#include "ops/grid_sampler_2d/cases.h"
-#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grid_sampler/cases.h"
+#include "ops/grid_sampler/kernel.h"
 #include "ops/grouped_bias_add/cases.h"
 #include "ops/grouped_bias_add/kernel.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
@@ -221,10 +221,9 @@ void test_multi_scale_deformable_attention() {
   }
 }
 
-void test_grid_sampler_case(const grid_sampler_2d_cases::Sampling& s, DataType type,
-                            const grid_sampler_2d_cases::Inputs& inputs, bool aligned,
-                            const std::string& what) {
-  namespace cases = grid_sampler_2d_cases;
+void test_grid_sampler_case(const grid_sampler_cases::Sampling& s, DataType type,
+                            const grid_sampler_cases::Inputs& inputs, bool aligned, const std::string& what) {
+  namespace cases = grid_sampler_cases;
   const DeviceTensor input(inputs.input, type, aligned), grid(inputs.grid, type, aligned);
   const DeviceTensor grad_output(inputs.grad_output, type, aligned);
   const auto contiguous = [](int64_t a, int64_t b, int64_t c) {
@@ -271,7 +270,7 @@ void test_grid_sampler_case(const grid_sampler_2d_cases::Sampling& s, DataType t
 }
 
 void test_grid_sampler_2d() {
-  namespace cases = grid_sampler_2d_cases;
+  namespace cases = grid_sampler_cases;
   for (size_t k = 0; k < entries_of(cases::kSizes); ++k) {
     for (DataType type : kAllTypes) {
       for (int mode = 0; mode < 18; ++mode) {

@@ -10,7 +10,7 @@
 
 #include "acl/acl.h"
 #include "cuda/sums.h"
-#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grid_sampler/kernel.h"
 #include "ops/nsa_compress/kernel.h"
 #include "support/operator.h"
 

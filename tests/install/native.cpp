@@ -1,5 +1,5 @@
 // The C++ interface: no tensors, no executors, no device.
-#include <aclgrad/grid_sampler_2d.h>
+#include <aclgrad/grid_sampler.h>
 #include <aclgrad/grouped_bias_add.h>
 #include <aclgrad/multi_scale_deformable_attention.h>
 #include <aclgrad/nsa_compress.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler/problem.h"
 #include "ops/grouped_bias_add/problem.h"
 #include "ops/multi_scale_deformable_attention/problem.h"
 #include "ops/nsa_compress/problem.h"

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "large/sparse_tensor.h"
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler/problem.h"
 #include "ops/grouped_bias_add/problem.h"
 #include "ops/multi_scale_deformable_attention/problem.h"
 #include "ops/nsa_compress/problem.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/grid_sampler_2d/reference.h"
+#include "ops/grid_sampler/reference.h"
 #include "ops/grouped_bias_add/reference.h"
 #include "ops/multi_scale_deformable_attention/reference.h"
 #include "ops/nsa_compress/reference.h"

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from ..operators.grid_sampler_2d import Mode, PaddingMode
-from ..operators.grid_sampler_2d.torch import grid_sample
+from ..operators.grid_sampler import Mode, PaddingMode
+from ..operators.grid_sampler.torch import grid_sample
 from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
 from .registration import is_transformed, is_compiling

@@ -15,9 +15,9 @@
 
 #include "base/parallel.h"
 #include "base/workspace.h"
-#include "ops/grid_sampler_2d/image.h"
+#include "ops/grid_sampler/image.h"
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 
 inline constexpr int64_t kChunkSamples = 64;  // samples of a chunk, of which the first and last row are known
 
@@ -71,4 +71,4 @@ inline bool is_channels_last(const GridSampling& problem, const GridSampling::St
          problem.channels % channel_block(problem) == 0;
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler

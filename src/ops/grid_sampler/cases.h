@@ -7,10 +7,10 @@
 #include <limits>
 #include <vector>
 
-#include "ops/grid_sampler_2d/reference.h"
+#include "ops/grid_sampler/reference.h"
 #include "support/values.h"
 
-namespace aclgrad::test::grid_sampler_2d_cases {
+namespace aclgrad::test::grid_sampler_cases {
 
 inline constexpr DataType kTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16,
                                       DataType::float64};
@@ -97,4 +97,4 @@ inline std::vector<double> smooth_grid(const Sampling& s, DataType type) {
   return rounded(grid, type);
 }
 
-}  // namespace aclgrad::test::grid_sampler_2d_cases
+}  // namespace aclgrad::test::grid_sampler_cases

@@ -1,7 +1,7 @@
 #include "cuda/not_built.h"
-#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grid_sampler/kernel.h"
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 
 size_t kernel_workspace_size(const GridSampler2D&, const CudaLaunch&) {
   refuse_cuda();
@@ -19,4 +19,4 @@ void run_kernel(const GridSampler2DBackward&, void*, const CudaLaunch&) {
   refuse_cuda();
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler

@@ -4,21 +4,21 @@
 // vectors of neighbouring pixels where the samples lie in lines, else with gathers and one sum after the other, which
 // gives the same bits. float and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is
 // rounded in the end.
-#include "ops/grid_sampler_2d/grad.h"
-#include "ops/grid_sampler_2d/layout.h"
+#include "ops/grid_sampler/grad.h"
+#include "ops/grid_sampler/layout.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/grid_sampler_2d/grad_by_samples.cpp"
+#define HWY_TARGET_INCLUDE "ops/grid_sampler/grad_by_samples.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ops/grid_sampler_2d/lines-inl.h"
-#include "ops/grid_sampler_2d/samples-inl.h"
-#include "ops/grid_sampler_2d/sampling-inl.h"
+#include "ops/grid_sampler/lines-inl.h"
+#include "ops/grid_sampler/samples-inl.h"
+#include "ops/grid_sampler/sampling-inl.h"
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_SAMPLES_
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_SAMPLES_
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 
 // Sizes that follow from the shape.
 struct SamplesLayout {
@@ -45,11 +45,11 @@ struct SamplesLayout {
   }
 };
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 template <class T, int kTaps>
@@ -534,12 +534,12 @@ size_t size_by_samples(const GridSampler2DBackward& problem) {
 }
 
 }  // namespace
-}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 namespace {
 
 HWY_EXPORT(run_by_samples);
@@ -555,6 +555,6 @@ size_t grad_by_samples_workspace_size(const GridSampler2DBackward& problem) {
   return HWY_DYNAMIC_DISPATCH(size_by_samples)(problem);
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler
 
 #endif

@@ -1,6 +1,6 @@
 // Problems of the grid sampler and its gradient with any contents of device memory.
 #include "fuzz/data.h"
-#include "ops/grid_sampler_2d/reference.h"
+#include "ops/grid_sampler/reference.h"
 
 namespace aclgrad::test {
 namespace {

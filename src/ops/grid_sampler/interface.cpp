@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/problem_check.h"
-#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grid_sampler/kernel.h"
 
 namespace aclgrad {
 namespace {

@@ -7,10 +7,10 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
 #endif
 
-#include "ops/grid_sampler_2d/samples-inl.h"
+#include "ops/grid_sampler/samples-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // Where the first pixels of a line's samples are: that of the sample in lane i at column + i. Where lane i is of another
 // line, that is some pixel, too.
@@ -117,7 +117,7 @@ HWY_INLINE hn::Vec<D> previous_lanes(D d, hn::Vec<D> v) {
   return hn::IfThenZeroElse(hn::FirstN(d, 1), moved);
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -10,10 +10,10 @@
 #include <limits>
 
 #include "base/simd-inl.h"
-#include "ops/grid_sampler_2d/image.h"
+#include "ops/grid_sampler/image.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 using namespace aclgrad::HWY_NAMESPACE;
 
@@ -563,7 +563,7 @@ HWY_INLINE hn::Vec<D> image_value(D d, const TapWeights<D, kTaps>& weights, Valu
   return sum;
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

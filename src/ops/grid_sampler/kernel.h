@@ -1,9 +1,9 @@
 // The kernels behind problem.h. They trust their problem, which whoever calls them has checked. Times are those on one thread.
 #pragma once
 
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler/problem.h"
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 
 size_t kernel_workspace_size(const GridSampler2D& problem);
 size_t kernel_workspace_size(const GridSampler2DBackward& problem);
@@ -21,12 +21,12 @@ size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLau
 void run_kernel(const GridSampler2D& problem, void* workspace, const CudaLaunch& on);
 void run_kernel(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on);
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler
 
 namespace aclgrad {  // where argument-dependent lookup finds them
 
-using ops::grid_sampler_2d::kernel_nanoseconds;
-using ops::grid_sampler_2d::kernel_workspace_size;
-using ops::grid_sampler_2d::run_kernel;
+using ops::grid_sampler::kernel_nanoseconds;
+using ops::grid_sampler::kernel_workspace_size;
+using ops::grid_sampler::run_kernel;
 
 }  // namespace aclgrad

@@ -1,8 +1,8 @@
 // The gradient of grid sampling on the CPU: which implementation computes it, and what needs none.
-#include "ops/grid_sampler_2d/grad.h"
-#include "ops/grid_sampler_2d/layout.h"
+#include "ops/grid_sampler/grad.h"
+#include "ops/grid_sampler/layout.h"
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 namespace {
 
 // What is left of the problem for the kernels: nearest interpolation has no grid_grad.
@@ -76,4 +76,4 @@ void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
   vectorises_over_samples(part) ? grad_by_samples(part, workspace) : grad_by_channels(part, workspace);
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler

@@ -6,10 +6,10 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_INL_H_
 #endif
 
-#include "ops/grid_sampler_2d/sampling-inl.h"
+#include "ops/grid_sampler/sampling-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // Rows of a channels-last image, from `first_row` of the whole image on.
 template <class Float>
@@ -276,7 +276,7 @@ HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis&
   }
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -1,20 +1,20 @@
 // Grid sampling, forward, on the CPU: vectorised over channels or over samples, see layout.h.
-#include "ops/grid_sampler_2d/kernel.h"
-#include "ops/grid_sampler_2d/layout.h"
+#include "ops/grid_sampler/kernel.h"
+#include "ops/grid_sampler/layout.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/grid_sampler_2d/forward_cpu.cpp"
+#define HWY_TARGET_INCLUDE "ops/grid_sampler/forward_cpu.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ops/grid_sampler_2d/channels-inl.h"
-#include "ops/grid_sampler_2d/channels_last-inl.h"
-#include "ops/grid_sampler_2d/lines-inl.h"
-#include "ops/grid_sampler_2d/samples-inl.h"
+#include "ops/grid_sampler/channels-inl.h"
+#include "ops/grid_sampler/channels_last-inl.h"
+#include "ops/grid_sampler/lines-inl.h"
+#include "ops/grid_sampler/samples-inl.h"
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_FORWARD_CPU_
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_FORWARD_CPU_
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 
 inline bool packs_input(const GridSampler2D& problem) {
   return vectorises_over_channels(problem) && !is_channels_last(problem, problem.input_strides);
@@ -28,11 +28,11 @@ inline int64_t images_of_round(const GridSampler2D& problem) {
                              problem.batch);
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 template <class T, int kTaps>
@@ -209,12 +209,12 @@ void run_forward(const GridSampler2D& problem, void* workspace) {
 }
 
 }  // namespace
-}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 namespace {
 
 HWY_EXPORT(run_forward);
@@ -246,6 +246,6 @@ void run_kernel(const GridSampler2D& problem, void* workspace) {
   HWY_DYNAMIC_DISPATCH(run_forward)(problem, workspace);
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler
 
 #endif

@@ -8,11 +8,11 @@
 #endif
 
 #include "base/simd-inl.h"
-#include "ops/grid_sampler_2d/image.h"
-#include "ops/grid_sampler_2d/samples-inl.h"
+#include "ops/grid_sampler/image.h"
+#include "ops/grid_sampler/samples-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // A tile of an image stays in the first-level cache while it is transposed. Its channels are as many as a cache line
 // of the channels-last copy holds, so that each line is filled at once. Tiles follow each other along the image for a
@@ -174,7 +174,7 @@ void unpack_pixels(D d, const float* from, int64_t pixel_stride, const Image<T>&
       });
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

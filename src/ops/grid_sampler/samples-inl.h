@@ -8,10 +8,10 @@
 
 #include <limits>
 
-#include "ops/grid_sampler_2d/sampling-inl.h"
+#include "ops/grid_sampler/sampling-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // What a vector of Real gathers by.
 template <class Real>
@@ -314,7 +314,7 @@ HWY_INLINE void store_pixels(const Image<T>& image, T* channel, int64_t first, i
   }
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -5,20 +5,20 @@
 // computes its grid_grad. The buffers of a band are small, so that the next one finds them in the cache. Which samples
 // a band has is found out before: of each chunk of neighbours, from which row to which they lie. Where most chunks have
 // to do with many bands, that is too coarse; then the samples of each band are listed.
-#include "ops/grid_sampler_2d/grad.h"
-#include "ops/grid_sampler_2d/layout.h"
+#include "ops/grid_sampler/grad.h"
+#include "ops/grid_sampler/layout.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/grid_sampler_2d/grad_by_channels.cpp"
+#define HWY_TARGET_INCLUDE "ops/grid_sampler/grad_by_channels.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ops/grid_sampler_2d/channels-inl.h"
-#include "ops/grid_sampler_2d/channels_last-inl.h"
+#include "ops/grid_sampler/channels-inl.h"
+#include "ops/grid_sampler/channels_last-inl.h"
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
 #define ACLGRAD_OPS_GRID_SAMPLER_2D_GRAD_BY_CHANNELS_
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 
 // Samples of a chunk, of which the first and last row are known: few, so that few chunks have to do with two bands.
 inline constexpr int64_t kBandChunk = 32;
@@ -129,11 +129,11 @@ struct ChannelsLayout {
   }
 };
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE {
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 template <class T, int kTaps>
@@ -502,12 +502,12 @@ size_t size_by_channels(const GridSampler2DBackward& problem) {
 }
 
 }  // namespace
-}  // namespace aclgrad::ops::grid_sampler_2d::HWY_NAMESPACE
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 namespace {
 
 HWY_EXPORT(run_by_channels);
@@ -523,6 +523,6 @@ size_t grad_by_channels_workspace_size(const GridSampler2DBackward& problem) {
   return HWY_DYNAMIC_DISPATCH(size_by_channels)(problem);
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler
 
 #endif

@@ -1,13 +1,13 @@
 // The 2-D grid sampler and its gradient as the tests see them.
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
-#include "ops/grid_sampler_2d/cases.h"
+#include "ops/grid_sampler/cases.h"
 #include "support/operator.h"
 
 namespace aclgrad::test {
 namespace {
 
-using namespace grid_sampler_2d_cases;
+using namespace grid_sampler_cases;
 
 using Mask = std::vector<bool>;  // inputGrad, gridGrad
 const Mask kBoth = {true, true};

@@ -2,9 +2,9 @@
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "executor/call.h"
-#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grid_sampler/kernel.h"
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 namespace {
 
 GridSampling::Strides strides_of(const Argument& argument) {
@@ -127,10 +127,10 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
 }
 
 }  // namespace
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler
 
 using namespace aclgrad;
-using namespace aclgrad::ops::grid_sampler_2d;
+using namespace aclgrad::ops::grid_sampler;
 
 aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* input,
                                                        const aclTensor* grid, int64_t interpolationMode,

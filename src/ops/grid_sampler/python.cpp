@@ -1,12 +1,12 @@
 // Two-dimensional grid sampling and its gradient.
-#include "ops/grid_sampler_2d/kernel.h"
+#include "ops/grid_sampler/kernel.h"
 
 #include <optional>
 
 #include "arguments.h"
 #include "binding.h"
 #include "operand.h"
-#include "ops/grid_sampler_2d/reference.h"
+#include "ops/grid_sampler/reference.h"
 
 namespace aclgrad::python {
 namespace {

@@ -1,8 +1,8 @@
-#include "ops/grid_sampler_2d/layout.h"
+#include "ops/grid_sampler/layout.h"
 
 #include <cmath>
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 namespace {
 
 // The pixel at whose right or below a coordinate falls, without padding.
@@ -48,4 +48,4 @@ bool vectorises_over_samples(const GridSampling& problem) {
   return !vectorises_over_channels(problem) || (may_have_lines(problem) && is_grid_smooth(problem));
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler

@@ -9,10 +9,10 @@
 #include <limits>
 
 #include "cuda/sums.h"
-#include "ops/grid_sampler_2d/kernel.h"
-#include "ops/grid_sampler_2d/layout.h"
+#include "ops/grid_sampler/kernel.h"
+#include "ops/grid_sampler/layout.h"
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 
 using namespace cuda;
 
@@ -607,4 +607,4 @@ void run_kernel(const GridSampler2DBackward& given, void* workspace, const CudaL
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler

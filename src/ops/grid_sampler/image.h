@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include "base/data_type.h"
-#include "ops/grid_sampler_2d/problem.h"
+#include "ops/grid_sampler/problem.h"
 
-namespace aclgrad::ops::grid_sampler_2d {
+namespace aclgrad::ops::grid_sampler {
 
 // The type that arithmetic on T is done in.
 template <class T>
@@ -227,4 +227,4 @@ constexpr int32_t near_index(Real whole, const Axis& axis) {
   return axis.align_corners ? -pixel : -1 - pixel;
 }
 
-}  // namespace aclgrad::ops::grid_sampler_2d
+}  // namespace aclgrad::ops::grid_sampler

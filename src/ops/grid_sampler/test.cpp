@@ -8,15 +8,15 @@
 
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
-#include "ops/grid_sampler_2d/cases.h"
-#include "ops/grid_sampler_2d/problem.h"
-#include "ops/grid_sampler_2d/reference.h"
+#include "ops/grid_sampler/cases.h"
+#include "ops/grid_sampler/problem.h"
+#include "ops/grid_sampler/reference.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
 namespace {
 
-using namespace grid_sampler_2d_cases;
+using namespace grid_sampler_cases;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A mask of two entries, as the C interface takes it.
