@@ -32,7 +32,11 @@ install(FILES cmake/set_env.sh DESTINATION .)
 install(FILES cmake/config.ini DESTINATION opp/vendors)
 
 configure_file(cmake/aclgradConfig.cmake.in aclgradConfig.cmake @ONLY)
-write_basic_package_version_file(aclgradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+set(compatibility SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(compatibility SameMinorVersion)
+endif()
+write_basic_package_version_file(aclgradConfigVersion.cmake COMPATIBILITY ${compatibility})
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/aclgradConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/aclgradConfigVersion.cmake
   DESTINATION ${library_dir}/cmake/aclgrad)
 configure_file(cmake/aclgrad.pc.in aclgrad.pc @ONLY)

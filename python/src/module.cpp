@@ -2,12 +2,13 @@
 #include <nanobind/nanobind.h>
 
 #include "aclgrad/types.h"
+#include "aclgrad/version.h"
 #include "binding.h"
 #include "runtime/cuda_device.h"
 
 NB_MODULE(_core, module) {
   using namespace aclgrad;
-  module.attr("VERSION") = ACLGRAD_VERSION;
+  module.attr("VERSION") = aclgradVersion();
   module.def("thread_count", thread_count);
   module.def("set_thread_count", set_thread_count);
   module.def("cuda_device_count", cuda_device_count);  // 0 without CUDA

@@ -16,10 +16,14 @@ ALWAYS_REFUSED = re.compile(
     r"|HcclCreateComResource|HcclAllocComResourceByTiling|HcclGetAicpuOpStreamNotify"
 )
 
+# What has no arguments and no state.
+NOTHING_TO_TRY = {"aclgradVersion"}
+
 
 def declared(include: pathlib.Path) -> set[str]:
     declaration = re.compile(r"^ACL_FUNC_VISIBILITY\s[^;(]*?(\w+)\s*\(", re.MULTILINE)
-    return {name for header in include.rglob("*.h") for name in declaration.findall(header.read_text())}
+    functions = {name for header in include.rglob("*.h") for name in declaration.findall(header.read_text())}
+    return functions - NOTHING_TO_TRY
 
 
 def counts(fuzzer: str, corpus: str) -> dict[str, tuple[int, int]]:

@@ -61,6 +61,33 @@ pkg_config() {
   ./native
 }
 
+# Headers, library, pkg-config and CMake name one version, and what may break a program is not found in its place.
+version() {
+  source "$prefix/set_env.sh"
+  gcc -std=c11 -pedantic -Wall -Wextra -Werror "$sources/version.c" -I "$prefix/include" -L "$prefix/lib64" -laclgrad \
+    -o version
+  local of_library
+  of_library=$(./version)
+  [ "$of_library" = "$(PKG_CONFIG_PATH=$prefix/lib64/pkgconfig pkg-config --modversion aclgrad)" ]
+  strings "$prefix/lib64/libaclgrad.so" | grep -qF "aclgrad $of_library"
+  [ "$(basename "$(realpath "$prefix/lib64/libaclgrad.so")")" = "libaclgrad.so.$of_library" ]
+  readelf --dynamic version | grep -qF "[libaclgrad.so.${of_library%.*}]"
+
+  local wanted
+  for wanted in "${of_library%.*}" "$of_library"; do found_by_cmake "$wanted"; done
+  for wanted in 0.0 0.2 1.0; do
+    if found_by_cmake "$wanted"; then echo "CMake found $wanted" && return 1; fi
+  done
+}
+
+found_by_cmake() {  # version
+  rm -rf found
+  mkdir found
+  printf 'cmake_minimum_required(VERSION 3.16)\nproject(found NONE)\nfind_package(aclgrad %s REQUIRED)\n' "$1" \
+    >found/CMakeLists.txt
+  CMAKE_PREFIX_PATH=$prefix cmake -S found -B found/build >found/log 2>&1
+}
+
 # Every standard of C++ and every compiler that there is.
 standards() {
   source "$prefix/set_env.sh"
