@@ -28,6 +28,13 @@ foreach(header ${problem_headers})
   install(FILES ${header} DESTINATION ${include_dir}/aclgrad RENAME ${operator}.h)
 endforeach()
 
+install(FILES LICENSE THIRD_PARTY.md DESTINATION licenses)
+if(ACLGRAD_BUNDLE)
+  set_target_properties(aclgrad PROPERTIES INSTALL_RPATH $ORIGIN)
+  aclgrad_install_libraries(${library_dir})
+  aclgrad_install_licences(licenses)
+endif()
+
 install(FILES cmake/set_env.sh DESTINATION .)
 install(FILES cmake/config.ini DESTINATION opp/vendors)
 
