@@ -1,4 +1,4 @@
-// What the environment variables ask for, read once. The README lists them. A wrong value is one line on standard error,
+// What the environment variables ask for, read once. docs/environment.md lists them. A wrong value is one line on standard error,
 // and counts as the strictest one.
 #pragma once
 

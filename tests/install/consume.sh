@@ -88,6 +88,19 @@ found_by_cmake() {  # version
   CMAKE_PREFIX_PATH=$prefix cmake -S found -B found/build >found/log 2>&1
 }
 
+# The README's programs as they stand there; what each prints is in a comment of its own.
+readme() {
+  local readme=$sources/../../README.md program output
+  awk '/^```cpp$/ { inside = 1; ++count; next } /^```$/ { inside = 0 } inside { print > ("program" count ".cpp") }' "$readme"
+  for program in program*.cpp; do
+    g++ -std=c++11 -pedantic -Wall -Wextra -Werror "$program" -o program -I "$prefix/include" -L "$prefix/lib64" \
+      -Wl,-rpath,"$prefix/lib64" -laclgrad
+    output=$(ACLGRAD_CHECK=error ./program)
+    echo "$program: $output"
+    grep -qE "// ${output% }\$" "$program"
+  done
+}
+
 # Every standard of C++ and every compiler that there is.
 standards() {
   source "$prefix/set_env.sh"
