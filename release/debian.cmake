@@ -1,0 +1,18 @@
+# For cpack: the Debian package of the tree in $root, of $version.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME aclgrad)
+set(CPACK_PACKAGE_VERSION $ENV{version})
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_PACKAGE_VENDOR "the aclgrad authors")
+set(CPACK_PACKAGE_CONTACT "the aclgrad authors <aclgrad@example.org>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Ascend's aclnn gradient operators on any machine")
+set(CPACK_PACKAGE_DESCRIPTION "Multi-scale deformable attention, NSA compression, grid sampling and
+grouped bias-add with their gradients, on the processor, behind the C
+interface that programs for Ascend's NPUs use.
+Source /usr/lib/aclgrad/set_env.sh to build and run such programs.")
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_INSTALLED_DIRECTORIES "$ENV{root};/")
+set(CPACK_PACKAGING_INSTALL_PREFIX /)
+set(CPACK_PACKAGE_FILE_NAME aclgrad)  # its own file names follow Debian's custom

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Makes what is released of the commit that is checked out, in build/release-artifacts/: wheels, the source package, the
+# prefix as an archive and as a Debian package, a bill of materials, and checksums. Two runs give the same bytes.
+# Run it as ./dev release, which installs what it needs and tries the results in clean systems (release/try.sh).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+artifacts=$PWD/build/release-artifacts
+work=$PWD/build/release-work
+source=$work/source
+tools=$PWD/build/release-environment/bin
+architecture=$(uname -m)
+
+[ -z "$(git status --porcelain)" ] || { echo "release: commit or stash the changes first" >&2 && exit 1; }
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+umask 022
+
+unpack_sources() {
+  rm -rf "$artifacts" "$work"
+  mkdir -p "$artifacts" "$source"
+  git archive HEAD | tar --extract --directory "$source"
+  version=$(sed -nE 's/^#define ACLGRAD_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)$/\2/p' \
+    "$source/include/aclgrad/version.h" | paste -sd .)
+}
+
+# No path of this machine goes into the files.
+export CFLAGS="-ffile-prefix-map=$work=." CXXFLAGS="-ffile-prefix-map=$work=."
+
+build_prefix() {  # name, options
+  cmake -S "$source" -B "$work/$1-build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DACLGRAD_CUDA=OFF -DACLGRAD_TESTS=OFF \
+    -DACLGRAD_BENCHMARKS=OFF "${@:2}" >/dev/null
+  cmake --build "$work/$1-build"
+}
+
+install_prefix() {  # name, folder
+  DESTDIR=${3:-} cmake --install "$work/$1-build" --strip --prefix "$2" >/dev/null
+}
+
+packed() {  # archive, folder, what of it
+  tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --directory "$2" "$3" |
+    gzip --best --no-name >"$1"
+}
+
+make_archive() {
+  local name=aclgrad-$version-linux-$architecture
+  build_prefix archive -DACLGRAD_BUNDLE=ON
+  install_prefix archive "$work/$name"
+  packed "$artifacts/$name.tar.gz" "$work" "$name"
+}
+
+# In a folder of its own, since the prefix has the layout and the names of another product.
+make_debian_package() {
+  local root=$work/debian documents=$work/debian/usr/share/doc/aclgrad
+  cmake -S "$source" -B "$work/archive-build" -DACLGRAD_BUNDLE=OFF >/dev/null
+  cmake --build "$work/archive-build"
+  install_prefix archive /usr/lib/aclgrad "$root"
+  rm -r "$root/usr/lib/aclgrad/licenses"
+  mkdir -p "$documents"
+  cp "$source/release/debian.copyright" "$documents/copyright"
+  cp "$source/THIRD_PARTY.md" "$documents"
+  gzip --best --no-name <"$source/CHANGELOG.md" >"$documents/changelog.gz"
+  printf 'aclgrad (%s-1) unstable; urgency=medium\n\n  * changelog.gz lists the changes.\n\n -- %s  %s\n' "$version" \
+    "the aclgrad authors <aclgrad@example.org>" "$(date --utc --rfc-email --date "@$SOURCE_DATE_EPOCH")" |
+    gzip --best --no-name >"$documents/changelog.Debian.gz"
+  find "$root" -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
+  (cd "$work" && version=$version root=$root cpack --config "$source/release/debian.cmake" >/dev/null)
+  mv "$work"/aclgrad_*.deb "$artifacts"
+}
+
+make_wheels() {
+  "$tools/python" -m build --sdist --outdir "$artifacts" "$source" >/dev/null
+  tar --extract --gzip --file "$artifacts/aclgrad-$version.tar.gz" --directory "$work"
+  local python
+  for python in 3.11 3.12; do
+    python=$(interpreter "$python") || { echo "There is no Python $python: its wheel is left out." && continue; }
+    "$tools/pip" --python "$python" wheel --quiet --no-deps --wheel-dir "$work/wheels" "$work/aclgrad-$version"
+  done
+  PATH=$tools:$PATH auditwheel repair --wheel-dir "$artifacts" "$work"/wheels/*.whl
+}
+
+interpreter() {  # version; the newest that there is of 3.12 and later, since all take the same wheel
+  local python
+  for python in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python; do
+    "$python" -c "" 2>/dev/null && command -v "$python" && return
+  done
+  return 1
+}
+
+make_list() {
+  cd "$artifacts"
+  "$tools/python" ../../release/sbom.py "$version" "$SOURCE_DATE_EPOCH" * >"aclgrad-$version.cdx.json"
+  sha256sum * >SHA256SUMS
+  ls -l
+}
+
+unpack_sources
+make_archive
+make_debian_package
+make_wheels
+make_list

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Tries the files in build/release-artifacts/ in clean systems made by debootstrap, which are kept in build/roots/: the wheel
+# on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, the archive and the Debian package on a
+# Debian 12 that has g++ alone. Needs root. Nothing in those systems reaches a network but apt-get.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+artifacts=$PWD/build/release-artifacts
+roots=$PWD/build/roots
+
+root() {  # name, suite, packages
+  [ -e "$roots/$1/finished" ] && return
+  echo "Making a clean system: $1"
+  rm -rf "${roots:?}/$1"
+  mkdir -p "$roots"
+  debootstrap --variant=minbase --include="$3" "$2" "$roots/$1" >"$roots/$1.log"
+  touch "$roots/$1/finished"
+}
+
+inside() {  # root, commands
+  unshare --mount sh -euc 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && shift && exec chroot "$@"' - \
+    "$roots/$1" "$roots/$1" env -i DEBIAN_FRONTEND=noninteractive HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 sh -euc "$2"
+}
+
+fill() {  # root, files: into its folder /try
+  rm -rf "$roots/$1/try"
+  mkdir "$roots/$1/try"
+  cp -r "${@:2}" "$roots/$1/try"
+}
+
+try_wheel() {  # root, version of Python, requirements
+  local root=$1 python=$2
+  echo "---- The wheel in $root"
+  ! inside "$root" 'command -v cc gcc g++ clang' || { echo "There is a compiler in $root" && return 1; }
+  mkdir -p "$roots/wheels-$python"
+  build/release-environment/bin/pip download --quiet --python-version "$python" --only-binary=:all: \
+    --dest "$roots/wheels-$python" "${@:3}"
+  fill "$root" release/try.py "$roots/wheels-$python" "$artifacts"/*.whl
+  inside "$root" "cd /try && python3 -m venv environment &&
+    environment/bin/pip install --quiet --no-index --find-links . --find-links wheels-$python aclgrad ${*:3} &&
+    environment/bin/python try.py"
+}
+
+try_archive() {
+  echo "---- The archive, moved, in debian12-gxx"
+  fill debian12-gxx examples "$artifacts"/*-linux-*.tar.gz
+  inside debian12-gxx 'cd /try && tar xzf *.tar.gz && rm *.tar.gz && mv aclgrad-*-linux-* "a folder" && . "a folder/set_env.sh" &&
+    '"$(example '$ASCEND_HOME_PATH')"
+}
+
+try_debian_package() {
+  echo "---- The Debian package in debian12-gxx"
+  fill debian12-gxx examples "$artifacts"/*.deb
+  inside debian12-gxx 'cd /try && apt-get install -qq ./*.deb >/dev/null && . /usr/lib/aclgrad/set_env.sh &&
+    '"$(example /usr/lib/aclgrad)"' && cd / && apt-get purge -qq aclgrad >/dev/null && apt-get autopurge -qq >/dev/null &&
+    ! ls /usr/lib/aclgrad 2>/dev/null'
+}
+
+example() {  # prefix
+  echo "g++ -O2 examples/moe_bias.cpp -o moe_bias -I \"$1/include\" -L \"$1/lib64\" -lopapi -lnnopbase -lascendcl && ./moe_bias"
+}
+
+(cd "$artifacts" && sha256sum --quiet --check SHA256SUMS)
+lintian --fail-on error --suppress-tags initial-upload-closes-no-bugs "$artifacts"/*.deb
+root debian12 bookworm python3,python3-venv
+root debian13 trixie python3,python3-venv
+root debian12-gxx bookworm g++
+torch=$(grep '^torch==' tests/pytorch/requirements.txt)
+try_wheel debian12 3.11 numpy "$torch"
+try_wheel debian13 3.13 numpy
+try_archive
+try_debian_package
