@@ -42,19 +42,19 @@ packed() {  # archive, folder, what of it
     gzip --best --no-name >"$1"
 }
 
-make_archive() {
-  local name=aclgrad-$version-linux-$architecture
-  build_prefix archive -DACLGRAD_BUNDLE=ON
-  install_prefix archive "$work/$name"
+make_archive() {  # architecture, options
+  local name=aclgrad-$version-linux-$1
+  build_prefix "$1" -DACLGRAD_BUNDLE=ON "${@:2}"
+  install_prefix "$1" "$work/$name"
   packed "$artifacts/$name.tar.gz" "$work" "$name"
 }
 
 # In a folder of its own, since the prefix has the layout and the names of another product.
 make_debian_package() {
   local root=$work/debian documents=$work/debian/usr/share/doc/aclgrad
-  cmake -S "$source" -B "$work/archive-build" -DACLGRAD_BUNDLE=OFF >/dev/null
-  cmake --build "$work/archive-build"
-  install_prefix archive /usr/lib/aclgrad "$root"
+  cmake -S "$source" -B "$work/$architecture-build" -DACLGRAD_BUNDLE=OFF >/dev/null
+  cmake --build "$work/$architecture-build"
+  install_prefix "$architecture" /usr/lib/aclgrad "$root"
   rm -r "$root/usr/lib/aclgrad/licenses"
   mkdir -p "$documents"
   cp "$source/release/debian.copyright" "$documents/copyright"
@@ -95,7 +95,9 @@ make_list() {
 }
 
 unpack_sources
-make_archive
+make_archive "$architecture"
+[ "$architecture" != x86_64 ] ||
+  make_archive aarch64 -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64-linux-gnu.cmake"
 make_debian_package
 make_wheels
 make_list

@@ -42,7 +42,7 @@ try_wheel() {  # root, version of Python, requirements
 
 try_archive() {
   echo "---- The archive, moved, in debian12-gxx"
-  fill debian12-gxx examples "$artifacts"/*-linux-*.tar.gz
+  fill debian12-gxx examples "$artifacts"/*-linux-"$(uname -m)".tar.gz
   inside debian12-gxx 'cd /try && tar xzf *.tar.gz && rm *.tar.gz && mv aclgrad-*-linux-* "a folder" && . "a folder/set_env.sh" &&
     '"$(example '$ASCEND_HOME_PATH')"
 }
@@ -53,6 +53,18 @@ try_debian_package() {
   inside debian12-gxx 'cd /try && apt-get install -qq ./*.deb >/dev/null && . /usr/lib/aclgrad/set_env.sh &&
     '"$(example /usr/lib/aclgrad)"' && cd / && apt-get purge -qq aclgrad >/dev/null && apt-get autopurge -qq >/dev/null &&
     ! ls /usr/lib/aclgrad 2>/dev/null'
+}
+
+# What the cross-compiler makes, with Debian's arm64 libraries of C and C++.
+try_aarch64() {
+  echo "---- The archive for aarch64, under QEMU"
+  local folder
+  folder=$(mktemp --directory)
+  tar --extract --gzip --file "$(echo "$artifacts"/*-linux-aarch64.tar.gz)" --directory "$folder" --strip-components 1
+  aarch64-linux-gnu-g++ -O2 examples/moe_bias.cpp -o "$folder/moe_bias" -I "$folder/include" -L "$folder/lib64" \
+    -lopapi -lnnopbase -lascendcl
+  qemu-aarch64 -E LD_LIBRARY_PATH="$folder/lib64" "$folder/moe_bias"
+  rm -r "$folder"
 }
 
 example() {  # prefix
@@ -69,3 +81,4 @@ try_wheel debian12 3.11 numpy "$torch"
 try_wheel debian13 3.13 numpy
 try_archive
 try_debian_package
+[ ! -e "$artifacts"/*-linux-aarch64.tar.gz ] || [ "$(uname -m)" = aarch64 ] || try_aarch64
