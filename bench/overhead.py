@@ -1,6 +1,13 @@
 """What a call of the Python functions costs where there is next to nothing to compute: the smallest size of each operator.
 
-The baseline is the least that PyTorch needs for as many tensors: a function that does nothing, with its backward pass."""
+    python -m bench python --filter smallest --threads 1
+
+The baseline is the least that PyTorch needs for as many tensors: an operator in C++ that does nothing, forward and
+backward."""
+
+import functools
+import os
+import sys
 
 import numpy
 import torch
@@ -10,15 +17,55 @@ from bench.case import Case, Work
 _REPEAT = 1000
 
 
-class _Nothing(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, output, *inputs):
-        ctx.gradients = [torch.zeros_like(tensor) for tensor in inputs]
-        return output.clone()
+_NOTHING = """
+#include <torch/torch.h>
 
-    @staticmethod
-    def backward(ctx, grad_output):
-        return None, *ctx.gradients
+using torch::Tensor;
+
+// Returns a copy of `output`, and as the gradient of each of the others a new tensor.
+struct Nothing : torch::autograd::Function<Nothing> {
+  static Tensor forward(torch::autograd::AutogradContext* ctx, Tensor output, Tensor a, Tensor b,
+                        std::optional<Tensor> c) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    ctx->save_for_backward({a, b, c.value_or(Tensor())});
+    return output.clone();
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list) {
+    torch::autograd::variable_list gradients{Tensor()};
+    for (const Tensor& saved : ctx->get_saved_variables()) {
+      gradients.push_back(saved.defined() ? at::empty_like(saved) : Tensor());
+    }
+    return gradients;
+  }
+};
+
+Tensor nothing(const Tensor& output, const Tensor&, const Tensor&, const std::optional<Tensor>&) {
+  return output.clone();
+}
+
+Tensor record_nothing(const Tensor& output, const Tensor& a, const Tensor& b, const std::optional<Tensor>& c) {
+  return Nothing::apply(output, a, b, c);
+}
+
+TORCH_LIBRARY(aclgrad_bench, library) {
+  library.def("nothing(Tensor output, Tensor a, Tensor b, Tensor? c=None) -> Tensor");
+  library.impl("nothing", torch::dispatch(c10::DispatchKey::CPU, nothing));
+  library.impl("nothing", torch::dispatch(c10::DispatchKey::AutogradCPU, record_nothing));
+}
+"""
+
+
+@functools.cache
+def _nothing():
+    """The least that PyTorch needs: an operator in C++ that does nothing, with a backward pass. It is compiled once."""
+    from torch.utils.cpp_extension import load_inline
+
+    # PyTorch's own ninja lies beside Python, which need not be in PATH.
+    os.environ["PATH"] += os.pathsep + os.path.dirname(sys.executable)
+    load_inline("aclgrad_bench_nothing", _NOTHING, is_python_module=False)
+    return torch.ops.aclgrad_bench.nothing.default
 
 
 def _smallest() -> dict[str, tuple]:
@@ -47,20 +94,31 @@ def _with_gradients(arguments: tuple) -> list:
     return [a.clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in arguments]
 
 
+def _floats(arguments) -> list:
+    return [a for a in arguments if isinstance(a, torch.Tensor) and a.is_floating_point()]
+
+
+def _arrays(arguments) -> list:
+    return [a.detach().numpy() if isinstance(a, torch.Tensor) else a for a in arguments]
+
+
 def _forward(name):
     def prepare(dtype, device):
         import aclgrad.torch
 
         arguments = _smallest()[name]
         function = getattr(aclgrad.torch, name)
-        arrays = [a.numpy() if isinstance(a, torch.Tensor) else a for a in arguments]
+        arrays = _arrays(arguments)
         in_numpy = getattr(aclgrad, _NUMPY.get(name, name))
         learned = _with_gradients(arguments)
         output = function(*arguments)
         ours = {"PyTorch": _repeated(lambda: function(*arguments)),
                 "PyTorch, recording": _repeated(lambda: function(*learned)),
                 "NumPy": _repeated(lambda: torch.from_numpy(numpy.asarray(in_numpy(*arrays))))}
-        return Work(ours, {"clone": lambda transform: _repeated(output.clone)}, lambda result: [result], _REPEAT)
+        floats, inputs = _floats(arguments), _floats(learned)
+        baselines = {"empty operator": lambda transform: _repeated(lambda: _nothing()(output, *floats)),
+                     "empty operator, recording": lambda transform: _repeated(lambda: _nothing()(output, *inputs))}
+        return Work(ours, baselines, lambda result: [result], _REPEAT)
     return prepare
 
 
@@ -69,15 +127,19 @@ def _backward(name):
         import aclgrad.torch
 
         arguments = _with_gradients(_smallest()[name])
-        inputs = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
+        inputs = _floats(arguments)
         output = getattr(aclgrad.torch, name)(*arguments)
         grad = torch.ones_like(output)
-        nothing = _Nothing.apply(output.detach(), *inputs)
+        nothing = _nothing()(output.detach(), *inputs)
+        # The gradient of a sum needs no terms.
+        arrays = _arrays(arguments[2:] if name == "grouped_bias_add" else arguments)
+        in_numpy = getattr(aclgrad, _NUMPY.get(name, name).removesuffix("_forward") + "_backward")
 
         def gradient(of):
             return _repeated(lambda: torch.autograd.grad(of, inputs, grad, retain_graph=True))
-        # There is nothing to compare: the baseline's gradients are zeros.
-        return Work({"": gradient(output)}, {"empty function": lambda transform: gradient(nothing)}, lambda result: [], _REPEAT)
+        ours = {"PyTorch": gradient(output), "NumPy": _repeated(lambda: in_numpy(grad.numpy(), *arrays))}
+        # There is nothing to compare: the baseline's gradients are not set.
+        return Work(ours, {"empty operator": lambda transform: gradient(nothing)}, lambda result: [], _REPEAT)
     return prepare
 
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/cuda_device.h"
+#include "torch_tensor.h"
 
 namespace aclgrad::python {
 namespace {
@@ -300,6 +301,7 @@ Array read_dlpack(nb::handle object, std::string_view types, bool writable) {
 }
 
 Array read_layout(nb::handle object, std::string_view types, bool writable) {
+  if (is_torch_tensor(object)) return read_torch_tensor(object, types);
   if (is_numpy(object)) return read_numpy(object, types);
   const DlpackExchange* exchange = ArrayType::of(object).exchange;
   return exchange != nullptr ? read_exchange(object, *exchange, types) : read_dlpack(object, types, writable);
@@ -422,7 +424,7 @@ bool is_bool(nb::handle object) {
 }
 
 Array read_array(nb::handle object, std::string_view types, bool writable) {
-  if (!is_numpy(object) && ArrayType::of(object).is_torch) check_is_plain(object);
+  if (!is_torch_tensor(object) && !is_numpy(object) && ArrayType::of(object).is_torch) check_is_plain(object);
   return read_unchecked(object, types, writable);
 }
 
@@ -433,6 +435,9 @@ nb::object integer_array(nb::handle sequence) {
 }
 
 Array new_array(const Array& like, std::initializer_list<int64_t> shape) {
+  if (is_torch_tensor(like.object)) {
+    return read_unchecked(new_torch_tensor(like.object, shape), name_of(like.type()), true);
+  }
   nb::list sizes;
   for (int64_t size : shape) sizes.append(size);
   const char* type = name_of(like.type());

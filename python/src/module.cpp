@@ -5,6 +5,7 @@
 #include "aclgrad/version.h"
 #include "binding.h"
 #include "runtime/cuda_device.h"
+#include "torch_tensor.h"
 
 NB_MODULE(_core, module) {
   using namespace aclgrad;
@@ -12,5 +13,6 @@ NB_MODULE(_core, module) {
   module.def("thread_count", thread_count);
   module.def("set_thread_count", set_thread_count);
   module.def("cuda_device_count", cuda_device_count);  // 0 without CUDA
+  python::add_torch_kernels(module);
   for (const python::Binding::Add add : python::Binding::all()) add(module);
 }

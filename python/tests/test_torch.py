@@ -229,12 +229,13 @@ def test_compiled(name):
 @each_call
 def test_exported(name):
     function, make = CALLS[name]
+    arguments = make()
+    tensors = tuple(a for a in arguments if isinstance(a, torch.Tensor))
 
     class Module(torch.nn.Module):
         def forward(self, *tensors):
-            return function(*tensors, *make()[len(tensors) :])
+            return function(*tensors, *arguments[len(tensors) :])
 
-    tensors = tuple(a for a in make() if isinstance(a, torch.Tensor))
     exported = torch.export.export(Module(), tensors)
     assert any("aclgrad" in str(node.target) for node in exported.graph.nodes)
     assert torch.equal(exported.module()(*tensors), function(*make()))

@@ -23,7 +23,7 @@ def unpatched():
 
 
 class Calls:
-    """Counts the calls of our operators."""
+    """Counts the calls of our kernels."""
 
     def __init__(self):
         self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
@@ -36,7 +36,7 @@ class Calls:
         self.profile.__exit__(*error)
 
     def count(self, name):
-        return sum(event.count for event in self.profile.key_averages() if event.key == f"aclgrad::{name}")
+        return sum(event.count for event in self.profile.key_averages() if event.key == f"aclgrad::{name}_kernel")
 
 
 # ---- Hugging Face transformers

@@ -20,7 +20,6 @@ from ..operators.grid_sampler import Mode, PaddingMode
 from ..operators.grid_sampler.torch import grid_sample
 from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
-from .registration import is_transformed, is_compiling
 
 Target: TypeAlias = Literal["transformers", "mmcv", "ultralytics", "detrex", "groundingdino", "rfdetr", "grid_sample"]
 
@@ -272,7 +271,7 @@ _Shapes: TypeAlias = Sequence[tuple[int, int]] | Tensor
 
 def _levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
     """Shapes and starts of the levels as tensors on the device. Each level is there several times where `times` says so."""
-    is_traced = is_compiling() or is_transformed() or torch._C._len_torch_dispatch_stack() > 0
+    is_traced = torch.compiler.is_compiling() or type(torch.empty(0)) is not Tensor
     if device.type == "cpu" or isinstance(spatial_shapes, Tensor) or is_traced:
         return _new_levels(spatial_shapes, device, times)
     return _kept_levels(tuple(map(tuple, spatial_shapes)), device, tuple(times))

@@ -1,11 +1,9 @@
-"""How an operator becomes one of PyTorch's, `torch.ops.aclgrad.*`, and how a call of it goes the shortest way."""
+"""How an operator becomes one of PyTorch's, `torch.ops.aclgrad.*`."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -13,83 +11,10 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from .. import _core
 from .checks import message
 
 _library = torch.library.Library("aclgrad", "DEF")
-
-try:
-    # Where a PyTorch does not tell what its dispatcher will do, every call goes through it.
-    from torch._C import (
-        _dispatch_keys,
-        _dispatch_tls_local_exclude_set,
-        _dispatch_tls_local_include_set,
-        _is_torch_function_mode_enabled,
-        _len_torch_dispatch_stack,
-    )
-    from torch._C._autograd import _profiler_enabled
-    from torch._C._functorch import peek_interpreter_stack
-    from torch.compiler import is_compiling
-
-    # A new thread has nothing switched on.
-    with ThreadPoolExecutor(1) as _pool:
-        _PLAIN_INCLUDED = _pool.submit(_dispatch_tls_local_include_set).result()
-        _PLAIN_EXCLUDED = _pool.submit(_dispatch_tls_local_exclude_set).result()
-        _PLAIN_KEYS = _pool.submit(lambda: _dispatch_keys(torch.empty(0))).result()
-except ImportError:
-
-    def is_compiling() -> bool:
-        return True
-
-    def peek_interpreter_stack() -> Any:  # type: ignore[misc]
-        return None
-
-
-# ---- When the dispatcher has nothing to do
-
-_PLAIN_TYPES = frozenset((Tensor, torch.nn.Parameter, type(None)))
-
-
-def _are_plain(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether these are common tensors. A kernel itself refuses what else it cannot read."""
-    for tensor in tensors:
-        if type(tensor) not in _PLAIN_TYPES:
-            return False
-    return True
-
-
-def _is_observed() -> bool:
-    """Whether a tracer, a profiler, a mode for functions, or forward differentiation is on."""
-    return is_compiling() or _profiler_enabled() or forward_ad._current_level >= 0 or _is_torch_function_mode_enabled()
-
-
-def _has_nothing_to_dispatch() -> bool:
-    """Whether the dispatcher would only record gradients and call the kernel: no tracing, autocast, function transform,
-    mode or profiler. Its way, which for Python takes longer than a small kernel, is left out then."""
-    if _is_observed():
-        return False
-    # These types define `==` alone, and `!=` takes longer.
-    if not _dispatch_tls_local_include_set() == _PLAIN_INCLUDED:
-        return False
-    return _dispatch_tls_local_exclude_set() == _PLAIN_EXCLUDED
-
-
-def _is_unwatched() -> bool:
-    """The same within the backward pass of a call that had nothing to dispatch, where less can be on."""
-    if _is_observed() or torch.is_grad_enabled():
-        return False
-    return _len_torch_dispatch_stack() == 0 and peek_interpreter_stack() is None
-
-
-def _may_be_resolved(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether the dispatcher knows what to do with tensors that a kernel cannot read: of other devices or layouts, or
-    with a pending negation."""
-    return any(tensor is not None and _dispatch_keys(tensor) != _PLAIN_KEYS for tensor in tensors)
-
-
-def is_transformed() -> bool:
-    """Whether a transform of torch.func is on. Compilers trace the operator instead."""
-    return not is_compiling() and peek_interpreter_stack() is not None
-
 
 # ---- What an operator and its gradient have in common
 
@@ -120,42 +45,53 @@ def _function(name: str, **methods: Callable[..., Any]) -> Any:
 
 
 class _Registered:
-    """An operator of the library that transforms of torch.func can see.
+    """An operator, as two of PyTorch's: `aclgrad::<name>` for everybody, which applies an autograd.Function, and beneath it
+    `aclgrad::<name>_kernel`, which has kernels and no gradient. A call that needs no gradient goes to the latter at once.
 
-    `function` is it as an autograd.Function, with one argument more: what the dispatcher has still to do, or None where
-    it was not asked yet. `batch_axis` is the axis of all floating-point tensors, results among them, into which `vmap`
-    may fold its own: one along which the operator does the same to each entry.
+    Within transforms of torch.func the dispatcher calls `_transform` for both, whose Function has what transforms need;
+    PyTorch takes twice as long to apply such a one. `batch_axis` is the axis of all floating-point tensors, results among them, into which
+    `vmap` may fold its own: one along which the operator does the same to each entry.
     """
 
     def __init__(
         self,
         schema: str,
         kernel: Callable[..., Any],
-        cuda_kernel: Callable[..., Any] | None,
+        cuda_kernel: Callable[..., Any],
         fake: Callable[..., Any],
         floats: Sequence[int],
         batch_axis: int,
     ) -> None:
-        self.name = schema.partition("(")[0]
-        _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-        self._overload = getattr(torch.ops.aclgrad, self.name).default
-        _library.impl(self.name, kernel, "CPU")
-        _library.impl(self.name, cuda_kernel or kernel, "CUDA")
-        _library.impl(self.name, self._record_from_dispatcher, "Autograd", with_keyset=True)
-        torch.library.register_fake(f"aclgrad::{self.name}", fake, lib=_library)
-        torch.library.register_vmap(f"aclgrad::{self.name}", partial(self._vmap, self._overload), lib=_library)
-        self._floats = frozenset(floats)
-        self._batch_axis = batch_axis
-        self._parameters = [(argument.name, str(argument.type)) for argument in self._overload._schema.arguments]
+        self.name, _, signature = schema.partition("(")
+        inner = f"{self.name}_kernel"
+        self._names = self.name, inner
+        for name in self._names:
+            _library.define(f"{name}({signature}", tags=(torch.Tag.pt2_compliant_tag,))
+            _library.impl(name, self._transform, "FuncTorchDynamicLayerFrontMode")
+        self._operator = getattr(torch.ops.aclgrad, self.name).default
+        self._kernel = getattr(torch.ops.aclgrad, inner).default
+        self._parameters = [(argument.name, str(argument.type)) for argument in self._kernel._schema.arguments]
         self._tensors = sum("Tensor" in kind for _, kind in self._parameters)
-        self.function = _function(
+        self._floats = floats
+        self._batch_axis = batch_axis
+        _core.register_torch_kernel(inner, [kind for _, kind in self._parameters], kernel)
+        _library.impl(inner, cuda_kernel, "CUDA")
+        torch.library.register_fake(f"aclgrad::{inner}", fake, lib=_library)
+        self._function = _function(
+            self.name,
+            forward=self._forward_and_save,
+            backward=self._backward,
+            jvp=self._jvp_among_others,
+        )
+        self._transformable = _function(
             self.name,
             forward=self._forward,
             setup_context=self._setup_context,
             backward=self._backward,
             jvp=self._jvp_among_others,
-            vmap=partial(self._vmap, self._call),
+            vmap=self._vmap,
         )
+        _library.impl(self.name, self._apply, "CompositeImplicitAutograd")
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         raise NotImplementedError
@@ -169,36 +105,55 @@ class _Registered:
     def _jvp_among_others(self, ctx: Any, *tangents: Any) -> Any:
         # PyTorch has forward differentiation switched off here, and with it that of transforms further out.
         with forward_ad._set_fwd_grad_enabled(True):
-            saved = [None if t is None else forward_ad.unpack_dual(t).primal for t in ctx.saved_tensors]
+            # The only level there is, which a compiled program enters without telling `forward_ad`.
+            saved = [None if t is None else forward_ad.unpack_dual(t, level=0).primal for t in ctx.saved_tensors]
             return self._jvp(ctx, saved, tangents)
 
-    def _forward(self, *arguments_and_keys: Any) -> Any:
-        *arguments, keys = arguments_and_keys
-        if keys is None:
-            result = self._overload(*arguments)
-        else:
-            with torch._C._AutoDispatchBelowAutograd():
-                result = self._overload.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
-        return tuple(result) if isinstance(result, list) else result
+    def _call(self, *arguments: Any) -> Any:
+        """The operator, at the least cost where there is no gradient. Compilers shall see nothing of that."""
+        try:
+            if torch.compiler.is_compiling() or self._is_differentiated(arguments):
+                return self._operator(*arguments)
+            return self._kernel(*arguments)
+        except (RuntimeError, AttributeError) as error:
+            self._check_kinds(arguments)
+            # A kernel's TypeError reaches us as a RuntimeError.
+            if type(error) is RuntimeError and str(error).startswith("aclgrad."):
+                raise TypeError(str(error)) from None
+            raise
 
-    def _record_from_dispatcher(self, keys: Any, *arguments: Any) -> Any:
-        if peek_interpreter_stack() is not None:
-            raise NotImplementedError(
-                f"torch.ops.aclgrad.{self.name}: expected no transform of torch.func around it, got one: only the "
-                "functions of aclgrad.torch have derivatives there, and not within torch.compile"
-            )
-        result = self.function.apply(*arguments, keys)
-        return list(result) if isinstance(result, tuple) else result
+    def _is_differentiated(self, arguments: Sequence[Any]) -> bool:
+        if forward_ad._current_level >= 0:
+            return True
+        if torch.is_grad_enabled():
+            for position in self._floats:
+                if arguments[position].requires_grad:
+                    return True
+        return False
+
+    def _apply(self, *arguments: Any) -> Any:
+        return self._function.apply(*arguments)
+
+    def _transform(self, *arguments: Any) -> Any:
+        return self._transformable.apply(*arguments)
+
+    def _forward(self, *arguments: Any) -> Any:
+        return self._kernel(*arguments)
+
+    def _forward_and_save(self, ctx: Any, *arguments: Any) -> Any:
+        result = self._forward(*arguments)
+        self._setup_context(ctx, arguments, result)
+        return result
 
     def _check_kinds(self, arguments: Sequence[Any]) -> None:
-        """What the dispatcher would refuse in words of its own."""
+        """What the dispatcher refuses in words of its own."""
         for (name, kind), value in zip(self._parameters, arguments, strict=True):
             if kind in _WORDS and not _is_of(kind, value):
                 raise TypeError(message(self.name, name, _WORDS[kind], type(value).__name__))
 
-    def _vmap(self, call: Callable[..., Any], info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+    def _vmap(self, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """Folds the mapped axis into one of the operator's own."""
-        folded: list[Any] = list(arguments[: len(self._parameters)])
+        folded: list[Any] = list(arguments)
         for position in range(self._tensors):
             tensor, axis = arguments[position], in_dims[position]
             name = self._parameters[position][0]
@@ -208,23 +163,11 @@ class _Registered:
                 folded[position] = self._fold(tensor, axis, info.batch_size)
             elif axis is not None:
                 raise ValueError(message(self.name, name, "one for all calls under vmap", "a mapped tensor"))
-        result = call(*folded)
+        result = self._call(*folded)
         if isinstance(result, Tensor):
             return self._unfold(result, info.batch_size)
         unfolded = [self._unfold(tensor, info.batch_size) for tensor in result]
-        return type(result)(tensor for tensor, _ in unfolded), type(result)(axis for _, axis in unfolded)
-
-    def _call(self, *arguments: Any) -> Any:
-        """Through transforms of torch.func, or else the dispatcher."""
-        if not is_transformed():
-            return self._overload(*arguments)
-        # Where torch.compile gave up on a function around it, it must not try the functions within.
-        apply = self._apply_uncompiled if "torch._dynamo" in sys.modules else self.function.apply
-        return apply(*arguments, None)
-
-    @cached_property
-    def _apply_uncompiled(self) -> Any:
-        return torch.compiler.disable(self.function.apply)
+        return tuple(tensor for tensor, _ in unfolded), tuple(axis for _, axis in unfolded)
 
     def _fold(self, tensor: Tensor, mapped_axis: int | None, count: int) -> Tensor:
         rank = tensor.dim() - (mapped_axis is not None)
@@ -278,32 +221,33 @@ class Gradient(_Registered):
         floats: Sequence[int],
         batch_axis: int,
     ) -> None:
-        def kernel(*arguments: Any) -> list[Tensor]:
+        def cuda_kernel(*arguments: Any) -> list[Tensor]:
             return [gradient for gradient in core(*arguments) if gradient is not None]
 
-        self._core = core
         self._tangent = tangent
         self._saved_floats = floats
-        super().__init__(schema, kernel, None, fake, (0, *(1 + i for i in floats)), batch_axis)
+        super().__init__(schema, core, cuda_kernel, fake, (0, *(1 + i for i in floats)), batch_axis)
 
     def __call__(
         self, tensors: Sequence[Tensor | None], attributes: Sequence[Any], output_mask: Sequence[bool]
     ) -> Sequence[Tensor | None]:
         """A gradient for each of `output_mask`, or None."""
-        if _are_plain(tensors) and _is_unwatched():
-            try:
-                return self._core(*tensors, *attributes, output_mask)
-            except Exception:
-                if not _may_be_resolved(tensors):
-                    raise
         if not any(output_mask):
             return [None] * len(output_mask)
-        self._check_kinds((*tensors, *attributes, output_mask))
         return _spread(self._call(*tensors, *attributes, output_mask), output_mask)
+
+    def _apply(self, *arguments: Any) -> list[Tensor]:
+        return list(super()._apply(*arguments))
+
+    def _transform(self, *arguments: Any) -> list[Tensor]:
+        return list(super()._transform(*arguments))
+
+    def _forward(self, *arguments: Any) -> tuple[Tensor, ...]:
+        return tuple(self._kernel(*arguments))
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         tensors = inputs[: self._tensors]
-        ctx.attributes, ctx.output_mask = inputs[self._tensors : -2], inputs[-2]
+        ctx.attributes, ctx.output_mask = inputs[self._tensors : -1], inputs[-1]
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
@@ -348,7 +292,9 @@ class Gradient(_Registered):
         return tuple(tensor for tensor in result if tensor is not None)
 
 
-def _spread(values: Sequence[Any], output_mask: Sequence[bool]) -> list[Any]:
+def _spread(values: Sequence[Any], output_mask: Sequence[bool]) -> Sequence[Any]:
+    if len(values) == len(output_mask):
+        return values
     remaining = iter(values)
     return [next(remaining) if needed else None for needed in output_mask]
 
@@ -388,42 +334,16 @@ class Operator(_Registered):
         setup: Callable[[Any, tuple[Any, ...]], None] | None = None,
         cuda_kernel: Callable[..., Any] | None = None,
     ) -> None:
-        super().__init__(schema, kernel, cuda_kernel, fake, floats, batch_axis)
-        if backward is None:
-            assert gradient is not None
-            backward = _backward_of(gradient, floats, len(self._parameters))
-        setup = setup or self._save_all
-        self._kernel = kernel
-        self._setup = setup
-        self._backward_of_kernel = backward
+        self._setup = setup or self._save_all
+        self._backward_of_kernel = backward or _backward_of(gradient, floats, schema.count(",") + 1)
         self._tangent = tangent
-        self._positions = floats
+        super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis)
         self._autocast_type = autocast_type
-        eager = _function(
-            self.name, forward=kernel, setup_context=lambda ctx, inputs, _: setup(ctx, inputs), backward=backward
-        )
-        # Without what Function.apply does for function transforms, which `_has_nothing_to_dispatch` excludes.
-        self._record: Callable[..., Tensor] = super(torch.autograd.Function, eager).apply  # type: ignore[misc]
-        _library.impl(self.name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
-        _library.impl(self.name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
+        for name in self._names:
+            _library.impl(name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
+            _library.impl(name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
 
     def __call__(self, *arguments: Any) -> Tensor:
-        tensors = arguments[: self._tensors]
-        if _are_plain(tensors) and _has_nothing_to_dispatch():
-            try:
-                if torch.is_grad_enabled():
-                    for tensor in tensors:
-                        if tensor is not None and tensor.requires_grad:
-                            return self._record(*arguments)
-                return self._kernel(*arguments)
-            except Exception:
-                if not _may_be_resolved(tensors):
-                    raise
-        self._check_kinds(arguments)
-        if is_transformed():  # and so before autocast
-            device = arguments[0].device.type
-            if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
-                return self._cast_and_call(device, *arguments)
         return self._call(*arguments)  # type: ignore[no-any-return]
 
     def _save_all(self, ctx: Any, inputs: tuple[Any, ...]) -> None:
@@ -431,7 +351,7 @@ class Operator(_Registered):
         ctx.save_for_backward(*inputs[: self._tensors])
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        self._setup(ctx, inputs[:-1])
+        self._setup(ctx, inputs)
         ctx.save_for_forward(*ctx.to_save)
         ctx.set_materialize_grads(False)
         ctx.shape, ctx.dtype = output.shape, output.dtype
@@ -440,11 +360,17 @@ class Operator(_Registered):
         (grad_output,) = gradients
         if grad_output is None:
             return (None,) * len(ctx.needs_input_grad)
-        return (*self._backward_of_kernel(ctx, grad_output), None)
+        return self._backward_of_kernel(ctx, grad_output)
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> Tensor:
-        along_floats = [tangents[position] for position in self._positions]
+        along_floats = [tangents[position] for position in self._floats]
         return _along(self._tangent, saved, ctx.attributes, along_floats, ctx.shape, ctx.dtype)
+
+    def _transform(self, *arguments: Any) -> Any:
+        device = arguments[0].device.type
+        if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
+            return self._cast_and_call(device, *arguments)
+        return super()._transform(*arguments)
 
     def _cast_and_call(self, device: str, *arguments: Any) -> Tensor:
         def is_cast(argument: Any) -> bool:
