@@ -66,14 +66,30 @@ constexpr std::array kTypes{DataType::float32, DataType::float16, DataType::bflo
                             DataType::float64, DataType::int32,   DataType::int64};
 static_assert(kTypes.size() == std::tuple_size_v<decltype(Torch::types)>);
 
+void* find_function(const std::string& name) {
+  static void* const torch = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
+  void* found = torch == nullptr ? nullptr : dlsym(torch, name.c_str());
+  if (found == nullptr) {
+    throw nb::import_error(fmt::format("aclgrad.torch needs PyTorch 2.10 or later: no {}", name).c_str());
+  }
+  return found;
+}
+
+// PyTorch's number of a type.
+int32_t number_of(std::string_view type) {
+  return reinterpret_cast<int32_t (*)()>(find_function(fmt::format("aoti_torch_dtype_{}", type)))();
+}
+
+std::string type_name_of(int32_t number) {
+  for (const char* type : {"uint8", "int8", "int16", "bool", "complex64", "complex128"}) {
+    if (number == number_of(type)) return fmt::format("torch.{}", type);
+  }
+  return "another type";
+}
+
 Torch::Torch() {
-  void* torch = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
-  const auto find = [torch](auto& function, const std::string& name) {
-    void* found = torch == nullptr ? nullptr : dlsym(torch, name.c_str());
-    if (found == nullptr) {
-      throw nb::import_error(fmt::format("aclgrad.torch needs PyTorch 2.10 or later: no {}", name).c_str());
-    }
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+  const auto find = [](auto& function, const std::string& name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(find_function(name));
   };
   find(delete_tensor, "aoti_torch_delete_tensor_object");
   find(copy_handle, "aoti_torch_new_tensor_handle");
@@ -94,11 +110,7 @@ Torch::Torch() {
   find(delete_list, "torch_delete_list");
   find(new_library, "aoti_torch_library_init_impl");
   find(add_kernel, "torch_library_impl");
-  for (size_t i = 0; i < kTypes.size(); ++i) {
-    int32_t (*number)() = nullptr;
-    find(number, fmt::format("aoti_torch_dtype_{}", name_of(kTypes[i])));
-    types[i] = number();
-  }
+  for (size_t i = 0; i < kTypes.size(); ++i) types[i] = number_of(name_of(kTypes[i]));
 }
 
 void check(int failure) {
@@ -281,7 +293,7 @@ Array read_torch_tensor(nb::handle capsule, std::string_view types) {
   check(torch.strides(tensor, &strides));
   check(torch.dtype(tensor, &number));
   const auto type = std::find(torch.types.begin(), torch.types.end(), number);
-  if (type == torch.types.end()) throw NotAnArray{true, std::string(types), "another type"};
+  if (type == torch.types.end()) throw NotAnArray{true, std::string(types), type_name_of(number)};
   if (rank > TensorView::kMaxRank) throw NotAnArray{false, "at most 8 axes", std::to_string(rank)};
   Array array;
   array.view.type = kTypes[static_cast<size_t>(type - torch.types.begin())];

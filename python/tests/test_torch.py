@@ -284,6 +284,14 @@ WRONG = [
 ]
 
 
+@pytest.mark.parametrize("sample", [torch.ops.aclgrad.grid_sample, aclgrad.torch.grid_sample])
+@pytest.mark.parametrize("records", [False, True])
+def test_a_type_that_kernels_do_not_know(sample, records):
+    grid = torch.zeros(1, 1, 1, 2, requires_grad=records)
+    with pytest.raises(TypeError, match="aclgrad.grid_sample: input: expected float32, .*, got torch.int8"):
+        sample(torch.ones(1, 1, 2, 2, dtype=torch.int8), grid, "bilinear", "zeros", False)
+
+
 @pytest.mark.parametrize("place", ["cpu", "fake", "meta"])
 @pytest.mark.parametrize(("name", "changes", "kind", "text"), WRONG, ids=[text for *_, text in WRONG])
 def test_the_same_is_refused_in_every_place(name, changes, kind, text, place):

@@ -318,10 +318,11 @@ def test_compiled_transforms_are_right_or_refused(name):
         (func.vmap(case, axes), tensors),
     ):
         torch._dynamo.reset()
+        data_decides_sizes = name == "compress"
         try:
-            actual = torch.compile(function, backend="aot_eager")(*arguments)
+            actual = torch.compile(function, backend="aot_eager", fullgraph=not data_decides_sizes)(*arguments)
         except Exception as error:
-            assert "aclgrad" in str(error) or "atching rule" in str(error)
+            assert data_decides_sizes and ("aclgrad" in str(error) or "atching rule" in str(error))
         else:
             check_close(actual, function(*arguments))
 

@@ -40,6 +40,13 @@ def _is_of(kind: str, value: Any) -> bool:
     return (value is None and kind != "Tensor") or isinstance(value, Tensor) or hasattr(value, "__torch_function__")
 
 
+def _as_raised(error: Exception) -> Exception:
+    """PyTorch makes a RuntimeError of a kernel's TypeError."""
+    if type(error) is RuntimeError and str(error).startswith("aclgrad."):
+        return TypeError(str(error))
+    return error
+
+
 def _function(name: str, **methods: Callable[..., Any]) -> Any:
     return type(name, (torch.autograd.Function,), {name: staticmethod(method) for name, method in methods.items()})
 
@@ -117,10 +124,7 @@ class _Registered:
             return self._kernel(*arguments)
         except (RuntimeError, AttributeError) as error:
             self._check_kinds(arguments)
-            # A kernel's TypeError reaches us as a RuntimeError.
-            if type(error) is RuntimeError and str(error).startswith("aclgrad."):
-                raise TypeError(str(error)) from None
-            raise
+            raise _as_raised(error) from None
 
     def _is_differentiated(self, arguments: Sequence[Any]) -> bool:
         if forward_ad._current_level >= 0:
@@ -138,7 +142,10 @@ class _Registered:
         return self._transformable.apply(*arguments)
 
     def _forward(self, *arguments: Any) -> Any:
-        return self._kernel(*arguments)
+        try:
+            return self._kernel(*arguments)
+        except RuntimeError as error:
+            raise _as_raised(error) from None
 
     def _forward_and_save(self, ctx: Any, *arguments: Any) -> Any:
         result = self._forward(*arguments)
@@ -243,7 +250,7 @@ class Gradient(_Registered):
         return list(super()._transform(*arguments))
 
     def _forward(self, *arguments: Any) -> tuple[Tensor, ...]:
-        return tuple(self._kernel(*arguments))
+        return tuple(super()._forward(*arguments))
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         tensors = inputs[: self._tensors]
