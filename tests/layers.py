@@ -14,6 +14,11 @@ NO_LIBRARY = {"test.cpp", "description.cpp", "python.cpp", "fuzz.cpp"}
 OTHER_NAMESPACES = NO_LIBRARY | {"problem.h", "interface.cpp", "cases.h", "reference.h"}
 
 
+def kind_of(file):
+    """What a file holds: python_3d.cpp is of the kind python.cpp."""
+    return file.stem.split("_")[0] + file.suffix
+
+
 def operator_of(file):
     return file.parts[1] if file.parts[0] == "ops" else None
 
@@ -33,7 +38,7 @@ def mistake_of_include(file, included):
 
 
 def mistakes_of_includes(file, text):
-    if file.name not in NO_LIBRARY:
+    if kind_of(file) not in NO_LIBRARY:
         for included in re.findall(r'^\s*#\s*include\s*["<]([\w./-]+)[">]', text, re.MULTILINE):
             yield mistake_of_include(file, included)
 
@@ -51,9 +56,9 @@ def mistakes_of_names(file, text, operators):
 def mistakes_of_operator(file, text):
     """Statuses belong to the C interface, and what is internal to the operator's own namespace."""
     operator = operator_of(file)
-    if operator is None or file.name in OTHER_NAMESPACES:
+    if operator is None or kind_of(file) in OTHER_NAMESPACES:
         return
-    if file.name != "aclnn.cpp" and re.search(r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Status\b)", text):
+    if kind_of(file) != "aclnn.cpp" and re.search(r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Status\b)", text):
         yield f"{file} names a status of the C interface"
     own = f"aclgrad::ops::{operator}"
     opened = re.findall(r"^namespace (aclgrad[\w:]*)", text, re.MULTILINE)

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "ops/grid_sampler/reference.h"
+#include "ops/grid_sampler/reference_3d.h"
 #include "support/values.h"
 
 namespace aclgrad::test::grid_sampler_cases {
@@ -16,6 +16,7 @@ inline constexpr DataType kTypes[] = {DataType::float32, DataType::float16, Data
                                       DataType::float64};
 
 using Sampling = reference::GridSampling;
+using Sampling3D = reference::GridSampling3D;
 
 inline Shape input_shape(const Sampling& s) {
   return {s.batch, s.channels, s.height, s.width};
@@ -27,13 +28,24 @@ inline Shape grid_shape(const Sampling& s) {
   return {s.batch, s.output_height, s.output_width, 2};
 }
 
+inline Shape input_shape(const Sampling3D& s) {
+  return {s.batch, s.channels, s.depth, s.height, s.width};
+}
+inline Shape output_shape(const Sampling3D& s) {
+  return {s.batch, s.channels, s.output_depth, s.output_height, s.output_width};
+}
+inline Shape grid_shape(const Sampling3D& s) {
+  return {s.batch, s.output_depth, s.output_height, s.output_width, 3};
+}
+
 // The three inputs of the gradient, rounded to a type.
 struct Inputs {
   std::vector<double> grad_output;
   std::vector<double> input;
   std::vector<double> grid;
 
-  Inputs(const Sampling& s, DataType type, double reach)
+  template <class AnySampling>
+  Inputs(const AnySampling& s, DataType type, double reach)
       : grad_output(rounded(uniform(element_count(output_shape(s)), -5, 5, 1), type)),
         input(rounded(uniform(element_count(input_shape(s)), -5, 5, 2), type)),
         grid(rounded(uniform(element_count(grid_shape(s)), -reach, reach, 3), type)) {}
@@ -44,12 +56,23 @@ inline Sampling sizes(int64_t batch, int64_t channels, int64_t height, int64_t w
   return {batch, channels, height, width, output_height, output_width, 0, 0, false, false};
 }
 
+inline Sampling3D sizes(int64_t batch, int64_t channels, int64_t depth, int64_t height, int64_t width,
+                        int64_t output_depth, int64_t output_height, int64_t output_width) {
+  return {sizes(batch, channels, height, width, output_height, output_width), depth, output_depth};
+}
+
 // The first three stand for all where there is little time: few channels and many.
 inline const Sampling kSizes[] = {
     sizes(1, 1, 1, 1, 1, 1),    sizes(2, 3, 5, 7, 4, 6),      sizes(3, 20, 7, 3, 9, 5),
     sizes(1, 9, 8, 1, 3, 17),   sizes(1, 16, 16, 16, 15, 17), sizes(1, 5, 1, 9, 3, 3),
     sizes(1, 1, 31, 33, 1, 65), sizes(2, 18, 64, 64, 2, 3),   sizes(1, 48, 32, 31, 33, 32),
     sizes(40, 1, 4, 4, 3, 3),   sizes(1, 17, 64, 60, 37, 66), sizes(1, 3, 127, 128, 64, 129),
+};
+
+inline const Sampling3D kSizes3D[] = {
+    sizes(2, 20, 3, 7, 5, 4, 9, 5),   sizes(2, 3, 4, 5, 7, 3, 4, 6),     sizes(1, 1, 1, 1, 1, 1, 1, 1),
+    sizes(1, 5, 8, 3, 1, 3, 5, 7),    sizes(1, 16, 1, 9, 12, 5, 6, 7),   sizes(3, 2, 9, 1, 5, 2, 3, 8),
+    sizes(1, 48, 6, 10, 9, 7, 8, 10), sizes(1, 17, 20, 18, 16, 2, 3, 4), sizes(1, 8, 11, 12, 13, 9, 10, 11),
 };
 
 // tolerance() is about means: of a few elements, all may be rounded by half a unit.
@@ -69,7 +92,8 @@ inline double gradient_error(const std::vector<double>& actual, const std::vecto
 }
 
 // Points far outside, on the centres and edges of pixels, and numbers that are no place at all.
-inline std::vector<double> hostile_grid(const Sampling& s, DataType type) {
+template <class AnySampling>
+std::vector<double> hostile_grid(const AnySampling& s, DataType type) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double values[] = {-1e30, 1e30,  -3e9,   3e9,   kInfinity, -kInfinity, std::nan(""), 0,
                            -1,    1,     -1.5,   1.5,   -1e6,      1e6,        12345.678,    -98765.43,
@@ -91,6 +115,26 @@ inline std::vector<double> smooth_grid(const Sampling& s, DataType type) {
         const double y = (2.0 * static_cast<double>(i) + 1) / static_cast<double>(s.output_height) - 1;
         grid.push_back(1.02 * x + 0.02 * std::sin(5 * y + static_cast<double>(n)));
         grid.push_back(y + 0.02 * std::cos(4 * x));
+      }
+    }
+  }
+  return rounded(grid, type);
+}
+
+inline std::vector<double> smooth_grid(const Sampling3D& s, DataType type) {
+  const auto at = [](int64_t i, int64_t size) {
+    return (2.0 * static_cast<double>(i) + 1) / static_cast<double>(size) - 1;
+  };
+  std::vector<double> grid;
+  for (int64_t n = 0; n < s.batch; ++n) {
+    for (int64_t i = 0; i < s.output_depth; ++i) {
+      for (int64_t j = 0; j < s.output_height; ++j) {
+        for (int64_t k = 0; k < s.output_width; ++k) {
+          const double x = at(k, s.output_width), y = at(j, s.output_height), z = at(i, s.output_depth);
+          grid.push_back(1.02 * x + 0.02 * std::sin(5 * y + static_cast<double>(n)));
+          grid.push_back(y + 0.02 * std::cos(4 * z));
+          grid.push_back(z + 0.02 * std::sin(4 * x));
+        }
       }
     }
   }

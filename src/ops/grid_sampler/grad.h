@@ -7,8 +7,12 @@ namespace aclgrad::ops::grid_sampler {
 
 size_t grad_by_channels_workspace_size(const GridSampler2DBackward& problem);
 void grad_by_channels(const GridSampler2DBackward& problem, void* workspace);
+size_t grad_by_channels_workspace_size(const GridSampler3DBackward& problem);
+void grad_by_channels(const GridSampler3DBackward& problem, void* workspace);
 
 size_t grad_by_samples_workspace_size(const GridSampler2DBackward& problem);
 void grad_by_samples(const GridSampler2DBackward& problem, void* workspace);
+size_t grad_by_samples_workspace_size(const GridSampler3DBackward& problem);
+void grad_by_samples(const GridSampler3DBackward& problem, void* workspace);
 
 }  // namespace aclgrad::ops::grid_sampler

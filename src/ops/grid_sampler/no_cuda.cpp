@@ -19,4 +19,20 @@ void run_kernel(const GridSampler2DBackward&, void*, const CudaLaunch&) {
   refuse_cuda();
 }
 
+size_t kernel_workspace_size(const GridSampler3D&, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+void run_kernel(const GridSampler3D&, void*, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+size_t kernel_workspace_size(const GridSampler3DBackward&, const CudaLaunch&) {
+  refuse_cuda();
+}
+
+void run_kernel(const GridSampler3DBackward&, void*, const CudaLaunch&) {
+  refuse_cuda();
+}
+
 }  // namespace aclgrad::ops::grid_sampler

@@ -1,4 +1,5 @@
-// Two-dimensional grid sampling and its gradient: the C++ interface. See aclgrad/types.h, too.
+// Grid sampling in two and three dimensions and its gradient: the C++ interface. See aclgrad/types.h, too. What follows is
+// said of images; volumes are next.
 //
 // Every sample reads one position of the image, between pixels. A grid coordinate x from -1 to 1 lies at pixel
 //
@@ -37,6 +38,10 @@
 // On a CUDA GPU the bits of input_grad differ from run to run, unless the launch is deterministic; all else has the same.
 // Unless it is deterministic, terms and sums of input_grad below 2^-126 (subnormal) count as zero there, except in double.
 // Source: the document of aclnnGridSampler2DBackward.
+//
+// Three dimensions: a grid has coordinates (x, y, z), and z lies at voxels of the depth D as x and y do at those of W and
+// H. A bilinear (trilinear) sample has 2 x 2 x 2 taps, a nearest one reads the nearest voxel; there is no bicubic.
+// Paddings, places that are not finite, types, rounding and determinism are as above.
 #pragma once
 
 #include <array>
@@ -89,25 +94,77 @@ struct GridSampler2DBackward : GridSampling {
   Strides grid_grad_strides{};
 };
 
+// The same of volumes.
+struct GridSampling3D {
+  using Strides = std::array<int64_t, 5>;
+
+  DataType type = DataType::float32;
+  Interpolation interpolation = Interpolation::bilinear;  // or nearest
+  Padding padding = Padding::zeros;
+  bool align_corners = false;
+
+  int64_t batch = 0;          // N
+  int64_t channels = 0;       // C
+  int64_t depth = 0;          // D, below 2^30
+  int64_t height = 0;         // H, below 2^30
+  int64_t width = 0;          // W, below 2^30
+  int64_t output_depth = 0;   // Do
+  int64_t output_height = 0;  // Ho
+  int64_t output_width = 0;   // Wo
+
+  const void* input = nullptr;  // [N, C, D, H, W]
+  Strides input_strides{};
+  const void* grid = nullptr;  // [N, Do, Ho, Wo, 3] as (x, y, z)
+  Strides grid_strides{};
+};
+
+struct GridSampler3D : GridSampling3D {
+  void* output = nullptr;  // [N, C, Do, Ho, Wo]
+  Strides output_strides{};
+};
+
+struct GridSampler3DBackward : GridSampling3D {
+  const void* grad_output = nullptr;  // [N, C, Do, Ho, Wo]
+  Strides grad_output_strides{};
+
+  bool wants_input_grad = true;
+  bool wants_grid_grad = true;
+  void* input_grad = nullptr;  // as input
+  Strides input_grad_strides{};
+  void* grid_grad = nullptr;  // as grid
+  Strides grid_grad_strides{};
+};
+
 // Bytes of workspace that the operator needs; it must be 64-byte aligned. They follow from types, sizes, strides
 // and what is wanted; pointers may still be null.
 ACLGRAD_API size_t workspace_size(const GridSampler2D& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem);
+ACLGRAD_API size_t workspace_size(const GridSampler3D& problem);
+ACLGRAD_API size_t workspace_size(const GridSampler3DBackward& problem);
 
 // Estimate of the time on one thread.
 ACLGRAD_API double serial_nanoseconds(const GridSampler2D& problem);
 ACLGRAD_API double serial_nanoseconds(const GridSampler2DBackward& problem);
+ACLGRAD_API double serial_nanoseconds(const GridSampler3D& problem);
+ACLGRAD_API double serial_nanoseconds(const GridSampler3DBackward& problem);
 
 ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, void* workspace);
 ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace);
+ACLGRAD_API void grid_sampler_3d(const GridSampler3D& problem, void* workspace);
+ACLGRAD_API void grid_sampler_3d_backward(const GridSampler3DBackward& problem, void* workspace);
 
 // The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
 namespace cuda {
 
 ACLGRAD_API size_t workspace_size(const GridSampler2D& problem, const CudaLaunch& on);
 ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on);
+ACLGRAD_API size_t workspace_size(const GridSampler3D& problem, const CudaLaunch& on);
+ACLGRAD_API size_t workspace_size(const GridSampler3DBackward& problem, const CudaLaunch& on);
 ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, void* workspace, const CudaLaunch& on);
 ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace,
+                                          const CudaLaunch& on);
+ACLGRAD_API void grid_sampler_3d(const GridSampler3D& problem, void* workspace, const CudaLaunch& on);
+ACLGRAD_API void grid_sampler_3d_backward(const GridSampler3DBackward& problem, void* workspace,
                                           const CudaLaunch& on);
 
 }  // namespace cuda

@@ -6,10 +6,14 @@
 #include "arguments.h"
 #include "binding.h"
 #include "operand.h"
+#include "ops/grid_sampler/python_modes.h"
 #include "ops/grid_sampler/reference.h"
 
 namespace aclgrad::python {
 namespace {
+
+using ops::grid_sampler::interpolation_of;
+using ops::grid_sampler::padding_of;
 
 struct Sampling {
   Array input;
@@ -26,27 +30,11 @@ struct Sampling {
   int64_t output_width() const { return grid.size(2); }
 };
 
-Interpolation interpolation_of(const Arguments& arguments, nb::handle object) {
-  const std::string_view mode = arguments.text("mode", object);
-  if (mode == "bilinear") return Interpolation::bilinear;
-  if (mode == "nearest") return Interpolation::nearest;
-  arguments.check(mode == "bicubic", "mode", "'bilinear', 'nearest' or 'bicubic'", mode);
-  return Interpolation::bicubic;
-}
-
-Padding padding_of(const Arguments& arguments, nb::handle object) {
-  const std::string_view mode = arguments.text("padding_mode", object);
-  if (mode == "zeros") return Padding::zeros;
-  if (mode == "border") return Padding::border;
-  arguments.check(mode == "reflection", "padding_mode", "'zeros', 'border' or 'reflection'", mode);
-  return Padding::reflection;
-}
-
 Sampling read_sampling(const Arguments& arguments, nb::handle input, nb::handle grid, nb::handle mode,
                        nb::handle padding_mode, nb::handle align_corners) {
   constexpr int64_t kMaxSide = int64_t{1} << 30;
   Sampling sampling{arguments.floats("input", input), arguments.floats("grid", grid),
-                    interpolation_of(arguments, mode), padding_of(arguments, padding_mode),
+                    interpolation_of(arguments, mode, true), padding_of(arguments, padding_mode),
                     !align_corners.is_none() && arguments.flag("align_corners", align_corners)};
   arguments.check_same_type(sampling.input, {&sampling.grid});
   arguments.check_rank(sampling.input, 4);

@@ -1,0 +1,2 @@
+/// The same header under the path that some programs use.
+#include "aclnnop/aclnn_grid_sampler3d_backward.h"

@@ -1,0 +1,253 @@
+// Three-dimensional grid sampling, forward, on the CPU: vectorised over channels or over samples, see volume.h.
+#include "ops/grid_sampler/kernel.h"
+#include "ops/grid_sampler/layout.h"
+#include "ops/grid_sampler/volume.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/grid_sampler/forward_3d_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ops/grid_sampler/voxels-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+namespace {
+
+template <class T, int kTaps>
+class Forward3D {
+ public:
+  using Real = RealOf<T>;
+  using Group = VolumeGroup<Real, kTaps>;
+
+  Forward3D(const GridSampler3D& problem, WorkspaceAllocator& allocator)
+      : problem_(problem),
+        axes_(problem, true),
+        by_channels_(vectorises_over_channels(problem)),
+        block_(channel_block(problem)),
+        layout_{problem.width, padded_channels(problem)},
+        packs_(by_channels_ && !is_channels_last(problem, problem.input_strides)),
+        cut_(problem.depth, problem.height, [&](const BoxCut& cut) { return packs_ && are_too_large(cut); }),
+        buffer_rows_(cut_.rows() + kTaps - 1),
+        buffer_floats_(layout_.floats(cut_.slices() + kTaps - 1, buffer_rows_)),
+        slots_(packs_ ? std::min(most_slots(buffer_floats_), cut_.count()) : 0),
+        lists_(problem, axes_, true, 1, packs_ ? cut_.count() : 1, allocator),
+        buffers_(allocator.take<float>(slots_ * buffer_floats_)) {}
+
+  void run() const {
+    const double nanoseconds = kernel_nanoseconds(problem_);
+    if (!packs_) {
+      const int64_t samples = samples_of(problem_), chunks = divide_up(samples, kChunkSamples);
+      return parallel_for(problem_.batch * chunks, nanoseconds, [&](int64_t task) HWY_ATTR {
+        const int64_t n = task / chunks, first = task % chunks * kChunkSamples;
+        Lists::for_each_block_between(first, std::min(first + kChunkSamples, samples),
+                                      [&](const SampleBlock& block) HWY_ATTR { sample(n, block, {}); });
+      });
+    }
+    for (int64_t n = 0; n < problem_.batch; ++n) {
+      const double of_image = nanoseconds / static_cast<double>(problem_.batch);
+      lists_.fill(cut_, n, 1, 0.2 * of_image);
+      parallel_for_with_slots(cut_.count(), slots_, of_image, [&](int64_t box, int64_t slot) HWY_ATTR {
+        const Slab<const float> input = pack(n, cut_.box(box), buffers_ + slot * buffer_floats_);
+        lists_.for_each_block(cut_, 0, box,
+                              [&](const SampleBlock& block) HWY_ATTR { sample(n, block, input); });
+      });
+    }
+  }
+
+ private:
+  using Lists = SampleLists<T, kTaps>;
+
+  bool are_too_large(const BoxCut& cut) const {
+    constexpr int64_t kBoxBytes = 512 << 10;
+    constexpr int64_t kEnoughBoxes = 16;
+    return layout_.floats(cut.slices(), cut.rows()) * 4 > kBoxBytes || cut.count() < kEnoughBoxes;
+  }
+
+  Slab<const float> pack(int64_t n, const Box& box, float* buffer) const {
+    if constexpr (std::is_same_v<T, double>) {
+      return {};
+    } else {
+      return pack_box<kTaps>(input_volume<T>(problem_, n), box, layout_, block_, buffer_rows_, buffer);
+    }
+  }
+
+  HWY_INLINE void sample(int64_t n, const SampleBlock& block, Slab<const float> input) const {
+    Group group;
+    plan_block(grid_volume<T>(problem_, n), axes_, block, group);
+    const auto output = sampled_volume<T>(problem_, problem_.output, problem_.output_strides, n);
+    if constexpr (!std::is_same_v<T, double>) {
+      if (by_channels_) {
+        if constexpr (std::is_same_v<T, float>) {
+          const Volume<const T> from = input_volume<T>(problem_, n);
+          if (!packs_) input = {from.data, 0, 0, from.slice_stride, from.row_stride, from.column_stride};
+        }
+        return visit_channel_tag(
+            block_, [&](auto d) HWY_ATTR { sample_by_channels(d, input, block, group, output); });
+      }
+    }
+    sample_by_samples(input_volume<T>(problem_, n), block, group, output);
+  }
+
+  void sample_by_samples(const Volume<const T>& input, const SampleBlock& block, const Group& group,
+                         const Volume<T>& output) const {
+    const GroupTag<Real> d;
+    const SampleOffsets offsets = offsets_of(output, block);
+    if (sample_lines(input, offsets, group, output)) return;
+    for (int64_t c = 0; c < problem_.channels; ++c) {
+      alignas(64) T voxels[kVoxelTaps<kTaps>][kGroup];
+      alignas(64) T values[kGroup];
+      load_voxels<kTaps>(input, input.data + c * input.channel_stride, group, voxels);
+      T* to = output.data + c * output.channel_stride;
+      T* vectors = offsets.are_contiguous ? to + offsets.at[0] : values;
+      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+        const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
+        const auto sum = interpolated(d, weights, [&](int slice, int row, int column) HWY_ATTR {
+          return load_lanes(d, voxels[(slice * kTaps + row) * kTaps + column] + lane);
+        });
+        store_lanes(d, sum, vectors + lane);
+      }
+      if (offsets.are_contiguous) continue;
+      for (int64_t k = 0; k < block.count; ++k) to[offsets.at[k]] = values[k];
+    }
+  }
+
+  // Computes the samples of a block if they lie in lines.
+  HWY_INLINE bool sample_lines(const Volume<const T>& input, const SampleOffsets& offsets, const Group& group,
+                               const Volume<T>& output) const {
+    using Tag = GroupTag<Real>;
+    const Tag d;
+    VoxelLines<Real, kTaps> lines;
+    if (!offsets.are_contiguous || !input.has_lines() || !lines.find(group, axes_)) return false;
+    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      const auto weights = load_weights<Tag, kTaps>(d, group, lane);
+      lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
+        for (int64_t c = 0; c < problem_.channels; ++c) {
+          const T* channel = input.data + c * input.channel_stride;
+          const auto sum = interpolated(d, weights, [&](int slice, int row, int column) HWY_ATTR {
+            return load_tap(d, of_lanes, input, channel, slice, row, column);
+          });
+          store_lanes(d, sum, output.data + c * output.channel_stride + offsets.at[0] + lane);
+        }
+      });
+    }
+    return true;
+  }
+
+  template <class D>
+  void sample_by_channels(D d, const Slab<const float>& input, const SampleBlock& block, const Group& group,
+                          Volume<T> output) const {
+    constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
+    constexpr int64_t kPassChannels = 64;
+    alignas(64) float tile[kGroup * kPassChannels];
+    alignas(64) float weights[kVoxelTaps<kTaps>][kGroup];
+    const FloatTag f;
+    for (size_t lane = 0; lane < kGroup; lane += kLanes) {
+      const auto of_lanes = load_weights<FloatTag, kTaps>(f, group, lane);
+      for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
+        const TapIndex<kTaps> tap(k);
+        hn::Store(of_lanes.of(tap.slice, tap.row, tap.column), f, weights[k] + lane);
+      }
+    }
+    for (int64_t first = 0; first < problem_.channels; first += kPassChannels) {
+      const int64_t count = std::min(kPassChannels, problem_.channels - first);
+      for (int64_t i = 0; i < block.count; ++i) {
+        const int64_t z = group.z.first[i], y = group.y.first[i], x = group.x.first[i];
+        const float* taps[kVoxelTaps<kTaps>];
+        hn::Vec<D> weight[kVoxelTaps<kTaps>];
+        int used = 0;
+        for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
+          const TapIndex<kTaps> tap(k);
+          const bool is_voxel = (group.interior >> i & 1) != 0 || (is_index(z + tap.slice, problem_.depth) &&
+                                                                   is_index(y + tap.row, problem_.height) &&
+                                                                   is_index(x + tap.column, problem_.width));
+          if (!is_voxel) continue;
+          taps[used] = input.at(z + tap.slice, y + tap.row, x + tap.column) + first;
+          weight[used++] = hn::Set(d, weights[k][i]);
+        }
+        for (int64_t c = 0; c < count; c += lanes) {
+          auto sum = hn::Zero(d);
+          for (int k = 0; k < used; ++k) sum = hn::MulAdd(weight[k], hn::LoadU(d, taps[k] + c), sum);
+          hn::StoreU(sum, d, tile + i * kPassChannels + c);
+        }
+      }
+      output.channels = count;
+      for_each_run(output, block,
+                   [&](const Image<T>& slice, int64_t pixel, int64_t k, int64_t pixels) HWY_ATTR {
+                     unpack_pixels(d, tile + k * kPassChannels, kPassChannels, slice, pixel, pixels);
+                   });
+      output.data += count * output.channel_stride;
+    }
+  }
+
+  const GridSampler3D& problem_;
+  const VolumeAxes axes_;
+  const bool by_channels_;
+  const int64_t block_;
+  const SlabLayout layout_;
+  const bool packs_;
+  const BoxCut cut_;
+  const int64_t buffer_rows_;
+  const int64_t buffer_floats_;
+  const int64_t slots_;
+  const Lists lists_;
+  float* const buffers_;  // [slots, buffer_floats]
+};
+
+template <class Function>
+void visit_problem(const GridSampler3D& problem, WorkspaceAllocator& allocator, Function&& function) {
+  visit_element_type(problem.type, [&]<class T>(T) {
+    visit_volume_taps(problem.interpolation,
+                      [&](auto taps) { function(Forward3D<T, taps>(problem, allocator)); });
+  });
+}
+
+void run_forward_3d(const GridSampler3D& problem, void* workspace) {
+  WorkspaceAllocator allocator(workspace);
+  visit_problem(problem, allocator, [](auto&& forward) { forward.run(); });
+}
+
+size_t size_of_forward_3d(const GridSampler3D& problem) {
+  WorkspaceAllocator allocator;
+  visit_problem(problem, allocator, [](auto&&) {});
+  return allocator.size();
+}
+
+}  // namespace
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace aclgrad::ops::grid_sampler {
+namespace {
+
+HWY_EXPORT(run_forward_3d);
+HWY_EXPORT(size_of_forward_3d);
+
+// Whether there is nothing to write.
+bool is_empty(const GridSampler3D& problem) {
+  return problem.batch == 0 || problem.channels == 0 || samples_of(problem) == 0;
+}
+
+}  // namespace
+
+size_t kernel_workspace_size(const GridSampler3D& problem) {
+  return is_empty(problem) ? 0 : HWY_DYNAMIC_DISPATCH(size_of_forward_3d)(problem);
+}
+
+double kernel_nanoseconds(const GridSampler3D& problem) {
+  const auto samples = static_cast<double>(problem.batch * samples_of(problem));
+  const auto channels = static_cast<double>(problem.channels);
+  if (!vectorises_over_channels(problem)) return samples * (5 + 6 * channels);
+  return samples * (10 + channels);
+}
+
+void run_kernel(const GridSampler3D& problem, void* workspace) {
+  if (is_empty(problem)) return;
+  HWY_DYNAMIC_DISPATCH(run_forward_3d)(problem, workspace);
+}
+
+}  // namespace aclgrad::ops::grid_sampler
+
+#endif

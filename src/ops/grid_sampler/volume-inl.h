@@ -1,0 +1,390 @@
+// Where the samples of a grid fall among the voxels of a volume, 16 samples at a time.
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_VOLUME_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_VOLUME_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_VOLUME_INL_H_
+#else
+#define ACLGRAD_OPS_GRID_SAMPLER_VOLUME_INL_H_
+#endif
+
+#include "ops/grid_sampler/samples-inl.h"
+#include "ops/grid_sampler/sampling-inl.h"
+#include "ops/grid_sampler/volume.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+
+// Up to 16 samples of one image, in their order. What is missing repeats the last.
+struct SampleBlock {
+  int64_t count;
+  int64_t sample[kGroup];
+
+  bool is_consecutive() const { return count == kGroup && sample[kGroup - 1] - sample[0] == kGroup - 1; }
+};
+
+// sample(k) for k in [0, count) are their numbers.
+template <class Sample>
+HWY_INLINE SampleBlock block_of(int64_t count, Sample&& sample) {
+  SampleBlock block{count, {}};
+  for (int64_t k = 0; k < kGroup; ++k) block.sample[k] = sample(std::min(k, count - 1));
+  return block;
+}
+
+// Where a block's samples lie in a volume with an element for each sample.
+struct SampleOffsets {
+  int64_t at[kGroup];
+  bool are_contiguous;
+};
+
+// Calls body(k, offset of sample k) for all 16 samples of a block, in a volume with an element for each sample.
+template <class T, class Body>
+HWY_INLINE void for_each_offset(const Volume<T>& volume, const SampleBlock& block, Body&& body) {
+  if (volume.is_flat()) {
+    const int64_t stride = volume.flat_stride();
+    for (int64_t k = 0; k < kGroup; ++k) body(k, block.sample[k] * stride);
+    return;
+  }
+  int64_t x = 0, y = 0, z = 0;
+  for (int64_t k = 0; k < kGroup; ++k) {
+    if (k > 0 && block.sample[k] == block.sample[k - 1] + 1) {
+      if (++x == volume.width) x = 0, ++y;
+      if (y == volume.height) y = 0, ++z;
+    } else if (k == 0 || block.sample[k] != block.sample[k - 1]) {
+      x = block.sample[k] % volume.width;
+      y = block.sample[k] / volume.width % volume.height;
+      z = block.sample[k] / volume.width / volume.height;
+    }
+    body(k, volume.offset(z, y, x));
+  }
+}
+
+// Calls body(slice, first pixel there, k, count) for runs of neighbours in a slice, from sample k of the block on.
+template <class T, class Body>
+HWY_INLINE void for_each_run(const Volume<T>& volume, const SampleBlock& block, Body&& body) {
+  const int64_t pixels = volume.height * volume.width;
+  for (int64_t k = 0; k < block.count;) {
+    const int64_t z = block.sample[k] / pixels, first = block.sample[k] % pixels;
+    int64_t end = k + 1;
+    while (end < block.count && block.sample[end] == block.sample[end - 1] + 1 && first + end - k < pixels)
+      ++end;
+    body(volume.slice(z), first, k, end - k);
+    k = end;
+  }
+}
+
+template <class T>
+HWY_INLINE SampleOffsets offsets_of(const Volume<T>& volume, const SampleBlock& block) {
+  SampleOffsets offsets;
+  for_each_offset(volume, block, [&](int64_t k, int64_t offset) { offsets.at[k] = offset; });
+  offsets.are_contiguous = block.is_consecutive() && volume.is_flat() && volume.flat_stride() == 1;
+  return offsets;
+}
+
+template <class Real, int kTaps>
+struct VolumeGroup {
+  AxisTaps<Real, kTaps> x, y, z;
+  uint32_t interior;  // a bit for each sample whose taps are all voxels
+};
+
+// Whether x, y and z of the block's samples lie side by side.
+template <class T>
+inline bool is_interleaved(const Volume<T>& grid, const SampleBlock& block) {
+  return block.is_consecutive() && grid.is_flat() && grid.flat_stride() == 3 && grid.channel_stride == 1;
+}
+
+template <class T, class Real = RealOf<T>>
+HWY_INLINE void load_coordinates(const Volume<const T>& grid, const SampleBlock& block,
+                                 Real (&to)[3][kGroup]) {
+  const GroupTag<Real> d;
+  if (is_interleaved(grid, block)) {
+    alignas(64) Real widened[3 * kGroup];
+    const Real* triples = widened;
+    const T* from = grid.data + 3 * block.sample[0];
+    if constexpr (std::is_same_v<T, Real>) {
+      triples = from;
+    } else {
+      for (size_t i = 0; i < 3 * kGroup; i += kLanes) store(load(from + i), widened + i);
+    }
+    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      auto x = hn::Undefined(d), y = hn::Undefined(d), z = hn::Undefined(d);
+      hn::LoadInterleaved3(d, triples + 3 * lane, x, y, z);
+      hn::Store(x, d, to[0] + lane);
+      hn::Store(y, d, to[1] + lane);
+      hn::Store(z, d, to[2] + lane);
+    }
+    return;
+  }
+  for_each_offset(grid, block, [&](int64_t k, int64_t offset) {
+    for (int64_t axis = 0; axis < 3; ++axis)
+      to[axis][k] = to_real(grid.data[offset + axis * grid.channel_stride]);
+  });
+}
+
+template <int kTaps, class Real>
+HWY_INLINE void plan_axis(const Axis& axis, const Real* coordinates, AxisTaps<Real, kTaps>& taps) {
+  const GroupTag<Real> d;
+  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+    plan_lanes(d, axis, hn::Load(d, coordinates + lane), lane, taps);
+  }
+}
+
+template <int kTaps, class T>
+HWY_INLINE void plan_block(const Volume<const T>& grid, const VolumeAxes& axes, const SampleBlock& block,
+                           VolumeGroup<RealOf<T>, kTaps>& group) {
+  alignas(64) RealOf<T> coordinates[3][kGroup];
+  load_coordinates(grid, block, coordinates);
+  plan_axis(axes.x, coordinates[0], group.x);
+  plan_axis(axes.y, coordinates[1], group.y);
+  plan_axis(axes.z, coordinates[2], group.z);
+  group.interior = 0;
+  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(IndexTag())) {
+    const auto interior = hn::And(hn::And(inside(group.x, axes.x, lane), inside(group.y, axes.y, lane)),
+                                  inside(group.z, axes.z, lane));
+    group.interior |= bits_of(IndexTag(), interior) << lane;
+  }
+  group.interior &= (1u << block.count) - 1;  // so that only a full block is ever interior as a whole
+}
+
+// Writes the gradients, x, y and z, of those samples of a block whose bits are set.
+template <class T, class Real = RealOf<T>>
+HWY_INLINE void store_grid_grad(const Volume<T>& grid_grad, const SampleBlock& block, uint32_t bits,
+                                const Real (&slopes)[3][kGroup]) {
+  if constexpr (std::is_same_v<T, Real>) {
+    if (bits == kAllSamples && is_interleaved(grid_grad, block)) {
+      const GroupTag<Real> d;
+      Real* to = grid_grad.data + 3 * block.sample[0];
+      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+        hn::StoreInterleaved3(hn::Load(d, slopes[0] + lane), hn::Load(d, slopes[1] + lane),
+                              hn::Load(d, slopes[2] + lane), d, to + 3 * lane);
+      }
+      return;
+    }
+  }
+  for_each_offset(grid_grad, block, [&](int64_t k, int64_t offset) {
+    if ((bits >> k & 1) == 0) return;
+    for (int64_t axis = 0; axis < 3; ++axis)
+      grid_grad.data[offset + axis * grid_grad.channel_stride] = from_real<T>(slopes[axis][k]);
+  });
+}
+
+// ---- Which samples a box has
+
+// The first and the last of the slices, or rows, that a sample has to do with: 0 where it reads none.
+struct Reach {
+  alignas(64) int32_t first[kGroup];
+  alignas(64) int32_t last[kGroup];
+};
+
+template <int kTaps, class Real>
+HWY_INLINE void find_reach(const AxisTaps<Real, kTaps>& taps, const Axis& axis, Reach& reach) {
+  const IndexTag d;
+  const auto most = index_vector(axis.size - 1);
+  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+    const auto first = hn::Load(d, taps.first + lane);
+    const auto last = hn::Add(first, hn::Set(d, kTaps - 1));
+    hn::Store(hn::Min(hn::Max(first, hn::Zero(d)), most), d, reach.first + lane);
+    hn::Store(hn::Min(hn::Max(last, hn::Zero(d)), most), d, reach.last + lane);
+  }
+}
+
+// A bit for each sample whose first slice and row lie in the box: the box that writes the sample's gradient.
+template <int kTaps, class Real>
+HWY_INLINE uint32_t samples_owned(const VolumeGroup<Real, kTaps>& group, const VolumeAxes& axes,
+                                  const Box& box) {
+  const IndexTag d;
+  const auto starts_in = [&](const AxisTaps<Real, kTaps>& taps, const Axis& axis, RowBand band,
+                             size_t lane) HWY_ATTR {
+    const auto first =
+        hn::Min(hn::Max(hn::Load(d, taps.first + lane), hn::Zero(d)), index_vector(axis.size - 1));
+    return hn::And(hn::Gt(first, index_vector(band.begin - 1)), hn::Lt(first, index_vector(band.end)));
+  };
+  uint32_t bits = 0;
+  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+    bits |= bits_of(d, hn::And(starts_in(group.z, axes.z, box.slices, lane),
+                               starts_in(group.y, axes.y, box.rows, lane)))
+            << lane;
+  }
+  return bits;
+}
+
+// The samples of some images, listed for each box that has to do with them. An image has segments, each with one list
+// for each box. Without a cut there is nothing to list.
+template <class T, int kTaps>
+class SampleLists {
+ public:
+  // `only_owned`: each sample for the box of its first slice and row alone.
+  SampleLists(const GridSampling3D& problem, const VolumeAxes& axes, bool only_owned, int64_t images,
+              int64_t most_boxes, WorkspaceAllocator& allocator)
+      : problem_(problem),
+        axes_(axes),
+        only_owned_(only_owned),
+        samples_(samples_of(problem)),
+        segments_(std::clamp<int64_t>(samples_ / (most_boxes * kLeastListed), 1, kMostSegments)),
+        segment_samples_(divide_up(divide_up(samples_, segments_), kGroup) * kGroup),
+        // A sample reaches into two boxes along each axis.
+        segment_entries_(segment_samples_ * (only_owned || kTaps == 1 ? 1 : 4)) {
+    if (most_boxes == 1) return;
+    entries_ = allocator.take<uint32_t>(images * segments_ * segment_entries_);
+    ends_ = allocator.take<int64_t>(images * segments_ * most_boxes);
+  }
+
+  // Lists those of images [first_image, first_image + images).
+  void fill(const BoxCut& cut, int64_t first_image, int64_t images, double nanoseconds) const {
+    if (cut.count() == 1) return;
+    parallel_for(images * segments_, nanoseconds, [&](int64_t task) HWY_ATTR {
+      fill_segment(cut, grid_volume<T>(problem_, first_image + task / segments_),
+                   task % segments_ * segment_samples_, entries_ + task * segment_entries_,
+                   ends_ + task * cut.count());
+    });
+  }
+
+  // Calls body(SampleBlock) for the samples of a box, in their order. The image is counted from the first.
+  template <class Body>
+  HWY_INLINE void for_each_block(const BoxCut& cut, int64_t image, int64_t box, Body&& body) const {
+    if (cut.count() == 1) return for_each_block_between(0, samples_, body);
+    for (int64_t segment = 0; segment < segments_; ++segment) {
+      const int64_t number = image * segments_ + segment;
+      const int64_t* ends = ends_ + number * cut.count();
+      const uint32_t* entries = entries_ + number * segment_entries_;
+      const int64_t first = segment * segment_samples_, end = ends[box];
+      for (int64_t k = box == 0 ? 0 : ends[box - 1]; k < end; k += kGroup) {
+        body(block_of(std::min<int64_t>(kGroup, end - k), [&](int64_t i) { return first + entries[k + i]; }));
+      }
+    }
+  }
+
+  // The same for samples [begin, end).
+  template <class Body>
+  static HWY_INLINE void for_each_block_between(int64_t begin, int64_t end, Body&& body) {
+    for (int64_t first = begin; first < end; first += kGroup) {
+      body(block_of(std::min<int64_t>(kGroup, end - first), [&](int64_t i) { return first + i; }));
+    }
+  }
+
+ private:
+  static constexpr int64_t kLeastListed = 64;  // samples of a list, on average
+  static constexpr int64_t kMostSegments = 64;
+
+  // Lists the samples of a segment, counted from its first, box after box. ends[b] is where list b ends.
+  void fill_segment(const BoxCut& cut, const Volume<const T>& grid, int64_t first, uint32_t* entries,
+                    int64_t* ends) const {
+    std::fill_n(ends, cut.count(), 0);
+    for_each_box_of_samples(cut, grid, first, [&](int64_t box, int64_t) { ++ends[box]; });
+    int64_t start = 0;
+    for (int64_t box = 0; box < cut.count(); ++box) {
+      const int64_t count = ends[box];
+      ends[box] = start;  // moves to the end as the list is filled
+      start += count;
+    }
+    for_each_box_of_samples(cut, grid, first, [&](int64_t box, int64_t sample) {
+      entries[ends[box]++] = static_cast<uint32_t>(sample);
+    });
+  }
+
+  // Calls body(box, number in the segment) for the samples of a segment, for each box that they have to do with.
+  template <class Body>
+  HWY_INLINE void for_each_box_of_samples(const BoxCut& cut, const Volume<const T>& grid, int64_t first,
+                                          Body&& body) const {
+    const int64_t bands = cut.bands(), slice_shift = cut.slice_shift, row_shift = cut.row_shift;
+    for_each_block_between(
+        first, std::min(first + segment_samples_, samples_), [&](const SampleBlock& block) HWY_ATTR {
+          alignas(64) RealOf<T> coordinates[3][kGroup];
+          AxisTaps<RealOf<T>, kTaps> taps;
+          Reach slices, rows;
+          load_coordinates(grid, block, coordinates);
+          plan_axis(axes_.y, coordinates[1], taps);
+          find_reach(taps, axes_.y, rows);
+          plan_axis(axes_.z, coordinates[2], taps);
+          find_reach(taps, axes_.z, slices);
+          for (int64_t i = 0; i < block.count; ++i) {
+            const int64_t first_slab = slices.first[i] >> slice_shift,
+                          first_band = rows.first[i] >> row_shift;
+            const int64_t last_slab = only_owned_ ? first_slab : slices.last[i] >> slice_shift;
+            const int64_t last_band = only_owned_ ? first_band : rows.last[i] >> row_shift;
+            for (int64_t slab = first_slab; slab <= last_slab; ++slab) {
+              for (int64_t band = first_band; band <= last_band; ++band) {
+                body(slab * bands + band, block.sample[i] - first);
+              }
+            }
+          }
+        });
+  }
+
+  const GridSampling3D& problem_;
+  const VolumeAxes& axes_;
+  const bool only_owned_;
+  const int64_t samples_;
+  const int64_t segments_;
+  const int64_t segment_samples_;
+  const int64_t segment_entries_;
+  uint32_t* entries_ = nullptr;  // [images, segments, segment_entries]
+  int64_t* ends_ = nullptr;      // [images, segments, boxes]
+};
+
+// ---- Arithmetic, lane by lane: lanes are channels of one sample, or samples
+
+template <class D, int kTaps>
+struct VolumeWeights {
+  hn::Vec<D> x[kTaps], y[kTaps], z[kTaps];
+
+  HWY_INLINE hn::Vec<D> of(int slice, int row, int column) const {
+    return hn::Mul(hn::Mul(z[slice], y[row]), x[column]);
+  }
+};
+
+// The weights of the samples from `lane` on.
+template <class D, int kTaps>
+HWY_INLINE VolumeWeights<D, kTaps> load_weights(D d, const VolumeGroup<hn::TFromD<D>, kTaps>& group,
+                                                size_t lane) {
+  VolumeWeights<D, kTaps> weights;
+  for (int k = 0; k < kTaps; ++k) {
+    weights.x[k] = hn::Load(d, group.x.weight[k] + lane);
+    weights.y[k] = hn::Load(d, group.y.weight[k] + lane);
+    weights.z[k] = hn::Load(d, group.z.weight[k] + lane);
+  }
+  return weights;
+}
+
+template <int kTaps>
+inline constexpr int kVoxelTaps = kTaps* kTaps* kTaps;
+
+// Tap k of a sample along each axis.
+template <int kTaps>
+struct TapIndex {
+  int slice, row, column;
+  constexpr explicit TapIndex(int k) : slice(k / kTaps / kTaps), row(k / kTaps % kTaps), column(k % kTaps) {}
+};
+
+// The sum of value(slice, row, column) over the taps, each with its weight.
+template <int kTaps, class D, class Value>
+HWY_INLINE hn::Vec<D> interpolated(D d, const VolumeWeights<D, kTaps>& weights, Value&& value) {
+  auto sum = hn::Zero(d);
+  for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
+    const TapIndex<kTaps> tap(k);
+    sum = hn::MulAdd(weights.of(tap.slice, tap.row, tap.column), value(tap.slice, tap.row, tap.column), sum);
+  }
+  return sum;
+}
+
+template <class V>
+struct VolumeSlopes {
+  V x, y, z;
+};
+
+// Derivatives of the interpolated value(slice, row, column) by the place, in voxels.
+template <class D, class Value>
+HWY_INLINE VolumeSlopes<hn::Vec<D>> trilinear_slopes(D, const VolumeWeights<D, 2>& w, Value&& value) {
+  const auto mix = [](const hn::Vec<D>(&weights)[2], hn::Vec<D> a, hn::Vec<D> b)
+                       HWY_ATTR { return hn::MulAdd(weights[1], b, hn::Mul(weights[0], a)); };
+  const auto step = [&](int slice, int row)
+                        HWY_ATTR { return hn::Sub(value(slice, row, 1), value(slice, row, 0)); };
+  const auto along_x = [&](int slice, int row)
+                           HWY_ATTR { return mix(w.x, value(slice, row, 0), value(slice, row, 1)); };
+  const auto v00 = along_x(0, 0), v01 = along_x(0, 1), v10 = along_x(1, 0), v11 = along_x(1, 1);
+  return {mix(w.z, mix(w.y, step(0, 0), step(0, 1)), mix(w.y, step(1, 0), step(1, 1))),
+          mix(w.z, hn::Sub(v01, v00), hn::Sub(v11, v10)), mix(w.y, hn::Sub(v10, v00), hn::Sub(v11, v01))};
+}
+
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
