@@ -13,7 +13,7 @@ from aclgrad.operators.grouped_bias_add.torch import _bias_on_cuda  # noqa: E402
 from gpu_tensor import GpuTensor  # noqa: E402
 from tensors import gradients, is_float, random, same_bits, with_gradients  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch_cases import CALLS  # noqa: E402
+from torch_cases import CALLS, OPERATORS  # noqa: E402
 from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
 from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
@@ -203,9 +203,9 @@ def _gradient_calls():
 
 @each_call
 def test_opcheck(name):
-    function, make = CALLS[name]
+    _, make = CALLS[name]
     arguments = [*with_gradients(make()), *(["ends"] if name.startswith("bias") else [])]
-    torch.library.opcheck(getattr(torch.ops.aclgrad, function.__name__).default, arguments)
+    torch.library.opcheck(getattr(torch.ops.aclgrad, OPERATORS[name]).default, arguments)
 
 
 @pytest.mark.parametrize("name", ["attention", "compress", "sample", "bias"])
@@ -247,7 +247,7 @@ def test_function_transforms_and_profilers_see_the_operator(name):
     expected = gradients(function, make())
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         assert same_bits(gradients(function, make()), expected)
-    assert f"aclgrad::{function.__name__}" in {event.key for event in profile.key_averages()}
+    assert f"aclgrad::{OPERATORS[name]}" in {event.key for event in profile.key_averages()}
 
 
 def _replace(arguments, changes):

@@ -13,7 +13,7 @@ pytest.importorskip("hypothesis")
 import aclgrad.torch  # noqa: E402
 from hypothesis import HealthCheck, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from torch_cases import CALLS  # noqa: E402
+from torch_cases import CALLS, OPERATORS  # noqa: E402
 
 F = torch.nn.functional
 func = torch.func
@@ -292,7 +292,7 @@ def test_wrong_arguments_are_results_or_errors_of_ours(name, changes):
         except (AttributeError, IndexError, TypeError, RuntimeError, NotImplementedError):
             pass  # a change that the argument, as others left it, does not take
     short = {"multi_scale_deformable_attention": "msda_forward"}
-    on_numpy = getattr(aclgrad, short.get(function.__name__, function.__name__))
+    on_numpy = getattr(aclgrad, short.get(OPERATORS[name], OPERATORS[name]))
     for call in (function, on_numpy):
         try:
             call(*arguments)

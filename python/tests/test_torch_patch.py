@@ -401,7 +401,7 @@ def test_command_lists_what_would_be_patched(stand_ins, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "mmcv: mmcv 2.2.0" in lines and f"grid_sample: torch {torch.__version__}" in lines
     assert "  mmcv.ops.multi_scale_deform_attn.MultiScaleDeformableAttnFunction.apply" in lines
-    assert "  torch.grid_sampler_2d" in lines and "  torch.nn.functional.grid_sample" in lines
+    assert "  torch.grid_sampler_3d" in lines and "  torch.nn.functional.grid_sample" in lines
     assert any(line.startswith("detrex: of a version that cannot be patched") for line in lines)
     assert all(f"  {module}.{name}" in lines for target, module, name, _ in FUNCTIONS if target != "detrex")
 
@@ -536,18 +536,33 @@ def test_functions_behind_grid_sample_leave_unknown_modes_to_pytorch(mode, paddi
     assert calls.count("grid_sample") == 0
 
 
-def test_patched_grid_sampler_of_volumes_stays_with_pytorch():
-    volume, grid = torch.randn(1, 2, 3, 4, 5), torch.rand(1, 2, 3, 4, 3)
+VOLUME, VOLUME_GRID = torch.randn(1, 2, 3, 4, 5, generator=_generator), torch.rand(1, 2, 3, 4, 3, generator=_generator)
+
+
+@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_3d"])
+@pytest.mark.parametrize("mode", range(2))
+def test_functions_behind_grid_sample_of_volumes_are_ours(name, mode):
+    expected = getattr(torch, name)(VOLUME, VOLUME_GRID, mode, 1, False)
     with aclgrad.torch.patched("grid_sample"), Calls() as calls:
-        result = torch.grid_sampler(volume, grid, 0, 0, False)
-    assert calls.count("grid_sample") == 0
-    torch.testing.assert_close(result, torch.grid_sampler(volume, grid, 0, 0, False))
+        torch.testing.assert_close(getattr(torch, name)(VOLUME, VOLUME_GRID, mode, 1, False), expected)
+        torch.testing.assert_close(F.grid_sample(VOLUME, VOLUME_GRID, MODES[mode], "border", False), expected)
+    assert calls.count("grid_sample_3d") == 2
+
+
+def test_what_pytorch_refuses_it_still_refuses():
+    with aclgrad.torch.patched("grid_sample"):
+        with pytest.raises(RuntimeError, match="bicubic"):
+            F.grid_sample(VOLUME, VOLUME_GRID, "bicubic", align_corners=False)
+        with pytest.raises(RuntimeError, match="expected"):
+            torch.grid_sampler_2d(VOLUME, VOLUME_GRID, 0, 0, False)
+        with pytest.raises(RuntimeError, match="expected"):
+            torch.grid_sampler_3d(IMAGE, GRID, 0, 0, False)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        (torch.randn(1, 2, 3, 4, 5), torch.rand(1, 2, 3, 4, 3)),
+        (VOLUME.to("meta"), VOLUME_GRID.to("meta")),
         (IMAGE.to("meta"), GRID.to("meta")),
     ],
 )

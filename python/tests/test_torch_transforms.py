@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
 from tensors import is_float, random  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
-from torch_cases import CALLS, VARYING_AXES  # noqa: E402
+from torch_cases import CALLS, OPERATORS, VARYING_AXES  # noqa: E402
 from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
 from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
@@ -78,6 +78,21 @@ def test_numerical_derivatives_of_grid_sample(mode, padding_mode, align_corners)
 
     assert torch.autograd.gradcheck(sample, (image, grid), check_forward_ad=True, fast_mode=True)
     assert torch.autograd.gradgradcheck(sample, (image, grid), check_fwd_over_rev=True, fast_mode=True)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("sides", [(3, 5, 4), (1, 1, 1)])
+def test_numerical_derivatives_of_grid_sample_in_3d(mode, padding_mode, align_corners, sides):
+    volume = random(2, 2, *sides, dtype=torch.float64).requires_grad_()
+    grid = (1.7 * random(2, 2, 3, 2, 3, dtype=torch.float64)).requires_grad_()
+
+    def sample(*tensors):
+        return aclgrad.torch.grid_sample(*tensors, mode, padding_mode, align_corners)
+
+    assert torch.autograd.gradcheck(sample, (volume, grid), check_forward_ad=True, fast_mode=True)
+    assert torch.autograd.gradgradcheck(sample, (volume, grid), check_fwd_over_rev=True, fast_mode=True)
 
 
 @pytest.mark.parametrize("align_corners", [False, True])
@@ -263,7 +278,7 @@ def test_vmap_runs_one_kernel(name):
 
     with Mode():
         func.vmap(case, axes)(*tensors)
-    assert kernels.count(f"aclgrad::{case.operator.__name__}_kernel") == 1
+    assert kernels.count(f"aclgrad::{OPERATORS[name]}_kernel") == 1
 
 
 @each_call
@@ -331,7 +346,7 @@ def test_compiled_transforms_are_right_or_refused(name):
 def test_operators_called_directly(name):
     """Without the functions of aclgrad.torch, as in an exported program."""
     case = Case(name)
-    operator = getattr(torch.ops.aclgrad, case.operator.__name__)
+    operator = getattr(torch.ops.aclgrad, OPERATORS[name])
     kind = ("ends",) if name.startswith("bias") else ()
 
     def direct(*floats):
@@ -354,7 +369,7 @@ def test_batched_gradients_of_autograd_are_right_or_refused(name):
     learned = case.learned()
     result = case(*learned)
     expected = torch.autograd.grad(result, learned, result, retain_graph=True)
-    if hasattr(torch.ops.aclgrad, f"{case.operator.__name__}_backward"):
+    if hasattr(torch.ops.aclgrad, f"{OPERATORS[name]}_backward"):
         with pytest.raises(RuntimeError, match="Batching rule not implemented for aclgrad"):
             torch.autograd.grad(result, learned, torch.stack([result, result]), is_grads_batched=True)
     else:
@@ -383,7 +398,7 @@ def test_function_modes_see_the_operator(name):
     with Mode():
         case(*case.floats)
         torch.autograd.grad(case.loss(*(learned := case.learned())), learned)
-    operator = f"aclgrad.{case.operator.__name__}"
+    operator = f"aclgrad.{OPERATORS[name]}"
     assert sum(operator in function for function in seen) >= 2
 
 

@@ -6,5 +6,11 @@ from importlib import import_module
 FILES = sorted(pathlib.Path(__file__).with_name("torch_operator_cases").glob("*.py"))
 MODULES = [import_module(f"torch_operator_cases.{file.stem}") for file in FILES]
 CALLS = {name: call for module in MODULES for name, call in module.CALLS.items()}
+# The operator behind each call: of the function's name, unless the file says otherwise.
+OPERATORS = {
+    name: getattr(module, "OPERATORS", {}).get(name, function.__name__)
+    for module in MODULES
+    for name, (function, _) in module.CALLS.items()
+}
 # Of each call the tensors with an axis that may have another size, all of them the same.
 VARYING_AXES = {name: module.VARYING_AXES for module in MODULES for name in module.CALLS}

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/grid_sampler/reference.h"
+#include "ops/grid_sampler/reference_3d.h"
 #include "ops/grouped_bias_add/reference.h"
 #include "ops/multi_scale_deformable_attention/reference.h"
 #include "ops/nsa_compress/reference.h"
@@ -45,6 +45,14 @@ GridSampling grid_sampling(const int64_t* sizes) {
           static_cast<int>(padding),
           align_corners != 0,
           positions_in_double != 0};
+}
+
+GridSampling3D grid_sampling_3d(const int64_t* sizes) {
+  const auto [batch, channels, depth, height, width, output_depth, output_height, output_width, mode, padding,
+              align_corners, positions_in_double] = first<12>(sizes);
+  const int64_t of_slices[] = {batch,        channels, height,  width,         output_height,
+                               output_width, mode,     padding, align_corners, positions_in_double};
+  return {grid_sampling(of_slices), depth, output_depth};
 }
 
 int64_t input_size(const GridSampling& s) {
@@ -128,6 +136,25 @@ void reference_grid_sampler_2d_backward(const int64_t* sizes, const double* grad
   const GridSamplerGradients gradients = grid_sampler_2d_backward(
       sampling, doubles(grad_output, point_count(sampling) * sampling.channels),
       doubles(input, input_size(sampling)), doubles(grid, point_count(sampling) * 2));
+  write(gradients.input, input_grad);
+  write(gradients.grid, grid_grad);
+}
+
+void reference_grid_sampler_3d(const int64_t* sizes, const double* input, const double* grid,
+                               double* output) {
+  const GridSampling3D s = grid_sampling_3d(sizes);
+  write(grid_sampler_3d(s, doubles(input, input_size(s) * s.depth),
+                        doubles(grid, point_count(s) * s.output_depth * 3)),
+        output);
+}
+
+void reference_grid_sampler_3d_backward(const int64_t* sizes, const double* grad_output, const double* input,
+                                        const double* grid, double* input_grad, double* grid_grad) {
+  const GridSampling3D s = grid_sampling_3d(sizes);
+  const int64_t points = point_count(s) * s.output_depth;
+  const GridSamplerGradients gradients =
+      grid_sampler_3d_backward(s, doubles(grad_output, points * s.channels),
+                               doubles(input, input_size(s) * s.depth), doubles(grid, points * 3));
   write(gradients.input, input_grad);
   write(gradients.grid, grid_grad);
 }

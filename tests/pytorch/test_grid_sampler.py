@@ -97,3 +97,41 @@ def test_bicubic_of_what_is_not_finite(padding):
     (output, image_grad, grid_grad), (expected, *_) = at_coordinates(wrong, "bicubic", padding, False, 5, 7)
     assert output.isnan().all() and expected.isnan().all()
     assert image_grad.count_nonzero() == 0 and grid_grad.count_nonzero() == 0  # PyTorch's are NaN
+
+
+# ---- Three dimensions
+
+
+def volume_with_edges(generator, positions_in_double):
+    edges = torch.tensor(list(itertools.product(EDGES[::2], EDGES[1::2], EDGES[::3])), dtype=torch.float64)
+    shape = (2, 3, 4, 5, 3)
+    random = 2 * reference.random(generator, *shape)
+    if not positions_in_double:
+        random = reference.random_coordinates(generator, -3, 3, *shape)
+    edges = edges.view(1, 1, 1, -1, 3).expand(2, -1, -1, -1, -1)
+    return torch.cat([random.reshape(2, 1, 1, -1, 3), edges], dim=3)
+
+
+@pytest.mark.parametrize("depth, height, width", [(1, 1, 1), (1, 6, 2), (5, 7, 4), (4, 8, 8), (9, 1, 3)])
+@pytest.mark.parametrize("positions_in_double", [False, True])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_volumes(mode, padding, align_corners, positions_in_double, depth, height, width):
+    generator = torch.Generator().manual_seed(height)
+    volume = reference.random(generator, 2, 3, depth, height, width).requires_grad_()
+    grid = volume_with_edges(generator, positions_in_double).requires_grad_()
+    expected = grid_sample(volume, grid, mode, padding, align_corners)
+    grad_output = reference.random(generator, *expected.shape)
+    expected.backward(grad_output)
+
+    sizes = (2, 3, depth, height, width, *grid.shape[1:4], MODES.index(mode), PADDINGS.index(padding))
+    sizes += (align_corners, positions_in_double)
+    output = torch.empty_like(grad_output)
+    reference.call("grid_sampler_3d", sizes, volume, grid, output)
+    reference.assert_equal(output, expected)
+
+    volume_grad, grid_grad = torch.empty_like(volume), torch.empty_like(grid)
+    reference.call("grid_sampler_3d_backward", sizes, grad_output, volume, grid, volume_grad, grid_grad)
+    reference.assert_equal(volume_grad, volume.grad)
+    reference.assert_equal(grid_grad, grid.grad)

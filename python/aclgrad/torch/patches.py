@@ -54,7 +54,8 @@ def patch(*targets: Target) -> None:
               be imported then, and its other functions raise ImportError when they are called.
             - `ultralytics`: `multi_scale_deformable_attn_pytorch`.
             - `rfdetr`: `ms_deform_attn_core_pytorch`.
-            - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler` and `torch.grid_sampler_2d`.
+            - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler`, `torch.grid_sampler_2d` and
+              `torch.grid_sampler_3d`.
 
     >>> import torch, aclgrad.torch
     >>> aclgrad.torch.patch("grid_sample")
@@ -229,6 +230,12 @@ def found_places(target: Target) -> list[str]:
 # ---- torch.nn.functional
 
 
+def _has_kernel(input: Tensor, grid: Tensor, mode: str, ranks: Sequence[int] = (4, 5)) -> bool:
+    """Whether there are images to sample, or volumes, which have no bicubic mode."""
+    rank = input.dim()
+    return rank == grid.dim() and rank in ranks and (rank == 4 or mode != "bicubic")
+
+
 def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     @functools.wraps(original)
     def replacement(
@@ -238,7 +245,7 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         padding_mode: PaddingMode = "zeros",
         align_corners: bool | None = None,
     ) -> Tensor:
-        if _is_ours(input, grid) and input.dim() == grid.dim() == 4:
+        if _is_ours(input, grid) and _has_kernel(input, grid, mode):
             return grid_sample(input, grid, mode, padding_mode, align_corners)
         return original(input, grid, mode, padding_mode, align_corners)
 
@@ -249,18 +256,22 @@ _MODES: tuple[Mode, ...] = ("bilinear", "nearest", "bicubic")
 _PADDING_MODES: tuple[PaddingMode, ...] = ("zeros", "border", "reflection")
 
 
-def _grid_sampler(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """With numbers for the modes, as the function behind `grid_sample` has them."""
+def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """With numbers for the modes, as the functions behind `grid_sample` have them. `ranks` are those of their tensors."""
 
-    def replacement(
-        input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-    ) -> Tensor:
-        known = interpolation_mode in (0, 1, 2) and padding_mode in (0, 1, 2)
-        if known and _is_ours(input, grid) and input.dim() == grid.dim() == 4:
-            return grid_sample(input, grid, _MODES[interpolation_mode], _PADDING_MODES[padding_mode], align_corners)
-        return original(input, grid, interpolation_mode, padding_mode, align_corners)
+    def wrap(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def replacement(
+            input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+        ) -> Tensor:
+            if interpolation_mode in (0, 1, 2) and padding_mode in (0, 1, 2) and _is_ours(input, grid):
+                mode = _MODES[interpolation_mode]
+                if _has_kernel(input, grid, mode, ranks):
+                    return grid_sample(input, grid, mode, _PADDING_MODES[padding_mode], align_corners)
+            return original(input, grid, interpolation_mode, padding_mode, align_corners)
 
-    return replacement
+        return replacement
+
+    return wrap
 
 
 # ---- Deformable attention
@@ -477,7 +488,8 @@ TARGETS: dict[Target, tuple[_Place, ...]] = {
     ),
     "grid_sample": (
         _Place("torch.nn.functional", "grid_sample", _grid_sample),
-        _Place("torch", "grid_sampler", _grid_sampler),
-        _Place("torch", "grid_sampler_2d", _grid_sampler),
+        _Place("torch", "grid_sampler", _grid_sampler(4, 5)),
+        _Place("torch", "grid_sampler_2d", _grid_sampler(4)),
+        _Place("torch", "grid_sampler_3d", _grid_sampler(5)),
     ),
 }

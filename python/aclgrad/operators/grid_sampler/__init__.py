@@ -1,4 +1,4 @@
-"""Two-dimensional grid sampling and its gradient."""
+"""Grid sampling in two and three dimensions and its gradient."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ... import _core
 from ..._registry import Array, function
 
 Mode = Literal["bilinear", "nearest", "bicubic"]
+VolumeMode = Literal["bilinear", "nearest"]
 PaddingMode = Literal["zeros", "border", "reflection"]
 
 
@@ -82,3 +83,75 @@ def grid_sample_backward(
     (array([0.25, 0.25, 0.25, 0.25]), array([1., 2.]))
     """
     return _core.grid_sample_backward(grad_output, input, grid, mode, padding_mode, align_corners, output_mask, out)
+
+
+@function("output")
+def grid_sample_3d(
+    input: Array,
+    grid: Array,
+    mode: VolumeMode = "bilinear",
+    padding_mode: PaddingMode = "zeros",
+    align_corners: bool | None = False,
+    *,
+    out: Array | None = None,
+) -> Any:
+    """Reads a volume between its voxels, at the places that a grid names; as `torch.nn.functional.grid_sample`.
+
+    Args:
+        input: [N, C, D, H, W].
+        grid: [N, Do, Ho, Wo, 3] as (x, y, z), where -1 and 1 are the outer faces of the volume, or with `align_corners`
+            the centres of its outermost voxels.
+        mode: how to interpolate; "bilinear" is trilinear.
+        padding_mode: what a place outside of the volume reads: zeros, the nearest voxel of the border, or the volume
+            mirrored.
+        align_corners: whether -1 and 1 are the centres of the outermost voxels. None means False, as for PyTorch.
+        out: where the result shall go.
+
+    Returns:
+        [N, C, Do, Ho, Wo]. A coordinate that is NaN or infinite gives 0 with zeros padding, and with the others voxel 0;
+        but border padding brings an infinity to the border.
+
+    >>> import aclgrad, numpy
+    >>> volume = numpy.arange(8.0).reshape(1, 1, 2, 2, 2)
+    >>> grid = numpy.array([[[[[0.0, 0.0, 0.0], [0.5, -0.5, -0.5]]]]])  # the centres of the volume and of one voxel
+    >>> aclgrad.grid_sample_3d(volume, grid).ravel()
+    array([3.5, 1. ])
+    """
+    return _core.grid_sample_3d(input, grid, mode, padding_mode, align_corners, out)
+
+
+@function("grad_input", "grad_grid")
+def grid_sample_3d_backward(
+    grad_output: Array,
+    input: Array,
+    grid: Array,
+    mode: VolumeMode = "bilinear",
+    padding_mode: PaddingMode = "zeros",
+    align_corners: bool | None = False,
+    *,
+    output_mask: tuple[bool, bool] = (True, True),
+    out: Sequence[Array | None] | None = None,
+) -> tuple[Any, Any]:
+    """The gradients of `grid_sample_3d`.
+
+    Args:
+        grad_output: [N, C, Do, Ho, Wo], the gradient of the result.
+        input: [N, C, D, H, W].
+        grid: [N, Do, Ho, Wo, 3] as (x, y, z), as for `grid_sample_3d`.
+        mode: how to interpolate; "bilinear" is trilinear.
+        padding_mode: what a place outside of the volume reads.
+        align_corners: whether -1 and 1 are the centres of the outermost voxels.
+        output_mask: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
+        out: where the two results shall go, or None for those that shall be new.
+
+    Returns:
+        The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing
+        and has a gradient of zero; only border padding brings an infinity to the border.
+
+    >>> import aclgrad, numpy
+    >>> volume, grid = numpy.arange(8.0).reshape(1, 1, 2, 2, 2), numpy.zeros((1, 1, 1, 1, 3))
+    >>> grad_input, grad_grid = aclgrad.grid_sample_3d_backward(numpy.ones((1, 1, 1, 1, 1)), volume, grid)
+    >>> grad_input.ravel()[:2], grad_grid.ravel()
+    (array([0.125, 0.125]), array([1., 2., 4.]))
+    """
+    return _core.grid_sample_3d_backward(grad_output, input, grid, mode, padding_mode, align_corners, output_mask, out)

@@ -1,8 +1,9 @@
-"""Two-dimensional grid sampling as an operator of PyTorch."""
+"""Grid sampling in two and three dimensions as operators of PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,36 +17,43 @@ from . import Mode, PaddingMode
 __all__ = ["grid_sample"]
 
 
-_MODES = "bilinear", "nearest", "bicubic"
+_MODES = {2: ("bilinear", "nearest", "bicubic"), 3: ("bilinear", "nearest")}
 _PADDING_MODES = "zeros", "border", "reflection"
+_SIDES = {2: "a height and a width", 3: "a depth, a height and a width"}
 
 
 def _check_sampling(
-    checks: Checks, input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool
+    checks: Checks, sides: int, input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool
 ) -> None:
     checks.floats(input=input, grid=grid)
-    checks.one_of("mode", mode, _MODES)
+    checks.one_of("mode", mode, _MODES[sides])
     checks.one_of("padding_mode", padding_mode, _PADDING_MODES)
-    checks.rank("input", input, 4)
-    checks.rank("grid", grid, 4)
-    checks.shape("grid", grid, (input.shape[0], *grid.shape[1:3], 2))
+    checks.rank("input", input, 2 + sides)
+    checks.rank("grid", grid, 2 + sides)
+    checks.shape("grid", grid, (input.shape[0], *grid.shape[1:-1], sides))
     for side in input.shape[2:]:
         if isinstance(side, int):  # a limit for a symbol would be one for the program's user
-            checks.value(0 < side < 2**30, "input", "a height and a width from 1 to 2^30 - 1", side)
+            checks.value(0 < side < 2**30, "input", f"{_SIDES[sides]} from 1 to 2^30 - 1", side)
 
 
-def _sample_fake(input: Tensor, grid: Tensor, *attributes: Any) -> Tensor:
-    _check_sampling(Checks("grid_sample"), input, grid, *attributes)
-    return input.new_empty(*input.shape[:2], *grid.shape[1:3])
+def _sample_fake(name: str, sides: int) -> Callable[..., Tensor]:
+    def fake(input: Tensor, grid: Tensor, *attributes: Any) -> Tensor:
+        _check_sampling(Checks(name), sides, input, grid, *attributes)
+        return input.new_empty(*input.shape[:2], *grid.shape[1:-1])
+
+    return fake
 
 
-def _sample_gradient_fake(grad_output: Tensor, input: Tensor, grid: Tensor, *others: Any) -> list[Tensor]:
-    *attributes, output_mask = others
-    checks = Checks("grid_sample_backward")
-    _check_sampling(checks, input, grid, *attributes)
-    checks.floats(input=input, grad_output=grad_output)
-    checks.shape("grad_output", grad_output, (*input.shape[:2], *grid.shape[1:3]))
-    return new_gradients((input, grid), output_mask)
+def _sample_gradient_fake(name: str, sides: int) -> Callable[..., list[Tensor]]:
+    def fake(grad_output: Tensor, input: Tensor, grid: Tensor, *others: Any) -> list[Tensor]:
+        *attributes, output_mask = others
+        checks = Checks(name)
+        _check_sampling(checks, sides, input, grid, *attributes)
+        checks.floats(input=input, grad_output=grad_output)
+        checks.shape("grad_output", grad_output, (*input.shape[:2], *grid.shape[1:-1]))
+        return new_gradients((input, grid), output_mask)
+
+    return fake
 
 
 def _sample_tangent(
@@ -55,7 +63,7 @@ def _sample_tangent(
     along_input, along_grid = tangents
     terms = []
     if along_input is not None:
-        terms.append(_sample(along_input, grid, *attributes))
+        terms.append(_operator_for(along_input)(along_input, grid, *attributes))
     if along_grid is not None:
         terms.append(_sample_along_grid(input, grid, along_grid, *attributes))
     return sum_of(terms)
@@ -78,8 +86,8 @@ def _sample_along_grid(
     """The derivative along a tangent of the grid: the sum of the pixels that are read, each with its weight's
     derivative."""
     if mode == "nearest":
-        return input.new_zeros(*input.shape[:2], *grid.shape[1:3])
-    height, width = input.shape[2:]
+        return input.new_zeros(*input.shape[:2], *grid.shape[1:-1])
+    sides = tuple(reversed(input.shape[2:]))  # as the grid's coordinates: x first
     # Of bicubic sampling each pixel is padded by itself, else the place is, and then all lies within the image.
     pads_place = mode == "bilinear" and padding_mode != "zeros"
     clips = pads_place and padding_mode == "border"
@@ -89,18 +97,28 @@ def _sample_along_grid(
         grid = grid.clamp(-2, 2)  # infinities, too; all beyond 1 is the border
     padding_of_pixels = "border" if pads_place else padding_mode
     pixels_align = align_corners and padding_of_pixels == "reflection"
-    (x, along_x), (y, along_y) = (
-        _place_along(grid[..., i], tangent[..., i], side, padding_mode if pads_place else None, align_corners)
-        for i, side in ((0, width), (1, height))
-    )
-    columns, rows = _taps(x, mode), _taps(y, mode)
+    taps = []
+    for i, side in enumerate(sides):
+        place, along = _place_along(
+            grid[..., i], tangent[..., i], side, padding_mode if pads_place else None, align_corners
+        )
+        taps.append([(at, weight, slope * along) for at, weight, slope in _taps(place, mode)])
     terms = []
-    for row, weight_y, slope_y in rows:
-        for column, weight_x, slope_x in columns:
-            place = torch.stack((_normalised(column, width, pixels_align), _normalised(row, height, pixels_align)), -1)
-            pixel = _sample(input, place, "nearest", padding_of_pixels, pixels_align)
-            terms.append((slope_x * weight_y * along_x + weight_x * slope_y * along_y)[:, None] * pixel)
+    for of_axes in itertools.product(*taps):
+        pixels = (_normalised(at, side, pixels_align) for (at, _, _), side in zip(of_axes, sides, strict=True))
+        pixel = _operator_for(input)(
+            input, torch.stack(tuple(pixels), -1), "nearest", padding_of_pixels, pixels_align
+        )
+        terms.append(_weight_along([(weight, slope) for _, weight, slope in of_axes])[:, None] * pixel)
     return sum_of(terms)
+
+
+def _weight_along(of_axes: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """The derivative of a product of weights, from each weight and its derivative."""
+    (weight, slope), *others = of_axes
+    for other, other_slope in others:
+        weight, slope = weight * other, slope * other + weight * other_slope
+    return slope
 
 
 def _place_along(
@@ -142,25 +160,34 @@ def _normalised(pixel: Tensor, side: int, align_corners: bool) -> Tensor:
     return 2 * pixel / max(side - 1, 1) - 1 if align_corners else (2 * pixel + 1) / side - 1
 
 
-_sample_gradient = Gradient(
-    "grid_sample_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
-    "bool align_corners, bool[2] output_mask) -> Tensor[]",
-    _core.grid_sample_backward,
-    _sample_gradient_fake,
-    _sample_tangent,
-    floats=(0, 1),
-    batch_axis=0,
-)
-_sample = Operator(
-    "grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
-    _core.grid_sample,
-    _sample_fake,
-    _sample_tangent,
-    gradient=_sample_gradient,
-    floats=(0, 1),
-    batch_axis=0,
-    autocast_type=in_float32,
-)
+def _operator(name: str, sides: int, forward: Callable[..., Any], backward: Callable[..., Any]) -> Operator:
+    gradient = Gradient(
+        f"{name}_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
+        "bool align_corners, bool[2] output_mask) -> Tensor[]",
+        backward,
+        _sample_gradient_fake(f"{name}_backward", sides),
+        _sample_tangent,
+        floats=(0, 1),
+        batch_axis=0,
+    )
+    return Operator(
+        f"{name}(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
+        forward,
+        _sample_fake(name, sides),
+        _sample_tangent,
+        gradient=gradient,
+        floats=(0, 1),
+        batch_axis=0,
+        autocast_type=in_float32,
+    )
+
+
+_sample = _operator("grid_sample", 2, _core.grid_sample, _core.grid_sample_backward)
+_sample_3d = _operator("grid_sample_3d", 3, _core.grid_sample_3d, _core.grid_sample_3d_backward)
+
+
+def _operator_for(input: Tensor) -> Operator:
+    return _sample_3d if isinstance(input, Tensor) and input.dim() == 5 else _sample
 
 
 def grid_sample(
@@ -170,18 +197,20 @@ def grid_sample(
     padding_mode: PaddingMode = "zeros",
     align_corners: bool | None = False,
 ) -> Tensor:
-    """Reads an image between its pixels, at the places that a grid names; as `torch.nn.functional.grid_sample`.
+    """Reads an image between its pixels, or a volume between its voxels, at the places that a grid names; as
+    `torch.nn.functional.grid_sample`.
 
     Args:
-        input: [N, C, H, W].
+        input: [N, C, H, W] or [N, C, D, H, W].
         grid: [N, Ho, Wo, 2] as (x, y), where -1 and 1 are the outer edges of the image, or the centres of its
-            outermost pixels with `align_corners`. None means False, as for PyTorch's function.
-        mode: how to interpolate.
+            outermost pixels with `align_corners`. None means False, as for PyTorch's function. Of a volume
+            [N, Do, Ho, Wo, 3] as (x, y, z).
+        mode: how to interpolate; of a volume not "bicubic".
         padding_mode: what a place outside of the image reads: zeros, the nearest pixel of the border, or the image
             mirrored.
 
     Returns:
-        [N, C, Ho, Wo]. Under autocast it computes in float32. A coordinate that is NaN or infinite gives what PyTorch
+        [N, C, Ho, Wo] or [N, C, Do, Ho, Wo]. Under autocast it computes in float32. A coordinate that is NaN or infinite gives what PyTorch
         gives on GPUs: bilinear with zeros padding 0, where PyTorch on CPUs gives NaN. Its gradients are zero, where
         PyTorch gives NaN or ends the process.
 
@@ -194,4 +223,4 @@ def grid_sample(
     """
     if align_corners is not False:  # None means False, as for PyTorch's function
         align_corners = align_corners is not None and check_flag("grid_sample", "align_corners", align_corners)
-    return _sample(input, grid, mode, padding_mode, align_corners)
+    return _operator_for(input)(input, grid, mode, padding_mode, align_corners)
