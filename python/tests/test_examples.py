@@ -17,6 +17,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
     ("name", "steps"),
     [
         ("fit_warp", 6),
+        ("register_volume", 6),
         ("detect_shapes", 8),
         ("deformable_detr", 8),
         ("distance_field", 6),

@@ -27,6 +27,12 @@ void run(const GridSampler2D& problem, void* workspace) {
 void run(const GridSampler2DBackward& problem, void* workspace) {
   grid_sampler_2d_backward(problem, workspace);
 }
+void run(const GridSampler3D& problem, void* workspace) {
+  grid_sampler_3d(problem, workspace);
+}
+void run(const GridSampler3DBackward& problem, void* workspace) {
+  grid_sampler_3d_backward(problem, workspace);
+}
 void run(const MultiScaleDeformableAttention& problem, void* workspace) {
   multi_scale_deformable_attention(problem, workspace);
 }
@@ -48,6 +54,12 @@ void run_on_gpu(const GridSampler2D& problem, void* workspace) {
 }
 void run_on_gpu(const GridSampler2DBackward& problem, void* workspace) {
   cuda::grid_sampler_2d_backward(problem, workspace, {});
+}
+void run_on_gpu(const GridSampler3D& problem, void* workspace) {
+  cuda::grid_sampler_3d(problem, workspace, {});
+}
+void run_on_gpu(const GridSampler3DBackward& problem, void* workspace) {
+  cuda::grid_sampler_3d_backward(problem, workspace, {});
 }
 void run_on_gpu(const MultiScaleDeformableAttention& problem, void* workspace) {
   cuda::multi_scale_deformable_attention(problem, workspace, {});
@@ -210,6 +222,74 @@ TEST(CppInterface, ChecksGridSampler2DBackward) {
   tensors.push_back({"grid_grad", [](P& p) { p.grid_grad = nullptr; }});
   sizes.push_back({"grid_grad_strides[3]", [](P& p) { p.grid_grad_strides[3] = 0; }});
   expect_checked("grid_sampler_2d_backward", problem, sizes, tensors);
+
+  problem.wants_input_grad = problem.wants_grid_grad = false;
+  problem.input_grad = problem.grid_grad = nullptr;
+  problem.input_grad_strides = problem.grid_grad_strides = {};
+  EXPECT_NO_THROW(run(problem, nullptr));
+  P empty;
+  EXPECT_EQ(workspace_size(empty), 0u);
+  EXPECT_NO_THROW(run(empty, nullptr));
+}
+
+// Of volumes, beside what holds for images, too.
+template <class Problem>
+Problem sampling_3d() {
+  Problem problem;
+  problem.batch = 2, problem.channels = 3, problem.depth = 2, problem.height = 4, problem.width = 5;
+  problem.output_depth = 3, problem.output_height = 6, problem.output_width = 7;
+  problem.input = input, problem.grid = grid;
+  problem.input_strides = {120, 40, 20, 5, 1};
+  problem.grid_strides = {378, 126, 21, 3, 1};
+  return problem;
+}
+
+template <class Problem>
+std::vector<Mistake<Problem>> wrong_sampling_sizes_3d() {
+  auto sizes = wrong_sampling_sizes<Problem>();
+  sizes.push_back({"interpolation", [](Problem& p) { p.interpolation = Interpolation::bicubic; }});
+  sizes.push_back({"depth", [](Problem& p) { p.depth = int64_t{1} << 30; }});
+  sizes.push_back({"output_depth", [](Problem& p) { p.output_depth = -1; }});
+  sizes.push_back({"input_strides[4]", [](Problem& p) { p.input_strides[4] = -1; }});
+  return sizes;
+}
+
+TEST(CppInterface, ChecksGridSampler3D) {
+  using P = GridSampler3D;
+  auto problem = sampling_3d<P>();
+  problem.output = output;
+  problem.output_strides = {378, 126, 42, 7, 1};
+  auto sizes = wrong_sampling_sizes_3d<P>();
+  sizes.push_back({"depth", [](P& p) { p.depth = 0; }});
+  sizes.push_back({"width", [](P& p) { p.width = 0; }});
+  auto tensors = wrong_sampled_tensors<P>();
+  tensors.push_back({"output", [](P& p) { p.output = nullptr; }});
+  sizes.push_back({"output_strides[2]", [](P& p) { p.output_strides[2] = 0; }});
+  expect_checked("grid_sampler_3d", problem, sizes, tensors);
+
+  P empty;
+  EXPECT_EQ(workspace_size(empty), 0u);
+  EXPECT_NO_THROW(run(empty, nullptr));
+}
+
+TEST(CppInterface, ChecksGridSampler3DBackward) {
+  using P = GridSampler3DBackward;
+  auto problem = sampling_3d<P>();
+  problem.grad_output = grad_output;
+  problem.grad_output_strides = {378, 126, 42, 7, 1};
+  problem.input_grad = input_grad;
+  problem.input_grad_strides = problem.input_strides;
+  problem.grid_grad = grid_grad;
+  problem.grid_grad_strides = problem.grid_strides;
+  auto tensors = wrong_sampled_tensors<P>();
+  tensors.push_back({"grad_output", [](P& p) { p.grad_output = unaligned(p.grad_output); }});
+  auto sizes = wrong_sampling_sizes_3d<P>();
+  sizes.push_back({"grad_output_strides[2]", [](P& p) { p.grad_output_strides[2] = -7; }});
+  tensors.push_back({"input_grad", [](P& p) { p.input_grad = nullptr; }});
+  sizes.push_back({"input_grad_strides[0]", [](P& p) { p.input_grad_strides[0] = 0; }});
+  tensors.push_back({"grid_grad", [](P& p) { p.grid_grad = nullptr; }});
+  sizes.push_back({"grid_grad_strides[4]", [](P& p) { p.grid_grad_strides[4] = 0; }});
+  expect_checked("grid_sampler_3d_backward", problem, sizes, tensors);
 
   problem.wants_input_grad = problem.wants_grid_grad = false;
   problem.input_grad = problem.grid_grad = nullptr;

@@ -538,5 +538,99 @@ TEST_F(Large, GridSamplerBackwardOfManyElements) {
   EXPECT_EQ(grid_grad.part({0, kRows - 1, kSide - kPoints, 0}, {1, 1, kPoints, 2}).values(), scaled);
 }
 
+// ---- Three dimensions
+
+GridSampling3D::Strides strides_of_5(const SparseTensor& tensor) {
+  return {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3), tensor.stride(4)};
+}
+
+// The three results.
+struct Volumes {
+  SparseTensor output, input_grad, grid_grad;
+};
+
+Volumes sample_volumes(const SparseTensor& input, const SparseTensor& grid, const SparseTensor& grad_output) {
+  const DataType type = input.type();
+  const auto like = [&](const SparseTensor& tensor) {
+    const Shape shape = {tensor.size(0), tensor.size(1), tensor.size(2), tensor.size(3), tensor.size(4)};
+    const auto strides = strides_of_5(tensor);
+    return SparseTensor(type, shape, Shape(strides.begin(), strides.end()));
+  };
+  Volumes results{like(grad_output), like(input), like(grid)};
+  GridSampler3DBackward backward;
+  backward.type = type;
+  backward.batch = input.size(0), backward.channels = input.size(1);
+  backward.depth = input.size(2), backward.height = input.size(3), backward.width = input.size(4);
+  backward.output_depth = grid.size(1), backward.output_height = grid.size(2);
+  backward.output_width = grid.size(3);
+  backward.input = input.data(), backward.input_strides = strides_of_5(input);
+  backward.grid = grid.data(), backward.grid_strides = strides_of_5(grid);
+  GridSampler3D forward;
+  static_cast<GridSampling3D&>(forward) = backward;
+  forward.output = results.output.data(), forward.output_strides = strides_of_5(results.output);
+  run_with_workspace(forward, grid_sampler_3d);
+  backward.grad_output = grad_output.data(), backward.grad_output_strides = strides_of_5(grad_output);
+  backward.input_grad = results.input_grad.data();
+  backward.input_grad_strides = strides_of_5(results.input_grad);
+  backward.grid_grad = results.grid_grad.data();
+  backward.grid_grad_strides = strides_of_5(results.grid_grad);
+  run_with_workspace(backward, grid_sampler_3d_backward);
+  return results;
+}
+
+TEST_F(Large, GridSampler3DOfVoxelsFarApart) {
+  for (DataType type : {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64}) {
+    for (int64_t channels : {2, 20}) {
+      for (size_t contiguous_axes : {0, 1, 3}) {
+        SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << ", channels " << channels
+                                        << ", contiguous axes " << contiguous_axes);
+        const Shape of_input = {1, channels, 3, 4, 5}, of_grid = {1, 2, 3, 8, 3};
+        const Shape of_output = {1, channels, 2, 3, 8};
+        const auto far = [type](const Shape& shape, size_t axes) {
+          return SparseTensor(type, shape, far_strides(shape, axes));
+        };
+        SparseTensor input = far(of_input, contiguous_axes), grid = far(of_grid, 0);
+        SparseTensor grad_output = far(of_output, contiguous_axes);
+        input.fill(1);
+        grad_output.fill(2);
+        grid.set(places(element_count(of_grid), -1.1, 1.1));
+        const Volumes actual = sample_volumes(input, grid, grad_output);
+        const Volumes expected = sample_volumes(input.packed(), grid.packed(), grad_output.packed());
+        expect_same(actual.output, expected.output, "output");
+        expect_same(actual.input_grad, expected.input_grad, "input_grad");
+        expect_same(actual.grid_grad, expected.grid_grad, "grid_grad");
+      }
+    }
+  }
+}
+
+// A channel of 2^33 voxels.
+TEST_F(Large, GridSampler3DOfManyVoxels) {
+  constexpr int64_t kSide = 1 << 11, kPart = 16, kPoints = 40;
+  for (DataType type : {DataType::float32, DataType::float64}) {
+    const SparseTensor input(type, {1, 2, kSide, kSide, kSide});
+    SparseTensor last =
+        input.part({0, 0, kSide - kPart, kSide - kPart, kSide - kPart}, {1, 2, kPart, kPart, kPart});
+    last.fill(1);
+    SparseTensor grid(type, {1, 1, 1, kPoints, 3}), grid_of_last(type, {1, 1, 1, kPoints, 3});
+    grid.set(last_places(3 * kPoints, kSide, kPart));
+    grid_of_last.set(last_places(3 * kPoints, kPart, kPart));
+    const auto sampled = [type](const SparseTensor& volume, const SparseTensor& at) {
+      SparseTensor output(type, {1, 2, 1, 1, kPoints});
+      GridSampler3D problem;
+      problem.type = type;
+      problem.batch = 1, problem.channels = 2;
+      problem.depth = volume.size(2), problem.height = volume.size(3), problem.width = volume.size(4);
+      problem.output_depth = problem.output_height = 1, problem.output_width = kPoints;
+      problem.input = volume.data(), problem.input_strides = strides_of_5(volume);
+      problem.grid = at.data(), problem.grid_strides = strides_of_5(at);
+      problem.output = output.data(), problem.output_strides = strides_of_5(output);
+      run_with_workspace(problem, grid_sampler_3d);
+      return output;
+    };
+    expect_same(sampled(input, grid), sampled(last.packed(), grid_of_last), "output");
+  }
+}
+
 }  // namespace
 }  // namespace aclgrad::test

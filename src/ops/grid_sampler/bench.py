@@ -81,6 +81,48 @@ def _training(*sizes):
     return prepare
 
 
+def _data_3d(n, c, d, h, w, samples):
+    torch.manual_seed(2)
+    volume = torch.randn(n, c, d, h, w)
+    if samples is None:
+        zs, ys, xs = torch.meshgrid(*(torch.linspace(-1, 1, side) for side in (d, h, w)), indexing="ij")
+        shift = [torch.sin(3 * ys), torch.cos(2 * zs), torch.sin(2 * xs)]
+        grid = torch.stack([at + 0.05 * by for at, by in zip((xs, ys, zs), shift, strict=True)], -1).expand(n, d, h, w, 3)
+    else:
+        grid = torch.rand(n, 1, 1, samples, 3) * 2.1 - 1.05
+    return volume, grid.contiguous(), torch.randn(n, c, *grid.shape[1:4])
+
+
+def _gradient_3d(*sizes, samples=None, mask=(True, True)):
+    def prepare(dtype, device):
+        volume, grid, grad = (t.to(dtype).to(device) for t in _data_3d(*sizes, samples))
+
+        def theirs(layout, transform):
+            tensors = [t.contiguous(memory_format=layout) for t in (grad, volume)]
+            return transform(lambda: torch.ops.aten.grid_sampler_3d_backward(*tensors, grid, 0, 0, False, list(mask)))
+        ours = {}
+        for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last_3d)):
+            inputs = [*(t.contiguous(memory_format=layout) for t in (grad, volume)), grid]
+            outputs = [torch.empty_like(t) for t in inputs[1:]]
+            wanted = [o for o, m in zip(outputs, mask) if m]
+            ours[name] = Call("aclnnGridSampler3DBackward", [*inputs, _BILINEAR, _ZEROS, False, list(mask), *outputs], inputs, wanted)
+        return Work(ours, {"grid_sampler_3d_backward": partial(theirs, torch.contiguous_format),
+                           "grid_sampler_3d_backward, channels last": partial(theirs, torch.channels_last_3d)},
+                    lambda result: [r for r, m in zip(result, mask) if m])
+    return prepare
+
+
+def _forward_3d(*sizes):
+    def prepare(dtype, device):
+        volume, grid, out = (t.to(dtype).to(device) for t in _data_3d(*sizes, None))
+        call = Call("aclnnGridSampler3D", [volume, grid, _BILINEAR, _ZEROS, False, out], [volume, grid], [out])
+
+        def theirs(transform):
+            return transform(lambda: torch.ops.aten.grid_sampler_3d(volume, grid, 0, 0, False))
+        return Work({"": call}, {"grid_sampler_3d": theirs}, lambda result: [result])
+    return prepare
+
+
 def cases():
     f32, f64, f16 = torch.float32, torch.float64, torch.float16
     gradient, forward = "grid sampler gradient", "grid sampler forward"
@@ -104,6 +146,12 @@ def cases():
         Case(gradient, "N1 C1 512x512, smooth", f32, _gradient(1, 1, 512, 512, 512, 512)),
         Case(gradient, "N3072 C1 48x64 to 9x9, random", f32, _gradient(3072, 1, 48, 64, 9, 9, smooth=False)),
         Case(gradient, "N1 C64 128x128, smooth", f64, _gradient(1, *square)),
+        Case(gradient, "N1 C32 48x96x96, smooth", f32, _gradient_3d(1, 32, 48, 96, 96), readme="… of volumes, 32 channels of 48 × 96 × 96"),
+        Case(gradient, "N1 C1 128x128x128, smooth", f32, _gradient_3d(1, 1, 128, 128, 128), readme="… of volumes, 1 channel of 128³"),
+        *(Case(gradient, f"N1 C16 {s}x{s}x{s} to 10000, grid only", f32, _gradient_3d(1, 16, s, s, s, samples=10_000, mask=only))
+          for s in (64, 256)),
+        Case(forward, "N1 C32 48x96x96, smooth", f32, _forward_3d(1, 32, 48, 96, 96)),
+        Case(forward, "N1 C1 128x128x128, smooth", f32, _forward_3d(1, 1, 128, 128, 128)),
         Case(forward, "N1 C64 128x128, smooth", f32, _forward(1, *square), readme="grid sampler forward, 64 channels of 128²"),
         Case(forward, "N1 C3 1080x1920, smooth", f32, _forward(*screen), readme="… 3 channels of 1080 × 1920, forward"),
         Case("grid_sample in PyTorch, both passes", "N8 C64 128x128, random", f32, _training(8, *square), kind="python"),

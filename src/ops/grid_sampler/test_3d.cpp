@@ -1,0 +1,267 @@
+// What is true of three-dimensional grid sampling and its gradient alone.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "aclnnop/aclnn_grid_sampler3d.h"
+#include "aclnnop/aclnn_grid_sampler3d_backward.h"
+#include "ops/grid_sampler/cases.h"
+#include "ops/grid_sampler/problem.h"
+#include "support/message.h"
+#include "support/test_tensor.h"
+
+namespace aclgrad::test {
+namespace {
+
+using namespace grid_sampler_cases;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+aclnnStatus run_backward(aclTensor* grad_output, aclTensor* input, aclTensor* grid, const Sampling3D& s,
+                         aclTensor* input_grad, aclTensor* grid_grad) {
+  const bool both[] = {true, true};
+  aclBoolArray* mask = aclCreateBoolArray(both, 2);
+  const aclnnStatus status = run(
+      [&](auto* size, auto* executor) {
+        return aclnnGridSampler3DBackwardGetWorkspaceSize(grad_output, input, grid, s.mode, s.padding,
+                                                          s.align_corners, mask, input_grad, grid_grad, size,
+                                                          executor);
+      },
+      aclnnGridSampler3DBackward);
+  aclDestroyBoolArray(mask);
+  return status;
+}
+
+aclnnStatus run_forward(aclTensor* input, aclTensor* grid, const Sampling3D& s, aclTensor* out) {
+  return run(
+      [&](auto* size, auto* executor) {
+        return aclnnGridSampler3DGetWorkspaceSize(input, grid, s.mode, s.padding, s.align_corners, out, size,
+                                                  executor);
+      },
+      aclnnGridSampler3D);
+}
+
+// Calls body with all modes, paddings and alignments of the sizes.
+template <class Body>
+void for_each_mode(Sampling3D s, DataType type, Body&& body) {
+  s.positions_in_double = type == DataType::float64;
+  for (int variant = 0; variant < 12; ++variant) {
+    s.mode = variant % 2, s.padding = variant / 2 % 3, s.align_corners = variant >= 6;
+    SCOPED_TRACE(testing::PrintToString(input_shape(s)) + " variant " + std::to_string(variant) + " type " +
+                 std::to_string(static_cast<int>(type)));
+    body(s);
+  }
+}
+
+// Few channels and many, and as many samples as voxels or few.
+const Sampling3D kSomeSizes[] = {sizes(1, 3, 5, 6, 7, 6, 7, 8), sizes(2, 16, 4, 9, 4, 5, 10, 6),
+                                 sizes(1, 20, 1, 1, 5, 4, 4, 4), sizes(1, 6, 20, 19, 18, 2, 3, 7)};
+
+TEST(GridSampler3DBackward, TakesAnyGrid) {
+  for (const Sampling3D& size : kSomeSizes) {
+    for (DataType type : kTypes) {
+      Inputs inputs(size, type, 1);
+      inputs.grid = hostile_grid(size, type);
+      for_each_mode(size, type, [&](const Sampling3D& s) {
+        const auto expected =
+            reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
+        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+        TestTensor input_grad(input_shape(s), type), grid_grad(grid_shape(s), type);
+        ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
+        EXPECT_LE(relative_error(input_grad.values(), expected.input), allowed_error(type, expected.input));
+        EXPECT_LE(gradient_error(grid_grad.values(), expected.grid), allowed_error(type, expected.grid));
+      });
+    }
+  }
+}
+
+TEST(GridSampler3D, TakesAnyGrid) {
+  for (const Sampling3D& size : kSomeSizes) {
+    for (DataType type : kTypes) {
+      const Inputs inputs(size, type, 1);
+      const std::vector<double> values = hostile_grid(size, type);
+      for_each_mode(size, type, [&](const Sampling3D& s) {
+        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, values);
+        TestTensor out(output_shape(s), type);
+        ASSERT_EQ(run_forward(input, grid, s, out), OK);
+        EXPECT_LE(relative_error(out.values(), reference::grid_sampler_3d(s, inputs.input, values)),
+                  tolerance(type, true));
+      });
+    }
+  }
+}
+
+// Where they are in gradOutput and in input they come out, and nowhere else: what a tap does not read has no part.
+TEST(GridSampler3DBackward, InfinitiesStayWhereTheyAre) {
+  for (const Sampling3D& size : {sizes(1, 1, 8, 17, 32, 8, 17, 32), sizes(1, 16, 6, 7, 8, 6, 7, 8)}) {
+    for (DataType type : {DataType::float32, DataType::float64}) {
+      Inputs inputs(size, type, 1);
+      inputs.grid = smooth_grid(size, type);
+      for (size_t i = 37; i < inputs.grad_output.size(); i += 141) inputs.grad_output[i] = kInfinity;
+      for (size_t i = 11; i < inputs.input.size(); i += 233) inputs.input[i] = -kInfinity;
+      for_each_mode(size, type, [&](const Sampling3D& s) {
+        const auto expected =
+            reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
+        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+        TestTensor input_grad(input_shape(s), type), grid_grad(grid_shape(s), type);
+        ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
+        const auto expect_same_kinds = [](const std::vector<double>& actual,
+                                          const std::vector<double>& wanted) {
+          int others = 0;
+          for (size_t i = 0; i < actual.size(); ++i)
+            others += std::isfinite(actual[i]) != std::isfinite(wanted[i]);
+          EXPECT_EQ(others, 0);
+        };
+        expect_same_kinds(input_grad.values(), expected.input);
+        expect_same_kinds(grid_grad.values(), expected.grid);
+      });
+    }
+  }
+}
+
+// ---- The storage format NDHWC
+
+// The axes of a contiguous tensor [N, C, D, H, W] as [N, D, H, W, C].
+std::vector<double> channels_last(const std::vector<double>& values, const Shape& s) {
+  const int64_t voxels = s[2] * s[3] * s[4];
+  std::vector<double> moved(values.size());
+  for (int64_t n = 0; n < s[0]; ++n) {
+    for (int64_t c = 0; c < s[1]; ++c) {
+      for (int64_t v = 0; v < voxels; ++v) {
+        moved[static_cast<size_t>((n * voxels + v) * s[1] + c)] =
+            values[static_cast<size_t>((n * s[1] + c) * voxels + v)];
+      }
+    }
+  }
+  return moved;
+}
+
+// A contiguous tensor of that format, with the values of one [N, C, D, H, W].
+class NdhwcTensor {
+ public:
+  NdhwcTensor(const Shape& shape, DataType type, const std::vector<double>& values)
+      : shape_{shape[0], shape[2], shape[3], shape[4], shape[1]},
+        tensor_(shape_, type, Layout::contiguous, channels_last(values, shape)) {
+    std::vector<int64_t> strides(5, 1);
+    for (size_t i = 4; i > 0; --i) strides[i - 1] = strides[i] * shape_[i];
+    handle_ = aclCreateTensor(shape_.data(), 5, data_type_of(type), strides.data(), 0, ACL_FORMAT_NDHWC,
+                              shape_.data(), 5, tensor_.data());
+  }
+  ~NdhwcTensor() { aclDestroyTensor(handle_); }
+  NdhwcTensor(const NdhwcTensor&) = delete;
+  NdhwcTensor& operator=(const NdhwcTensor&) = delete;
+
+  operator aclTensor*() const { return handle_; }
+  std::vector<double> values() const { return tensor_.values(); }
+
+ private:
+  static aclDataType data_type_of(DataType type) {
+    return type == DataType::float32   ? ACL_FLOAT
+           : type == DataType::float16 ? ACL_FLOAT16
+           : type == DataType::float64 ? ACL_DOUBLE
+                                       : ACL_BF16;
+  }
+
+  Shape shape_;
+  TestTensor tensor_;
+  aclTensor* handle_ = nullptr;
+};
+
+std::vector<double> zeros(const Shape& shape) {
+  return std::vector<double>(static_cast<size_t>(element_count(shape)));
+}
+
+TEST(GridSampler3D, TakesNdhwc) {
+  const Sampling3D s = sizes(2, 4, 3, 5, 6, 4, 2, 7);
+  const Inputs inputs(s, DataType::float32, 1.1);
+  const NdhwcTensor input(input_shape(s), DataType::float32, inputs.input);
+  TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
+  const NdhwcTensor out(output_shape(s), DataType::float32, zeros(output_shape(s)));
+  ASSERT_EQ(run_forward(input, grid, s, out), OK);
+  const auto expected = reference::grid_sampler_3d(s, inputs.input, inputs.grid);
+  EXPECT_LE(relative_error(out.values(), channels_last(expected, output_shape(s))),
+            tolerance(DataType::float32, true));
+
+  // The formats need not be the same: each says how the axes of its own tensor are meant.
+  TestTensor plain(output_shape(s), DataType::float32);
+  ASSERT_EQ(run_forward(input, grid, s, plain), OK);
+  EXPECT_EQ(channels_last(plain.values(), output_shape(s)), out.values());
+}
+
+TEST(GridSampler3D, RefusesNdhwcThatTheDocumentRefuses) {
+  const auto status = [](int64_t channels, int mode, DataType type) {
+    Sampling3D s = sizes(1, channels, 3, 5, 6, 4, 2, 7);
+    s.mode = mode;
+    const Inputs inputs(s, type, 1.1);
+    const NdhwcTensor input(input_shape(s), type, inputs.input);
+    TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+    const NdhwcTensor out(output_shape(s), type, zeros(output_shape(s)));
+    return run_forward(input, grid, s, out);
+  };
+  EXPECT_EQ(status(8, 0, DataType::float32), OK);
+  EXPECT_EQ(status(6, 0, DataType::float32), 161002);
+  EXPECT_EQ(status(8, 1, DataType::float32), 161002);
+  EXPECT_EQ(status(8, 0, DataType::float16), 161002);
+  aclGetRecentErrMsg();
+  EXPECT_EQ(status(8, 0, DataType::float64), 161002);
+  expect_readable_message("aclnnGridSampler3D.input");
+}
+
+TEST(GridSampler3DBackward, TakesNdhwc) {
+  for (DataType type : kTypes) {
+    Sampling3D s = sizes(2, 5, 3, 5, 6, 4, 2, 7);
+    s.positions_in_double = type == DataType::float64;
+    const Inputs inputs(s, type, 1.1);
+    const NdhwcTensor grad_output(output_shape(s), type, inputs.grad_output);
+    const NdhwcTensor input(input_shape(s), type, inputs.input);
+    TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+    const NdhwcTensor input_grad(input_shape(s), type, zeros(input_shape(s)));
+    TestTensor grid_grad(grid_shape(s), type);
+    const aclnnStatus status = run_backward(grad_output, input, grid, s, input_grad, grid_grad);
+    if (type == DataType::float64) {
+      EXPECT_EQ(status, 161002);
+      continue;
+    }
+    ASSERT_EQ(status, OK);
+    const auto expected =
+        reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+    EXPECT_LE(relative_error(input_grad.values(), channels_last(expected.input, input_shape(s))),
+              tolerance(type, true));
+    EXPECT_LE(relative_error(grid_grad.values(), expected.grid), tolerance(type, true));
+  }
+}
+
+// ---- What costs nothing
+
+TEST(GridSampler3DBackward, WithoutAMaskNothingIsLookedAt) {
+  uint64_t size = 1;
+  aclOpExecutor* executor = nullptr;
+  ASSERT_EQ(aclnnGridSampler3DBackwardGetWorkspaceSize(nullptr, nullptr, nullptr, 7, 7, false, nullptr,
+                                                       nullptr, nullptr, &size, &executor),
+            OK);
+  EXPECT_EQ(size, 0u);
+  EXPECT_EQ(aclnnGridSampler3DBackward(nullptr, 0, executor, nullptr), OK);
+  EXPECT_EQ(aclrtSynchronizeStream(nullptr), OK);
+}
+
+// The gradient of the grid alone neither copies a large volume nor has anything of its size.
+TEST(GridSampler3DCppInterface, GridGradOfFewSamplesNeedsNoWorkspace) {
+  GridSampler3DBackward problem;
+  problem.batch = 1, problem.channels = 16;
+  problem.depth = problem.height = problem.width = 256;
+  problem.output_depth = problem.output_height = 1, problem.output_width = 10'000;
+  problem.input_strides = {int64_t{1} << 28, 1 << 24, 1 << 16, 1 << 8, 1};
+  problem.grid_strides = problem.grid_grad_strides = {30'000, 30'000, 30'000, 3, 1};
+  problem.grad_output_strides = {160'000, 10'000, 10'000, 10'000, 1};
+  problem.wants_input_grad = false;
+  EXPECT_EQ(workspace_size(problem), 0u);
+}
+
+}  // namespace
+}  // namespace aclgrad::test
