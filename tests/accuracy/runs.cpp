@@ -99,55 +99,107 @@ void visit_attention(const multi_scale_deformable_attention_cases::Sizes& sizes,
            false}}});
 }
 
-void visit_sampler(grid_sampler_cases::Sampling s, DataType type, const Visit& visit) {
-  namespace cases = grid_sampler_cases;
-  constexpr const char* kModes[] = {"bilinear", "nearest", "bicubic"};
-  const cases::Inputs inputs(s, type, 1.3);
-  Elements input(inputs.input, type), grid(inputs.grid, type), grad_output(inputs.grad_output, type);
-  Elements output(inputs.grad_output.size(), type), grad_input(inputs.input.size(), type);
-  Elements grad_grid(inputs.grid.size(), type);
-  const auto contiguous = [](int64_t a, int64_t b, int64_t c) {
-    return GridSampling::Strides{a * b * c, b * c, c, 1};
-  };
-  GridSampler2DBackward problem;
+// The tensors of a gradient and of the forward operator.
+struct Sampled {
+  Elements input, grid, grad_output, output, grad_input, grad_grid;
+
+  Sampled(const grid_sampler_cases::Inputs& inputs, DataType type)
+      : input(inputs.input, type),
+        grid(inputs.grid, type),
+        grad_output(inputs.grad_output, type),
+        output(inputs.grad_output.size(), type),
+        grad_input(inputs.input.size(), type),
+        grad_grid(inputs.grid.size(), type) {}
+};
+
+// What images and volumes have in common.
+template <class Problem, class Sampling>
+void describe(Problem& problem, const Sampling& s, DataType type, Sampled& tensors) {
   problem.type = type;
   problem.interpolation = static_cast<Interpolation>(s.mode);
   problem.padding = static_cast<Padding>(s.padding);
   problem.align_corners = s.align_corners;
   problem.batch = s.batch, problem.channels = s.channels, problem.height = s.height, problem.width = s.width;
   problem.output_height = s.output_height, problem.output_width = s.output_width;
-  problem.input = input.data(), problem.input_grad = grad_input.data();
+  problem.input = tensors.input.data(), problem.input_grad = tensors.grad_input.data();
+  problem.grid = tensors.grid.data(), problem.grid_grad = tensors.grad_grid.data();
+  problem.grad_output = tensors.grad_output.data();
+}
+
+void run_sampler(const grid_sampler_cases::Sampling& s, DataType type, Sampled& tensors) {
+  const auto contiguous = [](int64_t a, int64_t b, int64_t c) {
+    return GridSampling::Strides{a * b * c, b * c, c, 1};
+  };
+  GridSampler2DBackward problem;
+  describe(problem, s, type, tensors);
   problem.input_strides = problem.input_grad_strides = contiguous(s.channels, s.height, s.width);
-  problem.grid = grid.data(), problem.grid_grad = grad_grid.data();
   problem.grid_strides = problem.grid_grad_strides = contiguous(s.output_height, s.output_width, 2);
-  problem.grad_output = grad_output.data();
   problem.grad_output_strides = contiguous(s.channels, s.output_height, s.output_width);
   run(problem, grid_sampler_2d_backward);
   GridSampler2D forward;
   static_cast<GridSampling&>(forward) = problem;
-  forward.output = output.data(), forward.output_strides = problem.grad_output_strides;
+  forward.output = tensors.output.data(), forward.output_strides = problem.grad_output_strides;
   run(forward, grid_sampler_2d);
+}
 
+void run_sampler(const grid_sampler_cases::Sampling3D& s, DataType type, Sampled& tensors) {
+  const auto contiguous = [](int64_t a, int64_t b, int64_t c, int64_t d) {
+    return GridSampling3D::Strides{a * b * c * d, b * c * d, c * d, d, 1};
+  };
+  GridSampler3DBackward problem;
+  describe(problem, s, type, tensors);
+  problem.depth = s.depth, problem.output_depth = s.output_depth;
+  problem.input_strides = problem.input_grad_strides = contiguous(s.channels, s.depth, s.height, s.width);
+  problem.grid_strides = problem.grid_grad_strides =
+      contiguous(s.output_depth, s.output_height, s.output_width, 3);
+  problem.grad_output_strides = contiguous(s.channels, s.output_depth, s.output_height, s.output_width);
+  run(problem, grid_sampler_3d_backward);
+  GridSampler3D forward;
+  static_cast<GridSampling3D&>(forward) = problem;
+  forward.output = tensors.output.data(), forward.output_strides = problem.grad_output_strides;
+  run(forward, grid_sampler_3d);
+}
+
+// The reference's output and gradients.
+std::array<std::vector<double>, 3> reference_of(const grid_sampler_cases::Sampling& s,
+                                                const grid_sampler_cases::Inputs& inputs) {
+  auto gradients = reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+  return {reference::grid_sampler_2d(s, inputs.input, inputs.grid), std::move(gradients.input),
+          std::move(gradients.grid)};
+}
+
+std::array<std::vector<double>, 3> reference_of(const grid_sampler_cases::Sampling3D& s,
+                                                const grid_sampler_cases::Inputs& inputs) {
+  auto gradients = reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+  return {reference::grid_sampler_3d(s, inputs.input, inputs.grid), std::move(gradients.input),
+          std::move(gradients.grid)};
+}
+
+template <class Sampling>
+void visit_sampler(const char* title, Sampling s, DataType type, const Visit& visit) {
+  namespace cases = grid_sampler_cases;
+  const cases::Inputs inputs(s, type, 1.3);
+  Sampled tensors(inputs, type);
+  run_sampler(s, type, tensors);
   const auto defined = [&](bool positions_in_double) {
     s.positions_in_double = positions_in_double;
-    auto gradients = reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
-    return std::array{reference::grid_sampler_2d(s, inputs.input, inputs.grid), std::move(gradients.input),
-                      std::move(gradients.grid)};
+    return reference_of(s, inputs);
   };
   const auto expected = defined(type == DataType::float64);
   const auto in_double = defined(true);
   const bool jumps = s.mode == 1;
-  CaseRun result{std::string("grid sampler, ") + kModes[s.mode],
+  CaseRun result{std::string("grid sampler, ") + title,
                  type,
                  true,
                  {{"mode", {s.mode}}, {"padding", {s.padding}}, {"align_corners", {s.align_corners}}},
                  {{"input", cases::input_shape(s), inputs.input},
                   {"grid", cases::grid_shape(s), inputs.grid},
                   {"grad_output", cases::output_shape(s), inputs.grad_output}},
-                 {{"output", output.values(), expected[0], in_double[0], jumps},
-                  {"grad_input", grad_input.values(), expected[1], in_double[1], jumps}}};
+                 {{"output", tensors.output.values(), expected[0], in_double[0], jumps},
+                  {"grad_input", tensors.grad_input.values(), expected[1], in_double[1], jumps}}};
   if (s.mode != 1) {
-    result.outputs.push_back({"grad_grid", grad_grid.values(), expected[2], in_double[2], s.mode == 0});
+    result.outputs.push_back(
+        {"grad_grid", tensors.grad_grid.values(), expected[2], in_double[2], s.mode == 0});
   }
   visit(result);
 }
@@ -228,7 +280,14 @@ void for_each_run(const Visit& visit) {
     for (grid_sampler_cases::Sampling s : grid_sampler_cases::kSizes) {
       for (int mode = 0; mode < 18; ++mode) {
         s.mode = mode % 3, s.padding = mode / 3 % 3, s.align_corners = mode >= 9;
-        visit_sampler(s, type, visit);
+        constexpr const char* kTitles[] = {"bilinear", "nearest", "bicubic"};
+        visit_sampler(kTitles[s.mode], s, type, visit);
+      }
+    }
+    for (grid_sampler_cases::Sampling3D s : grid_sampler_cases::kSizes3D) {
+      for (int mode = 0; mode < 12; ++mode) {
+        s.mode = mode % 2, s.padding = mode / 2 % 3, s.align_corners = mode >= 6;
+        visit_sampler(s.mode == 0 ? "trilinear" : "nearest in 3-D", s, type, visit);
       }
     }
     if (type == DataType::float64) continue;  // which the others do not take

@@ -269,6 +269,76 @@ void test_grid_sampler_case(const grid_sampler_cases::Sampling& s, DataType type
   }
 }
 
+void test_grid_sampler_3d_case(const grid_sampler_cases::Sampling3D& s, DataType type,
+                               const grid_sampler_cases::Inputs& inputs, const std::string& what) {
+  namespace cases = grid_sampler_cases;
+  const DeviceTensor input(inputs.input, type, true), grid(inputs.grid, type, true);
+  const DeviceTensor grad_output(inputs.grad_output, type, true);
+  const auto contiguous = [](int64_t a, int64_t b, int64_t c, int64_t d) {
+    return GridSampling3D::Strides{a * b * c * d, b * c * d, c * d, d, 1};
+  };
+  GridSampler3DBackward problem;
+  problem.type = type;
+  problem.interpolation = static_cast<Interpolation>(s.mode);
+  problem.padding = static_cast<Padding>(s.padding);
+  problem.align_corners = s.align_corners;
+  problem.batch = s.batch, problem.channels = s.channels;
+  problem.depth = s.depth, problem.height = s.height, problem.width = s.width;
+  problem.output_depth = s.output_depth, problem.output_height = s.output_height;
+  problem.output_width = s.output_width;
+  problem.input = input.data(), problem.grid = grid.data(), problem.grad_output = grad_output.data();
+  problem.input_strides = problem.input_grad_strides = contiguous(s.channels, s.depth, s.height, s.width);
+  problem.grid_strides = problem.grid_grad_strides =
+      contiguous(s.output_depth, s.output_height, s.output_width, 3);
+  problem.grad_output_strides = contiguous(s.channels, s.output_depth, s.output_height, s.output_width);
+
+  GridSampler3D forward;
+  static_cast<GridSampling3D&>(forward) = problem;
+  const DeviceTensor output(element_count(cases::output_shape(s)), type, true);
+  forward.output = output.data(), forward.output_strides = problem.grad_output_strides;
+  run(forward, false);
+  const auto expected_output = reference::grid_sampler_3d(s, inputs.input, inputs.grid);
+  expect_close(output.values(), expected_output, cases::allowed_error(type, expected_output),
+               what + " output");
+
+  const auto expected = reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+  Bytes first;
+  for (bool deterministic : {false, true, true}) {
+    const DeviceTensor input_grad(element_count(cases::input_shape(s)), type, true);
+    const DeviceTensor grid_grad(element_count(cases::grid_shape(s)), type, true);
+    problem.input_grad = input_grad.data(), problem.grid_grad = grid_grad.data();
+    run(problem, deterministic);
+    const std::string mode = what + (deterministic ? " deterministic" : " fast");
+    expect_close(input_grad.values(), expected.input, cases::allowed_error(type, expected.input),
+                 mode + " input_grad");
+    expect(
+        cases::gradient_error(grid_grad.values(), expected.grid) <= cases::allowed_error(type, expected.grid),
+        mode + " grid_grad");
+    if (!deterministic) continue;
+    if (first.empty()) first = input_grad.bytes();
+    expect(input_grad.bytes() == first, mode + " has the same bits again");
+  }
+}
+
+void test_grid_sampler_3d() {
+  namespace cases = grid_sampler_cases;
+  for (size_t k = 0; k < entries_of(cases::kSizes3D); ++k) {
+    for (DataType type : kAllTypes) {
+      for (int mode = 0; mode < 12; ++mode) {
+        cases::Sampling3D s = cases::kSizes3D[k];
+        s.mode = mode % 2, s.padding = mode / 2 % 3, s.align_corners = mode >= 6;
+        s.positions_in_double = type == DataType::float64;
+        cases::Inputs inputs(s, type, 1.3);
+        const std::string what = "3-D grid sampler case " + std::to_string(k) + " variant " +
+                                 std::to_string(mode) + " " + name_of(type);
+        test_grid_sampler_3d_case(s, type, inputs, what);
+        inputs.grid = cases::hostile_grid(s, type);
+        test_grid_sampler_3d_case(s, type, inputs, what + " hostile");
+      }
+    }
+  }
+}
+
 void test_grid_sampler_2d() {
   namespace cases = grid_sampler_cases;
   for (size_t k = 0; k < entries_of(cases::kSizes); ++k) {
@@ -451,6 +521,7 @@ int main(int argc, char** argv) {
   test_nsa_compress();
   test_multi_scale_deformable_attention();
   test_grid_sampler_2d();
+  test_grid_sampler_3d();
   std::printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;
 }
