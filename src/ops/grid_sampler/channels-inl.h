@@ -1,12 +1,12 @@
 // The arithmetic of grid sampling vectorised over channels, on channels-last images of floats.
-#if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_INL_H_
-#undef ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_INL_H_
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_CHANNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_CHANNELS_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_CHANNELS_INL_H_
 #else
-#define ACLGRAD_OPS_GRID_SAMPLER_2D_CHANNELS_INL_H_
+#define ACLGRAD_OPS_GRID_SAMPLER_CHANNELS_INL_H_
 #endif
 
-#include "ops/grid_sampler/sampling-inl.h"
+#include "ops/grid_sampler/block-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
@@ -25,7 +25,7 @@ struct Rows {
 };
 
 // Blocks of 16 channels, or of 4 where there are few. Sums over channels have as many lanes on every instruction set.
-template <int kBlock>
+template <int kChannels>
 struct ChannelBlock;
 
 template <>
@@ -45,16 +45,6 @@ struct ChannelBlock<4> {
   static HWY_INLINE Sum zero() { return {{hn::Zero(Tag())}}; }
   static HWY_INLINE FourVector to_4(const Sum& sum) { return sum.part[0]; }
 };
-
-// Calls function(tag of the vectors) for blocks of so many channels.
-template <class Function>
-HWY_INLINE void visit_channel_tag(int64_t block, Function&& function) {
-  if (block == 4) {
-    function(ChannelBlock<4>::Tag());
-  } else {
-    function(ChannelBlock<16>::Tag());
-  }
-}
 
 // ---- Gradient
 
@@ -82,22 +72,22 @@ struct TapSet {
 };
 
 // Adds to the sums of the taps what one sample gives, and returns the products of its gradient with them.
-template <int kBlock, bool kInput, bool kGrid, class Taps>
+template <int kChannels, bool kInput, bool kGrid, class Taps>
 HWY_INLINE FourVector differentiate_taps(const Taps& taps, const float* weights, const float* gradients,
                                          int64_t channels) {
-  using Block = ChannelBlock<kBlock>;
-  using Tag = typename Block::Tag;
+  using Channels = ChannelBlock<kChannels>;
+  using Tag = typename Channels::Tag;
   const Tag d;
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
   hn::Vec<Tag> weight[Taps::kCount];
-  typename Block::Sum product[Taps::kCount];
+  typename Channels::Sum product[Taps::kCount];
   for (int k = 0; k < Taps::kCount; ++k) {
-    weight[k] = hn::Set(d, weights[k * kGroup]);
-    product[k] = Block::zero();
+    weight[k] = hn::Set(d, weights[k * kBlock]);
+    product[k] = Channels::zero();
   }
-  for (int64_t block = 0; block < channels; block += kBlock) {
-    for (int64_t part = 0; part < kBlock / lanes; ++part) {
-      const int64_t channel = block + part * lanes;
+  for (int64_t first = 0; first < channels; first += kChannels) {
+    for (int64_t part = 0; part < kChannels / lanes; ++part) {
+      const int64_t channel = first + part * lanes;
       const auto gradient = hn::LoadU(d, gradients + channel);
       for (int k = 0; k < Taps::kCount; ++k) {
         if constexpr (kGrid) {
@@ -114,27 +104,27 @@ HWY_INLINE FourVector differentiate_taps(const Taps& taps, const float* weights,
   if constexpr (!kGrid) {
     return hn::Zero(FourTag());
   } else {
-    return sum4(Block::to_4(product[0]), Block::to_4(product[1]), Block::to_4(product[2]),
-                Block::to_4(product[3]));
+    return sum4(Channels::to_4(product[0]), Channels::to_4(product[1]), Channels::to_4(product[2]),
+                Channels::to_4(product[3]));
   }
 }
 
 // Of 16 samples: the weights of their taps, and what differentiate_taps returns.
 template <int kTaps>
-struct GroupTaps {
-  alignas(64) float weight[kTaps * kTaps][kGroup];
-  alignas(64) float product[TapSet<kTaps>::kSets][kGroup][4];
+struct BlockTaps {
+  alignas(64) float weight[kTaps * kTaps][kBlock];
+  alignas(64) float product[TapSet<kTaps>::kSets][kBlock][4];
 };
 
 // All taps of the sample are pixels, next to each other.
-template <int kTaps, int kBlock, bool kInput, bool kGrid>
+template <int kTaps, int kChannels, bool kInput, bool kGrid>
 HWY_INLINE void differentiate_interior(Rows<const float> input, Rows<float> sums, int64_t channels,
-                                       const SampleGroup<float, kTaps>& group, size_t i,
-                                       const float* gradients, GroupTaps<kTaps>& group_taps) {
+                                       const Block<float>& block, size_t i, const float* gradients,
+                                       BlockTaps<kTaps>& block_taps) {
   using Set = TapSet<kTaps>;
   for (int set = 0; set < Set::kSets; ++set) {
-    const int64_t row = group.y.first[i] + set;
-    const int64_t column = group.x.first[i];
+    const int64_t row = block.y().first[i] + set;
+    const int64_t column = block.x().first[i];
     Set taps;
     for (int k = 0; k < Set::kCount; ++k) {
       if constexpr (kGrid) {
@@ -145,17 +135,17 @@ HWY_INLINE void differentiate_interior(Rows<const float> input, Rows<float> sums
         taps.sums[k] = sums.at(row, column) + k / kTaps * sums.row_stride + k % kTaps * sums.column_stride;
       }
     }
-    const FourVector product = differentiate_taps<kBlock, kInput, kGrid>(
-        taps, group_taps.weight[set * Set::kCount] + i, gradients, channels);
-    if constexpr (kGrid) hn::Store(product, FourTag(), group_taps.product[set][i]);
+    const FourVector product = differentiate_taps<kChannels, kInput, kGrid>(
+        taps, block_taps.weight[set * Set::kCount] + i, gradients, channels);
+    if constexpr (kGrid) hn::Store(product, FourTag(), block_taps.product[set][i]);
   }
 }
 
-template <int kTaps, int kBlock, bool kInput, bool kGrid>
-HWY_NOINLINE void differentiate_edge(const BandTask& task, const SampleGroup<float, kTaps>& group, size_t i,
-                                     const float* gradients, GroupTaps<kTaps>& group_taps) {
+template <int kTaps, int kChannels, bool kInput, bool kGrid>
+HWY_NOINLINE void differentiate_edge(const BandTask& task, const Block<float>& block, size_t i,
+                                     const float* gradients, BlockTaps<kTaps>& block_taps) {
   using Set = TapSet<kTaps>;
-  const SampleTaps<kTaps> sample = sample_taps<kTaps>(group, i, task.x_axis, task.y_axis);
+  const SampleTaps<kTaps> sample = sample_taps<kTaps>(block, i, task.x_axis, task.y_axis);
   for (int set = 0; set < Set::kSets; ++set) {
     Set taps;
     bool is_pixel[Set::kCount];
@@ -167,27 +157,27 @@ HWY_NOINLINE void differentiate_edge(const BandTask& task, const SampleGroup<flo
       taps.input[k] = kGrid && is_pixel[k] ? task.input.at(row, column) : task.no_pixel;
       taps.sums[k] = adds ? task.sums.at(row, column) : task.no_sum;
     }
-    const FourVector product = differentiate_taps<kBlock, kInput, kGrid>(
-        taps, group_taps.weight[set * Set::kCount] + i, gradients, task.channels);
+    const FourVector product = differentiate_taps<kChannels, kInput, kGrid>(
+        taps, block_taps.weight[set * Set::kCount] + i, gradients, task.channels);
     if constexpr (kGrid) {
-      hn::Store(product, FourTag(), group_taps.product[set][i]);
+      hn::Store(product, FourTag(), block_taps.product[set][i]);
       // Infinity times zero is no zero.
       for (int k = 0; k < Set::kCount; ++k) {
-        if (!is_pixel[k]) group_taps.product[set][i][k] = 0.0f;
+        if (!is_pixel[k]) block_taps.product[set][i][k] = 0.0f;
       }
     }
   }
 }
 
-// Differentiates at those samples of a group whose bits are set, with gradients[i] of the output. `owned` are those
+// Differentiates at those samples of a block whose bits are set, with gradients[i] of the output. `owned` are those
 // whose own gradients x and y are wanted; those of the other samples are left without a meaning.
-template <int kTaps, int kBlock, bool kInput, bool kGrid>
-void differentiate_group(const BandTask& task, const SampleGroup<float, kTaps>& group, uint32_t bits,
-                         uint32_t owned, const float* const* gradients, float* x, float* y) {
+template <int kTaps, int kChannels, bool kInput, bool kGrid>
+void differentiate_block(const BandTask& task, const Block<float>& block, uint32_t bits, uint32_t owned,
+                         const float* const* gradients, float* x, float* y) {
   const FloatTag d;
-  GroupTaps<kTaps> taps;
-  for (size_t lane = 0; lane < kGroup; lane += kLanes) {
-    const auto weights = load_weights<FloatTag, kTaps>(d, group, lane);
+  BlockTaps<kTaps> taps;
+  for (size_t lane = 0; lane < kBlock; lane += kLanes) {
+    const auto weights = load_weights<FloatTag, kTaps>(d, block, lane);
     for (int k = 0; k < kTaps * kTaps; ++k)
       hn::Store(weights.of(k / kTaps, k % kTaps), d, taps.weight[k] + lane);
   }
@@ -200,11 +190,11 @@ void differentiate_group(const BandTask& task, const SampleGroup<float, kTaps>& 
   const Rows<float> sums = task.sums;
   const int64_t channels = task.channels;
   const auto differentiate = [&]<bool kOwned>(size_t i, std::bool_constant<kOwned>) HWY_ATTR {
-    if (HWY_LIKELY(group.interior >> i & 1)) {
-      differentiate_interior<kTaps, kBlock, kInput, kOwned>(input, sums, channels, group, i, gradients[i],
-                                                            taps);
+    if (HWY_LIKELY(block.interior >> i & 1)) {
+      differentiate_interior<kTaps, kChannels, kInput, kOwned>(input, sums, channels, block, i, gradients[i],
+                                                               taps);
     } else {
-      differentiate_edge<kTaps, kBlock, kInput, kOwned>(task, group, i, gradients[i], taps);
+      differentiate_edge<kTaps, kChannels, kInput, kOwned>(task, block, i, gradients[i], taps);
     }
   };
   for (; bits != 0; bits &= bits - 1) {
@@ -218,33 +208,32 @@ void differentiate_group(const BandTask& task, const SampleGroup<float, kTaps>& 
     if constexpr (kInput) differentiate(i, std::false_type());
   }
   if constexpr (kGrid) {
-    for (size_t lane = 0; lane < kGroup; lane += kLanes) {
+    for (size_t lane = 0; lane < kBlock; lane += kLanes) {
       FloatVector product[kTaps * kTaps];
       for (int set = 0; set < TapSet<kTaps>::kSets; ++set) {
         FloatVector* of_set = product + set * 4;
         hn::LoadInterleaved4(d, taps.product[set][lane], of_set[0], of_set[1], of_set[2], of_set[3]);
       }
       const auto gradient = grid_gradients<kTaps>(
-          d, group, lane, [&](int row, int column) HWY_ATTR { return product[row * kTaps + column]; });
+          d, block, lane, [&](int row, int column) HWY_ATTR { return product[row * kTaps + column]; });
       hn::Store(gradient.x, d, x + lane);
       hn::Store(gradient.y, d, y + lane);
     }
   }
 }
 
-template <int kTaps>
-using DifferentiateGroup = void (*)(const BandTask&, const SampleGroup<float, kTaps>&, uint32_t, uint32_t,
+using DifferentiateBlock = void (*)(const BandTask&, const Block<float>&, uint32_t, uint32_t,
                                     const float* const*, float*, float*);
 
-template <int kTaps, int kBlock>
-DifferentiateGroup<kTaps> choose_differentiate_group(bool wants_input_grad, bool wants_grid_grad) {
+template <int kTaps, int kChannels>
+DifferentiateBlock choose_differentiate_block(bool wants_input_grad, bool wants_grid_grad) {
   if constexpr (kTaps > 1) {
     if (wants_grid_grad) {
-      return wants_input_grad ? differentiate_group<kTaps, kBlock, true, true>
-                              : differentiate_group<kTaps, kBlock, false, true>;
+      return wants_input_grad ? differentiate_block<kTaps, kChannels, true, true>
+                              : differentiate_block<kTaps, kChannels, false, true>;
     }
   }
-  return differentiate_group<kTaps, kBlock, true, false>;
+  return differentiate_block<kTaps, kChannels, true, false>;
 }
 
 // ---- Forward
@@ -252,12 +241,12 @@ DifferentiateGroup<kTaps> choose_differentiate_group(bool wants_input_grad, bool
 // Channels [first, first + count) of one sample, filled up to whole vectors.
 template <int kTaps, class D>
 HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis& x_axis, const Axis& y_axis,
-                                const SampleGroup<float, kTaps>& group, size_t i, int64_t first,
-                                int64_t count, float* to) {
-  const auto weights = broadcast_weights<D, kTaps>(d, group, i);
+                                const Block<float>& block, size_t i, int64_t first, int64_t count,
+                                float* to) {
+  const auto weights = broadcast_weights<D, kTaps>(d, block, i);
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
-  if (HWY_LIKELY(group.interior >> i & 1)) {
-    const float* from = input.at(group.y.first[i], group.x.first[i]) + first;
+  if (HWY_LIKELY(block.interior >> i & 1)) {
+    const float* from = input.at(block.y().first[i], block.x().first[i]) + first;
     for (int64_t c = 0; c < count; c += lanes) {
       const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
         return hn::LoadU(d, from + row * input.row_stride + column * input.column_stride + c);
@@ -266,7 +255,7 @@ HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis&
     }
     return;
   }
-  const SampleTaps<kTaps> taps = sample_taps<kTaps>(group, i, x_axis, y_axis);
+  const SampleTaps<kTaps> taps = sample_taps<kTaps>(block, i, x_axis, y_axis);
   for (int64_t c = 0; c < count; c += lanes) {
     const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
       if (taps.row[row] < 0 || taps.column[column] < 0) return hn::Zero(d);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda/kernel.h"
+#include "ops/grid_sampler/axis.h"
 #include "ops/grid_sampler/image.h"
 
 namespace aclgrad::ops::grid_sampler {

@@ -37,10 +37,10 @@ class Forward3D {
   void run() const {
     const double nanoseconds = kernel_nanoseconds(problem_);
     if (!packs_) {
-      const int64_t samples = samples_of(problem_), chunks = divide_up(samples, kChunkSamples);
+      const int64_t samples = samples_of(problem_), chunks = divide_up(samples, kMostSamples);
       return parallel_for(problem_.batch * chunks, nanoseconds, [&](int64_t task) HWY_ATTR {
-        const int64_t n = task / chunks, first = task % chunks * kChunkSamples;
-        Lists::for_each_block_between(first, std::min(first + kChunkSamples, samples),
+        const int64_t n = task / chunks, first = task % chunks * kMostSamples;
+        Lists::for_each_block_between(first, std::min(first + kMostSamples, samples),
                                       [&](const SampleBlock& block) HWY_ATTR { sample(n, block, {}); });
       });
     }
@@ -68,7 +68,7 @@ class Forward3D {
     if constexpr (std::is_same_v<T, double>) {
       return {};
     } else {
-      return pack_box<kTaps>(input_volume<T>(problem_, n), box, layout_, block_, buffer_rows_, buffer);
+      return pack_box<kTaps>(input_volume<T>(problem_, n), box, layout_, buffer_rows_, buffer);
     }
   }
 
@@ -91,17 +91,17 @@ class Forward3D {
 
   void sample_by_samples(const Volume<const T>& input, const SampleBlock& block, const Group& group,
                          const Volume<T>& output) const {
-    const GroupTag<Real> d;
+    const BlockTag<Real> d;
     const SampleOffsets offsets = offsets_of(output, block);
     if (sample_lines(input, offsets, group, output)) return;
     for (int64_t c = 0; c < problem_.channels; ++c) {
-      alignas(64) T voxels[kVoxelTaps<kTaps>][kGroup];
-      alignas(64) T values[kGroup];
+      alignas(64) T voxels[kVoxelTaps<kTaps>][kBlock];
+      alignas(64) T values[kBlock];
       load_voxels<kTaps>(input, input.data + c * input.channel_stride, group, voxels);
       T* to = output.data + c * output.channel_stride;
       T* vectors = offsets.are_contiguous ? to + offsets.at[0] : values;
-      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-        const auto weights = load_weights<GroupTag<Real>, kTaps>(d, group, lane);
+      for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+        const auto weights = load_weights<BlockTag<Real>, kTaps>(d, group, lane);
         const auto sum = interpolated(d, weights, [&](int slice, int row, int column) HWY_ATTR {
           return load_lanes(d, voxels[(slice * kTaps + row) * kTaps + column] + lane);
         });
@@ -115,11 +115,11 @@ class Forward3D {
   // Computes the samples of a block if they lie in lines.
   HWY_INLINE bool sample_lines(const Volume<const T>& input, const SampleOffsets& offsets, const Group& group,
                                const Volume<T>& output) const {
-    using Tag = GroupTag<Real>;
+    using Tag = BlockTag<Real>;
     const Tag d;
     VoxelLines<Real, kTaps> lines;
     if (!offsets.are_contiguous || !input.has_lines() || !lines.find(group, axes_)) return false;
-    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       const auto weights = load_weights<Tag, kTaps>(d, group, lane);
       lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
         for (int64_t c = 0; c < problem_.channels; ++c) {
@@ -139,10 +139,10 @@ class Forward3D {
                           Volume<T> output) const {
     constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
     constexpr int64_t kPassChannels = 64;
-    alignas(64) float tile[kGroup * kPassChannels];
-    alignas(64) float weights[kVoxelTaps<kTaps>][kGroup];
+    alignas(64) float tile[kBlock * kPassChannels];
+    alignas(64) float weights[kVoxelTaps<kTaps>][kBlock];
     const FloatTag f;
-    for (size_t lane = 0; lane < kGroup; lane += kLanes) {
+    for (size_t lane = 0; lane < kBlock; lane += kLanes) {
       const auto of_lanes = load_weights<FloatTag, kTaps>(f, group, lane);
       for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
         const TapIndex<kTaps> tap(k);
@@ -172,10 +172,9 @@ class Forward3D {
         }
       }
       output.channels = count;
-      for_each_run(output, block,
-                   [&](const Image<T>& slice, int64_t pixel, int64_t k, int64_t pixels) HWY_ATTR {
-                     unpack_pixels(d, tile + k * kPassChannels, kPassChannels, slice, pixel, pixels);
-                   });
+      for_each_run(output, block, [&](const Image& slice, int64_t pixel, int64_t k, int64_t pixels) HWY_ATTR {
+        unpack_pixels(tile + k * kPassChannels, kPassChannels, slice, pixel, pixels);
+      });
       output.data += count * output.channel_stride;
     }
   }

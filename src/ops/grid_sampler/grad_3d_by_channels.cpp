@@ -4,6 +4,7 @@
 // what the samples give to a channels-last buffer, and writes the box out. The box that has a sample's first slice and row
 // also computes its grid_grad. The buffers of a box are small, so that the next one finds them in the cache.
 #include "ops/grid_sampler/grad.h"
+#include "ops/grid_sampler/kernel.h"
 #include "ops/grid_sampler/volume.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -35,7 +36,7 @@ class Grad3DByChannels {
         sums_floats_(problem.wants_input_grad
                          ? layout_.floats(cut_.slices() + 2 * (kTaps - 1), cut_.rows() + 2 * (kTaps - 1))
                          : 0),
-        gradient_floats_(packs_gradient_ ? kGroup * layout_.channels : 0),
+        gradient_floats_(packs_gradient_ ? kBlock * layout_.channels : 0),
         slots_(std::min(most_slots(input_floats_ + sums_floats_), images_ * cut_.count())),
         lists_(problem, axes_, !problem.wants_input_grad, images_, cut_.count(), allocator),
         no_voxel_(allocator.take<float>(layout_.channels)),
@@ -45,13 +46,13 @@ class Grad3DByChannels {
 
   void run() const {
     std::fill_n(no_voxel_, layout_.channels, 0.0f);
-    visit_channel_block([&]<int kBlock>(std::integral_constant<int, kBlock>) {
+    visit_channel_block([&]<int kChannels>(std::integral_constant<int, kChannels>) {
       if constexpr (kTaps > 1) {
         if (problem_.wants_grid_grad)
-          return problem_.wants_input_grad ? differentiate<kBlock, true, true>()
-                                           : differentiate<kBlock, false, true>();
+          return problem_.wants_input_grad ? differentiate<kChannels, true, true>()
+                                           : differentiate<kChannels, false, true>();
       }
-      differentiate<kBlock, true, false>();
+      differentiate<kChannels, true, false>();
     });
   }
 
@@ -81,28 +82,29 @@ class Grad3DByChannels {
     function(std::integral_constant<int, 16>());
   }
 
-  template <int kBlock, bool kInput, bool kGrid>
+  template <int kChannels, bool kInput, bool kGrid>
   void differentiate() const {
     for (int64_t first = 0; first < problem_.batch; first += images_) {
       const int64_t images = std::min(images_, problem_.batch - first);
       const double nanoseconds =
           kernel_nanoseconds(problem_) * static_cast<double>(images) / static_cast<double>(problem_.batch);
       lists_.fill(cut_, first, images, 0.1 * nanoseconds);
-      parallel_for_with_slots(
-          images * cut_.count(), slots_, nanoseconds, [&](int64_t task, int64_t slot) HWY_ATTR {
-            differentiate_box<kBlock, kInput, kGrid>(first, task / cut_.count(), task % cut_.count(), slot);
-          });
+      parallel_for_with_slots(images * cut_.count(), slots_, nanoseconds,
+                              [&](int64_t task, int64_t slot) HWY_ATTR {
+                                differentiate_box<kChannels, kInput, kGrid>(first, task / cut_.count(),
+                                                                            task % cut_.count(), slot);
+                              });
     }
   }
 
-  template <int kBlock, bool kInput, bool kGrid>
+  template <int kChannels, bool kInput, bool kGrid>
   void differentiate_box(int64_t first_image, int64_t image, int64_t index, int64_t slot) const {
     const int64_t n = first_image + image;
     const Box box = cut_.box(index);
     Task task{n, box, {}, {}, nullptr, gradient_buffers_ + slot * gradient_floats_};
     if constexpr (kGrid) {
-      task.input = pack_box<kTaps>(input_volume<T>(problem_, n), box, layout_, block_,
-                                   cut_.rows() + kTaps - 1, input_buffers_ + slot * input_floats_);
+      task.input = pack_box<kTaps>(input_volume<T>(problem_, n), box, layout_, cut_.rows() + kTaps - 1,
+                                   input_buffers_ + slot * input_floats_);
     }
     if constexpr (kInput) {
       const int64_t floats = sums_floats_ + layout_.channels;
@@ -113,14 +115,13 @@ class Grad3DByChannels {
       task.no_sum = buffer + sums_floats_;
     }
     lists_.for_each_block(cut_, image, index, [&](const SampleBlock& block) HWY_ATTR {
-      differentiate_block<kBlock, kInput, kGrid>(task, block);
+      differentiate_block<kChannels, kInput, kGrid>(task, block);
     });
     if constexpr (kInput) {
       const Volume<T> input_grad = input_grad_volume<T>(problem_, n);
-      const typename ChannelBlock<kBlock>::Tag d;
       for (int64_t z = box.slices.begin; z < box.slices.end; ++z) {
         for (int64_t y = box.rows.begin; y < box.rows.end; ++y) {
-          unpack_pixels(d, task.sums.at(z, y, 0), layout_.channels, input_grad.slice(z), y * problem_.width,
+          unpack_pixels(task.sums.at(z, y, 0), layout_.channels, input_grad.slice(z), y * problem_.width,
                         problem_.width);
         }
       }
@@ -129,22 +130,22 @@ class Grad3DByChannels {
 
   // Of 16 samples: the weights of their taps, and the products of their gradients with what the taps read.
   struct GroupTaps {
-    alignas(64) float weight[kVoxelTaps<kTaps>][kGroup];
-    alignas(64) float product[kTaps][kGroup][4];
+    alignas(64) float weight[kVoxelTaps<kTaps>][kBlock];
+    alignas(64) float product[kTaps][kBlock][4];
   };
 
-  template <int kBlock, bool kInput, bool kGrid>
+  template <int kChannels, bool kInput, bool kGrid>
   HWY_INLINE void differentiate_block(const Task& task, const SampleBlock& block) const {
     const FloatTag d;
     Group group;
     plan_block(grid_volume<T>(problem_, task.n), axes_, block, group);
     const uint32_t bits = (1u << block.count) - 1;
     const uint32_t owned = kGrid ? bits & samples_owned(group, axes_, task.box) : 0;
-    const float* gradients[kGroup];
-    pack_samples(grad_output_volume<T>(problem_, task.n), block, !packs_gradient_, block_, layout_.channels,
+    const float* gradients[kBlock];
+    pack_samples(grad_output_volume<T>(problem_, task.n), block, !packs_gradient_, layout_.channels,
                  task.gradients, gradients);
     GroupTaps taps;
-    for (size_t lane = 0; lane < kGroup; lane += kLanes) {
+    for (size_t lane = 0; lane < kBlock; lane += kLanes) {
       const auto weights = load_weights<FloatTag, kTaps>(d, group, lane);
       for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
         const TapIndex<kTaps> tap(k);
@@ -155,11 +156,11 @@ class Grad3DByChannels {
     for (int64_t i = 0; i < block.count; ++i) {
       if constexpr (kGrid) {
         if ((owned >> i & 1) != 0) {
-          differentiate_sample<kBlock, kInput, true>(task, group, i, gradients[i], taps);
+          differentiate_sample<kChannels, kInput, true>(task, group, i, gradients[i], taps);
           continue;
         }
       }
-      if constexpr (kInput) differentiate_sample<kBlock, true, false>(task, group, i, gradients[i], taps);
+      if constexpr (kInput) differentiate_sample<kChannels, true, false>(task, group, i, gradients[i], taps);
     }
     if constexpr (kGrid && kTaps == 2) {
       if (owned != 0) store_gradients(task.n, block, group, owned, taps);
@@ -167,7 +168,7 @@ class Grad3DByChannels {
   }
 
   // The taps are worked on a slice at a time, so that weights and sums fit the registers.
-  template <int kBlock, bool kInput, bool kGrid>
+  template <int kChannels, bool kInput, bool kGrid>
   HWY_INLINE void differentiate_sample(const Task& task, const Group& group, int64_t i,
                                        const float* gradients, GroupTaps& group_taps) const {
     using Set = TapSet<kTaps>;
@@ -195,7 +196,7 @@ class Grad3DByChannels {
           taps.sums[k] = adds ? task.sums.at(z, row, column) : task.no_sum;
         }
       }
-      const FourVector product = differentiate_taps<kBlock, kInput, kGrid>(
+      const FourVector product = differentiate_taps<kChannels, kInput, kGrid>(
           taps, group_taps.weight[slice * Set::kCount] + i, gradients, layout_.channels);
       if constexpr (!kGrid) continue;
       hn::Store(product, FourTag(), group_taps.product[slice][i]);
@@ -213,8 +214,8 @@ class Grad3DByChannels {
   void store_gradients(int64_t n, const SampleBlock& block, const Group& group, uint32_t owned,
                        const GroupTaps& taps) const {
     const FloatTag d;
-    alignas(64) float slopes[3][kGroup];
-    for (size_t lane = 0; lane < kGroup; lane += kLanes) {
+    alignas(64) float slopes[3][kBlock];
+    for (size_t lane = 0; lane < kBlock; lane += kLanes) {
       FloatVector product[kTaps][4];
       for (int slice = 0; slice < kTaps; ++slice) {
         FloatVector* of = product[slice];

@@ -1,6 +1,7 @@
 // The gradient of three-dimensional grid sampling, vectorised over samples. float and double add up in input_grad itself;
 // the 16-bit types in a buffer of floats for each box, which is rounded in the end.
 #include "ops/grid_sampler/grad.h"
+#include "ops/grid_sampler/kernel.h"
 #include "ops/grid_sampler/layout.h"
 #include "ops/grid_sampler/volume.h"
 
@@ -20,7 +21,7 @@ class Grad3DBySamples {
  public:
   using Real = RealOf<T>;
   using Group = VolumeGroup<Real, kTaps>;
-  using Tag = GroupTag<Real>;
+  using Tag = BlockTag<Real>;
   using V = hn::Vec<Tag>;
 
   Grad3DBySamples(const GridSampler3DBackward& problem, WorkspaceAllocator& allocator)
@@ -138,22 +139,22 @@ class Grad3DBySamples {
     if constexpr (!kInPlace) {
       for (int64_t c = 0; c < problem_.channels; ++c) {
         for (int64_t z = box.slices.begin; z < box.slices.end; ++z) {
-          const Image<T> slice = input_grad.slice(z);
-          store_pixels(slice, slice.data + c * slice.channel_stride, box.rows.begin * slice.width,
+          const Image slice = input_grad.slice(z);
+          store_pixels(slice, c, 1, box.rows.begin * slice.width,
                        (box.rows.end - box.rows.begin) * slice.width,
-                       sums.at(z, box.rows.begin, 0) + c * sums.volume.channel_stride);
+                       sums.at(z, box.rows.begin, 0) + c * sums.volume.channel_stride, 0);
         }
       }
     }
   }
 
   void differentiate_grid() const {
-    const int64_t samples = samples_of(problem_), chunks = divide_up(samples, kChunkSamples);
+    const int64_t samples = samples_of(problem_), chunks = divide_up(samples, kMostSamples);
     parallel_for(problem_.batch * chunks, kernel_nanoseconds(problem_), [&](int64_t index) HWY_ATTR {
       const Box whole{{0, problem_.depth}, {0, problem_.height}};
       const Task task = task_of(index / chunks, whole, Sums{}, true);
-      const int64_t first = index % chunks * kChunkSamples;
-      Lists::for_each_block_between(first, std::min(first + kChunkSamples, samples),
+      const int64_t first = index % chunks * kMostSamples;
+      Lists::for_each_block_between(first, std::min(first + kMostSamples, samples),
                                     [&](const SampleBlock& block)
                                         HWY_ATTR { differentiate_block<false, true>(task, block); });
     });
@@ -169,12 +170,12 @@ class Grad3DBySamples {
     const SampleOffsets offsets = offsets_of(task.grad_output, block);
     VoxelLines<Real, kTaps> lines{};
     const bool has_lines = task.has_lines && lines.find(group, axes_);
-    alignas(64) Real slopes[3][kGroup] = {};
+    alignas(64) Real slopes[3][kBlock] = {};
     for (int64_t c = 0; c < problem_.channels; ++c) {
-      alignas(64) Real gradients[kGroup];
+      alignas(64) Real gradients[kBlock];
       load_samples(task.grad_output.data + c * task.grad_output.channel_stride, offsets, gradients);
       if (has_lines) {
-        for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+        for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
           lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
             if constexpr (kGrid && kTaps == 2) {
               const T* channel = task.input.data + c * task.input.channel_stride;
@@ -193,7 +194,7 @@ class Grad3DBySamples {
       if constexpr (kInput) add_terms(task, c, group, bits, gradients);
     }
     if constexpr (kGrid) {
-      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
         const auto scale = [&](Real* slope, const Real* scales) HWY_ATTR {
           hn::Store(hn::Mul(hn::Load(d, slope + lane), hn::Load(d, scales + lane)), d, slope + lane);
         };
@@ -208,7 +209,7 @@ class Grad3DBySamples {
   // Adds what a channel gives to the derivatives by the places of the samples from `lane` on.
   template <class Value>
   static HWY_INLINE void add_slopes(const Group& group, size_t lane, const Real* gradients,
-                                    Real (&slopes)[3][kGroup], Value&& value) {
+                                    Real (&slopes)[3][kBlock], Value&& value) {
     const Tag d;
     const auto slope = trilinear_slopes(d, load_weights<Tag, kTaps>(d, group, lane), value);
     const V gradient = hn::Load(d, gradients + lane);
@@ -219,11 +220,11 @@ class Grad3DBySamples {
 
   // The same for a whole block, wherever its samples lie.
   static HWY_INLINE void add_slopes_of_voxels(const Volume<const T>& input, int64_t c, const Group& group,
-                                              const Real* gradients, Real (&slopes)[3][kGroup]) {
+                                              const Real* gradients, Real (&slopes)[3][kBlock]) {
     const Tag d;
-    alignas(64) T voxels[kVoxelTaps<kTaps>][kGroup];
+    alignas(64) T voxels[kVoxelTaps<kTaps>][kBlock];
     load_voxels<kTaps>(input, input.data + c * input.channel_stride, group, voxels);
-    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       add_slopes(group, lane, gradients, slopes, [&](int slice, int row, int column) HWY_ATTR {
         return load_lanes(d, voxels[(slice * kTaps + row) * kTaps + column] + lane);
       });
@@ -265,8 +266,8 @@ class Grad3DBySamples {
   static HWY_INLINE void add_terms(const Task& task, int64_t c, const Group& group, uint32_t bits,
                                    const Real* gradients) {
     const Tag d;
-    alignas(64) Real terms[kVoxelTaps<kTaps>][kGroup];
-    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+    alignas(64) Real terms[kVoxelTaps<kTaps>][kBlock];
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       const auto weights = load_weights<Tag, kTaps>(d, group, lane);
       const V gradient = hn::Load(d, gradients + lane);
       for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {

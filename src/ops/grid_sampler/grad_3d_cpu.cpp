@@ -1,6 +1,7 @@
 // The gradient of three-dimensional grid sampling on the CPU: which implementation computes it, and what needs none.
 #include "base/parallel.h"
 #include "ops/grid_sampler/grad.h"
+#include "ops/grid_sampler/kernel.h"
 #include "ops/grid_sampler/volume.h"
 
 namespace aclgrad::ops::grid_sampler {
@@ -25,7 +26,7 @@ void zero_volumes(const GridSampler3DBackward& problem, int64_t depth, VolumeOf&
                             static_cast<double>(volume(type, 0).channels) *
                             static_cast<double>(volume(type, 0).height * volume(type, 0).width);
     parallel_for(problem.batch * depth, 0.1 * elements, [&](int64_t task) {
-      const Image<T> slice = volume(type, task / depth).slice(task % depth);
+      const Image slice = volume(type, task / depth).slice(task % depth);
       zero_rows(slice, RowBand{0, slice.height});
     });
   });

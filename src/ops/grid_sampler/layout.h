@@ -1,4 +1,4 @@
-// How the work is cut, and what the workspace holds. There are two implementations:
+// A problem as the CPU's kernels see it, and how its work is cut. There are two implementations:
 //
 // Vectorised over channels: a vector holds channels of one pixel, so images are first brought into channels-last order,
 // in pieces that stay in the cache.
@@ -13,13 +13,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/divide.h"
 #include "base/parallel.h"
 #include "base/workspace.h"
+#include "ops/grid_sampler/axis.h"
 #include "ops/grid_sampler/image.h"
 
 namespace aclgrad::ops::grid_sampler {
-
-inline constexpr int64_t kChunkSamples = 64;  // samples of a chunk, of which the first and last row are known
 
 inline int64_t samples_of(const GridSampling& problem) {
   return problem.output_height * problem.output_width;
@@ -28,13 +28,11 @@ inline int64_t pixels_of(const GridSampling& problem) {
   return problem.height * problem.width;
 }
 
-// Channels that are worked on together where vectors are of channels.
-inline int64_t channel_block(const GridSampling& problem) {
-  return problem.channels <= 8 ? 4 : 16;
+inline Axis x_axis_of(const GridSampling& problem, bool forward) {
+  return {problem.width, problem.padding, problem.align_corners, forward};
 }
-
-inline int64_t padded_channels(const GridSampling& problem) {
-  return divide_up(problem.channels, channel_block(problem)) * channel_block(problem);
+inline Axis y_axis_of(const GridSampling& problem, bool forward) {
+  return {problem.height, problem.padding, problem.align_corners, forward};
 }
 
 // The fewer channels, the less a vector of them gains on one of samples. A large image on its own is no case for vectors
@@ -47,28 +45,96 @@ inline bool vectorises_over_channels(const GridSampling& problem) {
   return samples_of(problem) >= pixels_of(problem) / (problem.channels <= 2 ? 4 : 8);
 }
 
-// Whether vectors of channels are possible, but those of samples faster if these lie in lines, see lines-inl.h.
-inline bool may_have_lines(const GridSampling& problem) {
-  constexpr int64_t kFewChannels = 4;
-  return problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic &&
-         problem.channels <= kFewChannels;
+// A problem of either operator, with its tensors as images.
+struct Sampling {
+  DataType type;
+  Interpolation interpolation;
+  int64_t batch;
+  int64_t channels;
+  int64_t pixels;   // of an image
+  int64_t samples;  // of an image
+  Axis axes[2];     // x, y
+  bool vectorises_over_channels;
+  bool may_have_lines;  // so that vectors of samples may be faster nevertheless
+  Images input;
+  Images grid;
+  Images output;  // or its gradient
+  // Of the gradient:
+  Images input_grad;
+  Images grid_grad;
+  bool wants_input_grad;
+  bool wants_grid_grad;
+
+  const Axis& x_axis() const { return axes[0]; }
+  const Axis& y_axis() const { return axes[1]; }
+};
+
+Sampling sampling_of(const GridSampler2D& problem);
+Sampling sampling_of(const GridSampler2DBackward& problem);
+
+// Estimates of the time on one thread.
+double forward_nanoseconds(const Sampling& sampling);
+double gradient_nanoseconds(const Sampling& sampling);
+
+// The part of an estimate that falls to some images of the batch.
+inline double share_of(double nanoseconds, int64_t images, const Sampling& sampling) {
+  return nanoseconds * static_cast<double>(images) / static_cast<double>(sampling.batch);
 }
 
-// This looks at the grid.
-bool vectorises_over_samples(const GridSampling& problem);
-
-inline Axis x_axis_of(const GridSampling& problem, bool forward) {
-  return {problem.width, problem.padding, problem.align_corners, forward};
+// Channels that are worked on together where vectors are of channels.
+inline int64_t channel_block(int64_t channels) {
+  return channels <= 8 ? 4 : 16;
 }
 
-inline Axis y_axis_of(const GridSampling& problem, bool forward) {
-  return {problem.height, problem.padding, problem.align_corners, forward};
+inline int64_t padded_channels(int64_t channels) {
+  return divide_up(channels, channel_block(channels)) * channel_block(channels);
 }
 
-// Whether a tensor of images lies in memory just as the kernels that are vectorised over channels want it.
-inline bool is_channels_last(const GridSampling& problem, const GridSampling::Strides& strides) {
-  return problem.type == DataType::float32 && strides[1] == 1 &&
-         problem.channels % channel_block(problem) == 0;
+// Whether images lie in memory just as the kernels that are vectorised over channels want them.
+inline bool is_channels_last(const Image& image) {
+  return image.type == DataType::float32 && image.channel_stride == 1 &&
+         image.channels == padded_channels(image.channels);
+}
+
+// Which implementation it is in the end. This looks at the grid.
+bool vectorises_over_samples(const Sampling& sampling);
+
+// How many images are worked on together, so that so many bytes hold what each takes.
+inline int64_t images_of_round(const Sampling& sampling, int64_t bytes, int64_t bytes_of_image) {
+  return std::clamp<int64_t>(bytes / bytes_of_image, 1, sampling.batch);
+}
+
+// Calls body(first image, images) for rounds of so many.
+template <class Body>
+void for_each_round(const Sampling& sampling, int64_t images, Body&& body) {
+  for (int64_t first = 0; first < sampling.batch; first += images)
+    body(first, std::min(images, sampling.batch - first));
+}
+
+// Rows of the image that have to do with some samples.
+struct RowSpan {
+  int32_t first;
+  int32_t last;
+
+  bool meets(RowBand band) const { return last >= band.begin && first < band.end; }
+};
+
+// How the rows of each image are cut.
+struct Bands {
+  int64_t height;  // of an image
+  int64_t rows;    // of a band
+  int64_t slots;   // bands that are worked on at the same time, at most
+
+  int64_t count() const { return divide_up(height, rows); }  // of an image
+  RowBand band(int64_t index) const { return {index * rows, std::min((index + 1) * rows, height)}; }
+};
+
+// Calls body(image, index of the band, slot) for the bands of so many images.
+template <class Body>
+void for_each_band(const Bands& bands, int64_t images, double serial_nanoseconds, Body&& body) {
+  const int64_t count = bands.count();
+  parallel_for_with_slots(images * count, bands.slots, serial_nanoseconds,
+                          [&](int64_t task, int64_t slot) { body(task / count, task % count, slot); });
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -1,10 +1,10 @@
 // Samples in lines: where a grid is smooth, a sample mostly reads the pixels next to those of the sample before. Then the
 // pixels that a vector of samples reads are vectors of neighbours, which need no gather.
-#if defined(ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
-#undef ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_LINES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_LINES_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_LINES_INL_H_
 #else
-#define ACLGRAD_OPS_GRID_SAMPLER_2D_LINES_INL_H_
+#define ACLGRAD_OPS_GRID_SAMPLER_LINES_INL_H_
 #endif
 
 #include "ops/grid_sampler/samples-inl.h"
@@ -44,16 +44,14 @@ struct Lines {
   }
 };
 
-// The lines that interior samples of a group make up, vector by vector.
+// The lines that interior samples of a block make up, vector by vector.
 template <class D, int kTaps>
-class GroupLines {
+class BlockLines {
  public:
-  using Group = SampleGroup<hn::TFromD<D>, kTaps>;
-
   // Returns whether there are at most two in each vector, away from the ends of the rows.
-  HWY_INLINE bool find(const Group& group, int64_t width) {
+  HWY_INLINE bool find(const Block<hn::TFromD<D>>& block, int64_t width) {
     for (size_t vector = 0; vector < kVectors; ++vector) {
-      if (!find_in_vector(group, vector, width)) return false;
+      if (!find_in_vector(block, vector, width)) return false;
     }
     return true;
   }
@@ -72,21 +70,21 @@ class GroupLines {
  private:
   static constexpr int kMost = 2;
   static constexpr size_t kSamples = hn::MaxLanes(D());
-  static constexpr size_t kVectors = kGroup / kSamples;
+  static constexpr size_t kVectors = kBlock / kSamples;
 
-  HWY_INLINE bool find_in_vector(const Group& group, size_t vector, int64_t width) {
+  HWY_INLINE bool find_in_vector(const Block<hn::TFromD<D>>& block, size_t vector, int64_t width) {
     const D d;
     const hn::Rebind<int32_t, D> integer;
     const size_t lane = vector * kSamples;
-    const auto rows = hn::Load(integer, group.y.first + lane);
-    const auto columns = hn::Sub(hn::Load(integer, group.x.first + lane), hn::Iota(integer, 0));
+    const auto rows = hn::Load(integer, block.y().first + lane);
+    const auto columns = hn::Sub(hn::Load(integer, block.x().first + lane), hn::Iota(integer, 0));
     uint32_t rest = (uint32_t{1} << kSamples) - 1;
     int count = 0;
     for (; rest != 0; ++count) {
       if (count == kMost) return false;
       const auto first = static_cast<size_t>(__builtin_ctz(rest));
-      const int32_t row = group.y.first[lane + first];
-      const int32_t column = group.x.first[lane + first] - static_cast<int32_t>(first);
+      const int32_t row = block.y().first[lane + first];
+      const int32_t column = block.x().first[lane + first] - static_cast<int32_t>(first);
       if (column < 0 || column + static_cast<int64_t>(kSamples) + kTaps - 1 > width) return false;
       const auto is_in_line =
           hn::And(hn::Eq(rows, hn::Set(integer, row)), hn::Eq(columns, hn::Set(integer, column)));

@@ -6,8 +6,7 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_VOLUME_INL_H_
 #endif
 
-#include "ops/grid_sampler/samples-inl.h"
-#include "ops/grid_sampler/sampling-inl.h"
+#include "ops/grid_sampler/axis-inl.h"
 #include "ops/grid_sampler/volume.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,22 +15,22 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 // Up to 16 samples of one image, in their order. What is missing repeats the last.
 struct SampleBlock {
   int64_t count;
-  int64_t sample[kGroup];
+  int64_t sample[kBlock];
 
-  bool is_consecutive() const { return count == kGroup && sample[kGroup - 1] - sample[0] == kGroup - 1; }
+  bool is_consecutive() const { return count == kBlock && sample[kBlock - 1] - sample[0] == kBlock - 1; }
 };
 
 // sample(k) for k in [0, count) are their numbers.
 template <class Sample>
 HWY_INLINE SampleBlock block_of(int64_t count, Sample&& sample) {
   SampleBlock block{count, {}};
-  for (int64_t k = 0; k < kGroup; ++k) block.sample[k] = sample(std::min(k, count - 1));
+  for (int64_t k = 0; k < kBlock; ++k) block.sample[k] = sample(std::min(k, count - 1));
   return block;
 }
 
 // Where a block's samples lie in a volume with an element for each sample.
 struct SampleOffsets {
-  int64_t at[kGroup];
+  int64_t at[kBlock];
   bool are_contiguous;
 };
 
@@ -40,11 +39,11 @@ template <class T, class Body>
 HWY_INLINE void for_each_offset(const Volume<T>& volume, const SampleBlock& block, Body&& body) {
   if (volume.is_flat()) {
     const int64_t stride = volume.flat_stride();
-    for (int64_t k = 0; k < kGroup; ++k) body(k, block.sample[k] * stride);
+    for (int64_t k = 0; k < kBlock; ++k) body(k, block.sample[k] * stride);
     return;
   }
   int64_t x = 0, y = 0, z = 0;
-  for (int64_t k = 0; k < kGroup; ++k) {
+  for (int64_t k = 0; k < kBlock; ++k) {
     if (k > 0 && block.sample[k] == block.sample[k - 1] + 1) {
       if (++x == volume.width) x = 0, ++y;
       if (y == volume.height) y = 0, ++z;
@@ -81,7 +80,7 @@ HWY_INLINE SampleOffsets offsets_of(const Volume<T>& volume, const SampleBlock& 
 
 template <class Real, int kTaps>
 struct VolumeGroup {
-  AxisTaps<Real, kTaps> x, y, z;
+  AxisTaps<Real> x, y, z;
   uint32_t interior;  // a bit for each sample whose taps are all voxels
 };
 
@@ -93,18 +92,18 @@ inline bool is_interleaved(const Volume<T>& grid, const SampleBlock& block) {
 
 template <class T, class Real = RealOf<T>>
 HWY_INLINE void load_coordinates(const Volume<const T>& grid, const SampleBlock& block,
-                                 Real (&to)[3][kGroup]) {
-  const GroupTag<Real> d;
+                                 Real (&to)[3][kBlock]) {
+  const BlockTag<Real> d;
   if (is_interleaved(grid, block)) {
-    alignas(64) Real widened[3 * kGroup];
+    alignas(64) Real widened[3 * kBlock];
     const Real* triples = widened;
     const T* from = grid.data + 3 * block.sample[0];
     if constexpr (std::is_same_v<T, Real>) {
       triples = from;
     } else {
-      for (size_t i = 0; i < 3 * kGroup; i += kLanes) store(load(from + i), widened + i);
+      for (size_t i = 0; i < 3 * kBlock; i += kLanes) store(load(from + i), widened + i);
     }
-    for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       auto x = hn::Undefined(d), y = hn::Undefined(d), z = hn::Undefined(d);
       hn::LoadInterleaved3(d, triples + 3 * lane, x, y, z);
       hn::Store(x, d, to[0] + lane);
@@ -120,25 +119,26 @@ HWY_INLINE void load_coordinates(const Volume<const T>& grid, const SampleBlock&
 }
 
 template <int kTaps, class Real>
-HWY_INLINE void plan_axis(const Axis& axis, const Real* coordinates, AxisTaps<Real, kTaps>& taps) {
-  const GroupTag<Real> d;
-  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
-    plan_lanes(d, axis, hn::Load(d, coordinates + lane), lane, taps);
+HWY_INLINE void plan_axis(const Axis& axis, const Real* coordinates, AxisTaps<Real>& taps) {
+  const BlockTag<Real> d;
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+    prepare_padded_lanes<kTaps>(d, axis, hn::Load(d, coordinates + lane), lane, taps);
   }
 }
 
 template <int kTaps, class T>
 HWY_INLINE void plan_block(const Volume<const T>& grid, const VolumeAxes& axes, const SampleBlock& block,
                            VolumeGroup<RealOf<T>, kTaps>& group) {
-  alignas(64) RealOf<T> coordinates[3][kGroup];
+  alignas(64) RealOf<T> coordinates[3][kBlock];
   load_coordinates(grid, block, coordinates);
-  plan_axis(axes.x, coordinates[0], group.x);
-  plan_axis(axes.y, coordinates[1], group.y);
-  plan_axis(axes.z, coordinates[2], group.z);
+  plan_axis<kTaps>(axes.x, coordinates[0], group.x);
+  plan_axis<kTaps>(axes.y, coordinates[1], group.y);
+  plan_axis<kTaps>(axes.z, coordinates[2], group.z);
   group.interior = 0;
-  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(IndexTag())) {
-    const auto interior = hn::And(hn::And(inside(group.x, axes.x, lane), inside(group.y, axes.y, lane)),
-                                  inside(group.z, axes.z, lane));
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(IndexTag())) {
+    const auto interior =
+        hn::And(hn::And(inside<kTaps>(group.x, axes.x, lane), inside<kTaps>(group.y, axes.y, lane)),
+                inside<kTaps>(group.z, axes.z, lane));
     group.interior |= bits_of(IndexTag(), interior) << lane;
   }
   group.interior &= (1u << block.count) - 1;  // so that only a full block is ever interior as a whole
@@ -147,12 +147,12 @@ HWY_INLINE void plan_block(const Volume<const T>& grid, const VolumeAxes& axes, 
 // Writes the gradients, x, y and z, of those samples of a block whose bits are set.
 template <class T, class Real = RealOf<T>>
 HWY_INLINE void store_grid_grad(const Volume<T>& grid_grad, const SampleBlock& block, uint32_t bits,
-                                const Real (&slopes)[3][kGroup]) {
+                                const Real (&slopes)[3][kBlock]) {
   if constexpr (std::is_same_v<T, Real>) {
     if (bits == kAllSamples && is_interleaved(grid_grad, block)) {
-      const GroupTag<Real> d;
+      const BlockTag<Real> d;
       Real* to = grid_grad.data + 3 * block.sample[0];
-      for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+      for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
         hn::StoreInterleaved3(hn::Load(d, slopes[0] + lane), hn::Load(d, slopes[1] + lane),
                               hn::Load(d, slopes[2] + lane), d, to + 3 * lane);
       }
@@ -170,15 +170,15 @@ HWY_INLINE void store_grid_grad(const Volume<T>& grid_grad, const SampleBlock& b
 
 // The first and the last of the slices, or rows, that a sample has to do with: 0 where it reads none.
 struct Reach {
-  alignas(64) int32_t first[kGroup];
-  alignas(64) int32_t last[kGroup];
+  alignas(64) int32_t first[kBlock];
+  alignas(64) int32_t last[kBlock];
 };
 
 template <int kTaps, class Real>
-HWY_INLINE void find_reach(const AxisTaps<Real, kTaps>& taps, const Axis& axis, Reach& reach) {
+HWY_INLINE void find_reach(const AxisTaps<Real>& taps, const Axis& axis, Reach& reach) {
   const IndexTag d;
   const auto most = index_vector(axis.size - 1);
-  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
     const auto first = hn::Load(d, taps.first + lane);
     const auto last = hn::Add(first, hn::Set(d, kTaps - 1));
     hn::Store(hn::Min(hn::Max(first, hn::Zero(d)), most), d, reach.first + lane);
@@ -191,14 +191,14 @@ template <int kTaps, class Real>
 HWY_INLINE uint32_t samples_owned(const VolumeGroup<Real, kTaps>& group, const VolumeAxes& axes,
                                   const Box& box) {
   const IndexTag d;
-  const auto starts_in = [&](const AxisTaps<Real, kTaps>& taps, const Axis& axis, RowBand band,
+  const auto starts_in = [&](const AxisTaps<Real>& taps, const Axis& axis, RowBand band,
                              size_t lane) HWY_ATTR {
     const auto first =
         hn::Min(hn::Max(hn::Load(d, taps.first + lane), hn::Zero(d)), index_vector(axis.size - 1));
     return hn::And(hn::Gt(first, index_vector(band.begin - 1)), hn::Lt(first, index_vector(band.end)));
   };
   uint32_t bits = 0;
-  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d)) {
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
     bits |= bits_of(d, hn::And(starts_in(group.z, axes.z, box.slices, lane),
                                starts_in(group.y, axes.y, box.rows, lane)))
             << lane;
@@ -219,7 +219,7 @@ class SampleLists {
         only_owned_(only_owned),
         samples_(samples_of(problem)),
         segments_(std::clamp<int64_t>(samples_ / (most_boxes * kLeastListed), 1, kMostSegments)),
-        segment_samples_(divide_up(divide_up(samples_, segments_), kGroup) * kGroup),
+        segment_samples_(divide_up(divide_up(samples_, segments_), kBlock) * kBlock),
         // A sample reaches into two boxes along each axis.
         segment_entries_(segment_samples_ * (only_owned || kTaps == 1 ? 1 : 4)) {
     if (most_boxes == 1) return;
@@ -246,8 +246,8 @@ class SampleLists {
       const int64_t* ends = ends_ + number * cut.count();
       const uint32_t* entries = entries_ + number * segment_entries_;
       const int64_t first = segment * segment_samples_, end = ends[box];
-      for (int64_t k = box == 0 ? 0 : ends[box - 1]; k < end; k += kGroup) {
-        body(block_of(std::min<int64_t>(kGroup, end - k), [&](int64_t i) { return first + entries[k + i]; }));
+      for (int64_t k = box == 0 ? 0 : ends[box - 1]; k < end; k += kBlock) {
+        body(block_of(std::min<int64_t>(kBlock, end - k), [&](int64_t i) { return first + entries[k + i]; }));
       }
     }
   }
@@ -255,8 +255,8 @@ class SampleLists {
   // The same for samples [begin, end).
   template <class Body>
   static HWY_INLINE void for_each_block_between(int64_t begin, int64_t end, Body&& body) {
-    for (int64_t first = begin; first < end; first += kGroup) {
-      body(block_of(std::min<int64_t>(kGroup, end - first), [&](int64_t i) { return first + i; }));
+    for (int64_t first = begin; first < end; first += kBlock) {
+      body(block_of(std::min<int64_t>(kBlock, end - first), [&](int64_t i) { return first + i; }));
     }
   }
 
@@ -287,14 +287,14 @@ class SampleLists {
     const int64_t bands = cut.bands(), slice_shift = cut.slice_shift, row_shift = cut.row_shift;
     for_each_block_between(
         first, std::min(first + segment_samples_, samples_), [&](const SampleBlock& block) HWY_ATTR {
-          alignas(64) RealOf<T> coordinates[3][kGroup];
-          AxisTaps<RealOf<T>, kTaps> taps;
+          alignas(64) RealOf<T> coordinates[3][kBlock];
+          AxisTaps<RealOf<T>> taps;
           Reach slices, rows;
           load_coordinates(grid, block, coordinates);
-          plan_axis(axes_.y, coordinates[1], taps);
-          find_reach(taps, axes_.y, rows);
-          plan_axis(axes_.z, coordinates[2], taps);
-          find_reach(taps, axes_.z, slices);
+          plan_axis<kTaps>(axes_.y, coordinates[1], taps);
+          find_reach<kTaps>(taps, axes_.y, rows);
+          plan_axis<kTaps>(axes_.z, coordinates[2], taps);
+          find_reach<kTaps>(taps, axes_.z, slices);
           for (int64_t i = 0; i < block.count; ++i) {
             const int64_t first_slab = slices.first[i] >> slice_shift,
                           first_band = rows.first[i] >> row_shift;

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/divide.h"
 #include "base/parallel.h"
 #include "base/workspace.h"
+#include "ops/grid_sampler/axis.h"
 #include "ops/grid_sampler/image.h"
 
 namespace aclgrad::ops::grid_sampler {
@@ -28,13 +30,21 @@ struct Volume {
   int64_t row_stride;
   int64_t column_stride;
 
-  Image<T> slice(int64_t z) const {
-    return {data + z * slice_stride, channels, height, width, channel_stride, row_stride, column_stride};
+  Image slice(int64_t z) const {
+    using Element = std::remove_const_t<T>;
+    return {const_cast<Element*>(data + z * slice_stride),
+            data_type_of<Element>,
+            channels,
+            height,
+            width,
+            channel_stride,
+            row_stride,
+            column_stride};
   }
 
   // Whether one stride leads from each voxel to the next, across the ends of rows and slices.
   bool is_flat() const {
-    const Image<T> image = slice(0);
+    const Image image = slice(0);
     return image.is_flat() && (depth == 1 || slice_stride == image.pixels() * image.flat_stride());
   }
   int64_t flat_stride() const { return height * width == 1 ? slice_stride : slice(0).flat_stride(); }

@@ -8,7 +8,6 @@
 #endif
 
 #include "ops/grid_sampler/channels-inl.h"
-#include "ops/grid_sampler/channels_last-inl.h"
 #include "ops/grid_sampler/lines-inl.h"
 #include "ops/grid_sampler/volume-inl.h"
 
@@ -21,10 +20,10 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 template <int kTaps, class T>
 HWY_INLINE void load_voxels(const Volume<const T>& volume, const T* channel,
                             const VolumeGroup<RealOf<T>, kTaps>& group,
-                            T (&values)[kVoxelTaps<kTaps>][kGroup]) {
+                            T (&values)[kVoxelTaps<kTaps>][kBlock]) {
   const int64_t slice_stride = volume.slice_stride, row_stride = volume.row_stride;
   const int64_t column_stride = volume.column_stride;
-  for (size_t i = 0; i < kGroup; ++i) {
+  for (size_t i = 0; i < kBlock; ++i) {
     const int64_t z = group.z.first[i], y = group.y.first[i], x = group.x.first[i];
     if (HWY_LIKELY(group.interior >> i & 1)) {
       const T* first = channel + volume.offset(z, y, x);
@@ -48,16 +47,16 @@ HWY_INLINE void load_voxels(const Volume<const T>& volume, const T* channel,
 template <class Real, int kTaps>
 class VoxelLines {
  public:
-  using Tag = GroupTag<Real>;
+  using Tag = BlockTag<Real>;
 
   // Returns whether there are at most two in each vector, away from the ends of the rows.
   HWY_INLINE bool find(const VolumeGroup<Real, kTaps>& group, const VolumeAxes& axes) {
     constexpr int64_t kMostRows = 1 << 30;
     if (group.interior != kAllSamples || axes.z.size * axes.y.size > kMostRows) return false;
-    SampleGroup<Real, kTaps> plane;
-    for (size_t i = 0; i < kGroup; ++i) {
-      plane.y.first[i] = group.z.first[i] * static_cast<int32_t>(axes.y.size) + group.y.first[i];
-      plane.x.first[i] = group.x.first[i];
+    Block<Real> plane;
+    for (size_t i = 0; i < kBlock; ++i) {
+      plane.taps[1].first[i] = group.z.first[i] * static_cast<int32_t>(axes.y.size) + group.y.first[i];
+      plane.taps[0].first[i] = group.x.first[i];
     }
     return lines_.find(plane, axes.x.size);
   }
@@ -69,7 +68,7 @@ class VoxelLines {
   }
 
  private:
-  GroupLines<Tag, kTaps> lines_;
+  BlockLines<Tag, kTaps> lines_;
 };
 
 // What one tap of the samples in lines reads.
@@ -82,16 +81,16 @@ HWY_INLINE hn::Vec<D> load_tap(D d, const Lines<D, kCount>& lines, const Volume<
 
 // One channel of the elements of a block's samples.
 template <class T>
-HWY_INLINE void load_samples(const T* channel, const SampleOffsets& offsets, RealOf<T> (&to)[kGroup]) {
-  const GroupTag<RealOf<T>> d;
-  alignas(64) T values[kGroup];
+HWY_INLINE void load_samples(const T* channel, const SampleOffsets& offsets, RealOf<T> (&to)[kBlock]) {
+  const BlockTag<RealOf<T>> d;
+  alignas(64) T values[kBlock];
   const T* from = values;
   if (offsets.are_contiguous) {
     from = channel + offsets.at[0];
   } else {
-    for (size_t i = 0; i < kGroup; ++i) values[i] = channel[offsets.at[i]];
+    for (size_t i = 0; i < kBlock; ++i) values[i] = channel[offsets.at[i]];
   }
-  for (size_t lane = 0; lane < kGroup; lane += hn::Lanes(d))
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d))
     hn::Store(load_lanes(d, from + lane), d, to + lane);
 }
 
@@ -140,36 +139,31 @@ struct SlabLayout {
 // Brings the slices and rows that samples of a box read into a buffer.
 template <int kTaps, class T>
 Slab<const float> pack_box(const Volume<const T>& volume, const Box& box, const SlabLayout& layout,
-                           int64_t block, int64_t rows_of_buffer, float* buffer) {
+                           int64_t rows_of_buffer, float* buffer) {
   const int64_t end_slice = std::min(box.slices.end + kTaps - 1, volume.depth);
   const int64_t end_row = std::min(box.rows.end + kTaps - 1, volume.height);
   const Slab<float> slab = layout.slab(buffer, box.slices.begin, box.rows.begin, rows_of_buffer);
-  visit_channel_tag(block, [&](auto d) HWY_ATTR {
-    for (int64_t z = box.slices.begin; z < end_slice; ++z) {
-      for (int64_t y = box.rows.begin; y < end_row; ++y)
-        pack_pixels(d, volume.slice(z), y * volume.width, volume.width, slab.at(z, y, 0), layout.channels);
-    }
-  });
+  for (int64_t z = box.slices.begin; z < end_slice; ++z) {
+    for (int64_t y = box.rows.begin; y < end_row; ++y)
+      pack_pixels(volume.slice(z), y * volume.width, volume.width, slab.at(z, y, 0), layout.channels);
+  }
   return {buffer, slab.first_slice, slab.first_row, slab.slice_stride, slab.row_stride, slab.column_stride};
 }
 
 // The elements of a block's samples, channels side by side: where they lie, or in the buffer.
 template <class T>
 HWY_INLINE void pack_samples(const Volume<const T>& volume, const SampleBlock& block, bool in_place,
-                             int64_t channel_block, int64_t channels, float* buffer,
-                             const float* (&of_samples)[kGroup]) {
+                             int64_t channels, float* buffer, const float* (&of_samples)[kBlock]) {
   if constexpr (std::is_same_v<T, float>) {
     if (in_place) {
       return for_each_offset(volume, block,
                              [&](int64_t k, int64_t offset) { of_samples[k] = volume.data + offset; });
     }
   }
-  visit_channel_tag(channel_block, [&](auto d) HWY_ATTR {
-    for_each_run(volume, block,
-                 [&](const Image<const T>& slice, int64_t first, int64_t k, int64_t count)
-                     HWY_ATTR { pack_pixels(d, slice, first, count, buffer + k * channels, channels); });
+  for_each_run(volume, block, [&](const Image& slice, int64_t first, int64_t k, int64_t count) {
+    pack_pixels(slice, first, count, buffer + k * channels, channels);
   });
-  for (int64_t k = 0; k < kGroup; ++k) of_samples[k] = buffer + std::min(k, block.count - 1) * channels;
+  for (int64_t k = 0; k < kBlock; ++k) of_samples[k] = buffer + std::min(k, block.count - 1) * channels;
 }
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

@@ -1,0 +1,41 @@
+#include "ops/grid_sampler/image.h"
+
+#include <cstring>
+
+namespace aclgrad::ops::grid_sampler {
+namespace {
+
+template <class T>
+void zero_rows_as(const Image& image, RowBand band) {
+  const bool contiguous = image.column_stride == 1;
+  const bool interleaved = image.channel_stride == 1 && image.column_stride == image.channels;
+  if (contiguous && image.row_stride == image.width) {
+    const auto count = static_cast<size_t>((band.end - band.begin) * image.width);
+    for (int64_t channel = 0; channel < image.channels; ++channel) {
+      std::memset(image.channel<T>(channel) + image.offset(band.begin, 0), 0, count * sizeof(T));
+    }
+    return;
+  }
+  for (int64_t row = band.begin; row < band.end; ++row) {
+    T* first = image.channel<T>(0) + row * image.row_stride;
+    if (interleaved) {
+      std::memset(first, 0, static_cast<size_t>(image.width * image.channels) * sizeof(T));
+      continue;
+    }
+    for (int64_t channel = 0; channel < image.channels; ++channel, first += image.channel_stride) {
+      if (contiguous) {
+        std::memset(first, 0, static_cast<size_t>(image.width) * sizeof(T));
+      } else {
+        for (int64_t column = 0; column < image.width; ++column) first[column * image.column_stride] = T{};
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void zero_rows(const Image& image, RowBand band) {
+  visit_element_type(image.type, [&]<class T>(T) { zero_rows_as<T>(image, band); });
+}
+
+}  // namespace aclgrad::ops::grid_sampler
