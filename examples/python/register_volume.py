@@ -2,9 +2,9 @@
 
     python examples/python/register_volume.py [--steps 120] [--out build/examples]
 
-Draws a volume of soft ellipsoids with a fine texture, as a scan might have them, deforms it by a smooth field, and looks
-for 6 x 6 x 6 arrows that lead from one to the other: deformable registration. Writes register_volume.png, slices before
-and after.
+Draws a volume of soft ellipsoids with a fine texture, as a scan might have them, deforms it by a smooth field, and
+looks for 6 x 6 x 6 arrows that lead from one to the other: deformable registration. Writes register_volume.png, slices
+before and after.
 """
 
 import argparse
@@ -35,7 +35,8 @@ def synthetic_scan(grid: Tensor) -> Tensor:
         centre = torch.rand(3, generator=generator) * 1.4 - 0.7
         radius = torch.rand(3, generator=generator) * 0.25 + 0.15
         distance = ((grid - centre) / radius).square().sum(-1).sqrt()
-        volume = torch.maximum(volume, (torch.rand(1, generator=generator) * 0.6 + 0.3) * torch.sigmoid(12 * (1 - distance)))
+        brightness = torch.rand(1, generator=generator) * 0.6 + 0.3
+        volume = torch.maximum(volume, brightness * torch.sigmoid(12 * (1 - distance)))
     texture = torch.sin(14 * grid).prod(-1)
     return (volume + 0.08 * (1 + texture))[:, None].clamp(0, 1)
 
@@ -115,7 +116,8 @@ def main(arguments: list[str] | None = None) -> list[float]:
     target = deform(volume, hidden_deformation(grid))
     found, errors = register(volume, target, options.steps)
     plot(volume, target, deform(volume, found), errors, options.out / "register_volume.png")
-    print(f"mean squared error: {errors[0]:.6f} at first, {errors[-1]:.6f} at last; {options.out / 'register_volume.png'}")
+    path = options.out / "register_volume.png"
+    print(f"mean squared error: {errors[0]:.6f} at first, {errors[-1]:.6f} at last; {path}")
     return errors
 
 

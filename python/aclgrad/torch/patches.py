@@ -257,7 +257,7 @@ _PADDING_MODES: tuple[PaddingMode, ...] = ("zeros", "border", "reflection")
 
 
 def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
-    """With numbers for the modes, as the functions behind `grid_sample` have them. `ranks` are those of their tensors."""
+    """With numbers for the modes, as the functions behind `grid_sample` have them. `ranks` are of their tensors."""
 
     def wrap(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def replacement(

@@ -108,8 +108,8 @@ def grid_sample_3d(
         out: where the result shall go.
 
     Returns:
-        [N, C, Do, Ho, Wo]. A coordinate that is NaN or infinite gives 0 with zeros padding, and with the others voxel 0;
-        but border padding brings an infinity to the border.
+        [N, C, Do, Ho, Wo]. A coordinate that is NaN or infinite gives 0 with zeros padding, and with the others
+        voxel 0; but border padding brings an infinity to the border.
 
     >>> import aclgrad, numpy
     >>> volume = numpy.arange(8.0).reshape(1, 1, 2, 2, 2)
