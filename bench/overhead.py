@@ -1,6 +1,7 @@
 """What a call of the Python functions costs where there is next to nothing to compute: the smallest size of each operator.
 
-    python -m bench python --filter smallest --threads 1
+    python -m bench.overhead                         microseconds, the fastest of many short loops in turn
+    ./dev bench python --filter smallest --threads 1  the median, as for every other case
 
 The baseline is the least that PyTorch needs for as many tensors: an operator in C++ that does nothing, forward and
 backward."""
@@ -8,13 +9,14 @@ backward."""
 import functools
 import os
 import sys
+import time
 
 import numpy
 import torch
 
 from bench.case import Case, Work
 
-_REPEAT = 1000
+_REPEAT = 100
 
 
 _NOTHING = """
@@ -147,3 +149,30 @@ def cases():
     directions = {"forward": _forward, "backward": _backward}
     return [Case("smallest call in Python", f"{name}, {direction}", torch.float32, make(name), kind="python")
             for name in _smallest() for direction, make in directions.items()]
+
+
+def _fastest(runs: list, rounds: int = 400) -> list[float]:
+    """Microseconds of a call of each."""
+    best = [float("inf")] * len(runs)
+    for _ in range(rounds):
+        for i, run in enumerate(runs):
+            start = time.perf_counter()
+            run()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return [1e6 * seconds / _REPEAT for seconds in best]
+
+
+def main() -> None:
+    columns = "NumPy", "PyTorch", "recording", "empty, rec.", "NumPy, grad", "backward", "empty, backw."
+    print(f"{'microseconds':34}", *(f"{column:>13}" for column in columns))
+    for name in _smallest():
+        forward, backward = (make(name)(torch.float32, "cpu") for make in (_forward, _backward))
+        runs = [forward.ours[key] for key in ("NumPy", "PyTorch", "PyTorch, recording")]
+        runs += [forward.baselines["empty operator, recording"](None), backward.ours["NumPy"]]
+        runs += [backward.ours["PyTorch"], backward.baselines["empty operator"](None)]
+        print(f"{name:34}", *(f"{value:13.2f}" for value in _fastest(runs)), flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
