@@ -34,7 +34,7 @@ _WORDS = {
 
 def _is_of(kind: str, value: Any) -> bool:
     if kind == "int":
-        return hasattr(value, "__index__")
+        return hasattr(value, "__index__") and not (isinstance(value, int) and value.bit_length() > 63)
     if kind in ("str", "bool"):
         return isinstance(value, str if kind == "str" else bool)
     return (value is None and kind != "Tensor") or isinstance(value, Tensor) or hasattr(value, "__torch_function__")
@@ -156,7 +156,8 @@ class _Registered:
         """What the dispatcher refuses in words of its own."""
         for (name, kind), value in zip(self._parameters, arguments, strict=True):
             if kind in _WORDS and not _is_of(kind, value):
-                raise TypeError(message(self.name, name, _WORDS[kind], type(value).__name__))
+                got = value if kind == "int" and isinstance(value, int) else type(value).__name__
+                raise TypeError(message(self.name, name, _WORDS[kind], got))
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """Folds the mapped axis into one of the operator's own."""
