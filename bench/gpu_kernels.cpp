@@ -23,10 +23,6 @@ int64_t run(const Problem& problem, void* workspace, const CudaLaunch& on) {
   }
 }
 
-GridSampling::Strides contiguous(int64_t a, int64_t b, int64_t c) {
-  return {a * b * c, b * c, c, 1};
-}
-
 }  // namespace
 
 extern "C" {
@@ -36,70 +32,66 @@ int64_t msda_grad(int32_t type, const int64_t* sizes, const void* value, const v
                   const void* level_start_index, const void* location, const void* attention_weight,
                   const void* grad_output, void* grad_value, void* grad_location, void* grad_attention_weight,
                   void* workspace, void* stream, bool deterministic) {
-  MultiScaleDeformableAttentionGrad problem;
-  problem.type = static_cast<DataType>(type);
-  problem.batches = sizes[0], problem.rows = sizes[1], problem.heads = sizes[2], problem.channels = sizes[3];
-  problem.queries = sizes[4], problem.levels = sizes[5], problem.points = sizes[6];
-  const auto blocks = [&](int64_t rows, int64_t block) {
-    return BlockStrides::contiguous(rows, problem.heads, block);
-  };
-  problem.value_strides = problem.grad_value_strides = blocks(problem.rows, problem.channels);
-  problem.location_strides = problem.grad_location_strides =
-      blocks(problem.queries, 2 * problem.levels * problem.points);
-  problem.attention_weight_strides = blocks(problem.queries, problem.levels * problem.points);
-  problem.grad_attention_weight_strides = problem.attention_weight_strides;
-  problem.grad_output_strides = blocks(problem.queries, problem.channels);
-  problem.value = value, problem.location = location, problem.attention_weight = attention_weight;
-  problem.spatial_shape = {spatial_shape, DataType::int64};
-  problem.level_start_index = {level_start_index, DataType::int64};
-  problem.grad_output = grad_output, problem.grad_value = grad_value;
-  problem.grad_location = grad_location, problem.grad_attention_weight = grad_attention_weight;
+  const auto float_type = static_cast<DataType>(type);
+  const int64_t batches = sizes[0], rows = sizes[1], heads = sizes[2], channels = sizes[3];
+  const int64_t queries = sizes[4], levels = sizes[5], samples = sizes[6];
+  const Shape of_value = {batches, rows, heads, channels};
+  const Shape of_locations = {batches, queries, heads, levels, samples, 2};
+  const Shape of_weights = {batches, queries, heads, levels, samples};
+  MultiScaleDeformableAttentionBackward problem;
+  problem.value = {value, float_type, of_value};
+  problem.spatial_shapes = {spatial_shape, DataType::int64, {levels, 2}};
+  problem.level_start_index = {level_start_index, DataType::int64, {levels}};
+  problem.sampling_locations = {location, float_type, of_locations};
+  problem.attention_weights = {attention_weight, float_type, of_weights};
+  problem.grad_output = {grad_output, float_type, {batches, queries, heads, channels}};
+  problem.grad_value = {grad_value, float_type, of_value};
+  problem.grad_sampling_locations = {grad_location, float_type, of_locations};
+  problem.grad_attention_weights = {grad_attention_weight, float_type, of_weights};
   return run(problem, workspace, {stream, deterministic});
 }
 
 // Bilinear, zeros, corners not aligned. Sizes: batch, channels, height, width, output height, output width.
 int64_t grid_sampler_grad(int32_t type, const int64_t* sizes, const void* grad_output, const void* input,
-                          const void* grid, void* input_grad, void* grid_grad, void* workspace, void* stream,
+                          const void* grid, void* grad_input, void* grad_grid, void* workspace, void* stream,
                           bool deterministic) {
+  const auto float_type = static_cast<DataType>(type);
+  const Shape of_input = {sizes[0], sizes[1], sizes[2], sizes[3]},
+              of_grid = {sizes[0], sizes[4], sizes[5], 2};
   GridSampler2DBackward problem;
-  problem.type = static_cast<DataType>(type);
-  problem.batch = sizes[0], problem.channels = sizes[1], problem.height = sizes[2], problem.width = sizes[3];
-  problem.output_height = sizes[4], problem.output_width = sizes[5];
-  problem.input_strides = problem.input_grad_strides =
-      contiguous(problem.channels, problem.height, problem.width);
-  problem.grid_strides = problem.grid_grad_strides =
-      contiguous(problem.output_height, problem.output_width, 2);
-  problem.grad_output_strides = contiguous(problem.channels, problem.output_height, problem.output_width);
-  problem.grad_output = grad_output, problem.input = input, problem.grid = grid;
-  problem.input_grad = input_grad, problem.grid_grad = grid_grad;
+  problem.input = {input, float_type, of_input};
+  problem.grid = {grid, float_type, of_grid};
+  problem.grad_output = {grad_output, float_type, {sizes[0], sizes[1], sizes[4], sizes[5]}};
+  problem.grad_input = {grad_input, float_type, of_input};
+  problem.grad_grid = {grad_grid, float_type, of_grid};
   return run(problem, workspace, {stream, deterministic});
 }
 
 // One sequence. Sizes: tokens, heads, channels, block, stride, windows.
-int64_t nsa_compress_grad(int32_t type, const int64_t* sizes, const void* output_grad, const void* input,
-                          const void* weight, void* input_grad, void* weight_grad, void* workspace,
+int64_t nsa_compress_grad(int32_t type, const int64_t* sizes, const void* grad_output, const void* input,
+                          const void* weight, void* grad_input, void* grad_weight, void* workspace,
                           void* stream, bool deterministic) {
-  NsaCompressGrad problem;
-  problem.type = static_cast<DataType>(type);
-  problem.windows.tokens = sizes[0], problem.heads = sizes[1], problem.channels = sizes[2];
-  problem.windows.block = sizes[3], problem.windows.stride = sizes[4], problem.window_count = sizes[5];
-  const int64_t row = problem.heads * problem.channels;
-  problem.output_grad = {output_grad, row, problem.channels};
-  problem.input = {input, row, problem.channels};
-  problem.weight = weight;
-  problem.input_grad = {input_grad, row, problem.channels};
-  problem.weight_grad = weight_grad;
+  const auto float_type = static_cast<DataType>(type);
+  const Shape of_tokens = {sizes[0], sizes[1], sizes[2]}, of_weight = {sizes[3], sizes[1]};
+  NsaCompressBackward problem;
+  problem.input = {input, float_type, of_tokens};
+  problem.weight = {weight, float_type, of_weight};
+  problem.stride = sizes[4];
+  problem.grad_output = {grad_output, float_type, {sizes[5], sizes[1], sizes[2]}};
+  problem.grad_input = {grad_input, float_type, of_tokens};
+  problem.grad_weight = {grad_weight, float_type, of_weight};
   return run(problem, workspace, {stream, deterministic});
 }
 
 // Sizes: rows, columns, groups.
-int64_t grouped_bias_add_grad(int32_t type, const int64_t* sizes, const void* grad_y, const void* ends,
-                              void* out, void* workspace, void* stream, bool deterministic) {
-  GroupedBiasAddGrad problem;
-  problem.type = static_cast<DataType>(type);
-  problem.kind = GroupedBiasAddGrad::Groups::ends;
-  problem.rows = sizes[0], problem.columns = problem.row_stride = sizes[1], problem.groups = sizes[2];
-  problem.grad_y = grad_y, problem.group_idx = {ends, DataType::int64}, problem.out = out;
+int64_t grouped_bias_add_grad(int32_t type, const int64_t* sizes, const void* grad_output, const void* ends,
+                              void* grad_bias, void* workspace, void* stream, bool deterministic) {
+  const int64_t rows = sizes[0], columns = sizes[1], groups = sizes[2];
+  const auto float_type = static_cast<DataType>(type);
+  GroupedBiasAddBackward problem;
+  problem.grad_output = {grad_output, float_type, {rows, columns}};
+  problem.group_idx = {ends, DataType::int64, {groups}};
+  problem.grad_bias = {grad_bias, float_type, {groups, columns}};
   return run(problem, workspace, {stream, deterministic});
 }
 

@@ -21,12 +21,6 @@ install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/prefix_links.cmake)
 
 install(TARGETS aclgrad c_sec LIBRARY DESTINATION ${library_dir})
 install(DIRECTORY include/ DESTINATION ${include_dir})
-file(GLOB problem_headers CONFIGURE_DEPENDS src/ops/*/problem.h)
-foreach(header ${problem_headers})
-  cmake_path(GET header PARENT_PATH folder)
-  cmake_path(GET folder FILENAME operator)
-  install(FILES ${header} DESTINATION ${include_dir}/aclgrad RENAME ${operator}.h)
-endforeach()
 
 install(FILES LICENSE THIRD_PARTY.md DESTINATION licenses)
 if(ACLGRAD_BUNDLE)

@@ -51,6 +51,7 @@ class Operand {
   void* data() const { return view_.first(); }
   int64_t stride(int axis) const { return view_.strides[static_cast<size_t>(axis)]; }
   DataType type() const { return view_.type; }
+  Tensor tensor() const { return tensor_at(data(), view_); }
 
   // Brings what the kernel wrote to the array.
   void finish() const;

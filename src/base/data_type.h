@@ -114,6 +114,12 @@ inline constexpr DataType data_type_of<int32_t> = DataType::int32;
 template <>
 inline constexpr DataType data_type_of<int64_t> = DataType::int64;
 
+// An entry of contiguous int32 or int64 values.
+inline int64_t index_at(const ConstTensor& indices, int64_t i) {
+  return indices.type == DataType::int32 ? static_cast<const int32_t*>(indices.data)[i]
+                                         : static_cast<const int64_t*>(indices.data)[i];
+}
+
 // Calls function(T{}) with T = float, Half or BFloat16, the element type that `type` names.
 template <class Function>
 void visit_float_type(DataType type, Function&& function) {

@@ -11,107 +11,128 @@
 namespace aclgrad {
 namespace {
 
+constexpr int64_t kLeastInputStride = 0;
+constexpr int64_t kLeastOutputStride = 1;  // with 0 its elements would share memory
+
 bool is_aligned(const void* address, size_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;
 }
 
-std::string text_of(DataType type) {
-  return fmt::format("{} ({})", name_of(type), static_cast<int32_t>(type));
+bool has_elements(const ConstTensor& tensor) {
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
+    if (tensor.size(axis) == 0) return false;
+  }
+  return true;
 }
 
-bool has_elements(ProblemCheck::Axes axes) {
-  return std::none_of(axes.begin(), axes.end(),
-                      [](const ProblemCheck::Axis& axis) { return axis.size == 0; });
+std::string text_of(const Shape& shape) {
+  std::string entries;
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    entries += fmt::format("{}{}", axis == 0 ? "" : ", ", shape[axis]);
+  return "[" + entries + "]";
 }
 
 }  // namespace
 
-void ProblemCheck::type(std::string_view field, DataType got, std::initializer_list<DataType> allowed) const {
-  if (std::find(allowed.begin(), allowed.end(), got) != allowed.end()) return;
+void ProblemCheck::type(std::string_view field, const ConstTensor& tensor,
+                        std::initializer_list<DataType> allowed) const {
+  if (std::find(allowed.begin(), allowed.end(), tensor.type) != allowed.end()) return;
   std::string names;
   for (DataType type : allowed) names += fmt::format("{}{}", names.empty() ? "" : " or ", name_of(type));
-  refuse(field, names, text_of(got));
+  refuse(fmt::format("{}.type", field), names,
+         fmt::format("{} ({})", name_of(tensor.type), static_cast<int32_t>(tensor.type)));
 }
 
-void ProblemCheck::size(std::string_view field, int64_t got, int64_t least, int64_t most) const {
+void ProblemCheck::number(std::string_view field, int64_t got, int64_t least, int64_t most) const {
   if (got >= least && got <= most) return;
   refuse(field, fmt::format("{} to {}", least, most), std::to_string(got));
 }
 
-void ProblemCheck::element_count(std::string_view field, std::span<const int64_t> sizes) const {
+void ProblemCheck::input(std::string_view field, const ConstTensor& tensor, DataType type,
+                         std::initializer_list<int64_t> shape, int dense_from) const {
+  this->type(field, tensor, {type});
+  this->tensor(field, tensor, shape, kLeastInputStride, dense_from);
+}
+
+void ProblemCheck::output(std::string_view field, const Tensor& tensor, DataType type,
+                          std::initializer_list<int64_t> shape, int dense_from) const {
+  this->type(field, tensor, {type});
+  this->tensor(field, tensor, shape, kLeastOutputStride, dense_from);
+}
+
+void ProblemCheck::indices(std::string_view field, const ConstTensor& tensor,
+                           std::initializer_list<int64_t> shape) const {
+  type(field, tensor, {DataType::int32, DataType::int64});
+  this->tensor(field, tensor, shape, kLeastInputStride, 0);
+}
+
+void ProblemCheck::tensor(std::string_view field, const ConstTensor& tensor,
+                          std::initializer_list<int64_t> shape, int64_t least_stride, int dense_from) const {
+  this->shape(field, tensor, shape);
+  if (!has_elements(tensor)) return;
+  strides(field, tensor, least_stride, dense_from);
+  if (checks_addresses()) address(field, tensor);
+}
+
+void ProblemCheck::shape(std::string_view field, const ConstTensor& tensor,
+                         std::initializer_list<int64_t> expected) const {
+  const Shape& shape = tensor.shape;
+  if (static_cast<size_t>(shape.rank()) != expected.size())
+    refuse(fmt::format("{}.shape", field), fmt::format("{} axes", expected.size()), text_of(shape));
   int64_t count = 1;
-  for (int64_t size : sizes) {
-    if (__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count) || count > kMaxElements) {
-      refuse(field, fmt::format("at most {} elements", kMaxElements),
-             fmt::format("{}", fmt::join(sizes, " * ")));
+  bool fits = true;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int64_t extent = expected.begin()[axis];
+    if (extent == kAny ? shape[axis] < 0 : shape[axis] != extent) {
+      refuse(fmt::format("{}.shape[{}]", field, axis), extent == kAny ? "at least 0" : std::to_string(extent),
+             std::to_string(shape[axis]));
     }
+    fits = fits && !__builtin_mul_overflow(count, std::max<int64_t>(shape[axis], 1), &count) &&
+           count <= kMaxElements;
   }
+  if (!fits)
+    refuse(fmt::format("{}.shape", field), fmt::format("at most {} elements", kMaxElements), text_of(shape));
 }
 
-void ProblemCheck::input(std::string_view field, const void* data, DataType type, Axes axes) const {
-  input_strides(field, axes);
-  this->data(field, data, type, axes);
-}
-
-void ProblemCheck::output(std::string_view field, const void* data, DataType type, Axes axes) const {
-  output_strides(field, axes);
-  this->data(field, data, type, axes);
-}
-
-void ProblemCheck::input_strides(std::string_view field, Axes axes) const {
-  strides(field, axes, 0);
-}
-
-void ProblemCheck::output_strides(std::string_view field, Axes axes) const {
-  strides(field, axes, 1);
-}
-
-void ProblemCheck::data(std::string_view field, const void* data, DataType type, Axes axes) const {
-  if (has_elements(axes)) address(field, data, type);
-}
-
-void ProblemCheck::strides(std::string_view field, Axes axes, int64_t least_stride) const {
-  if (!has_elements(axes)) return;
+void ProblemCheck::strides(std::string_view field, const ConstTensor& tensor, int64_t least,
+                           int dense_from) const {
+  if (tensor.strides.rank() != tensor.shape.rank())
+    refuse(fmt::format("{}.strides", field), fmt::format("{} axes", tensor.shape.rank()),
+           text_of(tensor.strides));
   int64_t last = 0;  // element
-  for (const Axis& axis : axes) {
-    if (axis.size == 1) continue;
-    if (axis.stride < least_stride) {
-      refuse(fmt::format("{}{}", field, axis.field), fmt::format("a stride of at least {}", least_stride),
-             std::to_string(axis.stride));
-    }
+  int64_t dense = 1;
+  for (int axis = tensor.shape.rank(); axis-- > 0;) {
+    const int64_t size = tensor.size(axis), stride = tensor.stride(axis);
     int64_t step = 0;
-    if (__builtin_mul_overflow(axis.size - 1, axis.stride, &step) ||
-        __builtin_add_overflow(last, step, &last) || last > kMaxElements) {
-      refuse(fmt::format("{}{}", field, axis.field), "a stride within the address space",
-             std::to_string(axis.stride));
+    const auto refuse_stride = [&](std::string_view expected) {
+      refuse(fmt::format("{}.strides[{}]", field, axis), expected, std::to_string(stride));
+    };
+    if (size == 1) continue;
+    if (axis >= dense_from && stride != dense) refuse_stride(fmt::format("a stride of {}", dense));
+    if (stride < least) refuse_stride(fmt::format("a stride of at least {}", least));
+    if (__builtin_mul_overflow(size - 1, stride, &step) || __builtin_add_overflow(last, step, &last) ||
+        last > kMaxElements) {
+      refuse_stride("a stride within the address space");
     }
+    dense *= size;
   }
 }
 
-void ProblemCheck::indices(std::string_view field, const IndexArray& array, int64_t entries) const {
-  if (array.type != DataType::int32 && array.type != DataType::int64) {
-    refuse(fmt::format("{}.type", field), "int32 or int64", text_of(array.type));
-  }
-  if (entries > 0) address(field, array.data, array.type);
+void ProblemCheck::address(std::string_view field, const ConstTensor& tensor) const {
+  const size_t alignment = size_of(tensor.type);
+  if (tensor.data == nullptr) refuse(fmt::format("{}.data", field), "an address", "null");
+  if (is_aligned(tensor.data, alignment)) return;
+  refuse(fmt::format("{}.data", field), fmt::format("a multiple of {} bytes", alignment),
+         fmt::format("{}", tensor.data));
 }
 
-void ProblemCheck::address(std::string_view field, const void* data, DataType type) const {
-  if (data == nullptr) refuse(field, "an address", "null");
-  const size_t alignment = size_of(type);
-  if (!is_aligned(data, alignment)) {
-    refuse(field, fmt::format("an address that is a multiple of {} bytes", alignment),
-           fmt::format("{}", data));
-  }
-}
-
-bool ProblemCheck::is_workspace(const void* memory) {
-  return memory != nullptr && is_aligned(memory, kWorkspaceAlignment);
-}
-
-void ProblemCheck::workspace(const void* memory, size_t bytes) const {
-  if (bytes == 0 || is_workspace(memory)) return;
-  refuse("workspace", fmt::format("{} bytes at a multiple of {}", bytes, kWorkspaceAlignment),
-         memory == nullptr ? "null" : fmt::format("{}", memory));
+void ProblemCheck::workspace(const WorkspaceView& got, size_t bytes) const {
+  if (bytes == 0) return;
+  if (got.bytes < bytes)
+    refuse("workspace.bytes", fmt::format("at least {}", bytes), std::to_string(got.bytes));
+  if (got.data != nullptr && is_aligned(got.data, kWorkspaceAlignment)) return;
+  refuse("workspace.data", fmt::format("a multiple of {} bytes", kWorkspaceAlignment),
+         got.data == nullptr ? "null" : fmt::format("{}", got.data));
 }
 
 void ProblemCheck::refuse(std::string_view field, std::string_view expected, std::string_view got) const {

@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <span>
+#include <limits>
 #include <string>
 #include <string_view>
 
 #include "aclgrad/types.h"
+#include "base/kernel.h"
 
 namespace aclgrad {
 
@@ -18,81 +19,78 @@ class ProblemCheck {
   // Of one tensor, so that the bytes of a few tensors with a workspace for them can be added up.
   static constexpr int64_t kMaxElements = INT64_MAX / 1024;
 
-  // An axis of a tensor, and what follows the tensor's name in the name of the field with the axis' stride.
-  struct Axis {
-    int64_t size;
-    int64_t stride;
-    std::string_view field;
-  };
-  using Axes = std::span<const Axis>;
+  // An axis of an expected shape that may have any extent.
+  static constexpr int64_t kAny = -1;
 
-  explicit constexpr ProblemCheck(std::string_view operator_name) : operator_name_(operator_name) {}
+  // Addresses are checked where the kernel is to run, and not where only the size of its workspace is asked for.
+  enum class Addresses { checked, unchecked };
 
-  void type(std::string_view field, DataType got, std::initializer_list<DataType> allowed) const;
+  ProblemCheck(std::string_view operator_name, Addresses addresses)
+      : operator_name_(operator_name), addresses_(addresses) {}
+
+  bool checks_addresses() const { return addresses_ == Addresses::checked; }
+  ProblemCheck without_addresses() const { return {operator_name_, Addresses::unchecked}; }
+
+  // One that is passed by its type, and has a type of its own.
+  void type(std::string_view field, const ConstTensor& tensor, std::initializer_list<DataType> allowed) const;
 
   // Enumerators are numbered from 0 to `last`.
   template <class Enum>
   void enumerator(std::string_view field, Enum got, Enum last) const {
-    size(field, static_cast<int64_t>(got), 0, static_cast<int64_t>(last));
+    number(field, static_cast<int64_t>(got), 0, static_cast<int64_t>(last));
   }
 
-  void size(std::string_view field, int64_t got, int64_t least, int64_t most = kMaxElements) const;
+  void number(std::string_view field, int64_t got, int64_t least, int64_t most = kMaxElements) const;
 
-  // That the sizes of a tensor, each of which has been checked, can be multiplied.
-  void element_count(std::string_view field, std::span<const int64_t> sizes) const;
+  void shape(std::string_view field, const ConstTensor& tensor,
+             std::initializer_list<int64_t> expected) const;
 
-  // Strides of at least 0, for an output at least 1, since with 0 its elements would share memory.
-  void input_strides(std::string_view field, Axes axes) const;
-  void output_strides(std::string_view field, Axes axes) const;
+  // The tensors of a problem: type, shape, strides and address. Axes from `dense_from` on must lie side by side.
+  void input(std::string_view field, const ConstTensor& tensor, DataType type,
+             std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const;
+  void output(std::string_view field, const Tensor& tensor, DataType type,
+              std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const;
 
-  // An address where there are elements.
-  void data(std::string_view field, const void* data, DataType type, Axes axes) const;
+  // An output that may be left out.
+  void wanted_output(std::string_view field, const Tensor& tensor, DataType type,
+                     std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const {
+    if (tensor.defined()) output(field, tensor, type, shape, dense_from);
+  }
 
-  // Strides and address.
-  void input(std::string_view field, const void* data, DataType type, Axes axes) const;
-  void output(std::string_view field, const void* data, DataType type, Axes axes) const;
+  // Contiguous values of int32 or int64.
+  void indices(std::string_view field, const ConstTensor& tensor, std::initializer_list<int64_t> shape) const;
 
-  // An index array with that many entries.
-  void indices(std::string_view field, const IndexArray& array, int64_t entries) const;
-
-  // Memory on the boundary that a workspace needs.
-  static bool is_workspace(const void* memory);
-  void workspace(const void* memory, size_t bytes) const;
+  // At least so many bytes.
+  void workspace(const WorkspaceView& got, size_t bytes) const;
 
   [[noreturn]] void refuse(std::string_view field, std::string_view expected, std::string_view got) const;
 
  private:
-  void strides(std::string_view field, Axes axes, int64_t least_stride) const;
-  void address(std::string_view field, const void* data, DataType type) const;
+  void tensor(std::string_view field, const ConstTensor& tensor, std::initializer_list<int64_t> shape,
+              int64_t least_stride, int dense_from) const;
+  void strides(std::string_view field, const ConstTensor& tensor, int64_t least, int dense_from) const;
+  void address(std::string_view field, const ConstTensor& tensor) const;
 
   std::string_view operator_name_;
+  Addresses addresses_;
 };
 
 // The functions of the C++ interface. An operator has, for each of its problems, beside the kernel:
-//   ProblemCheck check_of(const Problem&)     names it
-//   void check_sizes(const Problem&)          types, enumerators, sizes and strides from which the workspace follows
-//   void check_tensors(const Problem&)        other strides, and addresses
+//   void check(const Problem&, ProblemCheck::Addresses)
 
 template <class Problem, class... On>
 size_t checked_workspace_size(const Problem& problem, const On&... on) {
-  check_sizes(problem);
+  check(problem, ProblemCheck::Addresses::unchecked);
   return kernel_workspace_size(problem, on...);
 }
 
-template <class Problem>
-double checked_nanoseconds(const Problem& problem) {
-  check_sizes(problem);
-  return kernel_nanoseconds(problem);
-}
-
 template <class Problem, class... On>
-void check_and_run(const Problem& problem, void* workspace, const On&... on) {
-  check_sizes(problem);
-  check_tensors(problem);
-  if (!ProblemCheck::is_workspace(workspace)) {
-    check_of(problem).workspace(workspace, kernel_workspace_size(problem, on...));
-  }
-  run_kernel(problem, workspace, on...);
+void check_and_run(std::string_view operator_name, const Problem& problem, const WorkspaceView& workspace,
+                   const On&... on) {
+  check(problem, ProblemCheck::Addresses::checked);
+  ProblemCheck(operator_name, ProblemCheck::Addresses::checked)
+      .workspace(workspace, kernel_workspace_size(problem, on...));
+  run_kernel(problem, workspace.data, on...);
 }
 
 }  // namespace aclgrad

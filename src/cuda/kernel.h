@@ -23,9 +23,10 @@ namespace aclgrad::cuda {
 template <class T>
 using RealOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-__device__ inline int64_t element(IndexArray array, int64_t i) {
-  return array.type == DataType::int32 ? static_cast<const int32_t*>(array.data)[i]
-                                       : static_cast<const int64_t*>(array.data)[i];
+template <class Indices>
+__device__ int64_t element(const Indices& indices, int64_t i) {
+  return indices.type == DataType::int32 ? static_cast<const int32_t*>(indices.data)[i]
+                                         : static_cast<const int64_t*>(indices.data)[i];
 }
 
 // ---- Launching

@@ -207,6 +207,20 @@ void Call::pack(std::initializer_list<const Argument*> arguments) {
   }
 }
 
+template <class Void>
+void Call::operand(BasicTensor<Void>& tensor, const Argument& argument, int dense_from) {
+  if (!argument.given) return;
+  const TensorView& view = argument.view;
+  tensor.type = view.type;
+  tensor.shape = Shape(view.shape.data(), view.rank);
+  tensor.strides = Shape(view.strides.data(), view.rank);
+  if (view.is_dense_from(dense_from)) return;
+  pack({&argument});
+  if (argument.packed_at != Argument::kNotPacked) tensor.strides = tensor.shape.contiguous_strides();
+}
+template void Call::operand(Tensor& tensor, const Argument& argument, int dense_from);
+template void Call::operand(ConstTensor& tensor, const Argument& argument, int dense_from);
+
 void Call::plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel) {
   plan_->scratch_at = reserve(static_cast<int64_t>(scratch_bytes));
   plan_->serial_nanoseconds += serial_nanoseconds;

@@ -12,6 +12,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/handle_registry.h"
+#include "base/kernel.h"
 #include "base/workspace.h"
 #include "executor/plan.h"
 #include "tensor/tensor.h"
@@ -50,6 +51,12 @@ class Call {
   // Its kernel may refuse what lies in device memory, with a code.
   void checks_data(Queue::DataError error) { plan_->data_error = error; }
   void pack(std::initializer_list<const Argument*> arguments);
+
+  // Makes `tensor` the argument as the kernel gets it, but for its address: where it lies, or packed unless its elements
+  // along the axes from `dense_from` on lie side by side. Nothing happens where it was not given.
+  template <class Void>
+  void operand(BasicTensor<Void>& tensor, const Argument& argument, int dense_from);
+
   void plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel);
   void plan_nothing() {}
 

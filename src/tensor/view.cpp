@@ -207,11 +207,9 @@ int64_t TensorView::size() const {
   return count;
 }
 
-bool TensorView::is_contiguous() const {
-  if (size() <= 1) return true;
+bool TensorView::is_dense_from(int axis) const {
   int64_t expected = 1;
-  for (int axis = rank - 1; axis >= 0; --axis) {
-    const auto i = static_cast<size_t>(axis);
+  for (auto i = static_cast<size_t>(rank); i-- > static_cast<size_t>(axis);) {
     if (shape[i] == 1) continue;
     if (strides[i] != expected) return false;
     expected *= shape[i];

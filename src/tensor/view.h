@@ -28,10 +28,16 @@ struct TensorView {
   int64_t size() const;  // number of elements; 1 for rank 0
   int64_t bytes() const { return size() * static_cast<int64_t>(size_of(type)); }
   bool empty() const { return size() == 0; }
-  bool is_contiguous() const;
+  bool is_contiguous() const { return size() <= 1 || is_dense_from(0); }
+  bool is_dense_from(int axis) const;  // whether the elements along the axes from there on lie side by side
   bool has_shape(std::initializer_list<int64_t> expected) const;
   bool same_shape(const TensorView& other) const;
 };
+
+// The view as a tensor of the C++ interface, at an address.
+inline Tensor tensor_at(void* data, const TensorView& view) {
+  return {data, view.type, Shape(view.shape.data(), view.rank), Shape(view.strides.data(), view.rank)};
+}
 
 std::string format_shape(const int64_t* shape, int64_t rank);  // "[2, 3]"
 inline std::string format_shape(const TensorView& view) {

@@ -2,16 +2,13 @@
 
 #include <array>
 
+#include "aclgrad/grouped_bias_add.h"
+#include "aclgrad/nsa_compress.h"
 #include "base/data_type.h"
 #include "ops/grid_sampler/cases.h"
-#include "ops/grid_sampler/problem.h"
 #include "ops/grouped_bias_add/cases.h"
-#include "ops/grouped_bias_add/problem.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
 #include "ops/nsa_compress/cases.h"
-#include "ops/nsa_compress/problem.h"
-#include "support/workspace.h"
 
 namespace aclgrad::test {
 namespace {
@@ -42,9 +39,8 @@ class Elements {
 };
 
 template <class Problem>
-void run(const Problem& problem, void (*function)(const Problem&, void*)) {
-  Workspace workspace(workspace_size(problem));
-  function(problem, workspace.data());
+void run(const Problem& problem, void (*function)(const Problem&, const WorkspaceView&)) {
+  function(problem, Workspace(workspace_size(problem)));
 }
 
 void visit_attention(const multi_scale_deformable_attention_cases::Sizes& sizes, DataType type,
@@ -54,27 +50,18 @@ void visit_attention(const multi_scale_deformable_attention_cases::Sizes& sizes,
   Elements grad_output(r.grad_output, type), output(r.grad_output.size(), type);
   Elements grad_value(r.value.size(), type), grad_location(r.location.size(), type);
   Elements grad_weight(r.attention_weight.size(), type);
-  MultiScaleDeformableAttentionGrad problem;
-  problem.type = type;
-  problem.batches = r.batches, problem.rows = r.rows, problem.heads = r.heads, problem.channels = r.channels;
-  problem.queries = r.queries, problem.levels = r.levels, problem.points = r.points;
-  problem.spatial_shape = {r.spatial_shape.data(), DataType::int64};
-  problem.level_start_index = {r.level_start_index.data(), DataType::int64};
-  const auto blocks = [&](int64_t rows, int64_t size) {
-    return BlockStrides::contiguous(rows, r.heads, size);
-  };
-  const int64_t samples = r.levels * r.points;
-  problem.value = value.data(), problem.grad_value = grad_value.data();
-  problem.value_strides = problem.grad_value_strides = blocks(r.rows, r.channels);
-  problem.location = location.data(), problem.grad_location = grad_location.data();
-  problem.location_strides = problem.grad_location_strides = blocks(r.queries, 2 * samples);
-  problem.attention_weight = weight.data(), problem.grad_attention_weight = grad_weight.data();
-  problem.attention_weight_strides = problem.grad_attention_weight_strides = blocks(r.queries, samples);
-  problem.grad_output = grad_output.data(), problem.grad_output_strides = blocks(r.queries, r.channels);
-  run(problem, multi_scale_deformable_attention_grad);
+  namespace cases = multi_scale_deformable_attention_cases;
+  auto backward = cases::problem_of<MultiScaleDeformableAttentionBackward>(
+      r, type, value.data(), location.data(), weight.data(), r.spatial_shape.data(),
+      r.level_start_index.data());
+  backward.grad_output = {grad_output.data(), type, cases::output_shape(r)};
+  backward.grad_value = {grad_value.data(), type, backward.value.shape};
+  backward.grad_sampling_locations = {grad_location.data(), type, backward.sampling_locations.shape};
+  backward.grad_attention_weights = {grad_weight.data(), type, backward.attention_weights.shape};
+  run(backward, multi_scale_deformable_attention_backward);
   MultiScaleDeformableAttention forward;
-  static_cast<MultiScaleDeformableSampling&>(forward) = problem;
-  forward.output = output.data(), forward.output_strides = problem.grad_output_strides;
+  static_cast<MultiScaleDeformableSampling&>(forward) = backward;
+  forward.output = {output.data(), type, cases::output_shape(r)};
   run(forward, multi_scale_deformable_attention);
 
   // The product of a location in 16 bits and the size of a level is exact in float.
@@ -112,52 +99,28 @@ struct Sampled {
         grad_grid(inputs.grid.size(), type) {}
 };
 
-// What images and volumes have in common.
-template <class Problem, class Sampling>
-void describe(Problem& problem, const Sampling& s, DataType type, Sampled& tensors) {
-  problem.type = type;
-  problem.interpolation = static_cast<Interpolation>(s.mode);
-  problem.padding = static_cast<Padding>(s.padding);
-  problem.align_corners = s.align_corners;
-  problem.batch = s.batch, problem.channels = s.channels, problem.height = s.height, problem.width = s.width;
-  problem.output_height = s.output_height, problem.output_width = s.output_width;
-  problem.input = tensors.input.data(), problem.input_grad = tensors.grad_input.data();
-  problem.grid = tensors.grid.data(), problem.grid_grad = tensors.grad_grid.data();
-  problem.grad_output = tensors.grad_output.data();
+template <class Backward, class Forward, class Sampling>
+void run_both(const Sampling& s, DataType type, Sampled& tensors,
+              void (*run_backward)(const Backward&, const WorkspaceView&),
+              void (*run_forward)(const Forward&, const WorkspaceView&)) {
+  namespace cases = grid_sampler_cases;
+  auto backward = cases::problem_of<Backward>(s, type, tensors.input.data(), tensors.grid.data());
+  backward.grad_output = {tensors.grad_output.data(), type, cases::output_extents(s)};
+  backward.grad_input = {tensors.grad_input.data(), type, backward.input.shape};
+  backward.grad_grid = {tensors.grad_grid.data(), type, backward.grid.shape};
+  run(backward, run_backward);
+  Forward forward;
+  static_cast<GridSampling&>(forward) = backward;
+  forward.output = {tensors.output.data(), type, cases::output_extents(s)};
+  run(forward, run_forward);
 }
 
 void run_sampler(const grid_sampler_cases::Sampling& s, DataType type, Sampled& tensors) {
-  const auto contiguous = [](int64_t a, int64_t b, int64_t c) {
-    return GridSampling::Strides{a * b * c, b * c, c, 1};
-  };
-  GridSampler2DBackward problem;
-  describe(problem, s, type, tensors);
-  problem.input_strides = problem.input_grad_strides = contiguous(s.channels, s.height, s.width);
-  problem.grid_strides = problem.grid_grad_strides = contiguous(s.output_height, s.output_width, 2);
-  problem.grad_output_strides = contiguous(s.channels, s.output_height, s.output_width);
-  run(problem, grid_sampler_2d_backward);
-  GridSampler2D forward;
-  static_cast<GridSampling&>(forward) = problem;
-  forward.output = tensors.output.data(), forward.output_strides = problem.grad_output_strides;
-  run(forward, grid_sampler_2d);
+  run_both(s, type, tensors, grid_sampler_2d_backward, grid_sampler_2d);
 }
 
 void run_sampler(const grid_sampler_cases::Sampling3D& s, DataType type, Sampled& tensors) {
-  const auto contiguous = [](int64_t a, int64_t b, int64_t c, int64_t d) {
-    return GridSampling3D::Strides{a * b * c * d, b * c * d, c * d, d, 1};
-  };
-  GridSampler3DBackward problem;
-  describe(problem, s, type, tensors);
-  problem.depth = s.depth, problem.output_depth = s.output_depth;
-  problem.input_strides = problem.input_grad_strides = contiguous(s.channels, s.depth, s.height, s.width);
-  problem.grid_strides = problem.grid_grad_strides =
-      contiguous(s.output_depth, s.output_height, s.output_width, 3);
-  problem.grad_output_strides = contiguous(s.channels, s.output_depth, s.output_height, s.output_width);
-  run(problem, grid_sampler_3d_backward);
-  GridSampler3D forward;
-  static_cast<GridSampling3D&>(forward) = problem;
-  forward.output = tensors.output.data(), forward.output_strides = problem.grad_output_strides;
-  run(forward, grid_sampler_3d);
+  run_both(s, type, tensors, grid_sampler_3d_backward, grid_sampler_3d);
 }
 
 // The reference's output and gradients.
@@ -211,27 +174,21 @@ void visit_compress(const reference::NsaSizes& sizes, DataType type, const Visit
   Elements input(values.input, type), weight(values.weight, type), output_grad(values.output_grad, type);
   Elements input_grad(values.input.size(), type), weight_grad(values.weight.size(), type);
   Elements output(values.output_grad.size(), type);
-  const int64_t row = sizes.heads * sizes.channels;
-  NsaCompressGrad problem;
-  problem.type = type;
-  problem.windows = {.tokens = tokens,
-                     .block = sizes.block,
-                     .stride = sizes.stride,
-                     .sequence_ends = sizes.sequence_ends.data(),
-                     .sequences = static_cast<int64_t>(sizes.sequence_ends.size())};
-  problem.window_count = windows;
-  problem.heads = sizes.heads, problem.channels = sizes.channels;
-  problem.output_grad = {output_grad.data(), row, sizes.channels};
-  problem.input = {input.data(), row, sizes.channels};
-  problem.weight = weight.data();
-  problem.input_grad = {input_grad.data(), row, sizes.channels};
-  problem.weight_grad = weight_grad.data();
-  run(problem, nsa_compress_grad);
+  const aclgrad::Shape of_tokens = {tokens, sizes.heads, sizes.channels},
+                       of_windows = {windows, sizes.heads, sizes.channels},
+                       of_weight = {sizes.block, sizes.heads};
+  NsaCompressBackward backward;
+  backward.input = {input.data(), type, of_tokens};
+  backward.weight = {weight.data(), type, of_weight};
+  backward.stride = sizes.stride;
+  backward.sequence_ends = {sizes.sequence_ends.data(), {static_cast<int64_t>(sizes.sequence_ends.size())}};
+  backward.grad_output = {output_grad.data(), type, of_windows};
+  backward.grad_input = {input_grad.data(), type, of_tokens};
+  backward.grad_weight = {weight_grad.data(), type, of_weight};
+  run(backward, nsa_compress_backward);
   NsaCompress forward;
-  forward.type = type, forward.windows = problem.windows, forward.window_count = windows;
-  forward.heads = sizes.heads, forward.channels = sizes.channels;
-  forward.input = problem.input, forward.weight = problem.weight;
-  forward.output = {output.data(), row, sizes.channels};
+  static_cast<NsaCompression&>(forward) = backward;
+  forward.output = {output.data(), type, of_windows};
   run(forward, nsa_compress);
 
   const auto y = reference::nsa_compress(sizes, values.input, values.weight);
@@ -254,15 +211,13 @@ void visit_bias(const grouped_bias_add_cases::Case& c, DataType type, const Visi
   const auto grad_y = rounded(uniform(c.rows * c.columns, -5, 5, 1), type);
   const auto expected = reference::grouped_bias_add_grad(grad_y, c.columns, ranges.begin, ranges.end);
   Elements rows(grad_y, type), out(expected.size(), type);
-  using Groups = GroupedBiasAddGrad::Groups;
-  GroupedBiasAddGrad problem;
-  problem.type = type;
-  problem.kind = c.group_idx_type == 0 ? Groups::ends : Groups::counts;
-  problem.groups = static_cast<int64_t>(indices.size());
-  problem.rows = c.rows, problem.columns = problem.row_stride = c.columns;
-  problem.grad_y = rows.data(), problem.out = out.data();
-  problem.group_idx = {indices.data(), DataType::int64};
-  run(problem, grouped_bias_add_grad);
+  const auto groups = static_cast<int64_t>(indices.size());
+  GroupedBiasAddBackward problem;
+  problem.grad_output = {rows.data(), type, {c.rows, c.columns}};
+  problem.group_idx = {indices.data(), {groups}};
+  problem.kind = static_cast<GroupKind>(c.group_idx_type);
+  problem.grad_bias = {out.data(), type, {groups, c.columns}};
+  run(problem, grouped_bias_add_backward);
   visit({"grouped bias-add",
          type,
          false,

@@ -119,7 +119,7 @@ class DeviceIndices {
     std::memcpy(bytes.data(), values.data(), bytes.size());
     memory_.set(bytes);
   }
-  IndexArray array() const { return {memory_.data(), DataType::int64}; }
+  const int64_t* data() const { return reinterpret_cast<const int64_t*>(memory_.data()); }
 
  private:
   DeviceBytes memory_;
@@ -163,22 +163,9 @@ void test_multi_scale_deformable_attention() {
             grad_output(r.grad_output, type, aligned);
         const DeviceIndices shape(r.spatial_shape), start(r.level_start_index);
         const auto count = [](const std::vector<double>& like) { return static_cast<int64_t>(like.size()); };
-        MultiScaleDeformableAttentionGrad problem;
-        problem.type = type;
-        problem.batches = r.batches, problem.rows = r.rows, problem.heads = r.heads,
-        problem.channels = r.channels;
-        problem.queries = r.queries, problem.levels = r.levels, problem.points = r.points;
-        problem.value = value.data(), problem.location = location.data();
-        problem.attention_weight = weight.data(), problem.grad_output = grad_output.data();
-        problem.spatial_shape = shape.array(), problem.level_start_index = start.array();
-        const auto blocks = [&](int64_t rows, int64_t size) {
-          return BlockStrides::contiguous(rows, r.heads, size);
-        };
-        problem.value_strides = problem.grad_value_strides = blocks(r.rows, r.channels);
-        problem.location_strides = problem.grad_location_strides = blocks(r.queries, 2 * r.levels * r.points);
-        problem.attention_weight_strides = blocks(r.queries, r.levels * r.points);
-        problem.grad_attention_weight_strides = problem.attention_weight_strides;
-        problem.grad_output_strides = blocks(r.queries, r.channels);
+        auto problem = cases::problem_of<MultiScaleDeformableAttentionBackward>(
+            r, type, value.data(), location.data(), weight.data(), shape.data(), start.data());
+        problem.grad_output = {grad_output.data(), type, cases::output_shape(r)};
         const std::string what =
             "MSDA case " + std::to_string(k) + " " + name_of(type) + (aligned ? "" : " unaligned");
         const double allowed = tolerance(type, true);
@@ -186,26 +173,25 @@ void test_multi_scale_deformable_attention() {
         MultiScaleDeformableAttention forward;
         static_cast<MultiScaleDeformableSampling&>(forward) = problem;
         const DeviceTensor output(count(r.output), type, aligned);
-        forward.output = output.data(), forward.output_strides = problem.grad_output_strides;
+        forward.output = {output.data(), type, cases::output_shape(r)};
         run(forward, false);
         expect_close(output.values(), r.output, allowed, what + " output");
 
         // What is not wanted needs no memory.
         const DeviceTensor only_weight(count(r.attention_weight), type, aligned);
-        problem.wants_grad_value = problem.wants_grad_location = false;
-        problem.grad_attention_weight = only_weight.data();
+        problem.grad_attention_weights = {only_weight.data(), type, problem.attention_weights.shape};
         run(problem, true);
         expect_close(only_weight.values(), r.grad_attention_weight, allowed,
                      what + " grad_attention_weight alone");
-        problem.wants_grad_value = problem.wants_grad_location = true;
 
         Bytes first;
         for (bool deterministic : {false, true, true}) {
           const DeviceTensor grad_value(count(r.value), type, aligned),
               grad_location(count(r.location), type, aligned);
           const DeviceTensor grad_weight(count(r.attention_weight), type, aligned);
-          problem.grad_value = grad_value.data(), problem.grad_location = grad_location.data();
-          problem.grad_attention_weight = grad_weight.data();
+          problem.grad_value = {grad_value.data(), type, problem.value.shape};
+          problem.grad_sampling_locations = {grad_location.data(), type, problem.sampling_locations.shape};
+          problem.grad_attention_weights = {grad_weight.data(), type, problem.attention_weights.shape};
           run(problem, deterministic);
           const std::string mode = what + (deterministic ? " deterministic" : " fast");
           expect_close(grad_value.values(), r.grad_value, allowed, mode + " grad_value");
@@ -226,25 +212,13 @@ void test_grid_sampler_case(const grid_sampler_cases::Sampling& s, DataType type
   namespace cases = grid_sampler_cases;
   const DeviceTensor input(inputs.input, type, aligned), grid(inputs.grid, type, aligned);
   const DeviceTensor grad_output(inputs.grad_output, type, aligned);
-  const auto contiguous = [](int64_t a, int64_t b, int64_t c) {
-    return GridSampling::Strides{a * b * c, b * c, c, 1};
-  };
-  GridSampler2DBackward problem;
-  problem.type = type;
-  problem.interpolation = static_cast<Interpolation>(s.mode),
-  problem.padding = static_cast<Padding>(s.padding);
-  problem.align_corners = s.align_corners;
-  problem.batch = s.batch, problem.channels = s.channels, problem.height = s.height, problem.width = s.width;
-  problem.output_height = s.output_height, problem.output_width = s.output_width;
-  problem.input = input.data(), problem.grid = grid.data(), problem.grad_output = grad_output.data();
-  problem.input_strides = problem.input_grad_strides = contiguous(s.channels, s.height, s.width);
-  problem.grid_strides = problem.grid_grad_strides = contiguous(s.output_height, s.output_width, 2);
-  problem.grad_output_strides = contiguous(s.channels, s.output_height, s.output_width);
+  auto problem = cases::problem_of<GridSampler2DBackward>(s, type, input.data(), grid.data());
+  problem.grad_output = {grad_output.data(), type, cases::output_extents(s)};
 
   GridSampler2D forward;
   static_cast<GridSampling&>(forward) = problem;
   const DeviceTensor output(element_count(cases::output_shape(s)), type, aligned);
-  forward.output = output.data(), forward.output_strides = problem.grad_output_strides;
+  forward.output = {output.data(), type, cases::output_extents(s)};
   run(forward, false);
   const auto expected_output = reference::grid_sampler_2d(s, inputs.input, inputs.grid);
   expect_close(output.values(), expected_output, cases::allowed_error(type, expected_output),
@@ -255,7 +229,8 @@ void test_grid_sampler_case(const grid_sampler_cases::Sampling& s, DataType type
   for (bool deterministic : {false, true, true}) {
     const DeviceTensor input_grad(element_count(cases::input_shape(s)), type, aligned);
     const DeviceTensor grid_grad(element_count(cases::grid_shape(s)), type, aligned);
-    problem.input_grad = input_grad.data(), problem.grid_grad = grid_grad.data();
+    problem.grad_input = {input_grad.data(), type, problem.input.shape};
+    problem.grad_grid = {grid_grad.data(), type, problem.grid.shape};
     run(problem, deterministic);
     const std::string mode = what + (deterministic ? " deterministic" : " fast");
     expect_close(input_grad.values(), expected.input, cases::allowed_error(type, expected.input),
@@ -274,28 +249,13 @@ void test_grid_sampler_3d_case(const grid_sampler_cases::Sampling3D& s, DataType
   namespace cases = grid_sampler_cases;
   const DeviceTensor input(inputs.input, type, true), grid(inputs.grid, type, true);
   const DeviceTensor grad_output(inputs.grad_output, type, true);
-  const auto contiguous = [](int64_t a, int64_t b, int64_t c, int64_t d) {
-    return GridSampling3D::Strides{a * b * c * d, b * c * d, c * d, d, 1};
-  };
-  GridSampler3DBackward problem;
-  problem.type = type;
-  problem.interpolation = static_cast<Interpolation>(s.mode);
-  problem.padding = static_cast<Padding>(s.padding);
-  problem.align_corners = s.align_corners;
-  problem.batch = s.batch, problem.channels = s.channels;
-  problem.depth = s.depth, problem.height = s.height, problem.width = s.width;
-  problem.output_depth = s.output_depth, problem.output_height = s.output_height;
-  problem.output_width = s.output_width;
-  problem.input = input.data(), problem.grid = grid.data(), problem.grad_output = grad_output.data();
-  problem.input_strides = problem.input_grad_strides = contiguous(s.channels, s.depth, s.height, s.width);
-  problem.grid_strides = problem.grid_grad_strides =
-      contiguous(s.output_depth, s.output_height, s.output_width, 3);
-  problem.grad_output_strides = contiguous(s.channels, s.output_depth, s.output_height, s.output_width);
+  auto problem = cases::problem_of<GridSampler3DBackward>(s, type, input.data(), grid.data());
+  problem.grad_output = {grad_output.data(), type, cases::output_extents(s)};
 
   GridSampler3D forward;
-  static_cast<GridSampling3D&>(forward) = problem;
+  static_cast<GridSampling&>(forward) = problem;
   const DeviceTensor output(element_count(cases::output_shape(s)), type, true);
-  forward.output = output.data(), forward.output_strides = problem.grad_output_strides;
+  forward.output = {output.data(), type, cases::output_extents(s)};
   run(forward, false);
   const auto expected_output = reference::grid_sampler_3d(s, inputs.input, inputs.grid);
   expect_close(output.values(), expected_output, cases::allowed_error(type, expected_output),
@@ -306,7 +266,8 @@ void test_grid_sampler_3d_case(const grid_sampler_cases::Sampling3D& s, DataType
   for (bool deterministic : {false, true, true}) {
     const DeviceTensor input_grad(element_count(cases::input_shape(s)), type, true);
     const DeviceTensor grid_grad(element_count(cases::grid_shape(s)), type, true);
-    problem.input_grad = input_grad.data(), problem.grid_grad = grid_grad.data();
+    problem.grad_input = {input_grad.data(), type, problem.input.shape};
+    problem.grad_grid = {grid_grad.data(), type, problem.grid.shape};
     run(problem, deterministic);
     const std::string mode = what + (deterministic ? " deterministic" : " fast");
     expect_close(input_grad.values(), expected.input, cases::allowed_error(type, expected.input),
@@ -369,27 +330,24 @@ void test_nsa_compress_case(const reference::NsaSizes& sizes, DataType type, boo
   const DeviceTensor output_grad(values.output_grad, type, aligned);
   const DeviceIndices ends(sizes.sequence_ends);
   const auto count = [](const std::vector<double>& like) { return static_cast<int64_t>(like.size()); };
-  const int64_t row = sizes.heads * sizes.channels;
+  const aclgrad::Shape of_tokens = {nsa_compress_cases::tokens_of(sizes), sizes.heads, sizes.channels},
+                       of_windows = {nsa_compress_cases::windows_of(sizes), sizes.heads, sizes.channels},
+                       of_weight = {sizes.block, sizes.heads};
   Bytes first;
   for (bool ends_on_gpu : {false, true}) {
     const DeviceTensor input_grad(count(values.input), type, aligned),
         output(count(expected_output), type, aligned);
     const DeviceTensor weight_grad(count(values.weight), type, aligned);
-    NsaCompressGrad problem;
-    problem.type = type;
-    problem.windows.tokens = nsa_compress_cases::tokens_of(sizes);
-    problem.windows.block = sizes.block, problem.windows.stride = sizes.stride;
-    problem.windows.sequence_ends =
-        ends_on_gpu ? static_cast<const int64_t*>(ends.array().data) : sizes.sequence_ends.data();
-    problem.windows.sequences = count(std::vector<double>(sizes.sequence_ends.size()));
-    problem.windows.ends_on_gpu = ends_on_gpu;
-    problem.window_count = nsa_compress_cases::windows_of(sizes);
-    problem.heads = sizes.heads, problem.channels = sizes.channels;
-    problem.output_grad = {output_grad.data(), row, sizes.channels};
-    problem.input = {input.data(), row, sizes.channels};
-    problem.weight = weight.data();
-    problem.input_grad = {input_grad.data(), row, sizes.channels};
-    problem.weight_grad = weight_grad.data();
+    NsaCompressBackward problem;
+    problem.input = {input.data(), type, of_tokens};
+    problem.weight = {weight.data(), type, of_weight};
+    problem.stride = sizes.stride;
+    problem.sequence_ends = {ends_on_gpu ? ends.data() : sizes.sequence_ends.data(),
+                             {static_cast<int64_t>(sizes.sequence_ends.size())}};
+    problem.ends_on_gpu = ends_on_gpu;
+    problem.grad_output = {output_grad.data(), type, of_windows};
+    problem.grad_input = {input_grad.data(), type, of_tokens};
+    problem.grad_weight = {weight_grad.data(), type, of_weight};
     run(problem, false);
     expect_close(input_grad.values(), expected.input, tolerance(type, false), what + " input_grad");
     expect_close(weight_grad.values(), expected.weight, tolerance(type, false), what + " weight_grad");
@@ -397,10 +355,8 @@ void test_nsa_compress_case(const reference::NsaSizes& sizes, DataType type, boo
     expect(weight_grad.bytes() == first, what + " has the same bits again");
 
     NsaCompress forward;
-    forward.type = type, forward.windows = problem.windows, forward.window_count = problem.window_count;
-    forward.heads = sizes.heads, forward.channels = sizes.channels;
-    forward.input = problem.input, forward.weight = problem.weight;
-    forward.output = {output.data(), row, sizes.channels};
+    static_cast<NsaCompression&>(forward) = problem;
+    forward.output = {output.data(), type, of_windows};
     run(forward, false);
     expect_close(output.values(), expected_output, tolerance(type, false), what + " output");
   }
@@ -439,13 +395,12 @@ void test_grouped_bias_add() {
         Bytes first;
         for (int again = 0; again < 2; ++again) {
           const DeviceTensor out(static_cast<int64_t>(expected.size()), type, aligned);
-          GroupedBiasAddGrad problem;
-          problem.type = type;
-          problem.kind =
-              c.group_idx_type == 0 ? GroupedBiasAddGrad::Groups::ends : GroupedBiasAddGrad::Groups::counts;
-          problem.groups = static_cast<int64_t>(c.group_idx.size());
-          problem.rows = c.rows, problem.columns = problem.row_stride = c.columns;
-          problem.grad_y = rows.data(), problem.group_idx = indices.array(), problem.out = out.data();
+          const auto groups = static_cast<int64_t>(c.group_idx.size());
+          GroupedBiasAddBackward problem;
+          problem.grad_output = {rows.data(), type, {c.rows, c.columns}};
+          problem.group_idx = {indices.data(), {groups}};
+          problem.kind = static_cast<GroupKind>(c.group_idx_type);
+          problem.grad_bias = {out.data(), type, {groups, c.columns}};
           run(problem, false);
           expect_close(out.values(), expected, tolerance(type, false), what);
           if (first.empty()) first = out.bytes();

@@ -87,15 +87,12 @@ std::vector<T> swapped(const std::vector<T>& values, int64_t outer, int64_t a, i
 // The gradients as planes, also where the images are given with their channels last.
 template <class T>
 Bytes grid_gradients(const CudaLaunch& on, int64_t channels, bool channels_last = false) {
-  GridSampler2DBackward problem;
-  problem.type = data_type_of<T>;
-  problem.batch = 2, problem.channels = channels;
-  problem.height = 13, problem.width = 11, problem.output_height = 24, problem.output_width = 30;
-  const int64_t pixels = problem.height * problem.width,
-                points = problem.output_height * problem.output_width;
-  const auto strides = [&](int64_t height, int64_t width) {
-    return channels_last ? GridSampling::Strides{channels * height * width, 1, channels * width, channels}
-                         : GridSampling::Strides{channels * height * width, height * width, width, 1};
+  constexpr int64_t kBatches = 2, kHeight = 13, kWidth = 11, kOutputHeight = 24, kOutputWidth = 30;
+  constexpr int64_t pixels = kHeight * kWidth, points = kOutputHeight * kOutputWidth;
+  const auto images = [&](T* values, int64_t height, int64_t width) {
+    Tensor tensor(values, data_type_of<T>, {kBatches, channels, height, width});
+    if (channels_last) tensor.strides = {channels * height * width, 1, channels * width, channels};
+    return tensor;
   };
   auto input = random_values<T>(2 * channels * pixels, -5, 5, 1);
   auto grad_output = random_values<T>(2 * channels * points, -5, 5, 2);
@@ -105,12 +102,12 @@ Bytes grid_gradients(const CudaLaunch& on, int64_t channels, bool channels_last 
   }
   const auto grid = random_values<T>(4 * points, -1.2, 1.2, 3);
   std::vector<T> input_grad(input.size()), grid_grad(grid.size());
-  problem.input = input.data(), problem.input_grad = input_grad.data();
-  problem.input_strides = problem.input_grad_strides = strides(problem.height, problem.width);
-  problem.grad_output = grad_output.data();
-  problem.grad_output_strides = strides(problem.output_height, problem.output_width);
-  problem.grid = grid.data(), problem.grid_grad = grid_grad.data();
-  problem.grid_strides = problem.grid_grad_strides = {2 * points, 2 * problem.output_width, 2, 1};
+  GridSampler2DBackward problem;
+  problem.input = images(input.data(), kHeight, kWidth);
+  problem.grid = {grid.data(), data_type_of<T>, {kBatches, kOutputHeight, kOutputWidth, 2}};
+  problem.grad_output = images(grad_output.data(), kOutputHeight, kOutputWidth);
+  problem.grad_input = images(input_grad.data(), kHeight, kWidth);
+  problem.grad_grid = {grid_grad.data(), data_type_of<T>, problem.grid.shape};
   run_on_gpu(problem, on);
   if (channels_last) input_grad = swapped(input_grad, 2, pixels, channels);
   Bytes all = bytes_of(input_grad);
@@ -130,35 +127,31 @@ struct SmallGrid {
         grid(static_cast<size_t>(2 * points), -1.0f),
         input_grad(input.size(), 7.0f),
         grid_grad(grid.size(), 7.0f) {
-    problem.batch = 1, problem.channels = channels, problem.align_corners = true;
-    problem.height = height, problem.width = width;
-    problem.output_height = 1, problem.output_width = points;
-    problem.input_strides =
-        problem.input_grad_strides = {channels * height * width, height * width, width, 1};
-    problem.grad_output_strides = {channels * points, points, points, 1};
-    problem.grid_strides = problem.grid_grad_strides = {2 * points, 2 * points, 2, 1};
-    problem.input = input.data(), problem.input_grad = input_grad.data();
-    problem.grad_output = grad_output.data();
-    problem.grid = grid.data(), problem.grid_grad = grid_grad.data();
+    problem.input = {input.data(), {1, channels, height, width}};
+    problem.grid = {grid.data(), {1, 1, points, 2}};
+    problem.align_corners = true;
+    problem.grad_output = {grad_output.data(), {1, channels, 1, points}};
+    problem.grad_input = {input_grad.data(), problem.input.shape};
+    problem.grad_grid = {grid_grad.data(), problem.grid.shape};
   }
 };
 
 Bytes nsa_gradients(const CudaLaunch& on, int64_t stride) {
-  NsaCompressGrad problem;
-  const std::vector<int64_t> ends = {0, 31, 63, 700, 1000};
-  problem.windows = {
-      .tokens = 1000, .block = 32, .stride = stride, .sequence_ends = ends.data(), .sequences = 5};
-  problem.window_count = count_windows(problem.windows);
-  problem.heads = 3, problem.channels = 48;
-  const auto input = random_values<float>(1000 * 144, -5, 5, 1),
-             weight = random_values<float>(32 * 3, -1, 1, 2);
-  const auto output_grad = random_values<float>(problem.window_count * 144, -5, 5, 3);
+  constexpr int64_t kTokens = 1000, kHeads = 3, kChannels = 48, kBlock = 32;
+  const std::vector<int64_t> ends = {0, 31, 63, 700, kTokens};
+  const auto input = random_values<float>(kTokens * kHeads * kChannels, -5, 5, 1),
+             weight = random_values<float>(kBlock * kHeads, -1, 1, 2);
   std::vector<float> input_grad(input.size()), weight_grad(weight.size());
-  problem.output_grad = {output_grad.data(), 144, 48};
-  problem.input = {input.data(), 144, 48};
-  problem.weight = weight.data();
-  problem.input_grad = {input_grad.data(), 144, 48};
-  problem.weight_grad = weight_grad.data();
+  NsaCompressBackward problem;
+  problem.input = {input.data(), {kTokens, kHeads, kChannels}};
+  problem.weight = {weight.data(), {kBlock, kHeads}};
+  problem.stride = stride;
+  problem.sequence_ends = {ends.data(), {5}};
+  const int64_t windows = count_windows(problem);
+  const auto output_grad = random_values<float>(windows * kHeads * kChannels, -5, 5, 3);
+  problem.grad_output = {output_grad.data(), {windows, kHeads, kChannels}};
+  problem.grad_input = {input_grad.data(), {kTokens, kHeads, kChannels}};
+  problem.grad_weight = {weight_grad.data(), {kBlock, kHeads}};
   run_on_gpu(problem, on);
   Bytes all = bytes_of(input_grad);
   const Bytes more = bytes_of(weight_grad);
@@ -226,11 +219,13 @@ TEST(CudaKernels, NsaGradTakesAnyStride) {
 }
 
 TEST(CudaKernels, NsaGradReservesNoSumsThatNobodyWants) {
-  NsaCompressGrad problem;
-  problem.windows = {.tokens = 1 << 16, .block = 32, .stride = 16};
-  problem.heads = 4, problem.channels = 128;
+  NsaCompressBackward problem;
+  problem.input = {nullptr, DataType::float32, {1 << 16, 4, 128}};
+  problem.weight = {nullptr, DataType::float32, {32, 4}};
+  problem.stride = 16;
+  problem.grad_weight = {nullptr, DataType::float32, problem.weight.shape};
   const size_t with_sums = kernel_workspace_size(problem, CudaLaunch{});
-  problem.wants_weight_grad = false;
+  problem.grad_weight = {};
   EXPECT_LE(kernel_workspace_size(problem, CudaLaunch{}), 1024u);
   EXPECT_GT(with_sums, 100'000u);
 }

@@ -6,9 +6,8 @@
 
 #include <random>
 
-#include "ops/nsa_compress/problem.h"
+#include "aclgrad/nsa_compress.h"
 #include "support/operator.h"
-#include "support/workspace.h"
 
 namespace aclgrad::test {
 namespace {
@@ -63,36 +62,27 @@ Bytes bytes_of(int64_t count, DataType type, double low, double high, uint32_t s
 // The C++ interface takes any number of channels, and float.
 uint64_t nsa(DataType type) {
   constexpr int64_t kTokens = 300, kHeads = 3, kChannels = 40;
-  NsaCompressGrad problem;
-  problem.type = type;
-  problem.windows = {kTokens, 32, 16, nullptr, 0};
-  problem.window_count = count_windows(problem.windows);
-  problem.heads = kHeads;
-  problem.channels = kChannels;
+  constexpr int64_t kBlock = 32;
+  const aclgrad::Shape of_tokens = {kTokens, kHeads, kChannels}, of_weight = {kBlock, kHeads};
   const Bytes input = bytes_of(kTokens * kHeads * kChannels, type, -2, 2, 2);
-  const Bytes weight = bytes_of(32 * kHeads, type, -1, 1, 3);
-  const Bytes output_grad = bytes_of(problem.window_count * kHeads * kChannels, type, -2, 2, 4);
+  const Bytes weight = bytes_of(kBlock * kHeads, type, -1, 1, 3);
+  NsaCompressBackward problem;
+  problem.input = {input.data(), type, of_tokens};
+  problem.weight = {weight.data(), type, of_weight};
+  problem.stride = 16;
+  const aclgrad::Shape of_windows = {count_windows(problem), kHeads, kChannels};
+  const Bytes output_grad = bytes_of(of_windows[0] * kHeads * kChannels, type, -2, 2, 4);
   Bytes input_grad(input.size());
   Bytes weight_grad(weight.size());
   Bytes output(output_grad.size());
-  problem.output_grad = {output_grad.data(), kHeads * kChannels, kChannels};
-  problem.input = {input.data(), kHeads * kChannels, kChannels};
-  problem.weight = weight.data();
-  problem.input_grad = {input_grad.data(), kHeads * kChannels, kChannels};
-  problem.weight_grad = weight_grad.data();
-  Workspace workspace(workspace_size(problem));
-  nsa_compress_grad(problem, workspace.data());
+  problem.grad_output = {output_grad.data(), type, of_windows};
+  problem.grad_input = {input_grad.data(), type, of_tokens};
+  problem.grad_weight = {weight_grad.data(), type, of_weight};
+  nsa_compress_backward(problem, Workspace(workspace_size(problem)));
   NsaCompress forward;
-  forward.type = type;
-  forward.windows = problem.windows;
-  forward.window_count = problem.window_count;
-  forward.heads = kHeads;
-  forward.channels = kChannels;
-  forward.input = problem.input;
-  forward.weight = problem.weight;
-  forward.output = {output.data(), kHeads * kChannels, kChannels};
-  Workspace forward_workspace(workspace_size(forward));
-  nsa_compress(forward, forward_workspace.data());
+  static_cast<NsaCompression&>(forward) = problem;
+  forward.output = {output.data(), type, of_windows};
+  nsa_compress(forward, Workspace(workspace_size(forward)));
   Hash hash;
   for (const Bytes* bytes : {&input_grad, &weight_grad, &output}) hash.add(*bytes);
   return hash.value();

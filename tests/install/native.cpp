@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <new>
 #include <vector>
 
 int main() {
@@ -15,20 +14,12 @@ int main() {
   const std::vector<float> expected = {4, 6, 21, 24};
   std::vector<float> sums(4);
 
-  aclgrad::GroupedBiasAddGrad problem;
-  problem.kind = aclgrad::GroupedBiasAddGrad::Groups::counts;
-  problem.groups = 2;
-  problem.rows = 5;
-  problem.columns = 2;
-  problem.grad_y = rows.data();
-  problem.row_stride = 2;
-  problem.group_idx = {counts.data(), aclgrad::DataType::int32};
-  problem.out = sums.data();
-
-  constexpr std::align_val_t kAlignment{64};
-  void* workspace = ::operator new(aclgrad::workspace_size(problem), kAlignment);
-  aclgrad::grouped_bias_add_grad(problem, workspace);
-  ::operator delete(workspace, kAlignment);
+  aclgrad::GroupedBiasAddBackward problem;
+  problem.grad_output = {rows.data(), {5, 2}};
+  problem.group_idx = {counts.data(), {2}};
+  problem.kind = aclgrad::GroupKind::counts;
+  problem.grad_bias = {sums.data(), {2, 2}};
+  grouped_bias_add_backward(problem, aclgrad::Workspace(workspace_size(problem)));
   if (sums != expected) {
     std::fprintf(stderr, "got %g %g %g %g\n", sums[0], sums[1], sums[2], sums[3]);
     return 1;

@@ -5,11 +5,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "aclgrad/grid_sampler.h"
+#include "aclgrad/grouped_bias_add.h"
+#include "aclgrad/multi_scale_deformable_attention.h"
+#include "aclgrad/nsa_compress.h"
 #include "large/sparse_tensor.h"
-#include "ops/grid_sampler/problem.h"
-#include "ops/grouped_bias_add/problem.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
-#include "ops/nsa_compress/problem.h"
 
 namespace aclgrad::test {
 namespace {
@@ -52,8 +52,9 @@ class Large : public testing::Test {
 
 template <class Problem, class Run>
 void run_with_workspace(const Problem& problem, Run&& run) {
-  const auto workspace = map_zeros(workspace_size(problem) + 64);
-  run(problem, workspace.get());
+  const size_t bytes = workspace_size(problem);
+  const auto workspace = map_zeros(bytes + 64);
+  run(problem, WorkspaceView{workspace.get(), bytes});
 }
 
 void expect_same(const SparseTensor& actual, const SparseTensor& expected, const char* name) {
@@ -65,31 +66,18 @@ void expect_same(const SparseTensor& actual, const SparseTensor& expected, const
 // ---- Grouped bias-add gradient
 
 void sum_groups(const SparseTensor& grad_y, const std::vector<int64_t>& ends, const SparseTensor& out) {
-  GroupedBiasAddGrad problem;
-  problem.type = grad_y.type();
-  problem.kind = GroupedBiasAddGrad::Groups::ends;
-  problem.groups = static_cast<int64_t>(ends.size());
-  problem.rows = grad_y.size(0);
-  problem.columns = grad_y.size(1);
-  problem.grad_y = grad_y.data();
-  problem.row_stride = grad_y.stride(0);
-  problem.group_idx = {ends.data(), DataType::int64};
-  problem.out = out.data();
-  run_with_workspace(problem, grouped_bias_add_grad);
+  GroupedBiasAddBackward problem;
+  problem.grad_output = grad_y.tensor();
+  problem.group_idx = {ends.data(), {static_cast<int64_t>(ends.size())}};
+  problem.grad_bias = out.tensor();
+  run_with_workspace(problem, grouped_bias_add_backward);
 }
 
 void sum_equal_groups(const SparseTensor& grad_y, const SparseTensor& out) {
-  GroupedBiasAddGrad problem;
-  problem.type = grad_y.type();
-  problem.kind = GroupedBiasAddGrad::Groups::equal;
-  problem.groups = grad_y.size(0);
-  problem.rows = grad_y.size(1);
-  problem.columns = grad_y.size(2);
-  problem.grad_y = grad_y.data();
-  problem.group_stride = grad_y.stride(0);
-  problem.row_stride = grad_y.stride(1);
-  problem.out = out.data();
-  run_with_workspace(problem, grouped_bias_add_grad);
+  GroupedBiasAddBackward problem;
+  problem.grad_output = grad_y.tensor();
+  problem.grad_bias = out.tensor();
+  run_with_workspace(problem, grouped_bias_add_backward);
 }
 
 TEST_F(Large, GroupedBiasAddGradOfRowsFarApart) {
@@ -127,42 +115,26 @@ TEST_F(Large, GroupedBiasAddGradOfManyRows) {
 
 // ---- NSA compress and its gradient
 
-HeadRows<void> head_rows(const SparseTensor& tensor) {
-  return {tensor.data(), tensor.stride(0), tensor.stride(1)};
-}
-
-HeadRows<const void> const_head_rows(const SparseTensor& tensor) {
-  return {tensor.data(), tensor.stride(0), tensor.stride(1)};
-}
-
 void compress(const SparseTensor& input, const SparseTensor& weight, int64_t stride,
               const SparseTensor& output) {
   NsaCompress problem;
-  problem.type = input.type();
-  problem.windows = {input.size(0), weight.size(0), stride, nullptr, 0};
-  problem.window_count = output.size(0);
-  problem.heads = input.size(1);
-  problem.channels = input.size(2);
-  problem.input = const_head_rows(input);
-  problem.weight = weight.data();
-  problem.output = head_rows(output);
+  problem.input = input.tensor();
+  problem.weight = weight.tensor();
+  problem.stride = stride;
+  problem.output = output.tensor();
   run_with_workspace(problem, nsa_compress);
 }
 
 void compress_grad(const SparseTensor& output_grad, const SparseTensor& input, const SparseTensor& weight,
                    int64_t stride, const SparseTensor& input_grad, const SparseTensor& weight_grad) {
-  NsaCompressGrad problem;
-  problem.type = input.type();
-  problem.windows = {input.size(0), weight.size(0), stride, nullptr, 0};
-  problem.window_count = output_grad.size(0);
-  problem.heads = input.size(1);
-  problem.channels = input.size(2);
-  problem.output_grad = const_head_rows(output_grad);
-  problem.input = const_head_rows(input);
-  problem.weight = weight.data();
-  problem.input_grad = head_rows(input_grad);
-  problem.weight_grad = weight_grad.data();
-  run_with_workspace(problem, nsa_compress_grad);
+  NsaCompressBackward problem;
+  problem.input = input.tensor();
+  problem.weight = weight.tensor();
+  problem.stride = stride;
+  problem.grad_output = output_grad.tensor();
+  problem.grad_input = input_grad.tensor();
+  problem.grad_weight = weight_grad.tensor();
+  run_with_workspace(problem, nsa_compress_backward);
 }
 
 TEST_F(Large, NsaCompressOfTokensAndHeadsFarApart) {
@@ -237,8 +209,21 @@ TEST_F(Large, NsaCompressGradOfManyTokens) {
 
 // ---- Multi-scale deformable attention and its gradient
 
-BlockStrides block_strides(const SparseTensor& tensor) {
-  return {tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+// The tensors of samples with their axes apart, of which the last in memory is one here; there is one level.
+Tensor as_weights(const SparseTensor& tensor) {
+  const Tensor t = tensor.tensor();
+  return {t.data,
+          t.type,
+          {t.size(0), t.size(1), t.size(2), 1, t.size(3)},
+          {t.stride(0), t.stride(1), t.stride(2), t.size(3), 1}};
+}
+
+Tensor as_locations(const SparseTensor& tensor) {
+  const Tensor t = tensor.tensor();
+  return {t.data,
+          t.type,
+          {t.size(0), t.size(1), t.size(2), 1, t.size(3) / 2, 2},
+          {t.stride(0), t.stride(1), t.stride(2), t.size(3), 2, 1}};
 }
 
 struct Attention {
@@ -252,30 +237,18 @@ struct Attention {
 
   template <class Problem>
   void describe(Problem& problem) const {
-    problem.type = value.type();
-    problem.batches = value.size(0);
-    problem.rows = value.size(1);
-    problem.heads = value.size(2);
-    problem.channels = value.size(3);
-    problem.queries = location.size(1);
-    problem.levels = 1;
-    problem.points = attention.size(3);
-    problem.value = value.data();
-    problem.value_strides = block_strides(value);
-    problem.spatial_shape = {shape.data(), DataType::int64};
-    problem.level_start_index = {start.data(), DataType::int64};
-    problem.location = location.data();
-    problem.location_strides = block_strides(location);
-    problem.attention_weight = attention.data();
-    problem.attention_weight_strides = block_strides(attention);
+    problem.value = value.tensor();
+    problem.spatial_shapes = {shape.data(), {1, 2}};
+    problem.level_start_index = {start.data(), {1}};
+    problem.sampling_locations = as_locations(location);
+    problem.attention_weights = as_weights(attention);
   }
 };
 
 void attend(const Attention& attention, const SparseTensor& output) {
   MultiScaleDeformableAttention problem;
   attention.describe(problem);
-  problem.output = output.data();
-  problem.output_strides = block_strides(output);
+  problem.output = output.tensor();
   run_with_workspace(problem, multi_scale_deformable_attention);
 }
 
@@ -285,17 +258,13 @@ struct AttentionGrads {
 
 void attend_backward(const Attention& attention, const SparseTensor& grad_output,
                      const AttentionGrads& grads) {
-  MultiScaleDeformableAttentionGrad problem;
+  MultiScaleDeformableAttentionBackward problem;
   attention.describe(problem);
-  problem.grad_output = grad_output.data();
-  problem.grad_output_strides = block_strides(grad_output);
-  problem.grad_value = grads.value.data();
-  problem.grad_value_strides = block_strides(grads.value);
-  problem.grad_location = grads.location.data();
-  problem.grad_location_strides = block_strides(grads.location);
-  problem.grad_attention_weight = grads.attention.data();
-  problem.grad_attention_weight_strides = block_strides(grads.attention);
-  run_with_workspace(problem, multi_scale_deformable_attention_grad);
+  problem.grad_output = grad_output.tensor();
+  problem.grad_value = grads.value.tensor();
+  problem.grad_sampling_locations = as_locations(grads.location);
+  problem.grad_attention_weights = as_weights(grads.attention);
+  run_with_workspace(problem, multi_scale_deformable_attention_backward);
 }
 
 // Places in the level and around it.
@@ -384,33 +353,19 @@ TEST_F(Large, AttentionGradOfManyElements) {
 
 // ---- Grid sampling and its gradient
 
-GridSampling::Strides strides_of(const SparseTensor& tensor) {
-  return {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3)};
-}
-
 template <class Problem>
 Problem describe(Interpolation interpolation, const SparseTensor& input, const SparseTensor& grid) {
   Problem problem;
-  problem.type = input.type();
+  problem.input = input.tensor();
+  problem.grid = grid.tensor();
   problem.interpolation = interpolation;
-  problem.batch = input.size(0);
-  problem.channels = input.size(1);
-  problem.height = input.size(2);
-  problem.width = input.size(3);
-  problem.output_height = grid.size(1);
-  problem.output_width = grid.size(2);
-  problem.input = input.data();
-  problem.input_strides = strides_of(input);
-  problem.grid = grid.data();
-  problem.grid_strides = strides_of(grid);
   return problem;
 }
 
 void sample(Interpolation interpolation, const SparseTensor& input, const SparseTensor& grid,
             const SparseTensor& output) {
   auto problem = describe<GridSampler2D>(interpolation, input, grid);
-  problem.output = output.data();
-  problem.output_strides = strides_of(output);
+  problem.output = output.tensor();
   run_with_workspace(problem, grid_sampler_2d);
 }
 
@@ -418,12 +373,9 @@ void sample_backward(Interpolation interpolation, const SparseTensor& grad_outpu
                      const SparseTensor& grid, const SparseTensor& input_grad,
                      const SparseTensor& grid_grad) {
   auto problem = describe<GridSampler2DBackward>(interpolation, input, grid);
-  problem.grad_output = grad_output.data();
-  problem.grad_output_strides = strides_of(grad_output);
-  problem.input_grad = input_grad.data();
-  problem.input_grad_strides = strides_of(input_grad);
-  problem.grid_grad = grid_grad.data();
-  problem.grid_grad_strides = strides_of(grid_grad);
+  problem.grad_output = grad_output.tensor();
+  problem.grad_input = input_grad.tensor();
+  problem.grad_grid = grid_grad.tensor();
   run_with_workspace(problem, grid_sampler_2d_backward);
 }
 
@@ -540,10 +492,6 @@ TEST_F(Large, GridSamplerBackwardOfManyElements) {
 
 // ---- Three dimensions
 
-GridSampling3D::Strides strides_of_5(const SparseTensor& tensor) {
-  return {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3), tensor.stride(4)};
-}
-
 // The three results.
 struct Volumes {
   SparseTensor output, input_grad, grid_grad;
@@ -553,27 +501,21 @@ Volumes sample_volumes(const SparseTensor& input, const SparseTensor& grid, cons
   const DataType type = input.type();
   const auto like = [&](const SparseTensor& tensor) {
     const Shape shape = {tensor.size(0), tensor.size(1), tensor.size(2), tensor.size(3), tensor.size(4)};
-    const auto strides = strides_of_5(tensor);
-    return SparseTensor(type, shape, Shape(strides.begin(), strides.end()));
+    const Shape strides = {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3),
+                           tensor.stride(4)};
+    return SparseTensor(type, shape, strides);
   };
   Volumes results{like(grad_output), like(input), like(grid)};
   GridSampler3DBackward backward;
-  backward.type = type;
-  backward.batch = input.size(0), backward.channels = input.size(1);
-  backward.depth = input.size(2), backward.height = input.size(3), backward.width = input.size(4);
-  backward.output_depth = grid.size(1), backward.output_height = grid.size(2);
-  backward.output_width = grid.size(3);
-  backward.input = input.data(), backward.input_strides = strides_of_5(input);
-  backward.grid = grid.data(), backward.grid_strides = strides_of_5(grid);
+  backward.input = input.tensor();
+  backward.grid = grid.tensor();
   GridSampler3D forward;
-  static_cast<GridSampling3D&>(forward) = backward;
-  forward.output = results.output.data(), forward.output_strides = strides_of_5(results.output);
+  static_cast<GridSampling&>(forward) = backward;
+  forward.output = results.output.tensor();
   run_with_workspace(forward, grid_sampler_3d);
-  backward.grad_output = grad_output.data(), backward.grad_output_strides = strides_of_5(grad_output);
-  backward.input_grad = results.input_grad.data();
-  backward.input_grad_strides = strides_of_5(results.input_grad);
-  backward.grid_grad = results.grid_grad.data();
-  backward.grid_grad_strides = strides_of_5(results.grid_grad);
+  backward.grad_output = grad_output.tensor();
+  backward.grad_input = results.input_grad.tensor();
+  backward.grad_grid = results.grid_grad.tensor();
   run_with_workspace(backward, grid_sampler_3d_backward);
   return results;
 }
@@ -618,13 +560,9 @@ TEST_F(Large, GridSampler3DOfManyVoxels) {
     const auto sampled = [type](const SparseTensor& volume, const SparseTensor& at) {
       SparseTensor output(type, {1, 2, 1, 1, kPoints});
       GridSampler3D problem;
-      problem.type = type;
-      problem.batch = 1, problem.channels = 2;
-      problem.depth = volume.size(2), problem.height = volume.size(3), problem.width = volume.size(4);
-      problem.output_depth = problem.output_height = 1, problem.output_width = kPoints;
-      problem.input = volume.data(), problem.input_strides = strides_of_5(volume);
-      problem.grid = at.data(), problem.grid_strides = strides_of_5(at);
-      problem.output = output.data(), problem.output_strides = strides_of_5(output);
+      problem.input = volume.tensor();
+      problem.grid = at.tensor();
+      problem.output = output.tensor();
       run_with_workspace(problem, grid_sampler_3d);
       return output;
     };

@@ -71,6 +71,11 @@ class SparseTensor {
     return copy;
   }
 
+  Tensor tensor() const {
+    const auto rank = static_cast<int>(shape_.size());
+    return {data(), type_, aclgrad::Shape(shape_.data(), rank), aclgrad::Shape(strides_.data(), rank)};
+  }
+
   // Small whole numbers, whose sums are exact in any order.
   void fill(uint32_t seed) {
     std::mt19937 engine(seed);

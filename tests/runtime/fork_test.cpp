@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
+#include "aclgrad/grouped_bias_add.h"
 #include "aclnn/acl_meta.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 #include "base/parallel.h"
 #include "fixture.h"
-#include "ops/grouped_bias_add/problem.h"
 #include "process.h"
 
 namespace aclgrad {
@@ -59,17 +59,10 @@ bool are_all(const std::vector<float>& values, float expected) {
 bool computes_at_once() {
   const std::vector<float> grad_y = ones();
   std::vector<float> out(kColumns);
-  GroupedBiasAddGrad problem;
-  problem.groups = 1;
-  problem.rows = kRows;
-  problem.columns = kColumns;
-  problem.grad_y = grad_y.data();
-  problem.row_stride = kColumns;
-  problem.group_stride = kRows * kColumns;
-  problem.out = out.data();
-  std::vector<char> memory(workspace_size(problem) + 64);
-  char* workspace = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
-  grouped_bias_add_grad(problem, workspace);
+  GroupedBiasAddBackward problem;
+  problem.grad_output = {grad_y.data(), {1, kRows, kColumns}};
+  problem.grad_bias = {out.data(), {1, kColumns}};
+  grouped_bias_add_backward(problem, Workspace(workspace_size(problem)));
   return are_all(out, static_cast<float>(kRows));
 }
 

@@ -7,10 +7,7 @@
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-GridSampling::Strides strides_of(const Argument& argument) {
-  const auto& strides = argument.view.strides;
-  return {strides[0], strides[1], strides[2], strides[3]};
-}
+constexpr int kNoDenseAxis = 4;  // kernels take any strides
 
 void check_modes(const Call& call, int64_t interpolationMode, int64_t paddingMode) {
   const bool bicubic_allowed = !Call::strict();
@@ -29,20 +26,13 @@ void check_input_and_grid(const Call& call, const Argument& input, const Argumen
 }
 
 // What the forward operator and the gradient have in common of their problems.
-void describe(GridSampling& sampling, const Argument& input, const Argument& grid, int64_t interpolationMode,
-              int64_t paddingMode, bool alignCorners) {
-  sampling.type = input.type();
+void describe(aclgrad::GridSampling& sampling, Call& call, const Argument& input, const Argument& grid,
+              int64_t interpolationMode, int64_t paddingMode, bool alignCorners) {
+  call.operand(sampling.input, input, kNoDenseAxis);
+  call.operand(sampling.grid, grid, kNoDenseAxis);
   sampling.interpolation = static_cast<Interpolation>(interpolationMode);
   sampling.padding = static_cast<Padding>(paddingMode);
   sampling.align_corners = alignCorners;
-  sampling.batch = input.size(0);
-  sampling.channels = input.size(1);
-  sampling.height = input.size(2);
-  sampling.width = input.size(3);
-  sampling.output_height = grid.size(1);
-  sampling.output_width = grid.size(2);
-  sampling.input_strides = strides_of(input);
-  sampling.grid_strides = strides_of(grid);
 }
 
 void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* input_tensor,
@@ -73,29 +63,28 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   call.check_shape(grid_grad, {grid.size(0), grid.size(1), grid.size(2), 2});
   call.check(outputMask->size == 2, "outputMask", "2 entries", static_cast<int64_t>(outputMask->size));
 
-  GridSampler2DBackward problem;
-  describe(problem, input, grid, interpolationMode, paddingMode, alignCorners);
-  problem.grad_output_strides = strides_of(grad_output);
-  problem.input_grad_strides = strides_of(input_grad);
-  problem.grid_grad_strides = strides_of(grid_grad);
-  problem.wants_input_grad = outputMask->values[0];
-  problem.wants_grid_grad = outputMask->values[1];
-  if (!problem.wants_input_grad && !problem.wants_grid_grad) return call.plan_nothing();
-  if (!problem.wants_input_grad) call.leave_out(input_grad);
-  if (!problem.wants_grid_grad) call.leave_out(grid_grad);
+  const bool wants_input = outputMask->values[0], wants_grid = outputMask->values[1];
+  if (!wants_input && !wants_grid) return call.plan_nothing();
+  if (!wants_input) call.leave_out(input_grad);
+  if (!wants_grid) call.leave_out(grid_grad);
   if (grad_output.empty() || input.empty() || grid.empty()) {
-    if (!problem.wants_grid_grad) return call.plan_zeros({&input_grad});
-    if (!problem.wants_input_grad) return call.plan_zeros({&grid_grad});
+    if (!wants_grid) return call.plan_zeros({&input_grad});
+    if (!wants_input) return call.plan_zeros({&grid_grad});
     return call.plan_zeros({&input_grad, &grid_grad});
   }
 
+  aclgrad::GridSampler2DBackward problem;
+  describe(problem, call, input, grid, interpolationMode, paddingMode, alignCorners);
+  call.operand(problem.grad_output, grad_output, kNoDenseAxis);
+  if (wants_input) call.operand(problem.grad_input, input_grad, kNoDenseAxis);
+  if (wants_grid) call.operand(problem.grad_grid, grid_grad, kNoDenseAxis);
   call.plan_problem(problem, [&grad_output, &input, &grid, &input_grad, &grid_grad](
-                                 const Launch& launch, GridSampler2DBackward& bound) {
-    bound.grad_output = launch.data(grad_output);
-    bound.input = launch.data(input);
-    bound.grid = launch.data(grid);
-    bound.input_grad = launch.data(input_grad);
-    bound.grid_grad = launch.data(grid_grad);
+                                 const Launch& launch, aclgrad::GridSampler2DBackward& bound) {
+    bound.grad_output.data = launch.data(grad_output);
+    bound.input.data = launch.data(input);
+    bound.grid.data = launch.data(grid);
+    bound.grad_input.data = launch.data(input_grad);
+    bound.grad_grid.data = launch.data(grid_grad);
   });
 }
 
@@ -116,13 +105,13 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
   call.check_shape(out, {input.size(0), input.size(1), grid.size(1), grid.size(2)});
   if (out.empty()) return call.plan_nothing();
 
-  GridSampler2D problem;
-  describe(problem, input, grid, interpolationMode, paddingMode, alignCorners);
-  problem.output_strides = strides_of(out);
-  call.plan_problem(problem, [&input, &grid, &out](const Launch& launch, GridSampler2D& bound) {
-    bound.input = launch.data(input);
-    bound.grid = launch.data(grid);
-    bound.output = launch.data(out);
+  aclgrad::GridSampler2D problem;
+  describe(problem, call, input, grid, interpolationMode, paddingMode, alignCorners);
+  call.operand(problem.output, out, kNoDenseAxis);
+  call.plan_problem(problem, [&input, &grid, &out](const Launch& launch, aclgrad::GridSampler2D& bound) {
+    bound.input.data = launch.data(input);
+    bound.grid.data = launch.data(grid);
+    bound.output.data = launch.data(out);
   });
 }
 

@@ -7,12 +7,9 @@
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-using Sizes = std::array<int64_t, 5>;
+constexpr int kNoDenseAxis = 5;  // kernels take any strides
 
-GridSampling3D::Strides strides_of(const Argument& argument) {
-  const auto& strides = argument.view.strides;
-  return {strides[0], strides[1], strides[2], strides[3], strides[4]};
-}
+using Sizes = std::array<int64_t, 5>;
 
 bool is_ndhwc(const Argument& argument) {
   return argument.format == ACL_FORMAT_NDHWC;
@@ -24,10 +21,13 @@ Sizes volume_sizes(const Argument& a) {
   return {a.size(0), a.size(1), a.size(2), a.size(3), a.size(4)};
 }
 
-GridSampling3D::Strides volume_strides(const Argument& argument) {
-  const auto strides = strides_of(argument);
-  if (is_ndhwc(argument)) return {strides[0], strides[4], strides[1], strides[2], strides[3]};
-  return strides;
+template <class Void>
+void place_volume(BasicTensor<Void>& tensor, Call& call, const Argument& argument) {
+  call.operand(tensor, argument, kNoDenseAxis);
+  if (!is_ndhwc(argument)) return;
+  const Shape shape = tensor.shape, strides = tensor.strides;
+  tensor.shape = {shape[0], shape[4], shape[1], shape[2], shape[3]};
+  tensor.strides = {strides[0], strides[4], strides[1], strides[2], strides[3]};
 }
 
 void check_volume_shape(const Call& call, const Argument& argument, const Sizes& expected) {
@@ -58,23 +58,13 @@ Sizes check_input_and_grid(const Call& call, const Argument& input, const Argume
 }
 
 // What the forward operator and the gradient have in common of their problems.
-void describe(GridSampling3D& sampling, const Argument& input, const Argument& grid,
+void describe(aclgrad::GridSampling& sampling, Call& call, const Argument& input, const Argument& grid,
               int64_t interpolationMode, int64_t paddingMode, bool alignCorners) {
-  sampling.type = input.type();
+  place_volume(sampling.input, call, input);
+  call.operand(sampling.grid, grid, kNoDenseAxis);
   sampling.interpolation = static_cast<Interpolation>(interpolationMode);
   sampling.padding = static_cast<Padding>(paddingMode);
   sampling.align_corners = alignCorners;
-  const Sizes sizes = volume_sizes(input);
-  sampling.batch = sizes[0];
-  sampling.channels = sizes[1];
-  sampling.depth = sizes[2];
-  sampling.height = sizes[3];
-  sampling.width = sizes[4];
-  sampling.output_depth = grid.size(1);
-  sampling.output_height = grid.size(2);
-  sampling.output_width = grid.size(3);
-  sampling.input_strides = volume_strides(input);
-  sampling.grid_strides = strides_of(grid);
 }
 
 void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* input_tensor,
@@ -104,29 +94,28 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   call.check_shape(grid_grad, {grid.size(0), grid.size(1), grid.size(2), grid.size(3), 3});
   call.check(outputMask->size == 2, "outputMask", "2 entries", static_cast<int64_t>(outputMask->size));
 
-  GridSampler3DBackward problem;
-  describe(problem, input, grid, interpolationMode, paddingMode, alignCorners);
-  problem.grad_output_strides = volume_strides(grad_output);
-  problem.input_grad_strides = volume_strides(input_grad);
-  problem.grid_grad_strides = strides_of(grid_grad);
-  problem.wants_input_grad = outputMask->values[0];
-  problem.wants_grid_grad = outputMask->values[1];
-  if (!problem.wants_input_grad && !problem.wants_grid_grad) return call.plan_nothing();
-  if (!problem.wants_input_grad) call.leave_out(input_grad);
-  if (!problem.wants_grid_grad) call.leave_out(grid_grad);
+  const bool wants_input = outputMask->values[0], wants_grid = outputMask->values[1];
+  if (!wants_input && !wants_grid) return call.plan_nothing();
+  if (!wants_input) call.leave_out(input_grad);
+  if (!wants_grid) call.leave_out(grid_grad);
   if (grad_output.empty() || input.empty() || grid.empty()) {
-    if (!problem.wants_grid_grad) return call.plan_zeros({&input_grad});
-    if (!problem.wants_input_grad) return call.plan_zeros({&grid_grad});
+    if (!wants_grid) return call.plan_zeros({&input_grad});
+    if (!wants_input) return call.plan_zeros({&grid_grad});
     return call.plan_zeros({&input_grad, &grid_grad});
   }
 
+  aclgrad::GridSampler3DBackward problem;
+  describe(problem, call, input, grid, interpolationMode, paddingMode, alignCorners);
+  place_volume(problem.grad_output, call, grad_output);
+  if (wants_input) place_volume(problem.grad_input, call, input_grad);
+  if (wants_grid) call.operand(problem.grad_grid, grid_grad, kNoDenseAxis);
   call.plan_problem(problem, [&grad_output, &input, &grid, &input_grad, &grid_grad](
-                                 const Launch& launch, GridSampler3DBackward& bound) {
-    bound.grad_output = launch.data(grad_output);
-    bound.input = launch.data(input);
-    bound.grid = launch.data(grid);
-    bound.input_grad = launch.data(input_grad);
-    bound.grid_grad = launch.data(grid_grad);
+                                 const Launch& launch, aclgrad::GridSampler3DBackward& bound) {
+    bound.grad_output.data = launch.data(grad_output);
+    bound.input.data = launch.data(input);
+    bound.grid.data = launch.data(grid);
+    bound.grad_input.data = launch.data(input_grad);
+    bound.grad_grid.data = launch.data(grid_grad);
   });
 }
 
@@ -151,13 +140,13 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
   check_volume_shape(call, out, check_input_and_grid(call, input, grid));
   if (out.empty()) return call.plan_nothing();
 
-  GridSampler3D problem;
-  describe(problem, input, grid, interpolationMode, paddingMode, alignCorners);
-  problem.output_strides = volume_strides(out);
-  call.plan_problem(problem, [&input, &grid, &out](const Launch& launch, GridSampler3D& bound) {
-    bound.input = launch.data(input);
-    bound.grid = launch.data(grid);
-    bound.output = launch.data(out);
+  aclgrad::GridSampler3D problem;
+  describe(problem, call, input, grid, interpolationMode, paddingMode, alignCorners);
+  place_volume(problem.output, call, out);
+  call.plan_problem(problem, [&input, &grid, &out](const Launch& launch, aclgrad::GridSampler3D& bound) {
+    bound.input.data = launch.data(input);
+    bound.grid.data = launch.data(grid);
+    bound.output.data = launch.data(out);
   });
 }
 

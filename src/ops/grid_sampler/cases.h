@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "aclgrad/grid_sampler.h"
 #include "ops/grid_sampler/reference_3d.h"
 #include "support/values.h"
 
@@ -139,6 +140,37 @@ inline std::vector<double> smooth_grid(const Sampling3D& s, DataType type) {
     }
   }
   return rounded(grid, type);
+}
+
+inline aclgrad::Shape output_extents(const Sampling& s) {
+  return {s.batch, s.channels, s.output_height, s.output_width};
+}
+
+// The problem of a sampling, on contiguous tensors.
+template <class Problem>
+Problem problem_of(const Sampling& s, DataType type, const void* input, const void* grid) {
+  Problem problem;
+  problem.input = {input, type, {s.batch, s.channels, s.height, s.width}};
+  problem.grid = {grid, type, {s.batch, s.output_height, s.output_width, 2}};
+  problem.interpolation = static_cast<Interpolation>(s.mode);
+  problem.padding = static_cast<Padding>(s.padding);
+  problem.align_corners = s.align_corners;
+  return problem;
+}
+
+inline aclgrad::Shape output_extents(const Sampling3D& s) {
+  return {s.batch, s.channels, s.output_depth, s.output_height, s.output_width};
+}
+
+template <class Problem>
+Problem problem_of(const Sampling3D& s, DataType type, const void* input, const void* grid) {
+  Problem problem;
+  problem.input = {input, type, {s.batch, s.channels, s.depth, s.height, s.width}};
+  problem.grid = {grid, type, {s.batch, s.output_depth, s.output_height, s.output_width, 3}};
+  problem.interpolation = static_cast<Interpolation>(s.mode);
+  problem.padding = static_cast<Padding>(s.padding);
+  problem.align_corners = s.align_corners;
+  return problem;
 }
 
 }  // namespace aclgrad::test::grid_sampler_cases

@@ -456,13 +456,8 @@ void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch
   store<T>(problem, sums, strides, on);
 }
 
-}  // namespace
-
-size_t kernel_workspace_size(const GridSampler2D&, const CudaLaunch&) {
-  return 0;
-}
-
-size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on) {
+size_t backward_workspace_size(const aclgrad::GridSampler2DBackward& given, const CudaLaunch& on) {
+  const GridSampler2DBackward problem(given);
   WorkspaceAllocator allocator;
   visit_element_type(problem.type, [&]<class T>(T) {
     if (problem.wants_input_grad && on.deterministic) {
@@ -475,7 +470,8 @@ size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLau
   return allocator.size();
 }
 
-void run_kernel(const GridSampler2D& problem, void*, const CudaLaunch& on) {
+void run_forward(const aclgrad::GridSampler2D& given, void*, const CudaLaunch& on) {
+  const GridSampler2D problem(given);
   visit_element_type(problem.type, [&]<class T>(T) {
     visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
       launch_for_each(on, problem.batch * samples_of(problem), interpolate<T, kTaps>, problem,
@@ -484,12 +480,18 @@ void run_kernel(const GridSampler2D& problem, void*, const CudaLaunch& on) {
   });
 }
 
-void run_kernel(const GridSampler2DBackward& given, void* workspace, const CudaLaunch& on) {
-  GridSampler2DBackward problem = given;
+void run_backward(const aclgrad::GridSampler2DBackward& given, void* workspace, const CudaLaunch& on) {
+  GridSampler2DBackward problem(given);
   // Without pixels there is none to pad with: both gradients are zero, which is what zeros padding makes them.
   if (pixels_of(problem) == 0) problem.padding = Padding::zeros;
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }
 
+const CudaKernel<aclgrad::GridSampler2D> kForward([](const aclgrad::GridSampler2D&,
+                                                     const CudaLaunch&) { return size_t{0}; },
+                                                  run_forward);
+const CudaKernel<aclgrad::GridSampler2DBackward> kBackward(backward_workspace_size, run_backward);
+
+}  // namespace
 }  // namespace aclgrad::ops::grid_sampler

@@ -219,13 +219,8 @@ void run(const GridSampler3DBackward& problem, void* workspace, const CudaLaunch
   if (!in_place) launch_for_each(on, size, store_gradient_3d<T, FloatSums<Real>>, problem, sums);
 }
 
-}  // namespace
-
-size_t kernel_workspace_size(const GridSampler3D&, const CudaLaunch&) {
-  return 0;
-}
-
-size_t kernel_workspace_size(const GridSampler3DBackward& problem, const CudaLaunch& on) {
+size_t backward_workspace_size(const aclgrad::GridSampler3DBackward& given, const CudaLaunch& on) {
+  const GridSampler3DBackward problem(given);
   if (!problem.wants_input_grad) return 0;
   WorkspaceAllocator allocator;
   visit_element_type(problem.type, [&]<class T>(T) {
@@ -238,7 +233,8 @@ size_t kernel_workspace_size(const GridSampler3DBackward& problem, const CudaLau
   return allocator.size();
 }
 
-void run_kernel(const GridSampler3D& problem, void*, const CudaLaunch& on) {
+void run_forward(const aclgrad::GridSampler3D& given, void*, const CudaLaunch& on) {
+  const GridSampler3D problem(given);
   visit_element_type(problem.type, [&]<class T>(T) {
     visit_volume_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
       launch_for_each(on, problem.batch * samples_of(problem), interpolate_3d<T, kTaps>, problem,
@@ -247,12 +243,18 @@ void run_kernel(const GridSampler3D& problem, void*, const CudaLaunch& on) {
   });
 }
 
-void run_kernel(const GridSampler3DBackward& given, void* workspace, const CudaLaunch& on) {
-  GridSampler3DBackward problem = given;
+void run_backward(const aclgrad::GridSampler3DBackward& given, void* workspace, const CudaLaunch& on) {
+  GridSampler3DBackward problem(given);
   // Without voxels there is none to pad with: both gradients are zero, which is what zeros padding makes them.
   if (voxels_of(problem) == 0) problem.padding = Padding::zeros;
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }
 
+const CudaKernel<aclgrad::GridSampler3D> kForward([](const aclgrad::GridSampler3D&,
+                                                     const CudaLaunch&) { return size_t{0}; },
+                                                  run_forward);
+const CudaKernel<aclgrad::GridSampler3DBackward> kBackward(backward_workspace_size, run_backward);
+
+}  // namespace
 }  // namespace aclgrad::ops::grid_sampler

@@ -1,108 +1,43 @@
 // The C++ interface of two-dimensional grid sampling: checks a problem, then runs its kernel.
-#include <algorithm>
-#include <array>
-
 #include "base/problem_check.h"
 #include "ops/grid_sampler/kernel.h"
 
 namespace aclgrad {
-namespace {
 
-using Sizes = std::array<int64_t, 4>;
+static constexpr const char* kForward = "grid_sampler_2d";
+static constexpr const char* kBackward = "grid_sampler_2d_backward";
 
-Sizes input_sizes(const GridSampling& problem) {
-  return {problem.batch, problem.channels, problem.height, problem.width};
-}
-Sizes grid_sizes(const GridSampling& problem) {
-  return {problem.batch, problem.output_height, problem.output_width, 2};
-}
-Sizes output_sizes(const GridSampling& problem) {
-  return {problem.batch, problem.channels, problem.output_height, problem.output_width};
-}
-
-std::array<ProblemCheck::Axis, 4> axes(const Sizes& sizes, const GridSampling::Strides& strides) {
-  return {{{sizes[0], strides[0], "_strides[0]"},
-           {sizes[1], strides[1], "_strides[1]"},
-           {sizes[2], strides[2], "_strides[2]"},
-           {sizes[3], strides[3], "_strides[3]"}}};
-}
-
-void check_sampling(const ProblemCheck& check, const GridSampling& problem, int64_t least_side) {
+// A sample reads at least `least_side` pixels along each axis.
+static void check_sampling(const ProblemCheck& check, const GridSampling& p, int64_t least_side) {
+  constexpr int64_t kAny = ProblemCheck::kAny;
   constexpr int64_t kMaxSide = (int64_t{1} << 30) - 1;
-  check.type("type", problem.type,
-             {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
-  check.enumerator("interpolation", problem.interpolation, Interpolation::bicubic);
-  check.enumerator("padding", problem.padding, Padding::reflection);
-  check.size("batch", problem.batch, 0);
-  check.size("channels", problem.channels, 0);
-  check.size("height", problem.height, least_side, kMaxSide);
-  check.size("width", problem.width, least_side, kMaxSide);
-  check.size("output_height", problem.output_height, 0);
-  check.size("output_width", problem.output_width, 0);
-  check.element_count("input", input_sizes(problem));
-  check.element_count("grid", grid_sizes(problem));
-  check.element_count("output", output_sizes(problem));
+  check.type("input", p.input, {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
+  check.enumerator("interpolation", p.interpolation, Interpolation::bicubic);
+  check.enumerator("padding", p.padding, Padding::reflection);
+  check.input("input", p.input, p.input.type, {kAny, kAny, kAny, kAny});
+  check.number("input.shape[2]", p.input.size(2), least_side, kMaxSide);
+  check.number("input.shape[3]", p.input.size(3), least_side, kMaxSide);
+  check.input("grid", p.grid, p.input.type, {p.input.size(0), kAny, kAny, 2});
 }
 
-void check_sampled_strides(const ProblemCheck& check, const GridSampling& problem) {
-  check.input_strides("input", axes(input_sizes(problem), problem.input_strides));
-  check.input_strides("grid", axes(grid_sizes(problem), problem.grid_strides));
+static void check(const GridSampler2D& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kForward, addresses);
+  const bool has_samples =
+      p.input.size(0) != 0 && p.input.size(1) != 0 && p.grid.size(1) != 0 && p.grid.size(2) != 0;
+  check_sampling(check, p, has_samples ? 1 : 0);
+  check.output("output", p.output, p.input.type,
+               {p.input.size(0), p.input.size(1), p.grid.size(1), p.grid.size(2)});
 }
 
-void check_sampled_data(const ProblemCheck& check, const GridSampling& problem) {
-  check.data("input", problem.input, problem.type, axes(input_sizes(problem), problem.input_strides));
-  check.data("grid", problem.grid, problem.type, axes(grid_sizes(problem), problem.grid_strides));
-}
-
-}  // namespace
-
-static ProblemCheck check_of(const GridSampler2D&) {
-  return ProblemCheck("grid_sampler_2d");
-}
-static ProblemCheck check_of(const GridSampler2DBackward&) {
-  return ProblemCheck("grid_sampler_2d_backward");
-}
-
-// The workspace follows from strides, too: tensors in another order are brought into that of the kernel.
-static void check_sizes(const GridSampler2D& problem) {
-  const ProblemCheck check = check_of(problem);
-  const Sizes sizes = output_sizes(problem);
-  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
-  check_sampling(check, problem, is_empty ? 0 : 1);  // what is sampled has a pixel
-  check_sampled_strides(check, problem);
-  check.output_strides("output", axes(sizes, problem.output_strides));
-}
-
-static void check_sizes(const GridSampler2DBackward& problem) {
-  const ProblemCheck check = check_of(problem);
-  check_sampling(check, problem, 0);
-  check_sampled_strides(check, problem);
-  check.input_strides("grad_output", axes(output_sizes(problem), problem.grad_output_strides));
-  if (problem.wants_input_grad)
-    check.output_strides("input_grad", axes(input_sizes(problem), problem.input_grad_strides));
-  if (problem.wants_grid_grad)
-    check.output_strides("grid_grad", axes(grid_sizes(problem), problem.grid_grad_strides));
-}
-
-static void check_tensors(const GridSampler2D& problem) {
-  const ProblemCheck check = check_of(problem);
-  check_sampled_data(check, problem);
-  check.data("output", problem.output, problem.type, axes(output_sizes(problem), problem.output_strides));
-}
-
-static void check_tensors(const GridSampler2DBackward& problem) {
-  const ProblemCheck check = check_of(problem);
-  check_sampled_data(check, problem);
-  check.data("grad_output", problem.grad_output, problem.type,
-             axes(output_sizes(problem), problem.grad_output_strides));
-  if (problem.wants_input_grad) {
-    check.data("input_grad", problem.input_grad, problem.type,
-               axes(input_sizes(problem), problem.input_grad_strides));
-  }
-  if (problem.wants_grid_grad) {
-    check.data("grid_grad", problem.grid_grad, problem.type,
-               axes(grid_sizes(problem), problem.grid_grad_strides));
-  }
+static void check(const GridSampler2DBackward& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kBackward, addresses);
+  const DataType type = p.input.type;
+  check_sampling(check, p, 0);
+  check.input("grad_output", p.grad_output, type,
+              {p.input.size(0), p.input.size(1), p.grid.size(1), p.grid.size(2)});
+  check.wanted_output("grad_input", p.grad_input, type,
+                      {p.input.size(0), p.input.size(1), p.input.size(2), p.input.size(3)});
+  check.wanted_output("grad_grid", p.grad_grid, type, {p.grid.size(0), p.grid.size(1), p.grid.size(2), 2});
 }
 
 size_t workspace_size(const GridSampler2D& problem) {
@@ -112,18 +47,11 @@ size_t workspace_size(const GridSampler2DBackward& problem) {
   return checked_workspace_size(problem);
 }
 
-double serial_nanoseconds(const GridSampler2D& problem) {
-  return checked_nanoseconds(problem);
+void grid_sampler_2d(const GridSampler2D& problem, const WorkspaceView& workspace) {
+  check_and_run(kForward, problem, workspace);
 }
-double serial_nanoseconds(const GridSampler2DBackward& problem) {
-  return checked_nanoseconds(problem);
-}
-
-void grid_sampler_2d(const GridSampler2D& problem, void* workspace) {
-  check_and_run(problem, workspace);
-}
-void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace) {
-  check_and_run(problem, workspace);
+void grid_sampler_2d_backward(const GridSampler2DBackward& problem, const WorkspaceView& workspace) {
+  check_and_run(kBackward, problem, workspace);
 }
 
 size_t cuda::workspace_size(const GridSampler2D& problem, const CudaLaunch& on) {
@@ -133,12 +61,13 @@ size_t cuda::workspace_size(const GridSampler2DBackward& problem, const CudaLaun
   return checked_workspace_size(problem, on);
 }
 
-void cuda::grid_sampler_2d(const GridSampler2D& problem, void* workspace, const CudaLaunch& on) {
-  check_and_run(problem, workspace, on);
+void cuda::grid_sampler_2d(const GridSampler2D& problem, const WorkspaceView& workspace,
+                           const CudaLaunch& on) {
+  check_and_run(kForward, problem, workspace, on);
 }
-void cuda::grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace,
+void cuda::grid_sampler_2d_backward(const GridSampler2DBackward& problem, const WorkspaceView& workspace,
                                     const CudaLaunch& on) {
-  check_and_run(problem, workspace, on);
+  check_and_run(kBackward, problem, workspace, on);
 }
 
 }  // namespace aclgrad

@@ -1,6 +1,8 @@
-// The kernels behind problem.h. They trust their problem, which whoever calls them has checked. Times are those on one thread.
+// As base/kernel.h says, over problem.h.
 #pragma once
 
+#include "aclgrad/grid_sampler.h"
+#include "base/kernel.h"
 #include "ops/grid_sampler/problem.h"
 
 namespace aclgrad::ops::grid_sampler {
@@ -20,23 +22,50 @@ void run_kernel(const GridSampler2DBackward& problem, void* workspace);
 void run_kernel(const GridSampler3D& problem, void* workspace);
 void run_kernel(const GridSampler3DBackward& problem, void* workspace);
 
-// On a CUDA GPU.
-size_t kernel_workspace_size(const GridSampler2D& problem, const CudaLaunch& on);
-size_t kernel_workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on);
-size_t kernel_workspace_size(const GridSampler3D& problem, const CudaLaunch& on);
-size_t kernel_workspace_size(const GridSampler3DBackward& problem, const CudaLaunch& on);
-
-void run_kernel(const GridSampler2D& problem, void* workspace, const CudaLaunch& on);
-void run_kernel(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on);
-void run_kernel(const GridSampler3D& problem, void* workspace, const CudaLaunch& on);
-void run_kernel(const GridSampler3DBackward& problem, void* workspace, const CudaLaunch& on);
-
 }  // namespace aclgrad::ops::grid_sampler
 
 namespace aclgrad {  // where argument-dependent lookup finds them
 
-using ops::grid_sampler::kernel_nanoseconds;
-using ops::grid_sampler::kernel_workspace_size;
-using ops::grid_sampler::run_kernel;
+inline size_t kernel_workspace_size(const GridSampler2D& problem) {
+  return kernel_workspace_size(ops::grid_sampler::GridSampler2D(problem));
+}
+inline size_t kernel_workspace_size(const GridSampler2DBackward& problem) {
+  return kernel_workspace_size(ops::grid_sampler::GridSampler2DBackward(problem));
+}
+
+inline double kernel_nanoseconds(const GridSampler2D& problem) {
+  return kernel_nanoseconds(ops::grid_sampler::GridSampler2D(problem));
+}
+inline double kernel_nanoseconds(const GridSampler2DBackward& problem) {
+  return kernel_nanoseconds(ops::grid_sampler::GridSampler2DBackward(problem));
+}
+
+inline void run_kernel(const GridSampler2D& problem, void* workspace) {
+  run_kernel(ops::grid_sampler::GridSampler2D(problem), workspace);
+}
+inline void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
+  run_kernel(ops::grid_sampler::GridSampler2DBackward(problem), workspace);
+}
+
+inline size_t kernel_workspace_size(const GridSampler3D& problem) {
+  return kernel_workspace_size(ops::grid_sampler::GridSampler3D(problem));
+}
+inline size_t kernel_workspace_size(const GridSampler3DBackward& problem) {
+  return kernel_workspace_size(ops::grid_sampler::GridSampler3DBackward(problem));
+}
+
+inline double kernel_nanoseconds(const GridSampler3D& problem) {
+  return kernel_nanoseconds(ops::grid_sampler::GridSampler3D(problem));
+}
+inline double kernel_nanoseconds(const GridSampler3DBackward& problem) {
+  return kernel_nanoseconds(ops::grid_sampler::GridSampler3DBackward(problem));
+}
+
+inline void run_kernel(const GridSampler3D& problem, void* workspace) {
+  run_kernel(ops::grid_sampler::GridSampler3D(problem), workspace);
+}
+inline void run_kernel(const GridSampler3DBackward& problem, void* workspace) {
+  run_kernel(ops::grid_sampler::GridSampler3DBackward(problem), workspace);
+}
 
 }  // namespace aclgrad

@@ -1,172 +1,157 @@
-// Grid sampling in two and three dimensions and its gradient: the C++ interface. See aclgrad/types.h, too. What follows is
-// said of images; volumes are next.
-//
-// Every sample reads one position of the image, between pixels. A grid coordinate x from -1 to 1 lies at pixel
-//
-//   (x + 1) / 2 * (W - 1)      with align_corners,
-//   ((x + 1) * W - 1) / 2      without,
-//
-// and y alike with H, each operation rounded to the arithmetic type. With taps t and their weights w, a product of one
-// weight for each axis,
-//
-//   output[n, c, i, j]     = sum over t of w(t) * input[n, c, t]
-//   input_grad[n, c, t]    = sum over the samples (i, j) that read t of w(t) * grad_output[n, c, i, j]
-//   grid_grad[n, i, j, :]  = sum over c and t of dw(t)/d(x, y) * input[n, c, t] * grad_output[n, c, i, j]
-//
-// bilinear  2 x 2 taps around the sample.
-// nearest   the nearest pixel, ties to even. grid_grad is zero.
-// bicubic   4 x 4 taps, convolution with A = -0.75.
-//
-// Padding says what a position outside of the image reads. Bilinear and nearest pad the sample, bicubic each tap.
-// zeros       nothing.
-// border      the nearest pixel of the border. From the border on, grid_grad is zero (not for bicubic).
-// reflection  the image mirrored at the centres of its outermost pixels with align_corners, else at their outer edges.
-//
-// A finite coordinate of any size is no special case: border and reflection bring it to a pixel, forward and backward.
-// A sample that is NaN or infinite in pixels contributes nothing to the gradients and gets none; but bilinear and nearest,
-// border padding brings infinity to the border first. Forward, such a sample gives NaN if bicubic; else zero with zeros
-// padding, and with the other two what border padding brings to the border, or pixel 0. No grid makes the kernel leave
-// its tensors.
-//
-// Places are rounded to the arithmetic type, and mirrored without a further rounding error. From 2^24 pixels on (double:
-// 2^53) the neighbours of a bicubic tap are the same number: all taps of an axis read one pixel, and grid_grad is zero.
-//
-// Types: all tensors float32, float16, bfloat16 or float64. Arithmetic is in float, for float64 in double; results are
-// rounded once, to nearest even. input_grad adds up in the order of the samples; grid_grad adds up over 16 channels or
-// fewer at a time.
-// Deterministic: the same bits for any number of threads, any strides and any instruction set with fused multiply-add.
-// On a CUDA GPU the bits of input_grad differ from run to run, unless the launch is deterministic; all else has the same.
-// Unless it is deterministic, terms and sums of input_grad below 2^-126 (subnormal) count as zero there, except in double.
-// Source: the document of aclnnGridSampler2DBackward.
-//
-// Three dimensions: a grid has coordinates (x, y, z), and z lies at voxels of the depth D as x and y do at those of W and
-// H. A bilinear (trilinear) sample has 2 x 2 x 2 taps, a nearest one reads the nearest voxel; there is no bicubic.
-// Paddings, places that are not finite, types, rounding and determinism are as above.
+// The problems of aclgrad/grid_sampler.h as the kernels read them: sizes, strides and addresses by name.
 #pragma once
 
 #include <array>
 
-#include "aclgrad/types.h"
+#include "aclgrad/grid_sampler.h"
 
-namespace aclgrad {
+namespace aclgrad::ops::grid_sampler {
 
-enum class Interpolation : int32_t { bilinear = 0, nearest = 1, bicubic = 2 };
-enum class Padding : int32_t { zeros = 0, border = 1, reflection = 2 };
-
-// What forward operator and gradient have in common. Strides are in elements, one for each axis. Any size may be 0, but the
-// forward operator needs a pixel for what it samples.
 struct GridSampling {
   using Strides = std::array<int64_t, 4>;
 
-  DataType type = DataType::float32;
-  Interpolation interpolation = Interpolation::bilinear;
-  Padding padding = Padding::zeros;
-  bool align_corners = false;
+  DataType type;
+  Interpolation interpolation;
+  Padding padding;
+  bool align_corners;
 
-  int64_t batch = 0;          // N
-  int64_t channels = 0;       // C
-  int64_t height = 0;         // H, below 2^30
-  int64_t width = 0;          // W, below 2^30
-  int64_t output_height = 0;  // Ho
-  int64_t output_width = 0;   // Wo
+  int64_t batch;          // N
+  int64_t channels;       // C
+  int64_t height;         // H
+  int64_t width;          // W
+  int64_t output_height;  // Ho
+  int64_t output_width;   // Wo
 
-  const void* input = nullptr;  // [N, C, H, W]
-  Strides input_strides{};
-  const void* grid = nullptr;  // [N, Ho, Wo, 2] as (x, y)
-  Strides grid_strides{};
+  const void* input;
+  Strides input_strides;
+  const void* grid;
+  Strides grid_strides;
+
+  explicit GridSampling(const aclgrad::GridSampling& problem)
+      : type(problem.input.type),
+        interpolation(problem.interpolation),
+        padding(problem.padding),
+        align_corners(problem.align_corners),
+        batch(problem.input.size(0)),
+        channels(problem.input.size(1)),
+        height(problem.input.size(2)),
+        width(problem.input.size(3)),
+        output_height(problem.grid.size(1)),
+        output_width(problem.grid.size(2)),
+        input(problem.input.data),
+        input_strides(strides_of(problem.input)),
+        grid(problem.grid.data),
+        grid_strides(strides_of(problem.grid)) {}
+
+  static Strides strides_of(const ConstTensor& tensor) {
+    return {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3)};
+  }
 };
 
 struct GridSampler2D : GridSampling {
-  void* output = nullptr;  // [N, C, Ho, Wo]
-  Strides output_strides{};
+  void* output;
+  Strides output_strides;
+
+  explicit GridSampler2D(const aclgrad::GridSampler2D& problem)
+      : GridSampling(problem), output(problem.output.data), output_strides(strides_of(problem.output)) {}
 };
 
 struct GridSampler2DBackward : GridSampling {
-  const void* grad_output = nullptr;  // [N, C, Ho, Wo]
-  Strides grad_output_strides{};
+  const void* grad_output;
+  Strides grad_output_strides;
+  bool wants_input_grad;
+  bool wants_grid_grad;
+  void* input_grad;
+  Strides input_grad_strides;
+  void* grid_grad;
+  Strides grid_grad_strides;
 
-  // What is not wanted is neither computed nor written, and its pointer may be null.
-  bool wants_input_grad = true;
-  bool wants_grid_grad = true;
-  void* input_grad = nullptr;  // as input
-  Strides input_grad_strides{};
-  void* grid_grad = nullptr;  // as grid
-  Strides grid_grad_strides{};
+  explicit GridSampler2DBackward(const aclgrad::GridSampler2DBackward& problem)
+      : GridSampling(problem),
+        grad_output(problem.grad_output.data),
+        grad_output_strides(strides_of(problem.grad_output)),
+        wants_input_grad(problem.grad_input.defined()),
+        wants_grid_grad(problem.grad_grid.defined()),
+        input_grad(problem.grad_input.data),
+        input_grad_strides(strides_of(problem.grad_input)),
+        grid_grad(problem.grad_grid.data),
+        grid_grad_strides(strides_of(problem.grad_grid)) {}
 };
 
 // The same of volumes.
 struct GridSampling3D {
   using Strides = std::array<int64_t, 5>;
 
-  DataType type = DataType::float32;
-  Interpolation interpolation = Interpolation::bilinear;  // or nearest
-  Padding padding = Padding::zeros;
-  bool align_corners = false;
+  DataType type;
+  Interpolation interpolation;
+  Padding padding;
+  bool align_corners;
 
-  int64_t batch = 0;          // N
-  int64_t channels = 0;       // C
-  int64_t depth = 0;          // D, below 2^30
-  int64_t height = 0;         // H, below 2^30
-  int64_t width = 0;          // W, below 2^30
-  int64_t output_depth = 0;   // Do
-  int64_t output_height = 0;  // Ho
-  int64_t output_width = 0;   // Wo
+  int64_t batch;          // N
+  int64_t channels;       // C
+  int64_t depth;          // D
+  int64_t height;         // H
+  int64_t width;          // W
+  int64_t output_depth;   // Do
+  int64_t output_height;  // Ho
+  int64_t output_width;   // Wo
 
-  const void* input = nullptr;  // [N, C, D, H, W]
-  Strides input_strides{};
-  const void* grid = nullptr;  // [N, Do, Ho, Wo, 3] as (x, y, z)
-  Strides grid_strides{};
+  const void* input;
+  Strides input_strides;
+  const void* grid;
+  Strides grid_strides;
+
+  explicit GridSampling3D(const aclgrad::GridSampling& problem)
+      : type(problem.input.type),
+        interpolation(problem.interpolation),
+        padding(problem.padding),
+        align_corners(problem.align_corners),
+        batch(problem.input.size(0)),
+        channels(problem.input.size(1)),
+        depth(problem.input.size(2)),
+        height(problem.input.size(3)),
+        width(problem.input.size(4)),
+        output_depth(problem.grid.size(1)),
+        output_height(problem.grid.size(2)),
+        output_width(problem.grid.size(3)),
+        input(problem.input.data),
+        input_strides(strides_of(problem.input)),
+        grid(problem.grid.data),
+        grid_strides(strides_of(problem.grid)) {}
+
+  static Strides strides_of(const ConstTensor& tensor) {
+    return {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3), tensor.stride(4)};
+  }
 };
 
 struct GridSampler3D : GridSampling3D {
-  void* output = nullptr;  // [N, C, Do, Ho, Wo]
-  Strides output_strides{};
+  void* output;
+  Strides output_strides;
+
+  explicit GridSampler3D(const aclgrad::GridSampler3D& problem)
+      : GridSampling3D(problem), output(problem.output.data), output_strides(strides_of(problem.output)) {}
 };
 
 struct GridSampler3DBackward : GridSampling3D {
-  const void* grad_output = nullptr;  // [N, C, Do, Ho, Wo]
-  Strides grad_output_strides{};
+  const void* grad_output;
+  Strides grad_output_strides;
+  bool wants_input_grad;
+  bool wants_grid_grad;
+  void* input_grad;
+  Strides input_grad_strides;
+  void* grid_grad;
+  Strides grid_grad_strides;
 
-  bool wants_input_grad = true;
-  bool wants_grid_grad = true;
-  void* input_grad = nullptr;  // as input
-  Strides input_grad_strides{};
-  void* grid_grad = nullptr;  // as grid
-  Strides grid_grad_strides{};
+  explicit GridSampler3DBackward(const aclgrad::GridSampler3DBackward& problem)
+      : GridSampling3D(problem),
+        grad_output(problem.grad_output.data),
+        grad_output_strides(strides_of(problem.grad_output)),
+        wants_input_grad(problem.grad_input.defined()),
+        wants_grid_grad(problem.grad_grid.defined()),
+        input_grad(problem.grad_input.data),
+        input_grad_strides(strides_of(problem.grad_input)),
+        grid_grad(problem.grad_grid.data),
+        grid_grad_strides(strides_of(problem.grad_grid)) {}
 };
 
-// Bytes of workspace that the operator needs; it must be 64-byte aligned. They follow from types, sizes, strides
-// and what is wanted; pointers may still be null.
-ACLGRAD_API size_t workspace_size(const GridSampler2D& problem);
-ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem);
-ACLGRAD_API size_t workspace_size(const GridSampler3D& problem);
-ACLGRAD_API size_t workspace_size(const GridSampler3DBackward& problem);
-
-// Estimate of the time on one thread.
-ACLGRAD_API double serial_nanoseconds(const GridSampler2D& problem);
-ACLGRAD_API double serial_nanoseconds(const GridSampler2DBackward& problem);
-ACLGRAD_API double serial_nanoseconds(const GridSampler3D& problem);
-ACLGRAD_API double serial_nanoseconds(const GridSampler3DBackward& problem);
-
-ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, void* workspace);
-ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace);
-ACLGRAD_API void grid_sampler_3d(const GridSampler3D& problem, void* workspace);
-ACLGRAD_API void grid_sampler_3d_backward(const GridSampler3DBackward& problem, void* workspace);
-
-// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
-namespace cuda {
-
-ACLGRAD_API size_t workspace_size(const GridSampler2D& problem, const CudaLaunch& on);
-ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on);
-ACLGRAD_API size_t workspace_size(const GridSampler3D& problem, const CudaLaunch& on);
-ACLGRAD_API size_t workspace_size(const GridSampler3DBackward& problem, const CudaLaunch& on);
-ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, void* workspace, const CudaLaunch& on);
-ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem, void* workspace,
-                                          const CudaLaunch& on);
-ACLGRAD_API void grid_sampler_3d(const GridSampler3D& problem, void* workspace, const CudaLaunch& on);
-ACLGRAD_API void grid_sampler_3d_backward(const GridSampler3DBackward& problem, void* workspace,
-                                          const CudaLaunch& on);
-
-}  // namespace cuda
-
-}  // namespace aclgrad
+}  // namespace aclgrad::ops::grid_sampler

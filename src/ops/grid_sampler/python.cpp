@@ -47,10 +47,6 @@ Sampling read_sampling(const Arguments& arguments, nb::handle input, nb::handle 
   return sampling;
 }
 
-GridSampling::Strides strides_of(const Operand& operand) {
-  return {operand.stride(0), operand.stride(1), operand.stride(2), operand.stride(3)};
-}
-
 // Kernels take any strides but negative ones.
 constexpr int kNoDenseAxis = 4;
 
@@ -63,20 +59,11 @@ struct SamplingOperands {
         grid(Operand::read(place, sampling.grid.view, kNoDenseAxis)) {}
 
   void describe(const Sampling& sampling, GridSampling& problem) const {
-    problem.type = sampling.input.type();
+    problem.input = input.tensor();
+    problem.grid = grid.tensor();
     problem.interpolation = sampling.interpolation;
     problem.padding = sampling.padding;
     problem.align_corners = sampling.align_corners;
-    problem.batch = sampling.batch();
-    problem.channels = sampling.channels();
-    problem.height = sampling.height();
-    problem.width = sampling.width();
-    problem.output_height = sampling.output_height();
-    problem.output_width = sampling.output_width();
-    problem.input = input.data();
-    problem.input_strides = strides_of(input);
-    problem.grid = grid.data();
-    problem.grid_strides = strides_of(grid);
   }
 };
 
@@ -86,8 +73,7 @@ void compute_forward(const Place& place, const Sampling& sampling, const Array& 
   const Operand output_operand = Operand::write(place, output.view, kNoDenseAxis);
   GridSampler2D problem;
   operands.describe(sampling, problem);
-  problem.output = output_operand.data();
-  problem.output_strides = strides_of(output_operand);
+  problem.output = output_operand.tensor();
   place.run(problem);
   output_operand.finish();
 }
@@ -104,20 +90,15 @@ void compute_backward(const Place& place, const Sampling& sampling, const Array&
   const Operand grad_output_operand = Operand::read(place, grad_output.view, kNoDenseAxis);
   GridSampler2DBackward problem;
   operands.describe(sampling, problem);
-  problem.grad_output = grad_output_operand.data();
-  problem.grad_output_strides = strides_of(grad_output_operand);
-  problem.wants_input_grad = grad_input.has_value();
-  problem.wants_grid_grad = grad_grid.has_value();
+  problem.grad_output = grad_output_operand.tensor();
   std::optional<Operand> input_operand, grid_operand;
   if (grad_input) {
     input_operand = Operand::write(place, grad_input->view, kNoDenseAxis);
-    problem.input_grad = input_operand->data();
-    problem.input_grad_strides = strides_of(*input_operand);
+    problem.grad_input = input_operand->tensor();
   }
   if (grad_grid) {
     grid_operand = Operand::write(place, grad_grid->view, kNoDenseAxis);
-    problem.grid_grad = grid_operand->data();
-    problem.grid_grad_strides = strides_of(*grid_operand);
+    problem.grad_grid = grid_operand->tensor();
   }
   place.run(problem);
   if (input_operand) input_operand->finish();

@@ -9,7 +9,6 @@
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "ops/grid_sampler/cases.h"
-#include "ops/grid_sampler/problem.h"
 #include "ops/grid_sampler/reference.h"
 #include "support/test_tensor.h"
 
@@ -506,20 +505,9 @@ TEST(GridSampler2DStrictDeathTest, RefusesWhatTheDocumentDoesNotList) {
 
 // ---- The C++ interface
 
-template <class Problem, class Operator>
-void run_problem(const Problem& problem, Operator&& run_operator) {
-  const size_t size = workspace_size(problem);
-  std::byte* workspace = size == 0 ? nullptr : new (std::align_val_t{64}) std::byte[size];
-  run_operator(problem, workspace);
-  operator delete[](workspace, std::align_val_t{64});
-}
-
-GridSampling::Strides channels_last(int64_t channels, int64_t height, int64_t width) {
-  return {channels * height * width, 1, channels * width, channels};
-}
-
-GridSampling::Strides channels_first(int64_t channels, int64_t height, int64_t width) {
-  return {channels * height * width, height * width, width, 1};
+// Of a tensor [N, C, H, W] that lies in memory as [N, H, W, C].
+aclgrad::Shape channels_last(const aclgrad::Shape& shape) {
+  return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
 // The values of [N, C, P] as [N, P, C], or back.
@@ -540,20 +528,6 @@ std::vector<float> as_floats(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
-template <class Problem>
-void describe_sizes(Problem& problem, const Sampling& s) {
-  problem.interpolation = static_cast<Interpolation>(s.mode);
-  problem.padding = static_cast<Padding>(s.padding);
-  problem.align_corners = s.align_corners;
-  problem.batch = s.batch;
-  problem.channels = s.channels;
-  problem.height = s.height;
-  problem.width = s.width;
-  problem.output_height = s.output_height;
-  problem.output_width = s.output_width;
-  problem.grid_strides = {s.output_height * s.output_width * 2, s.output_width * 2, 2, 1};
-}
-
 TEST(GridSampler2DBackward, ChannelsLastGivesTheSameBits) {
   for (const Sampling& size :
        {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26), sizes(1, 3, 40, 40, 30, 50),
@@ -569,17 +543,12 @@ TEST(GridSampler2DBackward, ChannelsLastGivesTheSameBits) {
       const auto input = swapped(as_floats(inputs.input), s.batch, s.channels, pixels);
       const auto grid = as_floats(inputs.grid);
       std::vector<float> input_grad(input.size()), grid_grad(grid.size());
-      GridSampler2DBackward problem;
-      describe_sizes(problem, s);
-      problem.input_strides = problem.input_grad_strides = channels_last(s.channels, s.height, s.width);
-      problem.grad_output_strides = channels_last(s.channels, s.output_height, s.output_width);
-      problem.grid_grad_strides = problem.grid_strides;
-      problem.grad_output = grad_output.data();
-      problem.input = input.data();
-      problem.grid = grid.data();
-      problem.input_grad = input_grad.data();
-      problem.grid_grad = grid_grad.data();
-      run_problem(problem, grid_sampler_2d_backward);
+      auto problem = problem_of<GridSampler2DBackward>(s, DataType::float32, input.data(), grid.data());
+      problem.input.strides = channels_last(problem.input.shape);
+      problem.grad_output = {grad_output.data(), output_extents(s), channels_last(output_extents(s))};
+      problem.grad_input = {input_grad.data(), problem.input.shape, problem.input.strides};
+      problem.grad_grid = {grid_grad.data(), problem.grid.shape};
+      grid_sampler_2d_backward(problem, Workspace(workspace_size(problem)));
       EXPECT_EQ(swapped(input_grad, s.batch, pixels, s.channels), as_floats(first.input_grad.values()));
       EXPECT_EQ(grid_grad, as_floats(first.grid_grad.values()));
 
@@ -587,15 +556,11 @@ TEST(GridSampler2DBackward, ChannelsLastGivesTheSameBits) {
       TestTensor points_tensor(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
       TestTensor out(output_shape(s), DataType::float32);
       ASSERT_EQ(run_forward(planar, points_tensor, s.mode, s.padding, s.align_corners, out), OK);
-      GridSampler2D forward;
-      describe_sizes(forward, s);
       std::vector<float> output(grad_output.size());
-      forward.input_strides = problem.input_strides;
-      forward.output_strides = problem.grad_output_strides;
-      forward.input = input.data();
-      forward.grid = grid.data();
-      forward.output = output.data();
-      run_problem(forward, grid_sampler_2d);
+      GridSampler2D forward;
+      static_cast<GridSampling&>(forward) = problem;
+      forward.output = {output.data(), output_extents(s), channels_last(output_extents(s))};
+      grid_sampler_2d(forward, Workspace(workspace_size(forward)));
       EXPECT_EQ(swapped(output, s.batch, points, s.channels), as_floats(out.values()));
     });
   }
@@ -605,33 +570,26 @@ TEST(GridSampler2D, CppInterfaceTakesBicubicDouble) {
   Sampling s = sizes(2, 17, 9, 10, 11, 12);
   const Inputs inputs(s, DataType::float64, 1.3);
   for_each_mode(s, DataType::float64, [&](const Sampling& sampling) {
-    GridSampler2D problem;
-    describe_sizes(problem, sampling);
-    problem.type = DataType::float64;
-    problem.input_strides = channels_first(s.channels, s.height, s.width);
-    problem.output_strides = channels_first(s.channels, s.output_height, s.output_width);
     std::vector<double> output(inputs.grad_output.size());
-    problem.input = inputs.input.data();
-    problem.grid = inputs.grid.data();
-    problem.output = output.data();
-    run_problem(problem, grid_sampler_2d);
+    auto problem =
+        problem_of<GridSampler2D>(sampling, DataType::float64, inputs.input.data(), inputs.grid.data());
+    problem.output = {output.data(), output_extents(s)};
+    grid_sampler_2d(problem, Workspace(workspace_size(problem)));
     EXPECT_LE(relative_error(output, reference::grid_sampler_2d(sampling, inputs.input, inputs.grid)), 1e-12);
   });
 }
 
 TEST(GridSampler2DBackward, CppInterfaceTakesImagesWithoutPixels) {
-  GridSampler2DBackward problem;
-  describe_sizes(problem, sizes(1, 16, 0, 5, 2, 2));
   const std::vector<float> grid(8, 0.5f);
   const std::vector<float> grad_output(64, 1.0f);
   std::vector<float> grid_grad(8, 1.0f);
-  problem.grid_grad_strides = problem.grid_strides;
-  problem.grad_output_strides = channels_first(16, 2, 2);
-  problem.grid = grid.data();
-  problem.grad_output = grad_output.data();
-  problem.grid_grad = grid_grad.data();
+  auto problem =
+      problem_of<GridSampler2DBackward>(sizes(1, 16, 0, 5, 2, 2), DataType::float32, nullptr, grid.data());
+  problem.grad_output = {grad_output.data(), {1, 16, 2, 2}};
+  problem.grad_input = {nullptr, DataType::float32, problem.input.shape};
+  problem.grad_grid = {grid_grad.data(), problem.grid.shape};
   EXPECT_EQ(workspace_size(problem), 0u);
-  grid_sampler_2d_backward(problem, nullptr);
+  grid_sampler_2d_backward(problem, {});
   EXPECT_EQ(grid_grad, std::vector<float>(8, 0.0f));
 }
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "aclgrad/grid_sampler.h"
 #include "aclnnop/aclnn_grid_sampler3d.h"
 #include "aclnnop/aclnn_grid_sampler3d_backward.h"
 #include "ops/grid_sampler/cases.h"
-#include "ops/grid_sampler/problem.h"
 #include "support/message.h"
 #include "support/test_tensor.h"
 
@@ -253,13 +253,11 @@ TEST(GridSampler3DBackward, WithoutAMaskNothingIsLookedAt) {
 // The gradient of the grid alone neither copies a large volume nor has anything of its size.
 TEST(GridSampler3DCppInterface, GridGradOfFewSamplesNeedsNoWorkspace) {
   GridSampler3DBackward problem;
-  problem.batch = 1, problem.channels = 16;
-  problem.depth = problem.height = problem.width = 256;
-  problem.output_depth = problem.output_height = 1, problem.output_width = 10'000;
-  problem.input_strides = {int64_t{1} << 28, 1 << 24, 1 << 16, 1 << 8, 1};
-  problem.grid_strides = problem.grid_grad_strides = {30'000, 30'000, 30'000, 3, 1};
-  problem.grad_output_strides = {160'000, 10'000, 10'000, 10'000, 1};
-  problem.wants_input_grad = false;
+  constexpr auto kType = DataType::float32;
+  problem.input = {nullptr, kType, {1, 16, 256, 256, 256}};
+  problem.grid = {nullptr, kType, {1, 1, 1, 10'000, 3}};
+  problem.grad_output = {nullptr, kType, {1, 16, 1, 1, 10'000}};
+  problem.grad_grid = {nullptr, kType, problem.grid.shape};
   EXPECT_EQ(workspace_size(problem), 0u);
 }
 

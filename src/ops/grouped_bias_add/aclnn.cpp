@@ -26,34 +26,26 @@ void plan(Call& call, const aclTensor* gradY, const aclTensor* groupIdxOptional,
                group_idx.size(0));
   }
 
-  GroupedBiasAddGrad problem;
-  problem.type = grad_y.type();
-  problem.groups = grouped ? group_idx.size(0) : grad_y.size(0);
-  problem.rows = grad_y.size(grouped ? 0 : 1);
-  problem.columns = grad_y.size(grouped ? 1 : 2);
-  call.check_shape(out, {problem.groups, problem.columns});
+  call.check_shape(out, {grouped ? group_idx.size(0) : grad_y.size(0), grad_y.size(grouped ? 1 : 2)});
   call.check(groupIdxType == 0 || groupIdxType == 1, "groupIdxType", "0 (end offsets) or 1 (counts)",
              groupIdxType);
-  if (grouped)
-    problem.kind = groupIdxType == 0 ? GroupedBiasAddGrad::Groups::ends : GroupedBiasAddGrad::Groups::counts;
 
   if (out.empty()) return call.plan_nothing();
   if (grad_y.empty()) return call.plan_zeros({&out});
 
   if (grouped) call.use_partly(grad_y);  // without rows behind the last group
 
-  // Rows are read where they lie as long as each is contiguous.
-  const bool contiguous_rows = problem.columns == 1 || grad_y.view.strides[grouped ? 1 : 2] == 1;
-  problem.row_stride = contiguous_rows ? grad_y.view.strides[grouped ? 0 : 1] : problem.columns;
-  if (!grouped)
-    problem.group_stride = contiguous_rows ? grad_y.view.strides[0] : problem.rows * problem.columns;
-  if (!contiguous_rows) call.pack({&grad_y});
-  call.pack({&group_idx, &out});
-  call.plan_problem(problem, [&grad_y, &group_idx, &out](const Launch& launch, GroupedBiasAddGrad& bound) {
-    bound.grad_y = launch.data(grad_y);
-    bound.group_idx = {launch.data(group_idx), group_idx.type()};
-    bound.out = launch.data(out);
-  });
+  GroupedBiasAddBackward problem;
+  call.operand(problem.grad_output, grad_y, grouped ? 1 : 2);
+  call.operand(problem.group_idx, group_idx, 0);
+  problem.kind = static_cast<GroupKind>(groupIdxType);
+  call.operand(problem.grad_bias, out, 0);
+  call.plan_problem(problem,
+                    [&grad_y, &group_idx, &out](const Launch& launch, GroupedBiasAddBackward& bound) {
+                      bound.grad_output.data = launch.data(grad_y);
+                      bound.group_idx.data = launch.data(group_idx);
+                      bound.grad_bias.data = launch.data(out);
+                    });
 }
 
 }  // namespace

@@ -88,22 +88,22 @@ struct Rows {
 // Reads the groups one after the other, whatever the index array holds.
 class GroupReader {
  public:
-  explicit GroupReader(const GroupedBiasAddGrad& problem) : problem_(problem) {}
+  explicit GroupReader(const GroupedBiasAddBackward& problem) : problem_(problem) {}
 
   Rows next() {
     const int64_t group = group_++;
-    if (problem_.kind == GroupedBiasAddGrad::Groups::equal) return {0, problem_.rows};
+    if (problem_.has_equal_groups()) return {0, problem_.rows()};
     const int64_t start = end_;
-    end_ = problem_.group_idx[group];
-    if (problem_.kind == GroupedBiasAddGrad::Groups::counts && __builtin_add_overflow(start, end_, &end_)) {
+    end_ = index_at(problem_.group_idx, group);
+    if (problem_.kind == GroupKind::counts && __builtin_add_overflow(start, end_, &end_)) {
       end_ = start < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
     }
-    const int64_t begin = std::clamp<int64_t>(start, 0, problem_.rows);
-    return {begin, std::max(begin, std::clamp<int64_t>(end_, 0, problem_.rows))};
+    const int64_t begin = std::clamp<int64_t>(start, 0, problem_.rows());
+    return {begin, std::max(begin, std::clamp<int64_t>(end_, 0, problem_.rows()))};
   }
 
  private:
-  const GroupedBiasAddGrad& problem_;
+  const GroupedBiasAddBackward& problem_;
   int64_t group_ = 0;
   int64_t end_ = 0;  // as given, not clamped
 };
@@ -117,29 +117,29 @@ struct Group {
 
 // Tiles that have room in the workspace. Groups that do not overlap never need more; those that do are taken
 // in several batches.
-int64_t tile_capacity(const GroupedBiasAddGrad& problem) {
-  const int64_t tiles = divide_up(problem.rows, kRowsPerTile);
-  if (problem.kind == GroupedBiasAddGrad::Groups::equal) return problem.groups * std::max<int64_t>(1, tiles);
-  return problem.groups + tiles;
+int64_t tile_capacity(const GroupedBiasAddBackward& problem) {
+  const int64_t tiles = divide_up(problem.rows(), kRowsPerTile);
+  if (problem.has_equal_groups()) return problem.groups() * std::max<int64_t>(1, tiles);
+  return problem.groups() + tiles;
 }
 
 struct Workspace {
-  Workspace(const GroupedBiasAddGrad& problem, WorkspaceAllocator& allocator)
-      : groups(allocator.take<Group>(problem.groups)),
-        partials(allocator.take<float>(problem.rows > kRowsPerTile ? tile_capacity(problem) * problem.columns
-                                                                   : 0)) {}
+  Workspace(const GroupedBiasAddBackward& problem, WorkspaceAllocator& allocator)
+      : groups(allocator.take<Group>(problem.groups())),
+        partials(allocator.take<float>(
+            problem.rows() > kRowsPerTile ? tile_capacity(problem) * problem.columns() : 0)) {}
 
-  Group* groups;    // [problem.groups]
+  Group* groups;    // [problem.groups()]
   float* partials;  // [tile_capacity, columns], if a group may have several tiles
 };
 
 // Memory is fastest where long pieces of each row are read, so strips are wide unless they are too few to
 // share. The sum of a column does not depend on its strip.
-int64_t columns_per_strip(const GroupedBiasAddGrad& problem) {
-  const int64_t groups = problem.kind == GroupedBiasAddGrad::Groups::equal ? problem.groups : 1;
-  const int64_t tiles = groups * divide_up(problem.rows, kRowsPerTile);
+int64_t columns_per_strip(const GroupedBiasAddBackward& problem) {
+  const int64_t groups = problem.has_equal_groups() ? problem.groups() : 1;
+  const int64_t tiles = groups * divide_up(problem.rows(), kRowsPerTile);
   int64_t columns = kMaxColumnsPerStrip;
-  while (columns > kMinColumnsPerStrip && tiles * divide_up(problem.columns, columns) < kEnoughTasks) {
+  while (columns > kMinColumnsPerStrip && tiles * divide_up(problem.columns(), columns) < kEnoughTasks) {
     columns /= 2;
   }
   return columns;
@@ -147,18 +147,18 @@ int64_t columns_per_strip(const GroupedBiasAddGrad& problem) {
 
 class Sum {
  public:
-  Sum(const GroupedBiasAddGrad& problem, WorkspaceAllocator allocator)
+  Sum(const GroupedBiasAddBackward& problem, WorkspaceAllocator allocator)
       : problem_(problem),
         workspace_(problem, allocator),
-        element_(static_cast<int64_t>(size_of(problem.type))),
+        element_(static_cast<int64_t>(size_of(problem.grad_output.type))),
         columns_per_strip_(columns_per_strip(problem)),
-        strips_(divide_up(problem.columns, columns_per_strip_)),
+        strips_(divide_up(problem.columns(), columns_per_strip_)),
         capacity_(tile_capacity(problem)) {}
 
   void run() {
     GroupReader reader(problem_);
     int64_t tiles = 0;
-    for (int64_t index = 0; index < problem_.groups; ++index) {
+    for (int64_t index = 0; index < problem_.groups(); ++index) {
       const Rows rows = reader.next();
       if (tiles + rows.tiles() > capacity_) {
         run_batch(tiles);
@@ -182,11 +182,12 @@ class Sum {
   }
 
   int64_t strip_columns(int64_t strip) const {
-    return std::min(columns_per_strip_, problem_.columns - strip * columns_per_strip_);
+    return std::min(columns_per_strip_, problem_.columns() - strip * columns_per_strip_);
   }
 
   void sum(const void* first_row, int64_t rows, int64_t columns, float* sums) const {
-    HWY_DYNAMIC_DISPATCH(sum_rows)(problem_.type, first_row, problem_.row_stride, rows, columns, sums);
+    HWY_DYNAMIC_DISPATCH(sum_rows)
+    (problem_.grad_output.type, first_row, row_stride_of(problem_), rows, columns, sums);
   }
 
   void sum_tile(int64_t tile, int64_t strip) const {
@@ -197,10 +198,10 @@ class Sum {
     const int64_t count = std::min(kRowsPerTile, group.rows.end - begin);
     const int64_t column = strip * columns_per_strip_;
     const int64_t columns = strip_columns(strip);
-    const bool equal = problem_.kind == GroupedBiasAddGrad::Groups::equal;
+    const bool equal = problem_.has_equal_groups();
     const int64_t element =
-        (equal ? group.index * problem_.group_stride : 0) + begin * problem_.row_stride + column;
-    const auto* first = static_cast<const std::byte*>(problem_.grad_y) + element * element_;
+        (equal ? group.index * problem_.grad_output.stride(0) : 0) + begin * row_stride_of(problem_) + column;
+    const auto* first = static_cast<const std::byte*>(problem_.grad_output.data) + element * element_;
     if (group.rows.tiles() > 1) {
       sum(first, count, columns, partial(tile, column));
       return;
@@ -219,24 +220,24 @@ class Sum {
     for (int64_t tile = 0; tile < group.rows.tiles(); tile += kTilesPerBlock) {
       const int64_t count = std::min(kTilesPerBlock, group.rows.tiles() - tile);
       const float* first = partial(group.first_tile + tile, column);
-      HWY_DYNAMIC_DISPATCH(sum_rows)(DataType::float32, first, problem_.columns, count, columns, block);
+      HWY_DYNAMIC_DISPATCH(sum_rows)(DataType::float32, first, problem_.columns(), count, columns, block);
       for (int64_t c = 0; c < columns; ++c) sums[c] += block[c];
     }
     store(group.index, column, columns, sums);
   }
 
   float* partial(int64_t tile, int64_t column) const {
-    return workspace_.partials + tile * problem_.columns + column;
+    return workspace_.partials + tile * problem_.columns() + column;
   }
 
   void store(int64_t group, int64_t column, int64_t columns, const float* sums) const {
-    visit_float_type(problem_.type, [&]<class T>(T) {
-      T* out = static_cast<T*>(problem_.out) + group * problem_.columns + column;
+    visit_float_type(problem_.grad_output.type, [&]<class T>(T) {
+      T* out = static_cast<T*>(problem_.grad_bias.data) + group * problem_.columns() + column;
       for (int64_t c = 0; c < columns; ++c) out[c] = from_float<T>(sums[c]);
     });
   }
 
-  const GroupedBiasAddGrad& problem_;
+  const GroupedBiasAddBackward& problem_;
   Workspace workspace_;
   int64_t element_;
   int64_t columns_per_strip_;
@@ -247,20 +248,19 @@ class Sum {
 
 }  // namespace
 
-size_t kernel_workspace_size(const GroupedBiasAddGrad& problem) {
+size_t kernel_workspace_size(const GroupedBiasAddBackward& problem) {
   return size_of_workspace<Workspace>(problem);
 }
 
-double kernel_nanoseconds(const GroupedBiasAddGrad& problem) {
-  const int64_t rows =
-      problem.kind == GroupedBiasAddGrad::Groups::equal ? problem.groups * problem.rows : problem.rows;
-  const auto elements = static_cast<double>(rows) * static_cast<double>(problem.columns);
-  return 0.1 * elements * static_cast<double>(size_of(problem.type)) +
-         20.0 * static_cast<double>(problem.groups);
+double kernel_nanoseconds(const GroupedBiasAddBackward& problem) {
+  const int64_t rows = problem.has_equal_groups() ? problem.groups() * problem.rows() : problem.rows();
+  const auto elements = static_cast<double>(rows) * static_cast<double>(problem.columns());
+  return 0.1 * elements * static_cast<double>(size_of(problem.grad_output.type)) +
+         20.0 * static_cast<double>(problem.groups());
 }
 
-void run_kernel(const GroupedBiasAddGrad& problem, void* workspace) {
-  if (problem.groups == 0 || problem.columns == 0) return;
+void run_kernel(const GroupedBiasAddBackward& problem, void* workspace) {
+  if (problem.groups() == 0 || problem.columns() == 0) return;
   Sum(problem, WorkspaceAllocator(workspace)).run();
 }
 

@@ -1,20 +1,19 @@
-// The kernels behind problem.h. They trust their problem, which whoever calls them has checked. Times are those on one thread.
+// As base/kernel.h says.
 #pragma once
 
-#include "ops/grouped_bias_add/problem.h"
+#include "aclgrad/grouped_bias_add.h"
+#include "base/kernel.h"
 
 namespace aclgrad::ops::grouped_bias_add {
 
-size_t kernel_workspace_size(const GroupedBiasAddGrad& problem);
+// Elements from one row of grad_output to the next.
+constexpr int64_t row_stride_of(const GroupedBiasAddBackward& problem) {
+  return problem.has_equal_groups() ? problem.grad_output.stride(1) : problem.grad_output.stride(0);
+}
 
-double kernel_nanoseconds(const GroupedBiasAddGrad& problem);
-
-void run_kernel(const GroupedBiasAddGrad& problem, void* workspace);
-
-// On a CUDA GPU.
-size_t kernel_workspace_size(const GroupedBiasAddGrad& problem, const CudaLaunch& on);
-
-void run_kernel(const GroupedBiasAddGrad& problem, void* workspace, const CudaLaunch& on);
+size_t kernel_workspace_size(const GroupedBiasAddBackward& problem);
+double kernel_nanoseconds(const GroupedBiasAddBackward& problem);
+void run_kernel(const GroupedBiasAddBackward& problem, void* workspace);
 
 }  // namespace aclgrad::ops::grouped_bias_add
 

@@ -19,46 +19,44 @@
 namespace aclgrad::python {
 namespace {
 
-using Groups = GroupedBiasAddGrad::Groups;
-
 // The rows of x or grad_output, as [rows, columns], or as [groups, rows, columns] where there are no group_ends.
 struct Grouping {
-  Groups kind = Groups::equal;
-  std::optional<Array> group_idx;
+  GroupKind kind = GroupKind::ends;
+  std::optional<Array> group_idx;  // none where the groups are equal
   int64_t groups = 0;
   int64_t rows = 0;  // of each group where they are equal, else in all
   int64_t columns = 0;
 };
 
-Groups kind_of(const Arguments& arguments, nb::handle object) {
+GroupKind kind_of(const Arguments& arguments, nb::handle object) {
   const std::string_view kind = arguments.text("kind", object);
-  if (kind == "ends") return Groups::ends;
+  if (kind == "ends") return GroupKind::ends;
   arguments.check(kind == "counts", "kind", "'ends' or 'counts'", kind);
-  return Groups::counts;
+  return GroupKind::counts;
 }
 
-void check_groups(const Arguments& arguments, Groups kind, const std::vector<int64_t>& group_idx,
+void check_groups(const Arguments& arguments, GroupKind kind, const std::vector<int64_t>& group_idx,
                   int64_t rows) {
-  if (kind == Groups::ends) arguments.check_ends("group_ends", group_idx);
+  if (kind == GroupKind::ends) arguments.check_ends("group_ends", group_idx);
   int64_t end = 0;
   for (size_t group = 0; group < group_idx.size(); ++group) {
     const int64_t entry = group_idx[group];
-    const int64_t most = kind == Groups::ends ? rows : rows - end;
+    const int64_t most = kind == GroupKind::ends ? rows : rows - end;
     const bool fits = entry >= 0 && entry <= most;
     if (!fits) {
       arguments.check_entry(false, "group_ends", group, fmt::format("0 to {}, of {} rows", most, rows),
                             entry);
     }
-    end = kind == Groups::ends ? entry : end + entry;
+    end = kind == GroupKind::ends ? entry : end + entry;
   }
 }
 
 Grouping read_grouping(const Arguments& arguments, const Array& rows, nb::handle group_ends,
                        nb::handle kind) {
-  const Groups named_kind = kind_of(arguments, kind);
+  const GroupKind named_kind = kind_of(arguments, kind);
   if (group_ends.is_none()) {
     arguments.check_rank(rows, 3);
-    return {Groups::equal, std::nullopt, rows.size(0), rows.size(1), rows.size(2)};
+    return {named_kind, std::nullopt, rows.size(0), rows.size(1), rows.size(2)};
   }
   const Array idx = arguments.integers("group_ends", group_ends);
   arguments.check_same_device(rows, {&idx});
@@ -76,16 +74,16 @@ struct Ranges {
 // The rows of each group, counted through all of them. Contents that make no sense are clamped, by the rule of the
 // gradient's kernel.
 Ranges ranges_of(const Grouping& grouping) {
-  const int64_t row_count = grouping.kind == Groups::equal ? grouping.groups * grouping.rows : grouping.rows;
+  const int64_t row_count = !grouping.group_idx ? grouping.groups * grouping.rows : grouping.rows;
   const std::vector<int64_t> group_idx =
       grouping.group_idx ? integers_of(grouping.group_idx->view) : std::vector<int64_t>();
   Ranges ranges;
   int64_t end = 0;  // as given, not clamped
   for (int64_t group = 0; group < grouping.groups; ++group) {
     const int64_t start = end;
-    if (grouping.kind == Groups::equal) {
+    if (!grouping.group_idx) {
       end += grouping.rows;
-    } else if (grouping.kind == Groups::ends) {
+    } else if (grouping.kind == GroupKind::ends) {
       end = group_idx[static_cast<size_t>(group)];
     } else if (__builtin_add_overflow(start, group_idx[static_cast<size_t>(group)], &end)) {
       end = start < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
@@ -167,24 +165,14 @@ void compute_backward(const Place& place, const Grouping& grouping, const Array&
                                                           ranges.begin, ranges.end),
                          grad_bias.view);
   }
-  const bool equal = grouping.kind == Groups::equal;
+  const bool equal = !grouping.group_idx;
   const Operand grad_output_operand = Operand::read(place, grad_output.view, equal ? 2 : 1);
   const Operand out = Operand::write(place, grad_bias.view, 0);
-  GroupedBiasAddGrad problem;
-  problem.type = grad_output.type();
+  GroupedBiasAddBackward problem;
+  problem.grad_output = grad_output_operand.tensor();
   problem.kind = grouping.kind;
-  problem.groups = grouping.groups;
-  problem.rows = grouping.rows;
-  problem.columns = grouping.columns;
-  problem.grad_y = grad_output_operand.data();
-  problem.row_stride = grad_output_operand.stride(equal ? 1 : 0);
-  if (equal) problem.group_stride = grad_output_operand.stride(0);
-  std::optional<Operand> group_idx;
-  if (!equal) {
-    group_idx = Operand::read(place, grouping.group_idx->view, 0);
-    problem.group_idx = {group_idx->data(), group_idx->type()};
-  }
-  problem.out = out.data();
+  if (!equal) problem.group_idx = Operand::read(place, grouping.group_idx->view, 0).tensor();
+  problem.grad_bias = out.tensor();
   place.run(problem);
   out.finish();
 }
@@ -197,7 +185,7 @@ nb::object forward(nb::handle x_object, nb::handle bias_object, nb::handle group
   arguments.check_same_type(x, {&bias});
   const Grouping grouping = read_grouping(arguments, x, group_ends, kind);
   arguments.check_shape(bias, {grouping.groups, grouping.columns});
-  const Array y = grouping.kind == Groups::equal
+  const Array y = !grouping.group_idx
                       ? arguments.result("out", x, {grouping.groups, grouping.rows, grouping.columns}, out)
                       : arguments.result("out", x, {grouping.rows, grouping.columns}, out);
   const Place place(arguments, x, {&bias, &y});

@@ -4,12 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "aclgrad/grouped_bias_add.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 #include "ops/grouped_bias_add/cases.h"
-#include "ops/grouped_bias_add/problem.h"
 #include "ops/grouped_bias_add/reference.h"
 #include "support/test_tensor.h"
-#include "support/workspace.h"
 
 namespace aclgrad::test {
 namespace {
@@ -55,15 +54,12 @@ TEST(GroupedBiasAddGrad, CppInterfaceTakesMoreGroupsThanTheDocuments) {
   std::vector<float> grad_y(static_cast<size_t>(groups), 2.0f);
   std::vector<int32_t> counts(static_cast<size_t>(groups), 1);
   std::vector<float> out(static_cast<size_t>(groups));
-  GroupedBiasAddGrad problem;
-  problem.kind = GroupedBiasAddGrad::Groups::counts;
-  problem.groups = problem.rows = groups;
-  problem.columns = problem.row_stride = 1;
-  problem.grad_y = grad_y.data();
-  problem.group_idx = {counts.data(), DataType::int32};
-  problem.out = out.data();
-  Workspace workspace(workspace_size(problem));
-  grouped_bias_add_grad(problem, workspace.data());
+  GroupedBiasAddBackward problem;
+  problem.grad_output = {grad_y.data(), {groups, 1}};
+  problem.group_idx = {counts.data(), {groups}};
+  problem.kind = GroupKind::counts;
+  problem.grad_bias = {out.data(), {groups, 1}};
+  grouped_bias_add_backward(problem, aclgrad::Workspace(workspace_size(problem)));
   EXPECT_EQ(out, grad_y);
 }
 

@@ -61,18 +61,21 @@ void check_ranks(const Call& call, const Inputs& in, const Argument& query_rows)
   call.check(in.location.size(5) == 2, "location", "a last axis of 2 (x, y)", in.location.size(5));
 }
 
-void set_sizes(const Inputs& in, MultiScaleDeformableSampling& problem) {
-  problem.type = in.value.type();
-  problem.batches = in.value.size(0);
-  problem.rows = in.value.size(1);
-  problem.heads = in.value.size(2);
-  problem.channels = in.value.size(3);
-  problem.queries = in.location.size(1);
-  problem.levels = in.spatial_shape.size(0);
-  problem.points = in.location.size(4);
-}
+// What the shapes must agree with.
+struct Sizes {
+  int64_t batches, rows, heads, channels, queries, levels, points;
 
-void check_common_limits(const Call& call, const MultiScaleDeformableSampling& sizes) {
+  explicit Sizes(const Inputs& in)
+      : batches(in.value.size(0)),
+        rows(in.value.size(1)),
+        heads(in.value.size(2)),
+        channels(in.value.size(3)),
+        queries(in.location.size(1)),
+        levels(in.spatial_shape.size(0)),
+        points(in.location.size(4)) {}
+};
+
+void check_common_limits(const Call& call, const Sizes& sizes) {
   call.check(sizes.channels % 8 == 0 && sizes.channels <= 256, "value",
              "channels that are a multiple of 8, at most 256", sizes.channels);
   call.check(sizes.levels <= 16, "spatialShape", "at most 16 levels", sizes.levels);
@@ -80,7 +83,7 @@ void check_common_limits(const Call& call, const MultiScaleDeformableSampling& s
   call.check(sizes.points <= 16, "location", "at most 16 points", sizes.points);
 }
 
-void check_grad_limits(const Call& call, const MultiScaleDeformableSampling& sizes) {
+void check_grad_limits(const Call& call, const Sizes& sizes) {
   check_common_limits(call, sizes);
   call.check(sizes.queries < 500000, "location", "less than 500000 queries", sizes.queries);
   if (!Call::strict()) return;
@@ -91,12 +94,12 @@ void check_grad_limits(const Call& call, const MultiScaleDeformableSampling& siz
 }
 
 void check_sampling_shapes(const Call& call, const Argument& location, const Argument& attention_weight,
-                           const MultiScaleDeformableSampling& sizes) {
+                           const Sizes& sizes) {
   call.check_shape(location, {sizes.batches, sizes.queries, sizes.heads, sizes.levels, sizes.points, 2});
   call.check_shape(attention_weight, {sizes.batches, sizes.queries, sizes.heads, sizes.levels, sizes.points});
 }
 
-void check_query_rows(const Call& call, const Argument& argument, const MultiScaleDeformableSampling& sizes) {
+void check_query_rows(const Call& call, const Argument& argument, const Sizes& sizes) {
   if (argument.view.rank == 3) {
     call.check_shape(argument, {sizes.batches, sizes.queries, sizes.heads * sizes.channels});
   } else {
@@ -104,43 +107,32 @@ void check_query_rows(const Call& call, const Argument& argument, const MultiSca
   }
 }
 
-// Whether the elements from `axis` on lie side by side.
-bool is_contiguous_from(const TensorView& view, int axis) {
-  int64_t expected = 1;
-  for (auto i = static_cast<size_t>(view.rank); i-- > static_cast<size_t>(axis);) {
-    if (view.shape[i] == 1) continue;
-    if (view.strides[i] != expected) return false;
-    expected *= view.shape[i];
-  }
-  return true;
-}
-
-// A tensor [bs, rows or Q, M, block...] is used where it lies if its blocks are contiguous, else packed. Of
-// one with 3 axes, the last holds M blocks.
-BlockStrides place(Call& call, const Argument& argument, int64_t heads) {
-  const TensorView& view = argument.view;
-  const bool joined = view.rank == 3;
-  const int64_t block = view.size() / (view.shape[0] * view.shape[1] * heads);
-  if (!is_contiguous_from(view, joined ? 2 : 3)) {
-    call.pack({&argument});
-    return BlockStrides::contiguous(view.shape[1], heads, block);
-  }
-  return {view.strides[0], view.strides[1], joined ? block : view.strides[2]};
+// A tensor [bs, rows or Q, M, block...] where it lies if its blocks are contiguous, else packed. Of one with 3 axes, the last
+// holds M blocks.
+template <class Void>
+void place(BasicTensor<Void>& tensor, Call& call, const Argument& argument, int64_t heads) {
+  const bool joined = argument.view.rank == 3;
+  call.operand(tensor, argument, joined ? 2 : 3);
+  if (!joined) return;
+  const int64_t channels = tensor.size(2) / heads;
+  tensor.shape = {tensor.size(0), tensor.size(1), heads, channels};
+  tensor.strides = {tensor.stride(0), tensor.stride(1), channels, 1};
 }
 
 void place_inputs(Call& call, const Inputs& in, MultiScaleDeformableSampling& problem) {
-  problem.value_strides = place(call, in.value, problem.heads);
-  problem.location_strides = place(call, in.location, problem.heads);
-  problem.attention_weight_strides = place(call, in.attention_weight, problem.heads);
-  call.pack({&in.spatial_shape, &in.level_start_index});
+  call.operand(problem.value, in.value, 3);
+  call.operand(problem.spatial_shapes, in.spatial_shape, 0);
+  call.operand(problem.level_start_index, in.level_start_index, 0);
+  call.operand(problem.sampling_locations, in.location, 3);
+  call.operand(problem.attention_weights, in.attention_weight, 3);
 }
 
 void bind_inputs(const Launch& launch, const Inputs& in, MultiScaleDeformableSampling& problem) {
-  problem.value = launch.data(in.value);
-  problem.spatial_shape = {launch.data(in.spatial_shape), in.spatial_shape.type()};
-  problem.level_start_index = {launch.data(in.level_start_index), in.level_start_index.type()};
-  problem.location = launch.data(in.location);
-  problem.attention_weight = launch.data(in.attention_weight);
+  problem.value.data = launch.data(in.value);
+  problem.spatial_shapes.data = launch.data(in.spatial_shape);
+  problem.level_start_index.data = launch.data(in.level_start_index);
+  problem.sampling_locations.data = launch.data(in.location);
+  problem.attention_weights.data = launch.data(in.attention_weight);
 }
 
 void plan_grad(Call& call, const Inputs& in, const aclTensor* gradOutput, const aclTensor* gradValue,
@@ -152,31 +144,31 @@ void plan_grad(Call& call, const Inputs& in, const aclTensor* gradOutput, const 
 
   check_types_and_formats(call, in, {&grad_output, &grad_value, &grad_location, &grad_attention_weight});
   check_ranks(call, in, grad_output);
-  MultiScaleDeformableAttentionGrad problem;
-  set_sizes(in, problem);
-  check_grad_limits(call, problem);
-  check_sampling_shapes(call, in.location, in.attention_weight, problem);
-  call.check_shape(in.level_start_index, {problem.levels});
-  check_query_rows(call, grad_output, problem);
-  call.check_shape(grad_value, {problem.batches, problem.rows, problem.heads, problem.channels});
-  check_sampling_shapes(call, grad_location, grad_attention_weight, problem);
+  const Sizes sizes(in);
+  check_grad_limits(call, sizes);
+  check_sampling_shapes(call, in.location, in.attention_weight, sizes);
+  call.check_shape(in.level_start_index, {sizes.levels});
+  check_query_rows(call, grad_output, sizes);
+  call.check_shape(grad_value, {sizes.batches, sizes.rows, sizes.heads, sizes.channels});
+  check_sampling_shapes(call, grad_location, grad_attention_weight, sizes);
 
   if (in.any_empty() || grad_output.empty()) {
     return call.plan_zeros({&grad_value, &grad_location, &grad_attention_weight});
   }
 
+  MultiScaleDeformableAttentionBackward problem;
   place_inputs(call, in, problem);
-  problem.grad_output_strides = place(call, grad_output, problem.heads);
-  problem.grad_value_strides = place(call, grad_value, problem.heads);
-  problem.grad_location_strides = place(call, grad_location, problem.heads);
-  problem.grad_attention_weight_strides = place(call, grad_attention_weight, problem.heads);
+  place(problem.grad_output, call, grad_output, sizes.heads);
+  call.operand(problem.grad_value, grad_value, 3);
+  call.operand(problem.grad_sampling_locations, grad_location, 3);
+  call.operand(problem.grad_attention_weights, grad_attention_weight, 3);
   call.plan_problem(problem, [in, &grad_output, &grad_value, &grad_location, &grad_attention_weight](
-                                 const Launch& launch, MultiScaleDeformableAttentionGrad& bound) {
+                                 const Launch& launch, MultiScaleDeformableAttentionBackward& bound) {
     bind_inputs(launch, in, bound);
-    bound.grad_output = launch.data(grad_output);
-    bound.grad_value = launch.data(grad_value);
-    bound.grad_location = launch.data(grad_location);
-    bound.grad_attention_weight = launch.data(grad_attention_weight);
+    bound.grad_output.data = launch.data(grad_output);
+    bound.grad_value.data = launch.data(grad_value);
+    bound.grad_sampling_locations.data = launch.data(grad_location);
+    bound.grad_attention_weights.data = launch.data(grad_attention_weight);
   });
 }
 
@@ -185,24 +177,24 @@ void plan_forward(Call& call, const Inputs& in, const aclTensor* output_tensor) 
 
   check_types_and_formats(call, in, {&output});
   check_ranks(call, in, output);
-  MultiScaleDeformableAttention problem;
-  set_sizes(in, problem);
-  check_common_limits(call, problem);
+  const Sizes sizes(in);
+  check_common_limits(call, sizes);
   if (Call::strict()) {
-    call.check(problem.queries >= 32, "location", "at least 32 queries (strict)", problem.queries);
+    call.check(sizes.queries >= 32, "location", "at least 32 queries (strict)", sizes.queries);
   }
-  check_sampling_shapes(call, in.location, in.attention_weight, problem);
-  call.check(in.level_start_index.size(0) >= problem.levels, "levelStartIndex", "an entry for each level",
+  check_sampling_shapes(call, in.location, in.attention_weight, sizes);
+  call.check(in.level_start_index.size(0) >= sizes.levels, "levelStartIndex", "an entry for each level",
              in.level_start_index.size(0));
-  check_query_rows(call, output, problem);
+  check_query_rows(call, output, sizes);
 
   if (in.any_empty()) return call.plan_zeros({&output});
 
+  MultiScaleDeformableAttention problem;
   place_inputs(call, in, problem);
-  problem.output_strides = place(call, output, problem.heads);
+  place(problem.output, call, output, sizes.heads);
   call.plan_problem(problem, [in, &output](const Launch& launch, MultiScaleDeformableAttention& bound) {
     bind_inputs(launch, in, bound);
-    bound.output = launch.data(output);
+    bound.output.data = launch.data(output);
   });
 }
 

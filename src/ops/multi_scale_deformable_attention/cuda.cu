@@ -17,8 +17,8 @@ struct Level {
   int64_t start;
 
   __device__ Level(const MultiScaleDeformableSampling& problem, int64_t index)
-      : height(element(problem.spatial_shape, 2 * index)),
-        width(element(problem.spatial_shape, 2 * index + 1)),
+      : height(element(problem.spatial_shapes, 2 * index)),
+        width(element(problem.spatial_shapes, 2 * index + 1)),
         start(element(problem.level_start_index, index)) {}
 
   // Whether the tensor has a row for a pixel of the level.
@@ -76,18 +76,20 @@ struct Query {
   int64_t batch, query, head;
 
   __device__ Query(const MultiScaleDeformableSampling& problem, int64_t index)
-      : batch(index / (problem.queries * problem.heads)),
-        query(index / problem.heads % problem.queries),
-        head(index % problem.heads) {}
+      : batch(index / (problem.queries() * problem.heads())),
+        query(index / problem.heads() % problem.queries()),
+        head(index % problem.heads()) {}
 
-  __device__ int64_t offset(const BlockStrides& strides) const {
-    return batch * strides.batch + query * strides.row + head * strides.head;
+  template <class Void>
+  __device__ int64_t offset(const BasicTensor<Void>& tensor) const {
+    return offset_of_row(tensor.strides, *this, query);
+  }
+
+  // Of a tensor with rows in place of queries.
+  __device__ static int64_t offset_of_row(const Shape& strides, const Query& at, int64_t row) {
+    return at.batch * strides[0] + row * strides[1] + at.head * strides[2];
   }
 };
-
-__device__ inline int64_t offset_of_row(const BlockStrides& strides, const Query& at, int64_t row) {
-  return at.batch * strides.batch + row * strides.row + at.head * strides.head;
-}
 
 // ---- Forward
 
@@ -96,30 +98,31 @@ __global__ void __launch_bounds__(kThreads)
     sample(MultiScaleDeformableAttention problem, int lane_count, bool whole) {
   using Real = RealOf<T>;
   const Lanes lanes(lane_count);
-  const auto* value = static_cast<const T*>(problem.value);
-  const int64_t queries = problem.batches * problem.queries * problem.heads;
+  const auto* value = static_cast<const T*>(problem.value.data);
+  const int64_t queries = problem.batches() * problem.queries() * problem.heads();
   for (int64_t index = lanes.group(); index < queries; index += lanes.groups()) {
     const Query at(problem, index);
-    const T* location = static_cast<const T*>(problem.location) + at.offset(problem.location_strides);
+    const T* location =
+        static_cast<const T*>(problem.sampling_locations.data) + at.offset(problem.sampling_locations);
     const T* attention =
-        static_cast<const T*>(problem.attention_weight) + at.offset(problem.attention_weight_strides);
-    T* output = static_cast<T*>(problem.output) + at.offset(problem.output_strides);
-    for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
+        static_cast<const T*>(problem.attention_weights.data) + at.offset(problem.attention_weights);
+    T* output = static_cast<T*>(problem.output.data) + at.offset(problem.output);
+    for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
       Quad<Real> sum{};
-      for (int64_t l = 0; l < problem.levels; ++l) {
+      for (int64_t l = 0; l < problem.levels(); ++l) {
         const Level level(problem, l);
-        for (int64_t point = l * problem.points; point < (l + 1) * problem.points; ++point) {
+        for (int64_t point = l * problem.samples(); point < (l + 1) * problem.samples(); ++point) {
           const Corners<Real> corners(level, widen(location[2 * point]), widen(location[2 * point + 1]),
-                                      problem.rows);
+                                      problem.rows());
           const Real weight = widen(attention[point]);
           for (int k = 0; k < 4; ++k) {
             if (!corners.counts(k)) continue;
-            const T* row = value + offset_of_row(problem.value_strides, at, corners.row(k)) + c;
-            add_scaled(sum, weight * corners.weight(k), load_quad(row, problem.channels - c, whole));
+            const T* row = value + Query::offset_of_row(problem.value.strides, at, corners.row(k)) + c;
+            add_scaled(sum, weight * corners.weight(k), load_quad(row, problem.channels() - c, whole));
           }
         }
       }
-      store_quad(output + c, sum, problem.channels - c, whole);
+      store_quad(output + c, sum, problem.channels() - c, whole);
     }
   }
 }
@@ -132,35 +135,35 @@ enum class Wanted { all, value, points, as_the_problem_says };
 // With kWhole the rows of value, grad_output and the sums consist of quads.
 template <class T, class Sums, bool kWhole, Wanted kWanted>
 __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlocksForHalf)
-    scatter_gradient(MultiScaleDeformableAttentionGrad problem, Sums sums, BlockStrides sums_strides,
+    scatter_gradient(MultiScaleDeformableAttentionBackward problem, Sums sums, const Shape sums_strides,
                      int lane_count) {
   constexpr bool kAsks = kWanted == Wanted::as_the_problem_says;
-  const bool wants_value = kAsks ? problem.wants_grad_value : kWanted != Wanted::points;
-  const bool asks_for_points = problem.wants_grad_location || problem.wants_grad_attention_weight;
+  const bool wants_value = kAsks ? problem.grad_value.defined() : kWanted != Wanted::points;
+  const bool asks_for_points = wants_samples(problem);
   const bool wants_points = kAsks ? asks_for_points : kWanted != Wanted::value;
   if (wants_value) sums.begin();
   using Real = RealOf<T>;
   const Lanes lanes(lane_count);
-  const auto* value = static_cast<const T*>(problem.value);
-  const int64_t queries = problem.batches * problem.queries * problem.heads;
+  const auto* value = static_cast<const T*>(problem.value.data);
+  const int64_t queries = problem.batches() * problem.queries() * problem.heads();
   for (int64_t index = lanes.group(); index < queries; index += lanes.groups()) {
     const Query at(problem, index);
-    const T* location = static_cast<const T*>(problem.location) + at.offset(problem.location_strides);
+    const T* location =
+        static_cast<const T*>(problem.sampling_locations.data) + at.offset(problem.sampling_locations);
     const T* attention =
-        static_cast<const T*>(problem.attention_weight) + at.offset(problem.attention_weight_strides);
-    const T* grad_output =
-        static_cast<const T*>(problem.grad_output) + at.offset(problem.grad_output_strides);
-    const T* first_row = value + offset_of_row(problem.value_strides, at, 0);
-    const int64_t first_sum = offset_of_row(sums_strides, at, 0);
-    for (int64_t l = 0; l < problem.levels; ++l) {
+        static_cast<const T*>(problem.attention_weights.data) + at.offset(problem.attention_weights);
+    const T* grad_output = static_cast<const T*>(problem.grad_output.data) + at.offset(problem.grad_output);
+    const T* first_row = value + Query::offset_of_row(problem.value.strides, at, 0);
+    const int64_t first_sum = Query::offset_of_row(sums_strides, at, 0);
+    for (int64_t l = 0; l < problem.levels(); ++l) {
       const Level level(problem, l);
-      for (int64_t point = l * problem.points; point < (l + 1) * problem.points; ++point) {
+      for (int64_t point = l * problem.samples(); point < (l + 1) * problem.samples(); ++point) {
         const Corners<Real> corners(level, widen(location[2 * point]), widen(location[2 * point + 1]),
-                                    problem.rows);
+                                    problem.rows());
         const Real weight = widen(attention[point]);
         Real products[4] = {};  // of grad_output with each corner
-        for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
-          const int64_t left = kWhole ? kQuad : problem.channels - c;
+        for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
+          const int64_t left = kWhole ? kQuad : problem.channels() - c;
           const Quad<Real> gradient = load_quad(grad_output + c, left, kWhole);
           if (wants_points) {
             // All on their way before anything is added; what does not count is read from row 0.
@@ -168,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlo
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
               const int64_t row = corners.counts(k) ? corners.row(k) : 0;
-              values[k] = load_quad(first_row + row * problem.value_strides.row + c, left, kWhole);
+              values[k] = load_quad(first_row + row * problem.value.stride(1) + c, left, kWhole);
             }
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
@@ -182,7 +185,7 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlo
               if (!corners.counts(k)) continue;
               Quad<Real> term;
               for (int i = 0; i < kQuad; ++i) term.lane[i] = corners.weight(k) * weight * gradient.lane[i];
-              sums.add_quad(first_sum + corners.row(k) * sums_strides.row + c, term, left, kWhole);
+              sums.add_quad(first_sum + corners.row(k) * sums_strides[1] + c, term, left, kWhole);
             }
           }
         }
@@ -200,13 +203,13 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlo
         of_x = lanes.sum(of_x);
         of_y = lanes.sum(of_y);
         if (lanes.index != 0) continue;
-        if (problem.wants_grad_attention_weight) {
-          auto* grad_attention = static_cast<T*>(problem.grad_attention_weight);
-          grad_attention[at.offset(problem.grad_attention_weight_strides) + point] = narrow<T>(of_attention);
+        if (problem.grad_attention_weights.defined()) {
+          auto* grad_attention = static_cast<T*>(problem.grad_attention_weights.data);
+          grad_attention[at.offset(problem.grad_attention_weights) + point] = narrow<T>(of_attention);
         }
-        if (!problem.wants_grad_location) continue;
-        T* grad_location =
-            static_cast<T*>(problem.grad_location) + at.offset(problem.grad_location_strides) + 2 * point;
+        if (!problem.grad_sampling_locations.defined()) continue;
+        T* grad_location = static_cast<T*>(problem.grad_sampling_locations.data) +
+                           at.offset(problem.grad_sampling_locations) + 2 * point;
         grad_location[0] = narrow<T>(of_x);
         grad_location[1] = narrow<T>(of_y);
       }
@@ -217,20 +220,19 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlo
 // The largest attention weight and element of grad_output.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    find_magnitudes(MultiScaleDeformableAttentionGrad problem, Magnitudes* magnitudes) {
+    find_magnitudes(MultiScaleDeformableAttentionBackward problem, Magnitudes* magnitudes) {
   LargestMagnitude of_weights, of_gradients;
-  const int64_t points = problem.levels * problem.points, block = points + problem.channels;
-  const int64_t count = problem.batches * problem.queries * problem.heads * block;
+  const int64_t points = problem.levels() * problem.samples(), block = points + problem.channels();
+  const int64_t count = problem.batches() * problem.queries() * problem.heads() * block;
   for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
     const Query at(problem, i / block);
     const int64_t k = i % block;
     if (k < points) {
       const T* weights =
-          static_cast<const T*>(problem.attention_weight) + at.offset(problem.attention_weight_strides);
+          static_cast<const T*>(problem.attention_weights.data) + at.offset(problem.attention_weights);
       of_weights.see(widen(weights[k]));
     } else {
-      const T* gradients =
-          static_cast<const T*>(problem.grad_output) + at.offset(problem.grad_output_strides);
+      const T* gradients = static_cast<const T*>(problem.grad_output.data) + at.offset(problem.grad_output);
       of_gradients.see(widen(gradients[k - points]));
     }
   }
@@ -240,63 +242,67 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, class Sums>
 __global__ void __launch_bounds__(kThreads)
-    store_gradient(MultiScaleDeformableAttentionGrad problem, Sums sums) {
-  const int64_t count = problem.batches * problem.rows * problem.heads * problem.channels;
-  auto* grad_value = static_cast<T*>(problem.grad_value);
+    store_gradient(MultiScaleDeformableAttentionBackward problem, Sums sums) {
+  const int64_t count = problem.batches() * problem.rows() * problem.heads() * problem.channels();
+  auto* grad_value = static_cast<T*>(problem.grad_value.data);
   for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
-    const int64_t block = i / problem.channels;
-    const int64_t row = block / problem.heads;
-    const int64_t to = row / problem.rows * problem.grad_value_strides.batch +
-                       row % problem.rows * problem.grad_value_strides.row +
-                       block % problem.heads * problem.grad_value_strides.head + i % problem.channels;
+    const int64_t block = i / problem.channels();
+    const int64_t row = block / problem.heads();
+    const int64_t to = row / problem.rows() * problem.grad_value.stride(0) +
+                       row % problem.rows() * problem.grad_value.stride(1) +
+                       block % problem.heads() * problem.grad_value.stride(2) + i % problem.channels();
     grad_value[to] = narrow<T>(sums.value(i));
   }
 }
 
-bool is_contiguous(const BlockStrides& strides, const BlockStrides& contiguous) {
-  return strides.batch == contiguous.batch && strides.row == contiguous.row &&
-         strides.head == contiguous.head;
+bool is_contiguous(const Shape& strides, const Shape& contiguous) {
+  return strides[0] == contiguous[0] && strides[1] == contiguous[1] && strides[2] == contiguous[2];
 }
 
-BlockStrides sums_strides_of(const MultiScaleDeformableSampling& problem) {
-  return BlockStrides::contiguous(problem.rows, problem.heads, problem.channels);
+Shape sums_strides_of(const MultiScaleDeformableSampling& problem) {
+  return problem.value.shape.contiguous_strides();
 }
 
 int64_t sums_size(const MultiScaleDeformableSampling& problem) {
-  return problem.batches * problem.rows * problem.heads * problem.channels;
+  return problem.batches() * problem.rows() * problem.heads() * problem.channels();
 }
 
 // Floats that lie side by side need no buffer: they are added up where they belong.
-bool sums_in_place(const MultiScaleDeformableAttentionGrad& problem) {
-  return problem.type == DataType::float32 &&
-         is_contiguous(problem.grad_value_strides, sums_strides_of(problem));
+bool sums_in_place(const MultiScaleDeformableAttentionBackward& problem) {
+  return problem.value.type == DataType::float32 &&
+         is_contiguous(problem.grad_value.strides, sums_strides_of(problem));
 }
 
 template <class Real>
-FixedSums<Real> fixed_sums(const MultiScaleDeformableAttentionGrad& problem, WorkspaceAllocator& allocator) {
-  return {sums_size(problem), problem.queries * problem.levels * problem.points, allocator};
+FixedSums<Real> fixed_sums(const MultiScaleDeformableAttentionBackward& problem,
+                           WorkspaceAllocator& allocator) {
+  return {sums_size(problem), problem.queries() * problem.levels() * problem.samples(), allocator};
 }
 
 template <class T>
-bool blocks_hold_quads(const void* data, const BlockStrides& strides) {
-  return holds_quads<T>(data, {strides.batch, strides.row, strides.head});
+bool blocks_hold_quads(const void* data, const Shape& strides) {
+  return holds_quads<T>(data, {strides[0], strides[1], strides[2]});
+}
+template <class T>
+bool blocks_hold_quads(const ConstTensor& tensor) {
+  return blocks_hold_quads<T>(tensor.data, tensor.strides);
 }
 
 template <class T, class Sums>
-void scatter(const MultiScaleDeformableAttentionGrad& problem, const Sums& sums, const CudaLaunch& on) {
-  const int lanes = lanes_for(problem.channels);
+void scatter(const MultiScaleDeformableAttentionBackward& problem, const Sums& sums, const CudaLaunch& on) {
+  const int lanes = lanes_for(problem.channels());
   const auto launch_kernel = [&](auto* kernel) {
-    launch_for_each(on, problem.batches * problem.queries * problem.heads * lanes, kernel, problem, sums,
-                    sums_strides_of(problem), lanes);
+    launch_for_each(on, problem.batches() * problem.queries() * problem.heads() * lanes, kernel, problem,
+                    sums, sums_strides_of(problem), lanes);
   };
   if constexpr (!std::is_same_v<T, double>) {
-    const bool whole = problem.channels % kQuad == 0 &&
-                       blocks_hold_quads<T>(problem.value, problem.value_strides) &&
-                       blocks_hold_quads<T>(problem.grad_output, problem.grad_output_strides) &&
+    const bool whole = problem.channels() % kQuad == 0 && blocks_hold_quads<T>(problem.value) &&
+                       blocks_hold_quads<T>(problem.grad_output) &&
                        blocks_hold_quads<typename Sums::Cell>(sums.cells, sums_strides_of(problem));
-    if (whole && !problem.wants_points())
+    if (whole && !wants_samples(problem))
       return launch_kernel(scatter_gradient<T, Sums, true, Wanted::value>);
-    if (whole && problem.wants_grad_value) return launch_kernel(scatter_gradient<T, Sums, true, Wanted::all>);
+    if (whole && problem.grad_value.defined())
+      return launch_kernel(scatter_gradient<T, Sums, true, Wanted::all>);
     if constexpr (std::is_same_v<Sums, FloatSums<float>>) {
       if (whole) return launch_kernel(scatter_gradient<T, Sums, true, Wanted::points>);
     }
@@ -305,40 +311,35 @@ void scatter(const MultiScaleDeformableAttentionGrad& problem, const Sums& sums,
 }
 
 template <class T>
-void run(const MultiScaleDeformableAttentionGrad& problem, void* workspace, const CudaLaunch& on) {
+void run(const MultiScaleDeformableAttentionBackward& problem, void* workspace, const CudaLaunch& on) {
   using Real = RealOf<T>;
   WorkspaceAllocator allocator(workspace);
   const int64_t size = sums_size(problem);
-  if (!problem.wants_grad_value) {
-    if (problem.wants_points()) scatter<T>(problem, FloatSums<Real>{nullptr}, on);
+  if (!problem.grad_value.defined()) {
+    if (wants_samples(problem)) scatter<T>(problem, FloatSums<Real>{nullptr}, on);
     return;
   }
   if (on.deterministic) {
     const FixedSums<Real> sums = fixed_sums<Real>(problem, allocator);
     sums.clear(on);
-    launch_to_fill(on, problem.batches * problem.queries * problem.heads * problem.channels,
+    launch_to_fill(on, problem.batches() * problem.queries() * problem.heads() * problem.channels(),
                    find_magnitudes<T>, problem, sums.largest());
     scatter<T>(problem, sums, on);
     launch_for_each(on, size, store_gradient<T, FixedSums<Real>>, problem, sums);
     return;
   }
   const bool in_place = sums_in_place(problem);
-  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.grad_value) : allocator.take<Real>(size)};
+  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.grad_value.data)
+                                      : allocator.take<Real>(size)};
   zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
   scatter<T>(problem, sums, on);
   if (!in_place) launch_for_each(on, size, store_gradient<T, FloatSums<Real>>, problem, sums);
 }
 
-}  // namespace
-
-size_t kernel_workspace_size(const MultiScaleDeformableAttention&, const CudaLaunch&) {
-  return 0;
-}
-
-size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem, const CudaLaunch& on) {
-  if (!problem.wants_grad_value) return 0;
+size_t backward_workspace_size(const MultiScaleDeformableAttentionBackward& problem, const CudaLaunch& on) {
+  if (!problem.grad_value.defined()) return 0;
   WorkspaceAllocator allocator;
-  visit_element_type(problem.type, [&]<class T>(T) {
+  visit_element_type(problem.value.type, [&]<class T>(T) {
     if (on.deterministic) {
       fixed_sums<RealOf<T>>(problem, allocator);
     } else if (!sums_in_place(problem)) {
@@ -348,18 +349,22 @@ size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem, c
   return allocator.size();
 }
 
-void run_kernel(const MultiScaleDeformableAttention& problem, void*, const CudaLaunch& on) {
-  visit_element_type(problem.type, [&]<class T>(T) {
-    const int lanes = lanes_for(problem.channels);
-    const bool whole = blocks_hold_quads<T>(problem.value, problem.value_strides) &&
-                       blocks_hold_quads<T>(problem.output, problem.output_strides);
-    launch_for_each(on, problem.batches * problem.queries * problem.heads * lanes, sample<T>, problem, lanes,
-                    whole);
-  });
-}
+const CudaKernel<MultiScaleDeformableAttention> kForward(
+    [](const MultiScaleDeformableAttention&, const CudaLaunch&) { return size_t{0}; },
+    [](const MultiScaleDeformableAttention& problem, void*, const CudaLaunch& on) {
+      visit_element_type(problem.value.type, [&]<class T>(T) {
+        const int lanes = lanes_for(problem.channels());
+        const bool whole = blocks_hold_quads<T>(problem.value) && blocks_hold_quads<T>(problem.output);
+        launch_for_each(on, problem.batches() * problem.queries() * problem.heads() * lanes, sample<T>,
+                        problem, lanes, whole);
+      });
+    });
 
-void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspace, const CudaLaunch& on) {
-  visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
-}
+const CudaKernel<MultiScaleDeformableAttentionBackward> kBackward(
+    backward_workspace_size,
+    [](const MultiScaleDeformableAttentionBackward& problem, void* workspace, const CudaLaunch& on) {
+      visit_element_type(problem.value.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
+    });
 
+}  // namespace
 }  // namespace aclgrad::ops::multi_scale_deformable_attention

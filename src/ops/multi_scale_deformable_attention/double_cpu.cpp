@@ -24,17 +24,16 @@ struct Head {
   int64_t batch;
   int64_t head;
 
-  HeadBlocks<const double> blocks(const void* data, const BlockStrides& strides) const {
-    return {static_cast<const double*>(data) + first(strides), strides.row};
+  HeadBlocks<const double> blocks(const ConstTensor& tensor) const {
+    const int64_t first = batch * tensor.stride(0) + head * tensor.stride(2);
+    return {static_cast<const double*>(tensor.data) + first, tensor.stride(1)};
   }
-  // A null pointer, of what is not wanted, stays one.
-  HeadBlocks<double> blocks(void* data, const BlockStrides& strides) const {
-    if (data == nullptr) return {};
-    return {static_cast<double*>(data) + first(strides), strides.row};
+  // Of what is not wanted, none.
+  HeadBlocks<double> blocks(const Tensor& tensor) const {
+    if (!tensor.defined()) return {};
+    const int64_t first = batch * tensor.stride(0) + head * tensor.stride(2);
+    return {static_cast<double*>(tensor.data) + first, tensor.stride(1)};
   }
-
- private:
-  int64_t first(const BlockStrides& strides) const { return batch * strides.batch + head * strides.head; }
 };
 
 // A pixel beside a point.
@@ -73,18 +72,18 @@ void for_each_corner(const Level& level, int64_t rows, const double* location, V
 // Calls visit(query, level, point) for each point of a head; points are numbered through the levels.
 template <class Visit>
 void for_each_point(const MultiScaleDeformableSampling& problem, Visit&& visit) {
-  for (int64_t query = 0; query < problem.queries; ++query) {
-    for (int64_t l = 0; l < problem.levels; ++l) {
+  for (int64_t query = 0; query < problem.queries(); ++query) {
+    for (int64_t l = 0; l < problem.levels(); ++l) {
       const Level level(problem, l);
-      for (int64_t p = 0; p < problem.points; ++p) visit(query, level, l * problem.points + p);
+      for (int64_t p = 0; p < problem.samples(); ++p) visit(query, level, l * problem.samples() + p);
     }
   }
 }
 
 template <class Body>
 void for_each_head(const MultiScaleDeformableSampling& problem, double nanoseconds, Body&& body) {
-  parallel_for(problem.batches * problem.heads, nanoseconds, [&](int64_t task) {
-    body(Head{task / problem.heads, task % problem.heads});
+  parallel_for(problem.batches() * problem.heads(), nanoseconds, [&](int64_t task) {
+    body(Head{task / problem.heads(), task % problem.heads()});
   });
 }
 
@@ -99,47 +98,46 @@ void add_scaled(double scale, const double* from, int64_t count, double* to) {
 }
 
 void attend_head(const MultiScaleDeformableAttention& problem, const Head& head) {
-  const auto value = head.blocks(problem.value, problem.value_strides);
-  const auto location = head.blocks(problem.location, problem.location_strides);
-  const auto attention = head.blocks(problem.attention_weight, problem.attention_weight_strides);
-  const auto output = head.blocks(problem.output, problem.output_strides);
-  for (int64_t q = 0; q < problem.queries; ++q) std::fill_n(output[q], problem.channels, 0.0);
+  const auto value = head.blocks(problem.value);
+  const auto location = head.blocks(problem.sampling_locations);
+  const auto attention = head.blocks(problem.attention_weights);
+  const auto output = head.blocks(problem.output);
+  for (int64_t q = 0; q < problem.queries(); ++q) std::fill_n(output[q], problem.channels(), 0.0);
   for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
-    for_each_corner(level, problem.rows, location[q] + 2 * point, [&](const Corner& corner) {
-      add_scaled(attention[q][point] * corner.weight, value[corner.row], problem.channels, output[q]);
+    for_each_corner(level, problem.rows(), location[q] + 2 * point, [&](const Corner& corner) {
+      add_scaled(attention[q][point] * corner.weight, value[corner.row], problem.channels(), output[q]);
     });
   });
 }
 
-void attend_head_backward(const MultiScaleDeformableAttentionGrad& problem, const Head& head) {
-  const auto value = head.blocks(problem.value, problem.value_strides);
-  const auto location = head.blocks(problem.location, problem.location_strides);
-  const auto attention = head.blocks(problem.attention_weight, problem.attention_weight_strides);
-  const auto grad_output = head.blocks(problem.grad_output, problem.grad_output_strides);
-  const auto grad_value = head.blocks(problem.grad_value, problem.grad_value_strides);
-  const auto grad_location = head.blocks(problem.grad_location, problem.grad_location_strides);
-  const auto grad_attention =
-      head.blocks(problem.grad_attention_weight, problem.grad_attention_weight_strides);
-  if (problem.wants_grad_value) {
-    for (int64_t row = 0; row < problem.rows; ++row) std::fill_n(grad_value[row], problem.channels, 0.0);
+void attend_head_backward(const MultiScaleDeformableAttentionBackward& problem, const Head& head) {
+  const auto value = head.blocks(problem.value);
+  const auto location = head.blocks(problem.sampling_locations);
+  const auto attention = head.blocks(problem.attention_weights);
+  const auto grad_output = head.blocks(problem.grad_output);
+  const auto grad_value = head.blocks(problem.grad_value);
+  const auto grad_location = head.blocks(problem.grad_sampling_locations);
+  const auto grad_attention = head.blocks(problem.grad_attention_weights);
+  if (problem.grad_value.defined()) {
+    for (int64_t row = 0; row < problem.rows(); ++row) std::fill_n(grad_value[row], problem.channels(), 0.0);
   }
   for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
     const double weight = attention[q][point];
     double sample = 0;
     double x_slope = 0;
     double y_slope = 0;
-    for_each_corner(level, problem.rows, location[q] + 2 * point, [&](const Corner& corner) {
-      if (problem.wants_grad_value) {
-        add_scaled(weight * corner.weight, grad_output[q], problem.channels, grad_value[corner.row]);
+    for_each_corner(level, problem.rows(), location[q] + 2 * point, [&](const Corner& corner) {
+      if (problem.grad_value.defined()) {
+        add_scaled(weight * corner.weight, grad_output[q], problem.channels(), grad_value[corner.row]);
       }
-      if (!problem.wants_points()) return;
-      const double product = inner_product(grad_output[q], value[corner.row], problem.channels);
+      if (!wants_samples(problem)) return;
+      const double product = inner_product(grad_output[q], value[corner.row], problem.channels());
       sample += corner.weight * product;
       x_slope += weight * corner.x_slope * product;
       y_slope += weight * corner.y_slope * product;
     });
-    if (problem.wants_grad_attention_weight) grad_attention[q][point] = sample;
-    if (problem.wants_grad_location) {
+    if (problem.grad_attention_weights.defined()) grad_attention[q][point] = sample;
+    if (problem.grad_sampling_locations.defined()) {
       grad_location[q][2 * point] = static_cast<double>(level.width) * x_slope;
       grad_location[q][2 * point + 1] = static_cast<double>(level.height) * y_slope;
     }
@@ -152,7 +150,7 @@ void attend_in_double(const MultiScaleDeformableAttention& problem) {
   for_each_head(problem, kernel_nanoseconds(problem), [&](const Head& head) { attend_head(problem, head); });
 }
 
-void attend_backward_in_double(const MultiScaleDeformableAttentionGrad& problem) {
+void attend_backward_in_double(const MultiScaleDeformableAttentionBackward& problem) {
   for_each_head(problem, kernel_nanoseconds(problem),
                 [&](const Head& head) { attend_head_backward(problem, head); });
 }

@@ -2,12 +2,12 @@
 // gradients by differences.
 #pragma once
 
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "aclgrad/multi_scale_deformable_attention.h"
 
 namespace aclgrad::ops::multi_scale_deformable_attention {
 
 // The problem's type is float64.
 void attend_in_double(const MultiScaleDeformableAttention& problem);
-void attend_backward_in_double(const MultiScaleDeformableAttentionGrad& problem);
+void attend_backward_in_double(const MultiScaleDeformableAttentionBackward& problem);
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention

@@ -95,31 +95,31 @@ HWY_INLINE void sample_chunks(const Samples& samples, int64_t first, int64_t las
 
 template <class T>
 void sample_typed(const MultiScaleDeformableAttention& problem, const HeadTask& task, float* unfinished) {
-  const auto output = runs_of<T>(problem.output, problem.output_strides, task, 0, problem.channels);
+  const auto output = runs_of<T>(problem.output, task, 0, problem.channels());
   for_each_block<T>(problem, task, [&](const Block& block, Samples& samples) HWY_ATTR {
     const T* value = static_cast<const T*>(task.value);
     const int64_t stride = task.value_stride;
     const bool is_first = block.first_point == 0;
-    const bool is_last = block.first_point + block.points == problem.levels * problem.points;
+    const bool is_last = block.first_point + block.points == problem.levels() * problem.samples();
     for (int64_t q = 0; q < block.queries; ++q) {
       const Target<T> target{output.of(block.first_query + q), unfinished, is_first, is_last,
-                             problem.channels};
+                             problem.channels()};
       const int64_t first = q * block.points;
       const int64_t last = first + block.points;
       int64_t c = 0;
-      for (; problem.channels - c > 3 * kChunkChannels; c += 4 * kChunkChannels) {
+      for (; problem.channels() - c > 3 * kChunkChannels; c += 4 * kChunkChannels) {
         sample_chunks<4>(samples, first, last, value, stride, c, target);
       }
-      for (; problem.channels - c > kChunkChannels; c += 2 * kChunkChannels) {
+      for (; problem.channels() - c > kChunkChannels; c += 2 * kChunkChannels) {
         sample_chunks<2>(samples, first, last, value, stride, c, target);
       }
-      if (c < problem.channels) sample_chunks<1>(samples, first, last, value, stride, c, target);
+      if (c < problem.channels()) sample_chunks<1>(samples, first, last, value, stride, c, target);
     }
   });
 }
 
 void sample(const MultiScaleDeformableAttention& problem, const HeadTask& task, float* unfinished) {
-  visit_float_type(problem.type, [&]<class T>(T) { sample_typed<T>(problem, task, unfinished); });
+  visit_float_type(problem.value.type, [&]<class T>(T) { sample_typed<T>(problem, task, unfinished); });
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE
@@ -142,20 +142,20 @@ constexpr int64_t kRowsPerTask = 1024;
 
 // Bytes of the plane of each head, 0 where value stays in the tensor.
 int64_t plane_bytes(const MultiScaleDeformableAttention& problem) {
-  return packs_value(problem) ? problem.rows * packed_row_bytes(problem) : 0;
+  return packs_value(problem) ? problem.rows() * packed_row_bytes(problem) : 0;
 }
 
 double heads_of(const MultiScaleDeformableAttention& problem) {
-  return static_cast<double>(problem.batches * problem.heads);
+  return static_cast<double>(problem.batches() * problem.heads());
 }
 
 struct Workspace {
   Workspace(const MultiScaleDeformableAttention& problem, WorkspaceAllocator& allocator)
-      : padded_channels(chunks_of(problem.channels) * kChunkChannels),
-        query_blocks(divide_up(problem.queries, kQueriesPerTask)),
-        tasks(problem.batches * problem.heads * query_blocks),
+      : padded_channels(chunks_of(problem.channels()) * kChunkChannels),
+        query_blocks(divide_up(problem.queries(), kQueriesPerTask)),
+        tasks(problem.batches() * problem.heads() * query_blocks),
         unfinished(allocator.take<float>(tasks * padded_channels)),
-        planes(allocator.take<std::byte>(problem.batches * problem.heads * plane_bytes(problem))) {}
+        planes(allocator.take<std::byte>(problem.batches() * problem.heads() * plane_bytes(problem))) {}
 
   int64_t padded_channels;
   int64_t query_blocks;
@@ -166,13 +166,13 @@ struct Workspace {
 
 void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes) {
   const int64_t row_bytes = packed_row_bytes(problem);
-  const int64_t blocks = divide_up(problem.rows, kRowsPerTask);
-  const double bytes = heads_of(problem) * static_cast<double>(problem.rows * row_bytes);
-  parallel_for(problem.batches * problem.heads * blocks, 0.1 * bytes, [&](int64_t task) {
+  const int64_t blocks = divide_up(problem.rows(), kRowsPerTask);
+  const double bytes = heads_of(problem) * static_cast<double>(problem.rows() * row_bytes);
+  parallel_for(problem.batches() * problem.heads() * blocks, 0.1 * bytes, [&](int64_t task) {
     const int64_t head = task / blocks;
     const int64_t begin = task % blocks * kRowsPerTask;
-    pack_rows(problem, head / problem.heads, head % problem.heads,
-              {begin, std::min(begin + kRowsPerTask, problem.rows)}, planes + head * plane_bytes(problem),
+    pack_rows(problem, head / problem.heads(), head % problem.heads(),
+              {begin, std::min(begin + kRowsPerTask, problem.rows())}, planes + head * plane_bytes(problem),
               row_bytes);
   });
 }
@@ -180,20 +180,20 @@ void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes)
 }  // namespace
 
 size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem) {
-  if (problem.type == DataType::float64) return 0;
+  if (problem.value.type == DataType::float64) return 0;
   return size_of_workspace<Workspace>(problem);
 }
 
 double kernel_nanoseconds(const MultiScaleDeformableAttention& problem) {
-  const auto channels = static_cast<double>(problem.channels);
+  const auto channels = static_cast<double>(problem.channels());
   const double points =
-      heads_of(problem) * static_cast<double>(problem.queries * problem.levels * problem.points);
+      heads_of(problem) * static_cast<double>(problem.queries() * problem.levels() * problem.samples());
   return points * (4.0 + 0.2 * channels) +
          0.1 * heads_of(problem) * static_cast<double>(plane_bytes(problem));
 }
 
 void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace) {
-  if (problem.type == DataType::float64) return attend_in_double(problem);
+  if (problem.value.type == DataType::float64) return attend_in_double(problem);
   WorkspaceAllocator allocator(workspace);
   const Workspace parts(problem, allocator);
   const bool packs = packs_value(problem);
@@ -201,14 +201,14 @@ void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace) {
   parallel_for(parts.tasks, kernel_nanoseconds(problem), [&](int64_t index) {
     const int64_t head = index / parts.query_blocks;
     HeadTask task{};
-    task.batch = head / problem.heads;
-    task.head = head % problem.heads;
+    task.batch = head / problem.heads();
+    task.head = head % problem.heads();
     task.first_query = index % parts.query_blocks * kQueriesPerTask;
-    task.last_query = std::min(task.first_query + kQueriesPerTask, problem.queries);
-    task.last_level = problem.levels;
+    task.last_query = std::min(task.first_query + kQueriesPerTask, problem.queries());
+    task.last_level = problem.levels();
     task.value =
         packs ? parts.planes + head * plane_bytes(problem) : value_of_head(problem, task.batch, task.head);
-    task.value_stride = packs ? parts.padded_channels : problem.value_strides.row;
+    task.value_stride = packs ? parts.padded_channels : problem.value.stride(1);
     HWY_DYNAMIC_DISPATCH(sample)(problem, task, parts.unfinished + index * parts.padded_channels);
   });
 }

@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "fuzz/data.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
-#include "ops/multi_scale_deformable_attention/reference.h"
+#include "ops/multi_scale_deformable_attention/cases.h"
 
 namespace aclgrad::test {
 namespace {
@@ -72,43 +71,24 @@ void fuzz_in_double(Bytes& bytes) {
   expected.attention_weight = draw_values(bytes, {heads, samples}, kWhole);
   expected.grad_output = draw_values(bytes, {heads, expected.channels}, kWhole);
 
-  MultiScaleDeformableAttentionGrad problem;
-  problem.type = DataType::float64;
-  problem.batches = expected.batches;
-  problem.rows = expected.rows;
-  problem.heads = expected.heads;
-  problem.channels = expected.channels;
-  problem.queries = expected.queries;
-  problem.levels = expected.levels;
-  problem.points = expected.points;
-  problem.value = expected.value.data();
-  problem.value_strides = BlockStrides::contiguous(problem.rows, problem.heads, problem.channels);
-  problem.spatial_shape = {expected.spatial_shape.data(), DataType::int64};
-  problem.level_start_index = {expected.level_start_index.data(), DataType::int64};
-  problem.location = expected.location.data();
-  problem.location_strides = BlockStrides::contiguous(problem.queries, problem.heads, samples * 2);
-  problem.attention_weight = expected.attention_weight.data();
-  problem.attention_weight_strides = BlockStrides::contiguous(problem.queries, problem.heads, samples);
-  const BlockStrides of_output = BlockStrides::contiguous(problem.queries, problem.heads, problem.channels);
-  problem.grad_output = expected.grad_output.data();
-  problem.grad_output_strides = of_output;
+  constexpr DataType kType = DataType::float64;
+  auto problem = multi_scale_deformable_attention_cases::problem_of<MultiScaleDeformableAttentionBackward>(
+      expected, kType, expected.value.data(), expected.location.data(), expected.attention_weight.data(),
+      expected.spatial_shape.data(), expected.level_start_index.data());
+  const aclgrad::Shape of_output = multi_scale_deformable_attention_cases::output_shape(expected);
+  problem.grad_output = {expected.grad_output.data(), kType, of_output};
   Values grad_value(expected.value.size()), grad_location(expected.location.size()),
       grad_weight(expected.attention_weight.size()), output(expected.grad_output.size());
-  problem.grad_value = grad_value.data();
-  problem.grad_value_strides = problem.value_strides;
-  problem.grad_location = grad_location.data();
-  problem.grad_location_strides = problem.location_strides;
-  problem.grad_attention_weight = grad_weight.data();
-  problem.grad_attention_weight_strides = problem.attention_weight_strides;
-  problem.wants_grad_value = bytes.ConsumeBool();
-  problem.wants_grad_location = bytes.ConsumeBool();
-  problem.wants_grad_attention_weight = bytes.ConsumeBool();
-  multi_scale_deformable_attention_grad(problem, nullptr);
+  if (bytes.ConsumeBool()) problem.grad_value = {grad_value.data(), problem.value.shape};
+  if (bytes.ConsumeBool())
+    problem.grad_sampling_locations = {grad_location.data(), problem.sampling_locations.shape};
+  if (bytes.ConsumeBool())
+    problem.grad_attention_weights = {grad_weight.data(), problem.attention_weights.shape};
+  multi_scale_deformable_attention_backward(problem, {});
   MultiScaleDeformableAttention forward;
   static_cast<MultiScaleDeformableSampling&>(forward) = problem;
-  forward.output = output.data();
-  forward.output_strides = of_output;
-  multi_scale_deformable_attention(forward, nullptr);
+  forward.output = {output.data(), of_output};
+  multi_scale_deformable_attention(forward, {});
 
   expected.run();
   double largest_extent = 1;
@@ -119,11 +99,11 @@ void fuzz_in_double(Bytes& bytes) {
                            const char* what) {
     require_close(found, wanted ? reference : Values(found.size(), 0.0), 1e-9 * scale, what);
   };
-  close_if(problem.wants_grad_value, grad_value, expected.grad_value, 1,
+  close_if(problem.grad_value.defined(), grad_value, expected.grad_value, 1,
            "attention in double: grad_value as the reference");
-  close_if(problem.wants_grad_location, grad_location, expected.grad_location, largest_extent,
+  close_if(problem.grad_sampling_locations.defined(), grad_location, expected.grad_location, largest_extent,
            "attention in double: grad_location as the reference");
-  close_if(problem.wants_grad_attention_weight, grad_weight, expected.grad_attention_weight, 1,
+  close_if(problem.grad_attention_weights.defined(), grad_weight, expected.grad_attention_weight, 1,
            "attention in double: grad_attention_weight as the reference");
 }
 

@@ -157,10 +157,9 @@ HWY_INLINE void touch_rows(const Samples& samples, int64_t points, int64_t chann
 }
 
 template <class T, class Row, Gradients kGradients>
-void accumulate_typed(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task,
+void accumulate_typed(const MultiScaleDeformableAttentionBackward& problem, const HeadTask& task,
                       const GradPlanes& planes) {
-  const auto grad_output =
-      runs_of<T>(problem.grad_output, problem.grad_output_strides, task, 0, problem.channels);
+  const auto grad_output = runs_of<T>(problem.grad_output, task, 0, problem.channels());
   HWY_ALIGN float products[4 * kBlockPoints] = {};
   for_each_block<T>(problem, task, [&](const Block& block, Samples& samples) HWY_ATTR {
     // Copies of its own, or the compiler would read them again after each store.
@@ -168,11 +167,11 @@ void accumulate_typed(const MultiScaleDeformableAttentionGrad& problem, const He
                            planes.row_stride};
     const auto [first_query, queries, first_point, points] = block;
     if (planes.is_touched != nullptr)
-      touch_rows(samples, queries * points, problem.channels, pixels, planes.is_touched);
+      touch_rows(samples, queries * points, problem.channels(), pixels, planes.is_touched);
     prefetch_runs<T>(grad_output, first_query + queries,
                      std::min(first_query + 2 * queries, task.last_query));
     for (int64_t q = 0; q < queries; ++q) {
-      const Row row(grad_output.of(first_query + q), problem.channels);
+      const Row row(grad_output.of(first_query + q), problem.channels());
       for (int64_t p = 0; p < points; ++p) {
         const int64_t i = q * points + p;
         hn::Store(visit_point<kGradients>(row, samples, i, pixels), FourTag(), products + 4 * i);
@@ -180,25 +179,22 @@ void accumulate_typed(const MultiScaleDeformableAttentionGrad& problem, const He
     }
     if (kGradients == Gradients::of_value) return;
     finish_points(products, queries * points, samples);
-    if (problem.wants_grad_location) {
-      write_runs<T>(
-          samples.location,
-          runs_of<T>(problem.grad_location, problem.grad_location_strides, task, 2 * first_point, 2 * points),
-          first_query, queries);
+    if (problem.grad_sampling_locations.defined()) {
+      write_runs<T>(samples.location,
+                    runs_of<T>(problem.grad_sampling_locations, task, 2 * first_point, 2 * points),
+                    first_query, queries);
     }
-    if (problem.wants_grad_attention_weight) {
-      write_runs<T>(samples.attention,
-                    runs_of<T>(problem.grad_attention_weight, problem.grad_attention_weight_strides, task,
-                               first_point, points),
+    if (problem.grad_attention_weights.defined()) {
+      write_runs<T>(samples.attention, runs_of<T>(problem.grad_attention_weights, task, first_point, points),
                     first_query, queries);
     }
   });
 }
 
 template <class T, Gradients kGradients>
-void accumulate_gradients(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task,
+void accumulate_gradients(const MultiScaleDeformableAttentionBackward& problem, const HeadTask& task,
                           const GradPlanes& planes) {
-  switch (problem.channels) {
+  switch (problem.channels()) {
     case 16:
       return accumulate_typed<T, RegisterRow<1>, kGradients>(problem, task, planes);
     case 32:
@@ -210,12 +206,12 @@ void accumulate_gradients(const MultiScaleDeformableAttentionGrad& problem, cons
   }
 }
 
-void accumulate(const MultiScaleDeformableAttentionGrad& problem, const HeadTask& task,
+void accumulate(const MultiScaleDeformableAttentionBackward& problem, const HeadTask& task,
                 const GradPlanes& planes) {
-  visit_float_type(problem.type, [&]<class T>(T) {
-    if (!problem.wants_points()) {
+  visit_float_type(problem.value.type, [&]<class T>(T) {
+    if (!wants_samples(problem)) {
       accumulate_gradients<T, Gradients::of_value>(problem, task, planes);
-    } else if (!problem.wants_grad_value) {
+    } else if (!problem.grad_value.defined()) {
       accumulate_gradients<T, Gradients::of_points>(problem, task, planes);
     } else {
       accumulate_gradients<T, Gradients::all>(problem, task, planes);
@@ -233,11 +229,11 @@ struct OutputRows {
   int64_t channels;
   bool has_whole_lines;
 
-  OutputRows(const MultiScaleDeformableAttentionGrad& problem, int64_t batch, int64_t head)
-      : first(static_cast<T*>(problem.grad_value) + batch * problem.grad_value_strides.batch +
-              head * problem.grad_value_strides.head),
-        stride(problem.grad_value_strides.row),
-        channels(problem.channels) {
+  OutputRows(const MultiScaleDeformableAttentionBackward& problem, int64_t batch, int64_t head)
+      : first(static_cast<T*>(problem.grad_value.data) + batch * problem.grad_value.stride(0) +
+              head * problem.grad_value.stride(2)),
+        stride(problem.grad_value.stride(1)),
+        channels(problem.channels()) {
     constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
     has_whole_lines =
         reinterpret_cast<uintptr_t>(first) % 64 == 0 && stride % kLine == 0 && channels % kLine == 0;
@@ -258,12 +254,12 @@ struct OutputRows {
 
 // Adds the planes of all pieces of one head and rounds the sums to rows of grad_value.
 template <class T>
-void store_typed(const MultiScaleDeformableAttentionGrad& problem, int64_t batch, int64_t head, RowRange rows,
-                 const GradPlanes& planes) {
+void store_typed(const MultiScaleDeformableAttentionBackward& problem, int64_t batch, int64_t head,
+                 RowRange rows, const GradPlanes& planes) {
   const OutputRows<T> output(problem, batch, head);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     if (planes.is_touched != nullptr && !planes.is_touched[row]) continue;
-    for (int64_t c = 0; c < problem.channels; c += kChunkChannels) {
+    for (int64_t c = 0; c < problem.channels(); c += kChunkChannels) {
       const float* from = planes.first + row * planes.row_stride + c;
       Float16Lanes sum = load16(from);
       for (int64_t piece = 1; piece < planes.count; ++piece)
@@ -274,25 +270,26 @@ void store_typed(const MultiScaleDeformableAttentionGrad& problem, int64_t batch
   hwy::FlushStream();
 }
 
-void store_rows_of_head(const MultiScaleDeformableAttentionGrad& problem, int64_t batch, int64_t head,
+void store_rows_of_head(const MultiScaleDeformableAttentionBackward& problem, int64_t batch, int64_t head,
                         RowRange rows, const GradPlanes& planes) {
-  visit_float_type(problem.type, [&]<class T>(T) { store_typed<T>(problem, batch, head, rows, planes); });
+  visit_float_type(problem.value.type,
+                   [&]<class T>(T) { store_typed<T>(problem, batch, head, rows, planes); });
 }
 
 // Sets rows of all heads to zero in the order of memory, which is several times as fast as head by head.
 template <class T>
-void clear_typed(const MultiScaleDeformableAttentionGrad& problem, int64_t batch, RowRange rows) {
+void clear_typed(const MultiScaleDeformableAttentionBackward& problem, int64_t batch, RowRange rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
-    for (int64_t head = 0; head < problem.heads; ++head) {
+    for (int64_t head = 0; head < problem.heads(); ++head) {
       const OutputRows<T> output(problem, batch, head);
-      for (int64_t c = 0; c < problem.channels; c += kChunkChannels) output.store(zero16(), row, c);
+      for (int64_t c = 0; c < problem.channels(); c += kChunkChannels) output.store(zero16(), row, c);
     }
   }
   hwy::FlushStream();
 }
 
-void clear_rows(const MultiScaleDeformableAttentionGrad& problem, int64_t batch, RowRange rows) {
-  visit_float_type(problem.type, [&]<class T>(T) { clear_typed<T>(problem, batch, rows); });
+void clear_rows(const MultiScaleDeformableAttentionBackward& problem, int64_t batch, RowRange rows) {
+  visit_float_type(problem.value.type, [&]<class T>(T) { clear_typed<T>(problem, batch, rows); });
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE
@@ -332,22 +329,22 @@ struct Layout {
   bool is_sparse;
   int64_t plane_bytes;
 
-  explicit Layout(const MultiScaleDeformableAttentionGrad& problem)
-      : heads(problem.batches * problem.heads), pieces(1) {
-    const int64_t samples = problem.queries * problem.levels * problem.points;
+  explicit Layout(const MultiScaleDeformableAttentionBackward& problem)
+      : heads(problem.batches() * problem.heads()), pieces(1) {
+    const int64_t samples = problem.queries() * problem.levels() * problem.samples();
     if (heads < kEnoughHeads) {
       // A plane costs about as much as two samples for each of its rows.
       const int64_t wanted = divide_up(kEnoughHeads, heads);
-      const int64_t worthwhile = samples / (8 * std::max<int64_t>(1, problem.rows));
+      const int64_t worthwhile = samples / (8 * std::max<int64_t>(1, problem.rows()));
       pieces = std::clamp<int64_t>(worthwhile, 1, wanted);
     }
-    value_bytes = problem.wants_points() && packs_value(problem) ? packed_row_bytes(problem) : 0;
+    value_bytes = wants_samples(problem) && packs_value(problem) ? packed_row_bytes(problem) : 0;
     row_bytes = value_bytes;
-    if (problem.wants_grad_value) {
-      row_bytes += chunks_of(problem.channels) * kChunkChannels * static_cast<int64_t>(sizeof(float));
+    if (problem.grad_value.defined()) {
+      row_bytes += chunks_of(problem.channels()) * kChunkChannels * static_cast<int64_t>(sizeof(float));
     }
-    is_sparse = problem.wants_grad_value && !packs_value(problem);
-    const int64_t bytes = problem.rows * (row_bytes + (is_sparse ? static_cast<int64_t>(sizeof(bool)) : 0));
+    is_sparse = problem.grad_value.defined() && !packs_value(problem);
+    const int64_t bytes = problem.rows() * (row_bytes + (is_sparse ? static_cast<int64_t>(sizeof(bool)) : 0));
     plane_bytes = divide_up(bytes, 64) * 64;
   }
 
@@ -357,24 +354,24 @@ struct Layout {
 // Cuts the rows of value into one range for each level, which holds all rows of that level. False where that
 // cannot be, because levels overlap or lie in descending order.
 bool share_rows(const MultiScaleDeformableSampling& problem, std::array<RowRange, kMaxSharedLevels>& ranges) {
-  if (problem.levels > static_cast<int64_t>(kMaxSharedLevels)) return false;
+  if (problem.levels() > static_cast<int64_t>(kMaxSharedLevels)) return false;
   int64_t end = 0;
-  for (int64_t l = 0; l < problem.levels; ++l) {
+  for (int64_t l = 0; l < problem.levels(); ++l) {
     RowRange& range = ranges[static_cast<size_t>(l)];
     range = {end, end};
     const Level level(problem, l);
     if (level.empty()) continue;
-    const RowRange inside = level.rows_inside(problem.rows);
+    const RowRange inside = level.rows_inside(problem.rows());
     if (inside.begin < end) return false;
     end = range.end = inside.end;
   }
-  ranges[static_cast<size_t>(problem.levels - 1)].end = problem.rows;
+  ranges[static_cast<size_t>(problem.levels() - 1)].end = problem.rows();
   return true;
 }
 
 class Gradient {
  public:
-  Gradient(const MultiScaleDeformableAttentionGrad& problem, void* workspace)
+  Gradient(const MultiScaleDeformableAttentionBackward& problem, void* workspace)
       : problem_(problem), layout_(problem), workspace_(static_cast<std::byte*>(workspace)) {}
 
   void run() {
@@ -389,7 +386,7 @@ class Gradient {
                               const int64_t share = task / groups_;
                               run_task(share, task % groups_, plane(reuses_planes ? slot : share));
                             });
-    if (layout_.pieces > 1 && problem_.wants_grad_value) add_pieces();
+    if (layout_.pieces > 1 && problem_.grad_value.defined()) add_pieces();
   }
 
  private:
@@ -399,14 +396,14 @@ class Gradient {
     constexpr int64_t kTasksPerThread = 4;
     const int64_t wanted = kTasksPerThread * thread_count() / layout_.planes();
     if (thread_count() == 1 || wanted <= 1 || !share_rows(problem_, level_rows_)) return 1;
-    return std::min(wanted, problem_.levels);
+    return std::min(wanted, problem_.levels());
   }
 
   std::byte* plane(int64_t index) const { return workspace_ + index * layout_.plane_bytes; }
 
   GradPlanes grad_planes(std::byte* first_plane) const {
     const auto floats = [](int64_t bytes) { return bytes / static_cast<int64_t>(sizeof(float)); };
-    auto* is_touched = reinterpret_cast<bool*>(first_plane + problem_.rows * layout_.row_bytes);
+    auto* is_touched = reinterpret_cast<bool*>(first_plane + problem_.rows() * layout_.row_bytes);
     return {reinterpret_cast<float*>(first_plane + layout_.value_bytes), floats(layout_.row_bytes),
             layout_.pieces, floats(layout_.plane_bytes), layout_.is_sparse ? is_touched : nullptr};
   }
@@ -416,13 +413,13 @@ class Gradient {
     const int64_t head = share / layout_.pieces;
     const int64_t piece = share % layout_.pieces;
     HeadTask task{};
-    task.batch = head / problem_.heads;
-    task.head = head % problem_.heads;
-    task.first_query = problem_.queries * piece / layout_.pieces;
-    task.last_query = problem_.queries * (piece + 1) / layout_.pieces;
-    task.first_level = problem_.levels * group / groups_;
-    task.last_level = problem_.levels * (group + 1) / groups_;
-    RowRange rows{0, problem_.rows};
+    task.batch = head / problem_.heads();
+    task.head = head % problem_.heads();
+    task.first_query = problem_.queries() * piece / layout_.pieces;
+    task.last_query = problem_.queries() * (piece + 1) / layout_.pieces;
+    task.first_level = problem_.levels() * group / groups_;
+    task.last_level = problem_.levels() * (group + 1) / groups_;
+    RowRange rows{0, problem_.rows()};
     if (groups_ > 1) {
       rows.begin = level_rows_[static_cast<size_t>(task.first_level)].begin;
       rows.end = level_rows_[static_cast<size_t>(task.last_level - 1)].end;
@@ -431,10 +428,10 @@ class Gradient {
     if (layout_.value_bytes > 0) {
       pack_rows(problem_, task.batch, task.head, rows, plane, layout_.row_bytes);
       task.value = plane;
-      task.value_stride = layout_.row_bytes / static_cast<int64_t>(size_of(problem_.type));
+      task.value_stride = layout_.row_bytes / static_cast<int64_t>(size_of(problem_.value.type));
     } else {
       task.value = value_of_head(problem_, task.batch, task.head);
-      task.value_stride = problem_.value_strides.row;
+      task.value_stride = problem_.value.stride(1);
       if (layout_.is_sparse) {
         std::fill(grad.is_touched + rows.begin, grad.is_touched + rows.end, false);
       } else {
@@ -443,36 +440,36 @@ class Gradient {
       }
     }
     HWY_DYNAMIC_DISPATCH(accumulate)(problem_, task, grad);
-    if (layout_.pieces > 1 || !problem_.wants_grad_value) return;
+    if (layout_.pieces > 1 || !problem_.grad_value.defined()) return;
     HWY_DYNAMIC_DISPATCH(store_rows_of_head)(problem_, task.batch, task.head, rows, grad);
   }
 
   void clear_grad_value() const {
     constexpr int64_t kRows = 256;
-    const int64_t blocks = divide_up(problem_.rows, kRows);
+    const int64_t blocks = divide_up(problem_.rows(), kRows);
     const double elements =
-        static_cast<double>(layout_.heads * problem_.rows) * static_cast<double>(problem_.channels);
-    parallel_for(problem_.batches * blocks, 0.1 * elements, [&](int64_t task) {
+        static_cast<double>(layout_.heads * problem_.rows()) * static_cast<double>(problem_.channels());
+    parallel_for(problem_.batches() * blocks, 0.1 * elements, [&](int64_t task) {
       const int64_t begin = task % blocks * kRows;
       HWY_DYNAMIC_DISPATCH(clear_rows)
-      (problem_, task / blocks, {begin, std::min(begin + kRows, problem_.rows)});
+      (problem_, task / blocks, {begin, std::min(begin + kRows, problem_.rows())});
     });
   }
 
   void add_pieces() const {
     constexpr int64_t kRows = 256;
-    const int64_t blocks = divide_up(problem_.rows, kRows);
+    const int64_t blocks = divide_up(problem_.rows(), kRows);
     const double bytes = static_cast<double>(layout_.planes()) * static_cast<double>(layout_.plane_bytes);
     parallel_for(layout_.heads * blocks, 0.1 * bytes, [&](int64_t task) {
       const int64_t head = task / blocks;
       const int64_t begin = task % blocks * kRows;
       HWY_DYNAMIC_DISPATCH(store_rows_of_head)
-      (problem_, head / problem_.heads, head % problem_.heads,
-       {begin, std::min(begin + kRows, problem_.rows)}, grad_planes(plane(head * layout_.pieces)));
+      (problem_, head / problem_.heads(), head % problem_.heads(),
+       {begin, std::min(begin + kRows, problem_.rows())}, grad_planes(plane(head * layout_.pieces)));
     });
   }
 
-  const MultiScaleDeformableAttentionGrad& problem_;
+  const MultiScaleDeformableAttentionBackward& problem_;
   Layout layout_;
   std::byte* workspace_;
   int64_t groups_ = 1;  // of levels
@@ -481,22 +478,22 @@ class Gradient {
 
 }  // namespace
 
-size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem) {
-  if (problem.type == DataType::float64) return 0;
+size_t kernel_workspace_size(const MultiScaleDeformableAttentionBackward& problem) {
+  if (problem.value.type == DataType::float64) return 0;
   const Layout layout(problem);
   return static_cast<size_t>(layout.planes() * layout.plane_bytes);
 }
 
-double kernel_nanoseconds(const MultiScaleDeformableAttentionGrad& problem) {
-  const auto heads = static_cast<double>(problem.batches * problem.heads);
-  const auto channels = static_cast<double>(problem.channels);
-  const double points = heads * static_cast<double>(problem.queries * problem.levels * problem.points);
-  return points * (8.0 + 0.5 * channels) + 0.5 * heads * static_cast<double>(problem.rows) * channels;
+double kernel_nanoseconds(const MultiScaleDeformableAttentionBackward& problem) {
+  const auto heads = static_cast<double>(problem.batches() * problem.heads());
+  const auto channels = static_cast<double>(problem.channels());
+  const double points = heads * static_cast<double>(problem.queries() * problem.levels() * problem.samples());
+  return points * (8.0 + 0.5 * channels) + 0.5 * heads * static_cast<double>(problem.rows()) * channels;
 }
 
-void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspace) {
-  if (problem.type == DataType::float64) return attend_backward_in_double(problem);
-  if (!problem.wants_grad_value && !problem.wants_points()) return;
+void run_kernel(const MultiScaleDeformableAttentionBackward& problem, void* workspace) {
+  if (problem.value.type == DataType::float64) return attend_backward_in_double(problem);
+  if (!problem.grad_value.defined() && !wants_samples(problem)) return;
   Gradient(problem, workspace).run();
 }
 

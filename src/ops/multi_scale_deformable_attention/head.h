@@ -48,28 +48,29 @@ struct GradPlanes {
 // Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but
 // works for whole chunks only.
 inline bool packs_value(const MultiScaleDeformableSampling& problem) {
-  return problem.channels % kChunkChannels != 0 ||
-         problem.queries * problem.levels * problem.points >= problem.rows;
+  return problem.channels() % kChunkChannels != 0 ||
+         problem.queries() * problem.levels() * problem.samples() >= problem.rows();
 }
 
 // Bytes of a row of value in a plane.
 inline int64_t packed_row_bytes(const MultiScaleDeformableSampling& problem) {
-  return chunks_of(problem.channels) * kChunkChannels * static_cast<int64_t>(size_of(problem.type));
+  return chunks_of(problem.channels()) * kChunkChannels * static_cast<int64_t>(size_of(problem.value.type));
 }
 
 inline const std::byte* value_of_head(const MultiScaleDeformableSampling& problem, int64_t batch,
                                       int64_t head) {
-  const int64_t element = batch * problem.value_strides.batch + head * problem.value_strides.head;
-  return static_cast<const std::byte*>(problem.value) + element * static_cast<int64_t>(size_of(problem.type));
+  const int64_t element = batch * problem.value.stride(0) + head * problem.value.stride(2);
+  return static_cast<const std::byte*>(problem.value.data) +
+         element * static_cast<int64_t>(size_of(problem.value.type));
 }
 
 // Copies rows of a head to a plane with rows of `row_bytes` bytes, and sets the rest of each row to zero.
 inline void pack_rows(const MultiScaleDeformableSampling& problem, int64_t batch, int64_t head, RowRange rows,
                       std::byte* plane, int64_t row_bytes) {
   constexpr int64_t kRowsAhead = 16;
-  const auto element = static_cast<int64_t>(size_of(problem.type));
-  const int64_t bytes = problem.channels * element;
-  const int64_t stride = problem.value_strides.row * element;
+  const auto element = static_cast<int64_t>(size_of(problem.value.type));
+  const int64_t bytes = problem.channels() * element;
+  const int64_t stride = problem.value.stride(1) * element;
   const std::byte* value = value_of_head(problem, batch, head);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     // The rows lie too far apart for the processor to foresee.

@@ -1,25 +1,24 @@
-// The kernels behind problem.h. They trust their problem, which whoever calls them has checked. Times are those on one thread.
+// As base/kernel.h says.
 #pragma once
 
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "aclgrad/multi_scale_deformable_attention.h"
+#include "base/kernel.h"
 
 namespace aclgrad::ops::multi_scale_deformable_attention {
 
+// Whether a gradient is wanted for which the samples are taken again.
+constexpr bool wants_samples(const MultiScaleDeformableAttentionBackward& problem) {
+  return problem.grad_sampling_locations.defined() || problem.grad_attention_weights.defined();
+}
+
 size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem);
-size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem);
+size_t kernel_workspace_size(const MultiScaleDeformableAttentionBackward& problem);
 
 double kernel_nanoseconds(const MultiScaleDeformableAttention& problem);
-double kernel_nanoseconds(const MultiScaleDeformableAttentionGrad& problem);
+double kernel_nanoseconds(const MultiScaleDeformableAttentionBackward& problem);
 
 void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace);
-void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspace);
-
-// On a CUDA GPU.
-size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem, const CudaLaunch& on);
-size_t kernel_workspace_size(const MultiScaleDeformableAttentionGrad& problem, const CudaLaunch& on);
-
-void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace, const CudaLaunch& on);
-void run_kernel(const MultiScaleDeformableAttentionGrad& problem, void* workspace, const CudaLaunch& on);
+void run_kernel(const MultiScaleDeformableAttentionBackward& problem, void* workspace);
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention
 

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/multi_scale_deformable_attention/problem.h"
+#include "aclgrad/multi_scale_deformable_attention.h"
+#include "base/data_type.h"
 
 namespace aclgrad::ops::multi_scale_deformable_attention {
 
@@ -19,9 +20,9 @@ struct Level {
   int64_t start;  // row of pixel (0, 0)
 
   Level(const MultiScaleDeformableSampling& problem, int64_t index)
-      : height(problem.spatial_shape[2 * index]),
-        width(problem.spatial_shape[2 * index + 1]),
-        start(problem.level_start_index[index]) {}
+      : height(index_at(problem.spatial_shapes, 2 * index)),
+        width(index_at(problem.spatial_shapes, 2 * index + 1)),
+        start(index_at(problem.level_start_index, index)) {}
 
   bool empty() const { return height <= 0 || width <= 0; }
 

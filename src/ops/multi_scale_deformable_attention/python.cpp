@@ -88,10 +88,6 @@ void check_per_head(const Arguments& arguments, const Array& array, const Sampli
   arguments.check_shape(array, {batches, queries, heads * channels});
 }
 
-BlockStrides block_strides(const Operand& operand) {
-  return {operand.stride(0), operand.stride(1), operand.stride(2)};
-}
-
 // The shared arguments as the kernels take them.
 struct SamplingOperands {
   Operand value;
@@ -107,23 +103,12 @@ struct SamplingOperands {
         locations(Operand::read(place, sampling.locations.view, 3)),
         weights(Operand::read(place, sampling.weights.view, 3)) {}
 
-  void describe(const Sampling& sampling, MultiScaleDeformableSampling& problem) const {
-    problem.type = sampling.value.type();
-    problem.batches = sampling.batches();
-    problem.rows = sampling.rows();
-    problem.heads = sampling.heads();
-    problem.channels = sampling.channels();
-    problem.queries = sampling.queries();
-    problem.levels = sampling.levels();
-    problem.points = sampling.points();
-    problem.value = value.data();
-    problem.value_strides = block_strides(value);
-    problem.spatial_shape = {spatial_shapes.data(), spatial_shapes.type()};
-    problem.level_start_index = {level_start_index.data(), level_start_index.type()};
-    problem.location = locations.data();
-    problem.location_strides = block_strides(locations);
-    problem.attention_weight = weights.data();
-    problem.attention_weight_strides = block_strides(weights);
+  void describe(MultiScaleDeformableSampling& problem) const {
+    problem.value = value.tensor();
+    problem.spatial_shapes = spatial_shapes.tensor();
+    problem.level_start_index = level_start_index.tensor();
+    problem.sampling_locations = locations.tensor();
+    problem.attention_weights = weights.tensor();
   }
 };
 
@@ -152,9 +137,8 @@ void compute_forward(const Place& place, const Sampling& sampling, const Array& 
   const SamplingOperands operands(place, sampling);
   const Operand output_operand = Operand::write(place, output_view, 3);
   MultiScaleDeformableAttention problem;
-  operands.describe(sampling, problem);
-  problem.output = output_operand.data();
-  problem.output_strides = block_strides(output_operand);
+  operands.describe(problem);
+  problem.output = output_operand.tensor();
   place.run(problem);
   output_operand.finish();
 }
@@ -180,19 +164,12 @@ void compute_backward(const Place& place, const Sampling& sampling, const Array&
   const Operand value_operand = Operand::write(place, grad_value.view, 3);
   const Operand locations_operand = Operand::write(place, grad_locations.view, 3);
   const Operand weights_operand = Operand::write(place, grad_weights.view, 3);
-  MultiScaleDeformableAttentionGrad problem;
-  operands.describe(sampling, problem);
-  problem.grad_output = grad_output_operand.data();
-  problem.grad_output_strides = block_strides(grad_output_operand);
-  problem.wants_grad_value = needs.value;
-  problem.wants_grad_location = needs.locations;
-  problem.wants_grad_attention_weight = needs.weights;
-  problem.grad_value = value_operand.data();
-  problem.grad_value_strides = block_strides(value_operand);
-  problem.grad_location = locations_operand.data();
-  problem.grad_location_strides = block_strides(locations_operand);
-  problem.grad_attention_weight = weights_operand.data();
-  problem.grad_attention_weight_strides = block_strides(weights_operand);
+  MultiScaleDeformableAttentionBackward problem;
+  operands.describe(problem);
+  problem.grad_output = grad_output_operand.tensor();
+  if (needs.value) problem.grad_value = value_operand.tensor();
+  if (needs.locations) problem.grad_sampling_locations = locations_operand.tensor();
+  if (needs.weights) problem.grad_attention_weights = weights_operand.tensor();
   place.run(problem);
   for (const Operand* operand : {&value_operand, &locations_operand, &weights_operand}) operand->finish();
 }

@@ -43,17 +43,15 @@ struct Runs {
 
 // The part [begin, begin + length) of a head's blocks.
 template <class T>
-Runs<T> runs_of(void* data, const BlockStrides& strides, const HeadTask& task, int64_t begin,
-                int64_t length) {
-  return {static_cast<T*>(data) + task.batch * strides.batch + task.head * strides.head + begin, strides.row,
-          length};
+Runs<T> runs_of(const Tensor& tensor, const HeadTask& task, int64_t begin, int64_t length) {
+  const int64_t first = task.batch * tensor.stride(0) + task.head * tensor.stride(2) + begin;
+  return {static_cast<T*>(tensor.data) + first, tensor.stride(1), length};
 }
 
 template <class T>
-Runs<const T> runs_of(const void* data, const BlockStrides& strides, const HeadTask& task, int64_t begin,
-                      int64_t length) {
-  return {static_cast<const T*>(data) + task.batch * strides.batch + task.head * strides.head + begin,
-          strides.row, length};
+Runs<const T> runs_of(const ConstTensor& tensor, const HeadTask& task, int64_t begin, int64_t length) {
+  const int64_t first = task.batch * tensor.stride(0) + task.head * tensor.stride(2) + begin;
+  return {static_cast<const T*>(tensor.data) + first, tensor.stride(1), length};
 }
 
 // Copies a few elements. Inline, because a call of memcpy costs more than such a copy.
@@ -229,8 +227,8 @@ struct Block {
 template <class T, class Body>
 HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, const HeadTask& task,
                                Body&& body) {
-  const int64_t first_point = task.first_level * problem.points;
-  const int64_t last_point = task.last_level * problem.points;
+  const int64_t first_point = task.first_level * problem.samples();
+  const int64_t last_point = task.last_level * problem.samples();
   const int64_t points_per_block = std::min(kBlockPoints, last_point - first_point);
   const int64_t queries_per_block = kBlockPoints / points_per_block;
   Samples samples{};
@@ -238,11 +236,11 @@ HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, cons
   const auto set_levels = [&](const Block& block) {
     is_regular = true;
     for (int64_t i = 0; i < queries_per_block * block.points; ++i) {
-      const Level level(problem, (block.first_point + i % block.points) / problem.points);
+      const Level level(problem, (block.first_point + i % block.points) / problem.samples());
       samples.width[i] = static_cast<float>(level.width);
       samples.height[i] = static_cast<float>(level.height);
       samples.start[i] = static_cast<int32_t>(level.start);
-      is_regular = is_regular && level.is_regular(problem.rows);
+      is_regular = is_regular && level.is_regular(problem.rows());
     }
   };
   for (int64_t query = task.first_query; query < task.last_query; query += queries_per_block) {
@@ -251,10 +249,8 @@ HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, cons
                         std::min(points_per_block, last_point - point)};
       const bool is_first = query == task.first_query && point == first_point;
       if (is_first || block.points < last_point - first_point) set_levels(block);
-      const auto location =
-          runs_of<T>(problem.location, problem.location_strides, task, 2 * point, 2 * block.points);
-      const auto attention =
-          runs_of<T>(problem.attention_weight, problem.attention_weight_strides, task, point, block.points);
+      const auto location = runs_of<T>(problem.sampling_locations, task, 2 * point, 2 * block.points);
+      const auto attention = runs_of<T>(problem.attention_weights, task, point, block.points);
       const int64_t next_query = query + block.queries;
       const int64_t last_next_query = std::min(next_query + queries_per_block, task.last_query);
       prefetch_runs<T>(location, next_query, last_next_query);
@@ -266,7 +262,7 @@ HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, cons
         prepare_regular(count, samples);
       } else {
         for (int64_t i = 0; i < count; ++i) {
-          prepare_irregular(Level(problem, (point + i % block.points) / problem.points), problem.rows, i,
+          prepare_irregular(Level(problem, (point + i % block.points) / problem.samples()), problem.rows(), i,
                             samples);
         }
       }

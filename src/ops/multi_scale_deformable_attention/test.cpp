@@ -14,7 +14,6 @@
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
 #include "base/data_type.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
-#include "ops/multi_scale_deformable_attention/problem.h"
 #include "ops/multi_scale_deformable_attention/reference.h"
 #include "support/test_tensor.h"
 
@@ -512,44 +511,22 @@ std::array<std::vector<T>, 4> run_cpp(const Reference& r,
   if (wanted[0]) results[1].resize(value.size());
   if (wanted[1]) results[2].resize(location.size());
   if (wanted[2]) results[3].resize(attention.size());
-  MultiScaleDeformableAttentionGrad grad;
-  grad.type = data_type_of<T>;
-  grad.batches = r.batches;
-  grad.rows = r.rows;
-  grad.heads = r.heads;
-  grad.channels = r.channels;
-  grad.queries = r.queries;
-  grad.levels = r.levels;
-  grad.points = r.points;
-  grad.value = value.data();
-  grad.value_strides = grad.grad_value_strides = BlockStrides::contiguous(r.rows, r.heads, r.channels);
-  grad.spatial_shape = {r.spatial_shape.data(), DataType::int64};
-  grad.level_start_index = {r.level_start_index.data(), DataType::int64};
-  grad.location = location.data();
-  grad.location_strides = grad.grad_location_strides =
-      BlockStrides::contiguous(r.queries, r.heads, 2 * r.levels * r.points);
-  grad.attention_weight = attention.data();
-  grad.attention_weight_strides = grad.grad_attention_weight_strides =
-      BlockStrides::contiguous(r.queries, r.heads, r.levels * r.points);
-  grad.grad_output = grad_output.data();
-  grad.grad_output_strides = BlockStrides::contiguous(r.queries, r.heads, r.channels);
-  grad.wants_grad_value = wanted[0];
-  grad.wants_grad_location = wanted[1];
-  grad.wants_grad_attention_weight = wanted[2];
-  grad.grad_value = results[1].data();
-  grad.grad_location = results[2].data();
-  grad.grad_attention_weight = results[3].data();
+  constexpr DataType kType = data_type_of<T>;
+  auto backward = problem_of<MultiScaleDeformableAttentionBackward>(r, kType, value.data(), location.data(),
+                                                                    attention.data(), r.spatial_shape.data(),
+                                                                    r.level_start_index.data());
+  backward.grad_output = {grad_output.data(), kType, output_shape(r)};
+  if (wanted[0]) backward.grad_value = {results[1].data(), kType, backward.value.shape};
+  if (wanted[1])
+    backward.grad_sampling_locations = {results[2].data(), kType, backward.sampling_locations.shape};
+  if (wanted[2])
+    backward.grad_attention_weights = {results[3].data(), kType, backward.attention_weights.shape};
+  multi_scale_deformable_attention_backward(backward, Workspace(workspace_size(backward)));
 
   MultiScaleDeformableAttention forward;
-  static_cast<MultiScaleDeformableSampling&>(forward) = grad;
-  forward.output = results[0].data();
-  forward.output_strides = grad.grad_output_strides;
-
-  const size_t bytes = std::max(workspace_size(grad), workspace_size(forward));
-  auto* workspace = new (std::align_val_t{64}) std::byte[bytes];
-  multi_scale_deformable_attention_grad(grad, workspace);
-  multi_scale_deformable_attention(forward, workspace);
-  operator delete[](workspace, std::align_val_t{64});
+  static_cast<MultiScaleDeformableSampling&>(forward) = backward;
+  forward.output = {results[0].data(), kType, output_shape(r)};
+  multi_scale_deformable_attention(forward, Workspace(workspace_size(forward)));
   return results;
 }
 

@@ -30,8 +30,8 @@ void check_multiple(const Call& call, const char* name, int64_t value) {
 
 void check_not_empty(const Call& call, std::initializer_list<const Argument*> arguments) {
   for (const Argument* argument : arguments) {
-    call.check(!argument->empty(), argument->name, "a tensor that is not empty",
-               format_shape(argument->view));
+    if (argument->empty())
+      call.check(false, argument->name, "a tensor that is not empty", format_shape(argument->view));
   }
 }
 
@@ -56,32 +56,24 @@ std::vector<int64_t> checked_ends(const Call& call, const aclIntArray* act_seq_l
   return act_seq_len->values;
 }
 
-void check_windows(const Call& call, SlidingWindows windows, const std::vector<int64_t>& ends,
-                   const Argument& rows) {
-  windows.sequence_ends = ends.data();
-  windows.sequences = static_cast<int64_t>(ends.size());
-  const auto mismatch = find_mismatch(windows, rows.size(0), {"actSeqLenOptional", rows.name});
+void check_windows(const Call& call, const NsaCompression& problem, const Argument& rows) {
+  const auto mismatch =
+      find_mismatch(sliding_windows(problem), rows.size(0), {"actSeqLenOptional", rows.name});
   if (mismatch) call.check(false, mismatch->parameter, mismatch->expected, mismatch->got);
 }
 
 // Ends in the memory of a CPU device, which the running task alone may read.
-void check_windows_on_device(const NsaCompressGrad& problem) {
+void check_windows_on_device(const NsaCompressBackward& problem) {
   const auto mismatch =
-      find_mismatch(problem.windows, problem.window_count, {"actSeqLenOptional", "outputGrad"});
+      find_mismatch(sliding_windows(problem), problem.windows(), {"actSeqLenOptional", "outputGrad"});
   if (!mismatch) return;
   throw Error(ACL_ERROR_RT_AICORE_EXCEPTION,
               fmt::format("aclnnNsaCompressGrad.{}: expected {}, got {}.", mismatch->parameter,
                           mismatch->expected, mismatch->got));
 }
 
-// A tensor of [rows, heads, channels] where it lies, or packed where its channels are not contiguous.
-template <class Void>
-HeadRows<Void> head_rows(Call& call, const Argument& argument) {
-  if (argument.view.strides[2] == 1 || argument.size(2) == 1) {
-    return {nullptr, argument.view.strides[0], argument.view.strides[1]};
-  }
-  call.pack({&argument});
-  return {nullptr, argument.size(1) * argument.size(2), argument.size(2)};
+ConstTensor tensor_of(const std::vector<int64_t>& ends) {
+  return {ends.data(), {static_cast<int64_t>(ends.size())}};
 }
 
 Error wrong_data(const char* text) {
@@ -123,51 +115,47 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
   if (act_seq_len.given) call.check_rank(act_seq_len, {1});
   check_not_empty(call, {&output_grad, &input, &weight, &input_grad, &weight_grad});
 
-  NsaCompressGrad problem;
-  problem.type = input.type();
-  problem.windows = {.tokens = input.size(0), .block = attributes.block, .stride = attributes.stride};
-  problem.window_count = output_grad.size(0);
-  problem.heads = input.size(1);
-  problem.channels = input.size(2);
-  call.check_shape(weight, {attributes.block, problem.heads});
-  call.check_shape(output_grad, {problem.window_count, problem.heads, problem.channels});
-  call.check_shape(input_grad, {problem.windows.tokens, problem.heads, problem.channels});
-  call.check_shape(weight_grad, {attributes.block, problem.heads});
+  const int64_t tokens = input.size(0), heads = input.size(1), channels = input.size(2);
+  call.check_shape(weight, {attributes.block, heads});
+  call.check_shape(output_grad, {output_grad.size(0), heads, channels});
+  call.check_shape(input_grad, {tokens, heads, channels});
+  call.check_shape(weight_grad, {attributes.block, heads});
   check_block_and_stride(call, attributes);
   if (Call::strict()) {  // the document of the gradient alone says so
     call.check(attributes.stride < attributes.block, "compressStride", "less than compressBlockSize (strict)",
                attributes.stride);
   }
-  check_multiple(call, "input's last dimension", problem.channels);
+  check_multiple(call, "input's last dimension", channels);
   if (attributes.layout == nullptr) attributes.layout = "TND";
   check_layout_and_type(call, attributes);
   std::vector<int64_t> ends = checked_ends(call, ends_array);
-  const bool ends_on_device = act_seq_len.given && !act_seq_len.empty();
-  if (ends_on_device) {
+
+  NsaCompressBackward problem;
+  problem.stride = attributes.stride;
+  problem.ends_on_gpu = act_seq_len.given && !act_seq_len.empty();
+  call.operand(problem.grad_output, output_grad, 2);
+  call.use_partly(input);  // without tokens outside of the windows
+  call.operand(problem.input, input, 2);
+  call.operand(problem.grad_input, input_grad, 2);
+  call.operand(problem.weight, weight, 0);
+  call.operand(problem.grad_weight, weight_grad, 0);
+  if (problem.ends_on_gpu) {
+    call.operand(problem.sequence_ends, act_seq_len, 0);
     call.checks_data(data_error);
   } else {
-    check_windows(call, problem.windows, ends, output_grad);
+    problem.sequence_ends = tensor_of(ends);
+    check_windows(call, problem, output_grad);
   }
-
-  problem.windows.sequences = ends_on_device ? act_seq_len.size(0) : static_cast<int64_t>(ends.size());
-  problem.output_grad = head_rows<const void>(call, output_grad);
-  call.use_partly(input);  // without tokens outside of the windows
-  problem.input = head_rows<const void>(call, input);
-  problem.input_grad = head_rows<void>(call, input_grad);
-  call.pack({&weight, &act_seq_len, &weight_grad});
-  problem.windows.ends_on_gpu = ends_on_device;
-  call.plan_problem(
-      problem, [ends_on_device, ends = std::move(ends), &output_grad, &input, &weight, &act_seq_len,
-                &input_grad, &weight_grad](const Launch& launch, NsaCompressGrad& bound) {
-        bound.windows.sequence_ends =
-            ends_on_device ? static_cast<const int64_t*>(launch.data(act_seq_len)) : ends.data();
-        if (ends_on_device && !launch.on_gpu()) check_windows_on_device(bound);
-        bound.output_grad.data = launch.data(output_grad);
-        bound.input.data = launch.data(input);
-        bound.weight = launch.data(weight);
-        bound.input_grad.data = launch.data(input_grad);
-        bound.weight_grad = launch.data(weight_grad);
-      });
+  call.plan_problem(problem, [ends = std::move(ends), &output_grad, &input, &weight, &act_seq_len,
+                              &input_grad, &weight_grad](const Launch& launch, NsaCompressBackward& bound) {
+    bound.sequence_ends.data = bound.ends_on_gpu ? launch.data(act_seq_len) : ends.data();
+    if (bound.ends_on_gpu && !launch.on_gpu()) check_windows_on_device(bound);
+    bound.grad_output.data = launch.data(output_grad);
+    bound.input.data = launch.data(input);
+    bound.weight.data = launch.data(weight);
+    bound.grad_input.data = launch.data(input_grad);
+    bound.grad_weight.data = launch.data(weight_grad);
+  });
 }
 
 void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* weight_tensor,
@@ -184,32 +172,29 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* we
   call.check_rank(output, {3});
   check_not_empty(call, {&input, &weight});
 
-  NsaCompress problem;
-  problem.type = input.type();
-  problem.windows = {.tokens = input.size(0), .block = attributes.block, .stride = attributes.stride};
-  problem.window_count = output.size(0);
-  problem.heads = input.size(1);
-  problem.channels = input.size(2);
-  call.check_shape(weight, {attributes.block, problem.heads});
-  call.check_shape(output, {problem.window_count, problem.heads, problem.channels});
+  call.check_shape(weight, {attributes.block, input.size(1)});
+  call.check_shape(output, {output.size(0), input.size(1), input.size(2)});
   check_block_and_stride(call, attributes);
-  check_multiple(call, "input's last dimension", problem.channels);
+  check_multiple(call, "input's last dimension", input.size(2));
   check_layout_and_type(call, attributes);
   std::vector<int64_t> ends = checked_ends(call, ends_array);
   call.check(!ends.empty(), "actSeqLenOptional", "at least one entry", "none");
-  check_windows(call, problem.windows, ends, output);
+
+  NsaCompress problem;
+  problem.stride = attributes.stride;
+  problem.sequence_ends = tensor_of(ends);
+  call.use_partly(input);  // without tokens outside of the windows
+  call.operand(problem.input, input, 2);
+  call.operand(problem.weight, weight, 0);
+  call.operand(problem.output, output, 2);
+  check_windows(call, problem, output);
   if (output.empty()) return call.plan_nothing();
 
-  problem.windows.sequences = static_cast<int64_t>(ends.size());
-  call.use_partly(input);  // without tokens outside of the windows
-  problem.input = head_rows<const void>(call, input);
-  problem.output = head_rows<void>(call, output);
-  call.pack({&weight});
   call.plan_problem(
       problem, [ends = std::move(ends), &input, &weight, &output](const Launch& launch, NsaCompress& bound) {
-        bound.windows.sequence_ends = ends.data();
+        bound.sequence_ends.data = ends.data();
         bound.input.data = launch.data(input);
-        bound.weight = launch.data(weight);
+        bound.weight.data = launch.data(weight);
         bound.output.data = launch.data(output);
       });
 }

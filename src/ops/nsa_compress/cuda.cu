@@ -1,11 +1,12 @@
 // NSA compress and its gradient on a GPU, without atomics.
 //
-// The gradient gathers: whoever owns a token goes through the windows over it, so that input_grad is written once. A
+// The gradient gathers: whoever owns a token goes through the windows over it, so that grad_input is written once. A
 // token at position p of its sequence is position p mod S, p mod S + S, ... of these windows, so a group of lanes that
-// owns all tokens of a chunk with one remainder p mod S also owns these rows of weight_grad; it keeps their sums in
+// owns all tokens of a chunk with one remainder p mod S also owns these rows of grad_weight; it keeps their sums in
 // registers and leaves one partial sum for each chunk. A second kernel adds the chunks in a fixed order.
 #include "cuda/kernel.h"
 #include "ops/nsa_compress/kernel.h"
+#include "ops/nsa_compress/layout.h"
 
 namespace aclgrad::ops::nsa_compress {
 
@@ -102,17 +103,17 @@ void fill_table(const SlidingWindows& windows, int64_t window_count, const Windo
 }
 
 template <class T>
-bool rows_hold_quads(const HeadRows<const void>& rows) {
-  return holds_quads<T>(rows.data, {rows.row_stride, rows.head_stride});
+bool rows_hold_quads(const ConstTensor& rows) {
+  return holds_quads<T>(rows.data, {rows.stride(0), rows.stride(1)});
 }
 
 template <class T>
-__device__ T* row_of(const HeadRows<void>& rows, int64_t row, int64_t head) {
-  return static_cast<T*>(rows.data) + row * rows.row_stride + head * rows.head_stride;
+__device__ T* row_of(const Tensor& rows, int64_t row, int64_t head) {
+  return static_cast<T*>(rows.data) + row * rows.stride(0) + head * rows.stride(1);
 }
 template <class T>
-__device__ const T* row_of(const HeadRows<const void>& rows, int64_t row, int64_t head) {
-  return static_cast<const T*>(rows.data) + row * rows.row_stride + head * rows.head_stride;
+__device__ const T* row_of(const ConstTensor& rows, int64_t row, int64_t head) {
+  return static_cast<const T*>(rows.data) + row * rows.stride(0) + head * rows.stride(1);
 }
 
 // ---- Forward
@@ -120,29 +121,28 @@ __device__ const T* row_of(const HeadRows<const void>& rows, int64_t row, int64_
 // A group of lanes for each window and head.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    compress(NsaCompress problem, WindowTable table, int lane_count, bool whole) {
+    compress(NsaCompress problem, SlidingWindows windows, WindowTable table, int lane_count, bool whole) {
   if (*table.is_right == 0) return;
   const Lanes lanes(lane_count);
-  const T* weight = static_cast<const T*>(problem.weight);
-  const SlidingWindows& windows = problem.windows;
-  for (int64_t item = lanes.group(); item < problem.window_count * problem.heads; item += lanes.groups()) {
-    const int64_t window = item / problem.heads, head = item % problem.heads;
+  const T* weight = static_cast<const T*>(problem.weight.data);
+  for (int64_t item = lanes.group(); item < problem.windows() * problem.heads(); item += lanes.groups()) {
+    const int64_t window = item / problem.heads(), head = item % problem.heads();
     const int64_t sequence = upper_bound(table.windows_up_to, table.sequences, window);
     const int64_t start =
         table.begin_of(sequence) + (window - table.first_window_of(sequence)) * windows.stride;
-    for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
+    for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
       Quad<float> sum{};
       for (int64_t first = 0; first < windows.block; first += 32) {
         Quad<float> part{};
 #pragma unroll 4
         for (int64_t j = first; j < windows.block && j < first + 32; ++j) {
           const T* row = row_of<T>(problem.input, start + j, head) + c;
-          add_scaled(part, widen(weight[j * problem.heads + head]),
-                     load_quad(row, problem.channels - c, whole));
+          add_scaled(part, widen(weight[j * problem.heads() + head]),
+                     load_quad(row, problem.channels() - c, whole));
         }
         for (int i = 0; i < kQuad; ++i) sum.lane[i] += part.lane[i];
       }
-      store_quad(row_of<T>(problem.output, window, head) + c, sum, problem.channels - c, whole);
+      store_quad(row_of<T>(problem.output, window, head) + c, sum, problem.channels() - c, whole);
     }
   }
 }
@@ -150,20 +150,20 @@ __global__ void __launch_bounds__(kThreads)
 // ---- Gradient
 
 // No sequence has more than one window where the stride is that of all tokens, so that a longer one changes nothing.
-NsaCompressGrad with_stride_in_range(NsaCompressGrad problem) {
-  const int64_t longest = std::max(problem.windows.tokens, problem.windows.block);
-  problem.windows.stride = std::min(problem.windows.stride, longest);
+NsaCompressBackward with_stride_in_range(NsaCompressBackward problem) {
+  const int64_t longest = std::max(problem.tokens(), problem.block());
+  problem.stride = std::min(problem.stride, longest);
   return problem;
 }
 
 // Tokens that a block works on: for each remainder about 16.
-int64_t chunk_of(const NsaCompressGrad& problem) {
-  return std::clamp<int64_t>(16 * problem.windows.stride, 64, 512);
+int64_t chunk_of(const NsaCompressBackward& problem) {
+  return std::clamp<int64_t>(16 * problem.stride, 64, 512);
 }
 
 // The windows over a token of a sequence.
 struct Cover {
-  int64_t first_row;  // of output_grad: that of the window in which the token comes first
+  int64_t first_row;  // of grad_output: that of the window in which the token comes first
   int64_t skipped;    // windows at the start of that list that do not exist
   int64_t count;      // one past the last of the list that exists
   int64_t remainder;  // position of the token in the first window, of the list; S more in each further one
@@ -184,26 +184,25 @@ struct Cover {
 // more than kWindowsInRegisters windows.
 template <class T, bool kInRegisters>
 __global__ void __launch_bounds__(kThreads, kInRegisters ? kBlocksForHalf : 1)
-    grad_of_chunks(NsaCompressGrad problem, WindowTable table, float* partials, int64_t chunk, int lane_count,
-                   bool whole) {
+    grad_of_chunks(NsaCompressBackward problem, SlidingWindows windows, WindowTable table, float* partials,
+                   int64_t chunk, int lane_count, bool whole) {
   if (*table.is_right == 0) return;
   const Lanes lanes(lane_count);
-  const SlidingWindows& windows = problem.windows;
   const int64_t groups = blockDim.x / lanes.count, own_group = threadIdx.x / lanes.count;
   const int64_t chunks = divide_up(windows.tokens, chunk);
-  const T* weight = static_cast<const T*>(problem.weight);
-  const bool sums_at_once = !kInRegisters && problem.wants_weight_grad;
-  const bool sums_at_end = kInRegisters && problem.wants_weight_grad;
-  for (int64_t item = blockIdx.x; item < chunks * problem.heads; item += gridDim.x) {
-    const int64_t head = item % problem.heads;
-    const int64_t chunk_begin = item / problem.heads * chunk;
+  const T* weight = static_cast<const T*>(problem.weight.data);
+  const bool sums_at_once = !kInRegisters && problem.grad_weight.defined();
+  const bool sums_at_end = kInRegisters && problem.grad_weight.defined();
+  for (int64_t item = blockIdx.x; item < chunks * problem.heads(); item += gridDim.x) {
+    const int64_t head = item % problem.heads();
+    const int64_t chunk_begin = item / problem.heads() * chunk;
     const int64_t chunk_end = chunk_begin + chunk < windows.tokens ? chunk_begin + chunk : windows.tokens;
-    float* partial = partials + (item / problem.heads * windows.block) * problem.heads + head;
+    float* partial = partials + (item / problem.heads() * windows.block) * problem.heads() + head;
     const int64_t first_sequence = upper_bound(table.ends, table.sequences, chunk_begin);
     for (int64_t remainder = own_group; remainder < windows.stride; remainder += groups) {
       float sums[kWindowsInRegisters] = {};
       if (sums_at_once && lanes.index == 0) {
-        for (int64_t j = remainder; j < windows.block; j += windows.stride) partial[j * problem.heads] = 0;
+        for (int64_t j = remainder; j < windows.block; j += windows.stride) partial[j * problem.heads()] = 0;
       }
       for (int64_t sequence = first_sequence; sequence < table.sequences; ++sequence) {
         const int64_t begin = table.begin_of(sequence);
@@ -216,45 +215,45 @@ __global__ void __launch_bounds__(kThreads, kInRegisters ? kBlocksForHalf : 1)
         token += (remainder - (token - begin) % windows.stride + windows.stride) % windows.stride;
         for (; token < end; token += windows.stride) {
           const Cover cover(windows, token - begin, first_window, window_count);
-          for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
-            const int64_t left = problem.channels - c;
+          for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
+            const int64_t left = problem.channels() - c;
             Quad<float> gradient{};
             if constexpr (kInRegisters) {
-              const bool read = problem.wants_weight_grad && cover.skipped < cover.count;
+              const bool read = problem.grad_weight.defined() && cover.skipped < cover.count;
               const auto input =
                   read ? load_quad(row_of<T>(problem.input, token, head) + c, left, whole) : Quad<float>{};
 #pragma unroll
               for (int m = 0; m < kWindowsInRegisters; ++m) {
                 if (m < cover.skipped || m >= cover.count) continue;
-                const auto output_grad =
-                    load_quad(row_of<T>(problem.output_grad, cover.first_row - m, head) + c, left, whole);
+                const auto grad_output =
+                    load_quad(row_of<T>(problem.grad_output, cover.first_row - m, head) + c, left, whole);
                 const int64_t j = remainder + m * windows.stride;
-                add_scaled(gradient, widen(weight[j * problem.heads + head]), output_grad);
-                sums[m] = dot(input, output_grad, sums[m]);
+                add_scaled(gradient, widen(weight[j * problem.heads() + head]), grad_output);
+                sums[m] = dot(input, grad_output, sums[m]);
               }
             } else {
               for (int64_t m = cover.skipped; m < cover.count; ++m) {
                 const int64_t j = remainder + m * windows.stride;
                 add_scaled(
-                    gradient, widen(weight[j * problem.heads + head]),
-                    load_quad(row_of<T>(problem.output_grad, cover.first_row - m, head) + c, left, whole));
+                    gradient, widen(weight[j * problem.heads() + head]),
+                    load_quad(row_of<T>(problem.grad_output, cover.first_row - m, head) + c, left, whole));
               }
             }
-            if (problem.wants_input_grad) {
-              store_quad(row_of<T>(problem.input_grad, token, head) + c, gradient, left, whole);
+            if (problem.grad_input.defined()) {
+              store_quad(row_of<T>(problem.grad_input, token, head) + c, gradient, left, whole);
             }
           }
           for (int64_t m = cover.skipped; sums_at_once && m < cover.count; ++m) {
             float product = 0;
-            for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
-              const int64_t left = problem.channels - c;
+            for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
+              const int64_t left = problem.channels() - c;
               product =
                   dot(load_quad(row_of<T>(problem.input, token, head) + c, left, whole),
-                      load_quad(row_of<T>(problem.output_grad, cover.first_row - m, head) + c, left, whole),
+                      load_quad(row_of<T>(problem.grad_output, cover.first_row - m, head) + c, left, whole),
                       product);
             }
             product = lanes.sum(product);
-            if (lanes.index == 0) partial[(remainder + m * windows.stride) * problem.heads] += product;
+            if (lanes.index == 0) partial[(remainder + m * windows.stride) * problem.heads()] += product;
           }
         }
       }
@@ -264,7 +263,7 @@ __global__ void __launch_bounds__(kThreads, kInRegisters ? kBlocksForHalf : 1)
           const int64_t j = remainder + m * windows.stride;
           if (!sums_at_end || j >= windows.block) continue;
           const float sum = lanes.sum(sums[m]);
-          if (lanes.index == 0) partial[j * problem.heads] = sum;
+          if (lanes.index == 0) partial[j * problem.heads()] = sum;
         }
       }
     }
@@ -273,16 +272,16 @@ __global__ void __launch_bounds__(kThreads, kInRegisters ? kBlocksForHalf : 1)
 
 constexpr int kWarp = 32;
 
-// A block for 32 elements of weight_grad. Warp w adds every 32nd chunk from w on, each lane for an element of its own; then
+// A block for 32 elements of grad_weight. Warp w adds every 32nd chunk from w on, each lane for an element of its own; then
 // each warp adds up one element.
 template <class T>
 __global__ void __launch_bounds__(kWarp* kWarp)
-    add_chunks(NsaCompressGrad problem, WindowTable table, const float* partials, int64_t chunks) {
+    add_chunks(NsaCompressBackward problem, WindowTable table, const float* partials, int64_t chunks) {
   if (*table.is_right == 0) return;
   __shared__ float sums[kWarp][kWarp + 1];  // a column lies in as many banks as a row
   const Lanes lanes(kWarp);
   const auto warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t elements = problem.windows.block * problem.heads;
+  const int64_t elements = problem.block() * problem.heads();
   for (int64_t first = kWarp * int64_t{blockIdx.x}; first < elements; first += kWarp * int64_t{gridDim.x}) {
     const int64_t i = first + lanes.index;
     BlockedSum sum;
@@ -292,7 +291,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
     __syncthreads();
     const float total = lanes.sum(sums[lanes.index][warp]);
     if (lanes.index == 0 && first + warp < elements) {
-      static_cast<T*>(problem.weight_grad)[first + warp] = narrow<T>(total);
+      static_cast<T*>(problem.grad_weight.data)[first + warp] = narrow<T>(total);
     }
     __syncthreads();
   }
@@ -300,64 +299,60 @@ __global__ void __launch_bounds__(kWarp* kWarp)
 
 struct GradWorkspace {
   WindowTable table;
-  float* partials;  // [chunks, block, heads], where weight_grad is wanted
+  float* partials;  // [chunks, block, heads], where grad_weight is wanted
 
-  GradWorkspace(const NsaCompressGrad& problem, WorkspaceAllocator& allocator)
-      : table(problem.windows, allocator),
-        partials(allocator.take<float>(problem.wants_weight_grad
-                                           ? divide_up(problem.windows.tokens, chunk_of(problem)) *
-                                                 problem.windows.block * problem.heads
+  GradWorkspace(const NsaCompressBackward& problem, WorkspaceAllocator& allocator)
+      : table(sliding_windows(problem), allocator),
+        partials(allocator.take<float>(problem.grad_weight.defined()
+                                           ? divide_up(problem.tokens(), chunk_of(problem)) *
+                                                 problem.block() * problem.heads()
                                            : 0)) {}
 };
 
 template <class T>
-void run(const NsaCompressGrad& problem, const GradWorkspace& workspace, const CudaLaunch& on) {
-  const HeadRows<const void> input_grad{problem.input_grad.data, problem.input_grad.row_stride,
-                                        problem.input_grad.head_stride};
-  const bool whole = rows_hold_quads<T>(problem.output_grad) && rows_hold_quads<T>(problem.input) &&
-                     rows_hold_quads<T>(input_grad);
-  const int lanes = lanes_for(problem.channels);
+void run(const NsaCompressBackward& problem, const GradWorkspace& workspace, const CudaLaunch& on) {
+  const bool whole = rows_hold_quads<T>(problem.grad_output) && rows_hold_quads<T>(problem.input) &&
+                     rows_hold_quads<T>(problem.grad_input);
+  const int lanes = lanes_for(problem.channels());
   const int64_t chunk = chunk_of(problem);
-  const int64_t chunks = divide_up(problem.windows.tokens, chunk);
-  const bool in_registers = divide_up(problem.windows.block, problem.windows.stride) <= kWindowsInRegisters;
-  launch(on, chunks * problem.heads, kThreads, 0,
-         in_registers ? grad_of_chunks<T, true> : grad_of_chunks<T, false>, problem, workspace.table,
-         workspace.partials, chunk, lanes, whole);
-  if (!problem.wants_weight_grad) return;
-  launch(on, divide_up(problem.windows.block * problem.heads, kWarp), kWarp * kWarp, 0, add_chunks<T>,
-         problem, workspace.table, workspace.partials, chunks);
+  const int64_t chunks = divide_up(problem.tokens(), chunk);
+  const bool in_registers = divide_up(problem.block(), problem.stride) <= kWindowsInRegisters;
+  launch(on, chunks * problem.heads(), kThreads, 0,
+         in_registers ? grad_of_chunks<T, true> : grad_of_chunks<T, false>, problem, sliding_windows(problem),
+         workspace.table, workspace.partials, chunk, lanes, whole);
+  if (!problem.grad_weight.defined()) return;
+  launch(on, divide_up(problem.block() * problem.heads(), kWarp), kWarp * kWarp, 0, add_chunks<T>, problem,
+         workspace.table, workspace.partials, chunks);
 }
+
+const CudaKernel<NsaCompress> kForward(
+    [](const NsaCompress& problem, const CudaLaunch&) {
+      return size_of_workspace<WindowTable>(sliding_windows(problem));
+    },
+    [](const NsaCompress& problem, void* workspace, const CudaLaunch& on) {
+      const SlidingWindows windows = sliding_windows(problem);
+      WorkspaceAllocator allocator(workspace);
+      const WindowTable table(windows, allocator);
+      fill_table(windows, problem.windows(), table, on);
+      const int lanes = lanes_for(problem.channels());
+      visit_float_type(problem.input.type, [&]<class T>(T) {
+        const bool whole = rows_hold_quads<T>(problem.input) && rows_hold_quads<T>(problem.output);
+        launch_for_each(on, problem.windows() * problem.heads() * lanes, compress<T>, problem, windows, table,
+                        lanes, whole);
+      });
+    });
+
+const CudaKernel<NsaCompressBackward> kBackward(
+    [](const NsaCompressBackward& problem, const CudaLaunch&) {
+      return size_of_workspace<GradWorkspace>(with_stride_in_range(problem));
+    },
+    [](const NsaCompressBackward& given, void* workspace, const CudaLaunch& on) {
+      const NsaCompressBackward problem = with_stride_in_range(given);
+      WorkspaceAllocator allocator(workspace);
+      const GradWorkspace parts(problem, allocator);
+      fill_table(sliding_windows(problem), problem.windows(), parts.table, on);
+      visit_float_type(problem.input.type, [&]<class T>(T) { run<T>(problem, parts, on); });
+    });
 
 }  // namespace
-
-size_t kernel_workspace_size(const NsaCompress& problem, const CudaLaunch&) {
-  return size_of_workspace<WindowTable>(problem.windows);
-}
-
-size_t kernel_workspace_size(const NsaCompressGrad& problem, const CudaLaunch&) {
-  return size_of_workspace<GradWorkspace>(with_stride_in_range(problem));
-}
-
-void run_kernel(const NsaCompress& problem, void* workspace, const CudaLaunch& on) {
-  WorkspaceAllocator allocator(workspace);
-  const WindowTable table(problem.windows, allocator);
-  fill_table(problem.windows, problem.window_count, table, on);
-  const int lanes = lanes_for(problem.channels);
-  visit_float_type(problem.type, [&]<class T>(T) {
-    const HeadRows<const void> output{problem.output.data, problem.output.row_stride,
-                                      problem.output.head_stride};
-    const bool whole = rows_hold_quads<T>(problem.input) && rows_hold_quads<T>(output);
-    launch_for_each(on, problem.window_count * problem.heads * lanes, compress<T>, problem, table, lanes,
-                    whole);
-  });
-}
-
-void run_kernel(const NsaCompressGrad& given, void* workspace, const CudaLaunch& on) {
-  const NsaCompressGrad problem = with_stride_in_range(given);
-  WorkspaceAllocator allocator(workspace);
-  const GradWorkspace parts(problem, allocator);
-  fill_table(problem.windows, problem.window_count, parts.table, on);
-  visit_float_type(problem.type, [&]<class T>(T) { run<T>(problem, parts, on); });
-}
-
 }  // namespace aclgrad::ops::nsa_compress

@@ -89,16 +89,16 @@ void sum_tokens(const T* input, int64_t stride, const float* weights, int64_t to
 template <class T>
 void sum_window(const NsaCompress& problem, const T* input, const float* weights, ReadAhead& ahead,
                 T* output) {
-  const int64_t stride = problem.input.row_stride;
-  const int64_t tokens = problem.windows.block;
+  const int64_t stride = problem.input.stride(0);
+  const int64_t tokens = problem.block();
   int64_t c = 0;
-  for (; c + 64 <= problem.channels; c += 64) {
+  for (; c + 64 <= problem.channels(); c += 64) {
     sum_tokens<4, false>(input + c, stride, weights, tokens, 0, ahead, output + c);
   }
-  for (; c + 16 <= problem.channels; c += 16) {
+  for (; c + 16 <= problem.channels(); c += 16) {
     sum_tokens<1, false>(input + c, stride, weights, tokens, 0, ahead, output + c);
   }
-  if (const auto tail = static_cast<size_t>(problem.channels - c); tail > 0) {
+  if (const auto tail = static_cast<size_t>(problem.channels() - c); tail > 0) {
     sum_tokens<1, true>(input + c, stride, weights, tokens, tail, ahead, output + c);
   }
 }
@@ -106,30 +106,30 @@ void sum_window(const NsaCompress& problem, const T* input, const float* weights
 template <class T>
 ReadAhead read_ahead(const NsaCompress& problem, const T* window_end, int64_t heads) {
   const auto element = static_cast<int64_t>(sizeof(T));
-  const bool packed_heads = problem.input.head_stride == problem.channels;
-  const int64_t row_bytes = packed_heads ? heads * problem.channels * element : 0;
-  const int64_t rows = std::min(problem.windows.stride, problem.windows.block);
-  const int64_t steps = heads * std::max<int64_t>(1, problem.channels / 64) * problem.windows.block;
-  return ReadAhead(window_end, problem.input.row_stride * element, row_bytes, rows, steps);
+  const bool packed_heads = problem.input.stride(1) == problem.channels();
+  const int64_t row_bytes = packed_heads ? heads * problem.channels() * element : 0;
+  const int64_t rows = std::min(problem.stride, problem.block());
+  const int64_t steps = heads * std::max<int64_t>(1, problem.channels() / 64) * problem.block();
+  return ReadAhead(window_end, problem.input.stride(0) * element, row_bytes, rows, steps);
 }
 
 }  // namespace
 
 void compress_windows(const NsaCompress& problem, const WindowTable& table, const float* weights,
                       int64_t first_window, int64_t end_window, int64_t first_head, int64_t end_head) {
-  visit_float_type(problem.type, [&]<class T>(T) HWY_ATTR {
+  visit_float_type(problem.input.type, [&]<class T>(T) HWY_ATTR {
     for (int64_t k = first_window; k < end_window; ++k) {
       const T* input = static_cast<const T*>(problem.input.data) +
-                       table.first_token_of(k) * problem.input.row_stride +
-                       first_head * problem.input.head_stride;
-      T* output = static_cast<T*>(problem.output.data) + k * problem.output.row_stride +
-                  first_head * problem.output.head_stride;
-      const T* window_end = input + problem.windows.block * problem.input.row_stride;
+                       table.first_token_of(k) * problem.input.stride(0) +
+                       first_head * problem.input.stride(1);
+      T* output = static_cast<T*>(problem.output.data) + k * problem.output.stride(0) +
+                  first_head * problem.output.stride(1);
+      const T* window_end = input + problem.block() * problem.input.stride(0);
       ReadAhead ahead = read_ahead(problem, window_end, end_head - first_head);
       for (int64_t n = first_head; n < end_head; ++n) {
-        sum_window(problem, input, weights + n * problem.windows.block, ahead, output);
-        input += problem.input.head_stride;
-        output += problem.output.head_stride;
+        sum_window(problem, input, weights + n * problem.block(), ahead, output);
+        input += problem.input.stride(1);
+        output += problem.output.stride(1);
       }
     }
   });
@@ -154,8 +154,8 @@ constexpr int64_t kTaskElements = 1 << 18;  // of input, unless one head has mor
 
 struct Workspace {
   Workspace(const NsaCompress& problem, WorkspaceAllocator& allocator)
-      : table(problem.windows, allocator),
-        weights(allocator.take<float>(problem.heads * problem.windows.block)) {}
+      : table(sliding_windows(problem), allocator),
+        weights(allocator.take<float>(problem.heads() * problem.block())) {}
 
   WindowTable table;
   float* weights;  // [heads, block]
@@ -168,28 +168,27 @@ size_t kernel_workspace_size(const NsaCompress& problem) {
 }
 
 double kernel_nanoseconds(const NsaCompress& problem) {
-  const double products = static_cast<double>(problem.window_count) *
-                          static_cast<double>(problem.windows.block) * static_cast<double>(problem.heads) *
-                          static_cast<double>(problem.channels);
+  const double products = static_cast<double>(problem.windows()) * static_cast<double>(problem.block()) *
+                          static_cast<double>(problem.heads()) * static_cast<double>(problem.channels());
   return 0.05 * products;
 }
 
 void run_kernel(const NsaCompress& problem, void* workspace) {
   WorkspaceAllocator allocator(workspace);
   const Workspace parts(problem, allocator);
-  parts.table.read(problem.windows, problem.window_count);
+  parts.table.read(sliding_windows(problem), problem.windows());
   float* weights = parts.weights;
-  read_weights(problem.type, problem.weight, problem.windows.block, problem.heads, weights);
+  read_weights(problem.input.type, problem.weight.data, problem.block(), problem.heads(), weights);
 
   const int64_t task_heads = std::max<int64_t>(
-      1, kTaskElements / kTaskWindows / problem.windows.block / std::max<int64_t>(1, problem.channels));
-  const int64_t head_groups = divide_up(problem.heads, task_heads);
-  const int64_t chunks = divide_up(problem.window_count, kTaskWindows);
+      1, kTaskElements / kTaskWindows / problem.block() / std::max<int64_t>(1, problem.channels()));
+  const int64_t head_groups = divide_up(problem.heads(), task_heads);
+  const int64_t chunks = divide_up(problem.windows(), kTaskWindows);
   parallel_for(chunks * head_groups, kernel_nanoseconds(problem), [&](int64_t index) {
     const int64_t window = index / head_groups * kTaskWindows;
-    const int64_t end_window = std::min(window + kTaskWindows, problem.window_count);
+    const int64_t end_window = std::min(window + kTaskWindows, problem.windows());
     const int64_t head = index % head_groups * task_heads;
-    const int64_t end_head = std::min(head + task_heads, problem.heads);
+    const int64_t end_head = std::min(head + task_heads, problem.heads());
     HWY_DYNAMIC_DISPATCH(compress_windows)(problem, parts.table, weights, window, end_window, head, end_head);
   });
 }

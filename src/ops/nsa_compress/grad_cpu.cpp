@@ -1,7 +1,7 @@
 // The gradient of NSA compress on the CPU, in one pass over the tokens.
 //
 // Every token gathers the windows that cover it, so that it is read once and its gradient written once. While
-// it is in registers it is also multiplied with those windows for weight_grad: a task has the tokens of one
+// it is in registers it is also multiplied with those windows for grad_weight: a task has the tokens of one
 // chunk and a few heads, and leaves its partial sums in the workspace. A second pass adds the partial sums of
 // the chunks pairwise.
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "ops/nsa_compress/kernel.h"
+#include "ops/nsa_compress/layout.h"
 #include "ops/nsa_compress/windows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -30,8 +31,8 @@ struct NsaGradTask {
   int64_t first_head;
   int64_t end_head;
   const float* weights;  // [heads, block]
-  float* products;       // [heads, block]: what the task adds to weight_grad
-  bool past_caches;      // write input_grad past the caches
+  float* products;       // [heads, block]: what the task adds to grad_weight
+  bool past_caches;      // write grad_input past the caches
 };
 
 }  // namespace aclgrad::ops::nsa_compress
@@ -57,9 +58,9 @@ struct Tile {
   int64_t windows;
   int64_t heads;
   int64_t channels;
-  HeadRows<const T> output_grad;
+  HeadRows<const T> grad_output;
   HeadRows<const T> input;  // without data where the products are not wanted
-  HeadRows<T> input_grad;   // without data where it is not wanted
+  HeadRows<T> grad_input;   // without data where it is not wanted
 
   // Of the first token in the first window. The next token has the next element, the next window the one
   // `stride` before, the next head the one `block` after.
@@ -159,8 +160,8 @@ void widen_windows(const Tile<T>& tile, int64_t first_window, int64_t count, flo
   const auto tail = static_cast<size_t>(tile.channels - whole);
   for (int64_t m = 0; m < count; ++m) {
     for (int64_t n = 0; n < tile.heads; ++n) {
-      const T* from = tile.output_grad.data + (first_window + m) * tile.output_grad.row_stride +
-                      n * tile.output_grad.head_stride;
+      const T* from = tile.grad_output.data + (first_window + m) * tile.grad_output.row_stride +
+                      n * tile.grad_output.head_stride;
       float* head = to + m * kTileWidth + n * tile.packed_channels();
       for (int64_t c = 0; c < whole; c += 16) store16(load16_split(from + c), head + c);
       if (tail > 0) store16(load16_split(from + whole, tail), head + whole);
@@ -186,14 +187,14 @@ void add_tile(const Tile<T>& tile) {
   for (int64_t first = 0; first < tile.windows; first += kTileWindows) {
     const int64_t count = std::min(kTileWindows, tile.windows - first);
     // Sums that nobody wants stay where they wait.
-    const bool is_last = first + count == tile.windows && tile.input_grad.data != nullptr;
+    const bool is_last = first + count == tile.windows && tile.grad_input.data != nullptr;
     widen_windows(tile, first, count, windows);
     with_window_count(count, [&](auto constant) HWY_ATTR {
       constexpr int kWindows = constant;
       if (first == 0 && is_last) {
-        add_windows<kWindows, true>(tile, first, windows, waiting, tile.input_grad);
+        add_windows<kWindows, true>(tile, first, windows, waiting, tile.grad_input);
       } else if (is_last) {
-        add_windows<kWindows, false>(tile, first, windows, waiting, tile.input_grad);
+        add_windows<kWindows, false>(tile, first, windows, waiting, tile.grad_input);
       } else if (first == 0) {
         add_windows<kWindows, true>(tile, first, windows, waiting, to_wait);
       } else {
@@ -204,63 +205,64 @@ void add_tile(const Tile<T>& tile) {
 }
 
 template <class T, class Void>
-auto* element(const HeadRows<Void>& rows, int64_t row, int64_t head, int64_t channel) {
+auto* element(const BasicTensor<Void>& rows, int64_t row, int64_t head, int64_t channel) {
   using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
-  return static_cast<Element*>(rows.data) + row * rows.row_stride + head * rows.head_stride + channel;
+  return static_cast<Element*>(rows.data) + row * rows.stride(0) + head * rows.stride(1) + channel;
 }
 
 // The part of a tensor from an element on.
 template <class T, class Void>
-auto from_element(const HeadRows<Void>& rows, int64_t row, int64_t head, int64_t channel) {
+auto from_element(const BasicTensor<Void>& rows, int64_t row, int64_t head, int64_t channel) {
   using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
-  return HeadRows<Element>{element<T>(rows, row, head, channel), rows.row_stride, rows.head_stride};
+  return HeadRows<Element>{element<T>(rows, row, head, channel), rows.stride(0), rows.stride(1)};
 }
 
 template <class T>
-void add_run(const NsaCompressGrad& problem, const NsaGradTask& task, const Run& run) {
-  const int64_t tile_channels = std::clamp<int64_t>(problem.channels, 1, kTileWidth);
+void add_run(const NsaCompressBackward& problem, const NsaGradTask& task, const Run& run) {
+  const int64_t tile_channels = std::clamp<int64_t>(problem.channels(), 1, kTileWidth);
   const int64_t tile_heads = kTileWidth / ((tile_channels + 15) / 16 * 16);
   for (int64_t n = task.first_head; n < task.end_head; n += tile_heads) {
-    for (int64_t c = 0; c < problem.channels; c += tile_channels) {
-      const int64_t position = n * problem.windows.block + run.position;
-      add_tile(Tile<T>{
-          .tokens = run.tokens,
-          .windows = run.windows,
-          .heads = std::min(tile_heads, task.end_head - n),
-          .channels = std::min(tile_channels, problem.channels - c),
-          .output_grad = from_element<T>(problem.output_grad, run.first_window, n, c),
-          .input = problem.wants_weight_grad ? from_element<T>(problem.input, run.first_token, n, c)
-                                             : HeadRows<const T>{},
-          .input_grad = problem.wants_input_grad ? from_element<T>(problem.input_grad, run.first_token, n, c)
-                                                 : HeadRows<T>{},
-          .weights = task.weights + position,
-          .products = task.products + position,
-          .stride = problem.windows.stride,
-          .block = problem.windows.block,
-          .past_caches = task.past_caches});
+    for (int64_t c = 0; c < problem.channels(); c += tile_channels) {
+      const int64_t position = n * problem.block() + run.position;
+      add_tile(Tile<T>{.tokens = run.tokens,
+                       .windows = run.windows,
+                       .heads = std::min(tile_heads, task.end_head - n),
+                       .channels = std::min(tile_channels, problem.channels() - c),
+                       .grad_output = from_element<T>(problem.grad_output, run.first_window, n, c),
+                       .input = problem.grad_weight.defined()
+                                    ? from_element<T>(problem.input, run.first_token, n, c)
+                                    : HeadRows<const T>{},
+                       .grad_input = problem.grad_input.defined()
+                                         ? from_element<T>(problem.grad_input, run.first_token, n, c)
+                                         : HeadRows<T>{},
+                       .weights = task.weights + position,
+                       .products = task.products + position,
+                       .stride = problem.stride,
+                       .block = problem.block(),
+                       .past_caches = task.past_caches});
     }
   }
 }
 
 template <class T>
-void clear_run(const NsaCompressGrad& problem, const NsaGradTask& task, const Run& run) {
+void clear_run(const NsaCompressBackward& problem, const NsaGradTask& task, const Run& run) {
   for (int64_t t = run.first_token; t < run.first_token + run.tokens; ++t) {
     for (int64_t n = task.first_head; n < task.end_head; ++n) {
-      std::memset(element<T>(problem.input_grad, t, n, 0), 0,
-                  static_cast<size_t>(problem.channels) * sizeof(T));
+      std::memset(element<T>(problem.grad_input, t, n, 0), 0,
+                  static_cast<size_t>(problem.channels()) * sizeof(T));
     }
   }
 }
 
 template <class T>
-void run_task(const NsaCompressGrad& problem, const WindowTable& table, const NsaGradTask& task) {
-  const int64_t block = problem.windows.block;
+void run_task(const NsaCompressBackward& problem, const WindowTable& table, const NsaGradTask& task) {
+  const int64_t block = problem.block();
   std::fill(task.products + task.first_head * block, task.products + task.end_head * block, 0.0f);
   for (int64_t token = task.first_token; token < task.end_token;) {
     const Run run = table.run_at(token, std::min(kTileTokens, task.end_token - token));
     if (run.windows > 0) {
       add_run<T>(problem, task, run);
-    } else if (problem.wants_input_grad) {
+    } else if (problem.grad_input.defined()) {
       clear_run<T>(problem, task, run);
     }
     token += run.tokens;
@@ -282,8 +284,8 @@ Float16Lanes sum_pairwise(const float* first, int64_t row_stride, int64_t rows) 
 
 }  // namespace
 
-void run_grad_task(const NsaCompressGrad& problem, const WindowTable& table, const NsaGradTask& task) {
-  visit_float_type(problem.type, [&]<class T>(T) HWY_ATTR { run_task<T>(problem, table, task); });
+void run_grad_task(const NsaCompressBackward& problem, const WindowTable& table, const NsaGradTask& task) {
+  visit_float_type(problem.input.type, [&]<class T>(T) HWY_ATTR { run_task<T>(problem, table, task); });
 }
 
 void sum_16_columns(const float* first, int64_t row_stride, int64_t rows, float* sums) {
@@ -296,7 +298,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 #include "base/parallel.h"
-#include "ops/nsa_compress/layout.h"
 
 namespace aclgrad::ops::nsa_compress {
 namespace {
@@ -308,30 +309,30 @@ HWY_EXPORT(sum_16_columns);
 constexpr int64_t kChunkElements = 1 << 15;  // of one head
 constexpr int64_t kTaskElements = 1 << 18;   // of all its heads, unless one has more
 
-// An input_grad of this size would push everything else out of the caches, and be read into them before it is
+// An grad_input of this size would push everything else out of the caches, and be read into them before it is
 // written.
 constexpr int64_t kPastCachesBytes = 16 << 20;
 
-// Whether input_grad is large, and made of whole cache lines.
-bool goes_past_caches(const NsaCompressGrad& problem) {
-  const auto element = static_cast<int64_t>(size_of(problem.type));
-  const HeadRows<void>& rows = problem.input_grad;
-  return problem.windows.tokens * problem.heads * problem.channels * element >= kPastCachesBytes &&
-         reinterpret_cast<uintptr_t>(rows.data) % 64 == 0 && rows.row_stride * element % 64 == 0 &&
-         rows.head_stride * element % 64 == 0 && problem.channels * element % 64 == 0;
+// Whether grad_input is large, and made of whole cache lines.
+bool goes_past_caches(const NsaCompressBackward& problem) {
+  const auto element = static_cast<int64_t>(size_of(problem.input.type));
+  const Tensor& rows = problem.grad_input;
+  return problem.tokens() * problem.heads() * problem.channels() * element >= kPastCachesBytes &&
+         reinterpret_cast<uintptr_t>(rows.data) % 64 == 0 && rows.stride(0) * element % 64 == 0 &&
+         rows.stride(1) * element % 64 == 0 && problem.channels() * element % 64 == 0;
 }
 
 // How the work is cut, and the workspace. Both follow from the sizes alone.
 struct GradPlan {
-  GradPlan(const NsaCompressGrad& problem, WorkspaceAllocator& allocator)
-      : channels(std::max<int64_t>(1, problem.channels)),
+  GradPlan(const NsaCompressBackward& problem, WorkspaceAllocator& allocator)
+      : channels(std::max<int64_t>(1, problem.channels())),
         // At least a block, so that the products of a chunk are not more than its tokens.
-        chunk_tokens(std::max(divide_up(kChunkElements / channels, 64) * 64, problem.windows.block)),
-        chunks(divide_up(problem.windows.tokens, chunk_tokens)),
+        chunk_tokens(std::max(divide_up(kChunkElements / channels, 64) * 64, problem.block())),
+        chunks(divide_up(problem.tokens(), chunk_tokens)),
         task_heads(std::max<int64_t>(1, kTaskElements / chunk_tokens / channels)),
-        head_groups(divide_up(problem.heads, task_heads)),
-        columns(divide_up(problem.heads * problem.windows.block, 16) * 16),
-        table(problem.windows, allocator),
+        head_groups(divide_up(problem.heads(), task_heads)),
+        columns(divide_up(problem.heads() * problem.block(), 16) * 16),
+        table(sliding_windows(problem), allocator),
         weights(allocator.take<float>(columns)),
         products(allocator.take<float>(chunks * columns)) {}
 
@@ -348,24 +349,23 @@ struct GradPlan {
 
 }  // namespace
 
-size_t kernel_workspace_size(const NsaCompressGrad& problem) {
+size_t kernel_workspace_size(const NsaCompressBackward& problem) {
   return size_of_workspace<GradPlan>(problem);
 }
 
-double kernel_nanoseconds(const NsaCompressGrad& problem) {
-  const double elements = static_cast<double>(problem.windows.tokens) * static_cast<double>(problem.heads) *
-                          static_cast<double>(problem.channels);
-  const double overlap =
-      static_cast<double>(problem.windows.block) / static_cast<double>(problem.windows.stride);
+double kernel_nanoseconds(const NsaCompressBackward& problem) {
+  const double elements = static_cast<double>(problem.tokens()) * static_cast<double>(problem.heads()) *
+                          static_cast<double>(problem.channels());
+  const double overlap = static_cast<double>(problem.block()) / static_cast<double>(problem.stride);
   return elements * (0.1 + 0.05 * overlap);
 }
 
-void run_kernel(const NsaCompressGrad& problem, void* workspace) {
+void run_kernel(const NsaCompressBackward& problem, void* workspace) {
   WorkspaceAllocator allocator(workspace);
   const GradPlan plan(problem, allocator);
-  plan.table.read(problem.windows, problem.window_count);
+  plan.table.read(sliding_windows(problem), problem.windows());
   float* const weights = plan.weights;
-  read_weights(problem.type, problem.weight, problem.windows.block, problem.heads, weights);
+  read_weights(problem.input.type, problem.weight.data, problem.block(), problem.heads(), weights);
 
   const bool past_caches = goes_past_caches(problem);
   const double nanoseconds = kernel_nanoseconds(problem);
@@ -374,22 +374,22 @@ void run_kernel(const NsaCompressGrad& problem, void* workspace) {
     const int64_t first_token = chunk * plan.chunk_tokens;
     const int64_t first_head = index % plan.head_groups * plan.task_heads;
     const NsaGradTask task{.first_token = first_token,
-                           .end_token = std::min(first_token + plan.chunk_tokens, problem.windows.tokens),
+                           .end_token = std::min(first_token + plan.chunk_tokens, problem.tokens()),
                            .first_head = first_head,
-                           .end_head = std::min(first_head + plan.task_heads, problem.heads),
+                           .end_head = std::min(first_head + plan.task_heads, problem.heads()),
                            .weights = weights,
                            .products = plan.products + chunk * plan.columns,
                            .past_caches = past_caches};
     HWY_DYNAMIC_DISPATCH(run_grad_task)(problem, plan.table, task);
   });
 
-  if (!problem.wants_weight_grad) return;
+  if (!problem.grad_weight.defined()) return;
 
   // The weights have been read for the last time: their place takes the sums.
   parallel_for(plan.columns / 16, 0.2 * static_cast<double>(plan.chunks * plan.columns), [&](int64_t i) {
     HWY_DYNAMIC_DISPATCH(sum_16_columns)(plan.products + i * 16, plan.columns, plan.chunks, weights + i * 16);
   });
-  write_weights(problem.type, weights, problem.windows.block, problem.heads, problem.weight_grad);
+  write_weights(problem.input.type, weights, problem.block(), problem.heads(), problem.grad_weight.data);
 }
 
 }  // namespace aclgrad::ops::nsa_compress

@@ -1,6 +1,4 @@
 // The C++ interface of NSA compress: checks a problem, then runs its kernel.
-#include <array>
-
 #include "base/problem_check.h"
 #include "ops/nsa_compress/kernel.h"
 #include "ops/nsa_compress/windows.h"
@@ -9,138 +7,87 @@ namespace aclgrad {
 
 using namespace ops::nsa_compress;
 
-namespace {
+static constexpr const char* kForward = "nsa_compress";
+static constexpr const char* kBackward = "nsa_compress_backward";
+static constexpr int64_t kAny = ProblemCheck::kAny;
 
-void check_window_sizes(const ProblemCheck& check, const SlidingWindows& windows) {
-  check.size("windows.tokens", windows.tokens, 0);
-  check.size("windows.block", windows.block, 1);
-  check.size("windows.stride", windows.stride, 1);
-  check.size("windows.sequences", windows.sequences, 0);
+static void check_ends(const ProblemCheck& check, const NsaCompression& p) {
+  check.number("weight.shape[0]", p.block(), 1);
+  check.number("stride", p.stride, 1);
+  if (p.sequence_ends.defined()) check.input("sequence_ends", p.sequence_ends, DataType::int64, {kAny}, 0);
 }
 
-void check_ends_address(const ProblemCheck& check, const SlidingWindows& windows) {
-  check.indices("windows.sequence_ends", {windows.sequence_ends, DataType::int64}, windows.sequences);
+static void check_inputs(const ProblemCheck& check, const NsaCompression& p, bool reads_input) {
+  const DataType type = p.input.type;
+  check.type("input", p.input, {DataType::float32, DataType::float16, DataType::bfloat16});
+  (reads_input ? check : check.without_addresses()).input("input", p.input, type, {kAny, kAny, kAny}, 2);
+  check.input("weight", p.weight, type, {kAny, p.heads()}, 0);
+  check_ends(check, p);
 }
 
-// Of [rows, heads, channels].
-template <class Problem, class Void>
-std::array<ProblemCheck::Axis, 3> axes(const Problem& problem, int64_t rows, const HeadRows<Void>& tensor) {
-  return {{{rows, tensor.row_stride, ".row_stride"},
-           {problem.heads, tensor.head_stride, ".head_stride"},
-           {problem.channels, 1, ""}}};
-}
-
-// Of weight and its gradient.
-template <class Problem>
-std::array<ProblemCheck::Axis, 2> weight_axes(const Problem& problem) {
-  return {{{problem.windows.block, problem.heads, ""}, {problem.heads, 1, ""}}};
-}
-
-}  // namespace
-
-static ProblemCheck check_of(const NsaCompress&) {
-  return ProblemCheck("nsa_compress");
-}
-static ProblemCheck check_of(const NsaCompressGrad&) {
-  return ProblemCheck("nsa_compress_grad");
-}
-
-template <class Problem>
-static void check_sizes(const Problem& problem) {
-  const ProblemCheck check = check_of(problem);
-  check.type("type", problem.type, {DataType::float32, DataType::float16, DataType::bfloat16});
-  check_window_sizes(check, problem.windows);
-  check.size("window_count", problem.window_count, 0);
-  check.size("heads", problem.heads, 0);
-  check.size("channels", problem.channels, 0);
-  check.element_count("input", std::array{problem.windows.tokens, problem.heads, problem.channels});
-  check.element_count("output", std::array{problem.window_count, problem.heads, problem.channels});
-  check.element_count("weight", std::array{problem.windows.block, problem.heads});
-}
-
-// Windows whose ends lie in device memory are checked by the kernel.
-template <class Problem>
-static void check_windows(const Problem& problem) {
-  const ProblemCheck check = check_of(problem);
-  check_ends_address(check, problem.windows);
-  if (problem.windows.ends_on_gpu) return;
-  if (const auto mismatch = find_mismatch(problem.windows, problem.window_count, kFieldNames)) {
+// That `rows` has a row for each window. Ends in device memory are checked by the kernel.
+static void check_windows(const ProblemCheck& check, const NsaCompression& p, const char* rows,
+                          int64_t count) {
+  if (p.ends_on_gpu || !check.checks_addresses()) return;
+  if (const auto mismatch = find_mismatch(sliding_windows(p), count, {kEndsField, rows}))
     check.refuse(mismatch->parameter, mismatch->expected, mismatch->got);
-  }
 }
 
-static void check_tensors(const NsaCompress& problem) {
-  const ProblemCheck check = check_of(problem);
-  check_windows(problem);
-  check.input("input", problem.input.data, problem.type,
-              axes(problem, problem.windows.tokens, problem.input));
-  check.input("weight", problem.weight, problem.type, weight_axes(problem));
-  check.output("output", problem.output.data, problem.type,
-               axes(problem, problem.window_count, problem.output));
+static void check(const NsaCompress& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kForward, addresses);
+  check_inputs(check, p, true);
+  check.output("output", p.output, p.input.type, {kAny, p.heads(), p.channels()}, 2);
+  check_windows(check, p, "output.shape[0]", p.windows());
 }
 
-static void check_tensors(const NsaCompressGrad& problem) {
-  const ProblemCheck check = check_of(problem);
-  check_windows(problem);
-  check.input("output_grad", problem.output_grad.data, problem.type,
-              axes(problem, problem.window_count, problem.output_grad));
-  if (problem.wants_weight_grad) {
-    check.input("input", problem.input.data, problem.type,
-                axes(problem, problem.windows.tokens, problem.input));
-  }
-  check.input("weight", problem.weight, problem.type, weight_axes(problem));
-  if (problem.wants_input_grad) {
-    check.output("input_grad", problem.input_grad.data, problem.type,
-                 axes(problem, problem.windows.tokens, problem.input_grad));
-  }
-  if (problem.wants_weight_grad) {
-    check.output("weight_grad", problem.weight_grad, problem.type, weight_axes(problem));
-  }
+static void check(const NsaCompressBackward& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kBackward, addresses);
+  const DataType type = p.input.type;
+  check_inputs(check, p, p.grad_weight.defined());
+  check.input("grad_output", p.grad_output, type, {kAny, p.heads(), p.channels()}, 2);
+  check.wanted_output("grad_input", p.grad_input, type, {p.tokens(), p.heads(), p.channels()}, 2);
+  check.wanted_output("grad_weight", p.grad_weight, type, {p.block(), p.heads()}, 0);
+  check_windows(check, p, "grad_output.shape[0]", p.windows());
 }
 
-int64_t count_windows(const SlidingWindows& windows) {
-  const ProblemCheck check("count_windows");
-  check_window_sizes(check, windows);
-  check_ends_address(check, windows);
-  if (const auto mismatch = find_wrong_end(windows, kFieldNames.ends)) {
+int64_t count_windows(const NsaCompression& p) {
+  const ProblemCheck check("count_windows", ProblemCheck::Addresses::checked);
+  check.shape("input", p.input, {kAny, kAny, kAny});
+  check.shape("weight", p.weight, {kAny, kAny});
+  check_ends(check, p);
+  const SlidingWindows windows = sliding_windows(p);
+  if (const auto mismatch = find_wrong_end(windows, kEndsField))
     check.refuse(mismatch->parameter, mismatch->expected, mismatch->got);
-  }
   return total_windows(windows);
 }
 
 size_t workspace_size(const NsaCompress& problem) {
   return checked_workspace_size(problem);
 }
-size_t workspace_size(const NsaCompressGrad& problem) {
+size_t workspace_size(const NsaCompressBackward& problem) {
   return checked_workspace_size(problem);
 }
 
-double serial_nanoseconds(const NsaCompress& problem) {
-  return checked_nanoseconds(problem);
+void nsa_compress(const NsaCompress& problem, const WorkspaceView& workspace) {
+  check_and_run(kForward, problem, workspace);
 }
-double serial_nanoseconds(const NsaCompressGrad& problem) {
-  return checked_nanoseconds(problem);
-}
-
-void nsa_compress(const NsaCompress& problem, void* workspace) {
-  check_and_run(problem, workspace);
-}
-void nsa_compress_grad(const NsaCompressGrad& problem, void* workspace) {
-  check_and_run(problem, workspace);
+void nsa_compress_backward(const NsaCompressBackward& problem, const WorkspaceView& workspace) {
+  check_and_run(kBackward, problem, workspace);
 }
 
 size_t cuda::workspace_size(const NsaCompress& problem, const CudaLaunch& on) {
   return checked_workspace_size(problem, on);
 }
-size_t cuda::workspace_size(const NsaCompressGrad& problem, const CudaLaunch& on) {
+size_t cuda::workspace_size(const NsaCompressBackward& problem, const CudaLaunch& on) {
   return checked_workspace_size(problem, on);
 }
 
-void cuda::nsa_compress(const NsaCompress& problem, void* workspace, const CudaLaunch& on) {
-  check_and_run(problem, workspace, on);
+void cuda::nsa_compress(const NsaCompress& problem, const WorkspaceView& workspace, const CudaLaunch& on) {
+  check_and_run(kForward, problem, workspace, on);
 }
-void cuda::nsa_compress_grad(const NsaCompressGrad& problem, void* workspace, const CudaLaunch& on) {
-  check_and_run(problem, workspace, on);
+void cuda::nsa_compress_backward(const NsaCompressBackward& problem, const WorkspaceView& workspace,
+                                 const CudaLaunch& on) {
+  check_and_run(kBackward, problem, workspace, on);
 }
 
 }  // namespace aclgrad

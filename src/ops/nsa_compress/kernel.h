@@ -1,25 +1,19 @@
-// The kernels behind problem.h. They trust their problem, which whoever calls them has checked. Times are those on one thread.
+// As base/kernel.h says.
 #pragma once
 
-#include "ops/nsa_compress/problem.h"
+#include "aclgrad/nsa_compress.h"
+#include "base/kernel.h"
 
 namespace aclgrad::ops::nsa_compress {
 
 size_t kernel_workspace_size(const NsaCompress& problem);
-size_t kernel_workspace_size(const NsaCompressGrad& problem);
+size_t kernel_workspace_size(const NsaCompressBackward& problem);
 
 double kernel_nanoseconds(const NsaCompress& problem);
-double kernel_nanoseconds(const NsaCompressGrad& problem);
+double kernel_nanoseconds(const NsaCompressBackward& problem);
 
 void run_kernel(const NsaCompress& problem, void* workspace);
-void run_kernel(const NsaCompressGrad& problem, void* workspace);
-
-// On a CUDA GPU.
-size_t kernel_workspace_size(const NsaCompress& problem, const CudaLaunch& on);
-size_t kernel_workspace_size(const NsaCompressGrad& problem, const CudaLaunch& on);
-
-void run_kernel(const NsaCompress& problem, void* workspace, const CudaLaunch& on);
-void run_kernel(const NsaCompressGrad& problem, void* workspace, const CudaLaunch& on);
+void run_kernel(const NsaCompressBackward& problem, void* workspace);
 
 }  // namespace aclgrad::ops::nsa_compress
 

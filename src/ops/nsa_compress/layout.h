@@ -1,11 +1,40 @@
-// How NSA compress and its gradient lay out the weights in their workspace.
+// How NSA compress and its gradient read windows and rows, and lay out the weights in their workspace.
 #pragma once
 
 #include <cstdint>
 
+#include "aclgrad/nsa_compress.h"
 #include "base/data_type.h"
 
 namespace aclgrad::ops::nsa_compress {
+
+// The windows of a problem. Without ends, all tokens are one sequence.
+struct SlidingWindows {
+  int64_t tokens;  // of all sequences together
+  int64_t block;
+  int64_t stride;
+  const int64_t* sequence_ends;
+  int64_t sequences;
+  bool ends_on_gpu;
+};
+
+inline SlidingWindows sliding_windows(const NsaCompression& problem) {
+  return {problem.tokens(),
+          problem.block(),
+          problem.stride,
+          static_cast<const int64_t*>(problem.sequence_ends.data),
+          problem.sequence_ends.size(0),
+          problem.ends_on_gpu};
+}
+
+// A tensor of `heads` times `channels` elements in each row, a row for each token or window. The channels of
+// a head are contiguous. Strides are in elements.
+template <class T>
+struct HeadRows {
+  T* data = nullptr;
+  int64_t row_stride = 0;
+  int64_t head_stride = 0;
+};
 
 // Weights of [block, heads] as float [heads, block], where the kernels walk along the block.
 inline void read_weights(DataType type, const void* from, int64_t block, int64_t heads, float* to) {

@@ -13,7 +13,7 @@ struct Compression {
   Array x;
   Array weight;
   std::vector<int64_t> sequence_ends;
-  SlidingWindows windows;
+  NsaCompression problem;  // of the arrays where they lie
   int64_t window_count;
 
   int64_t tokens() const { return x.size(0); }
@@ -50,33 +50,28 @@ Compression read_compression(const Arguments& arguments, nb::handle x, nb::handl
   arguments.check_shape(compression.weight, {block, compression.heads()});
 
   compression.sequence_ends = read_ends(arguments, cu_seqlens, compression.tokens());
-  SlidingWindows& windows = compression.windows;
-  windows = {.tokens = compression.tokens(), .block = block, .stride = stride};
-  windows.sequence_ends = compression.sequence_ends.data();
-  windows.sequences = static_cast<int64_t>(compression.sequence_ends.size());
-  compression.window_count = count_windows(windows);
+  NsaCompression& problem = compression.problem;
+  problem.input = tensor_at(nullptr, compression.x.view);
+  problem.weight = tensor_at(nullptr, compression.weight.view);
+  problem.stride = stride;
+  problem.sequence_ends = {compression.sequence_ends.data(),
+                           {static_cast<int64_t>(compression.sequence_ends.size())}};
+  compression.window_count = count_windows(problem);
   return compression;
 }
 
 reference::NsaSizes sizes_of(const Compression& compression) {
-  return {compression.heads(), compression.channels(), compression.windows.block, compression.windows.stride,
-          compression.sequence_ends};
+  return {compression.heads(), compression.channels(), compression.problem.block(),
+          compression.problem.stride, compression.sequence_ends};
 }
 
 template <class Problem>
-Problem describe(const Compression& compression) {
+Problem describe(const Compression& compression, const Operand& x, const Operand& weight) {
   Problem problem;
-  problem.type = compression.x.type();
-  problem.windows = compression.windows;
-  problem.window_count = compression.window_count;
-  problem.heads = compression.heads();
-  problem.channels = compression.channels();
+  static_cast<NsaCompression&>(problem) = compression.problem;
+  problem.input = x.tensor();
+  problem.weight = weight.tensor();
   return problem;
-}
-
-template <class Void>
-HeadRows<Void> head_rows(const Operand& operand) {
-  return {operand.data(), operand.stride(0), operand.stride(1)};
 }
 
 void compute_forward(const Place& place, const Compression& compression, const Array& output) {
@@ -89,10 +84,8 @@ void compute_forward(const Place& place, const Compression& compression, const A
   const Operand x = Operand::read(place, compression.x.view, 2);
   const Operand weight = Operand::read(place, compression.weight.view, 0);
   const Operand output_operand = Operand::write(place, output.view, 2);
-  auto problem = describe<NsaCompress>(compression);
-  problem.input = head_rows<const void>(x);
-  problem.weight = weight.data();
-  problem.output = head_rows<void>(output_operand);
+  auto problem = describe<NsaCompress>(compression, x, weight);
+  problem.output = output_operand.tensor();
   place.run(problem);
   output_operand.finish();
 }
@@ -116,14 +109,10 @@ void compute_backward(const Place& place, const Compression& compression, const 
   const Operand weight = Operand::read(place, compression.weight.view, 0);
   const Operand x_operand = Operand::write(place, grad_x.view, 2);
   const Operand weight_operand = Operand::write(place, grad_weight.view, 0);
-  auto problem = describe<NsaCompressGrad>(compression);
-  problem.output_grad = head_rows<const void>(grad_output_operand);
-  problem.input = head_rows<const void>(x);
-  problem.weight = weight.data();
-  problem.wants_input_grad = needs_x;
-  problem.wants_weight_grad = needs_weight;
-  problem.input_grad = head_rows<void>(x_operand);
-  problem.weight_grad = weight_operand.data();
+  auto problem = describe<NsaCompressBackward>(compression, x, weight);
+  problem.grad_output = grad_output_operand.tensor();
+  if (needs_x) problem.grad_input = x_operand.tensor();
+  if (needs_weight) problem.grad_weight = weight_operand.tensor();
   place.run(problem);
   x_operand.finish();
   weight_operand.finish();
@@ -153,7 +142,7 @@ Results backward(nb::handle grad_output_object, nb::handle x, nb::handle weight,
   arguments.check_shape(grad_output, {compression.window_count, heads, channels});
   const Array grad_x = arguments.result("out[0]", compression.x, {compression.tokens(), heads, channels},
                                         needs_x ? arguments.entry("out", out, 2, 0) : nb::none());
-  const Array grad_weight = arguments.result("out[1]", compression.x, {compression.windows.block, heads},
+  const Array grad_weight = arguments.result("out[1]", compression.x, {compression.problem.block(), heads},
                                              needs_weight ? arguments.entry("out", out, 2, 1) : nb::none());
   const Place place(arguments, compression.x, {&compression.weight, &grad_output, &grad_x, &grad_weight});
   arguments.claim({&grad_x, &grad_weight}, {&grad_output, &compression.x, &compression.weight});

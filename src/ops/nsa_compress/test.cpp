@@ -8,14 +8,13 @@
 #include <limits>
 #include <memory>
 
+#include "aclgrad/nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress_grad.h"
 #include "base/data_type.h"
 #include "ops/nsa_compress/cases.h"
-#include "ops/nsa_compress/problem.h"
 #include "ops/nsa_compress/reference.h"
 #include "support/test_tensor.h"
-#include "support/workspace.h"
 
 namespace aclgrad::test {
 namespace {
@@ -179,9 +178,8 @@ class Rows {
   }
 
   // One element past the start of the storage, so that no vector is aligned.
-  template <class Void>
-  HeadRows<Void> view() {
-    return {storage_.data() + 1, row_stride_, head_stride_};
+  aclgrad::Tensor tensor() {
+    return {storage_.data() + 1, data_type_of<T>, {rows_, heads_, channels_}, {row_stride_, head_stride_, 1}};
   }
 
  private:
@@ -222,17 +220,13 @@ std::vector<double> widen(const std::vector<T>& values) {
 }
 
 template <class Problem>
-Problem problem_of(const NsaSizes& sizes, DataType type) {
+Problem problem_of(const NsaSizes& sizes, DataType type, const void* weight) {
   Problem problem;
-  problem.type = type;
-  problem.windows.tokens = tokens_of(sizes);
-  problem.windows.block = sizes.block;
-  problem.windows.stride = sizes.stride;
-  problem.windows.sequence_ends = sizes.sequence_ends.data();
-  problem.windows.sequences = static_cast<int64_t>(sizes.sequence_ends.size());
-  problem.window_count = count_windows(problem.windows);
-  problem.heads = sizes.heads;
-  problem.channels = sizes.channels;
+  problem.input = {nullptr, type, {tokens_of(sizes), sizes.heads, sizes.channels}};
+  problem.weight = {weight, type, {sizes.block, sizes.heads}};
+  problem.stride = sizes.stride;
+  problem.sequence_ends = {sizes.sequence_ends.data(), {static_cast<int64_t>(sizes.sequence_ends.size())}};
+  EXPECT_EQ(count_windows(problem), windows_of(sizes));
   return problem;
 }
 
@@ -264,23 +258,17 @@ Results run_cpp(const NsaSizes& sizes, const Values& values, bool head_major = f
   const std::vector<T> weight = narrow<T>(values.weight);
   std::vector<T> weight_grad(weight.size());
 
-  auto grad = problem_of<NsaCompressGrad>(sizes, data_type_of<T>);
-  grad.output_grad = output_grad.template view<const void>();
-  if (wants_weight_grad) grad.input = input.template view<const void>();
-  grad.weight = weight.data();
-  grad.wants_input_grad = wants_input_grad;
-  grad.wants_weight_grad = wants_weight_grad;
-  if (wants_input_grad) grad.input_grad = input_grad.template view<void>();
-  if (wants_weight_grad) grad.weight_grad = weight_grad.data();
-  Workspace grad_workspace(workspace_size(grad));
-  nsa_compress_grad(grad, grad_workspace.data());
+  auto backward = problem_of<NsaCompressBackward>(sizes, data_type_of<T>, weight.data());
+  backward.grad_output = output_grad.tensor();
+  if (wants_weight_grad) backward.input = input.tensor();
+  if (wants_input_grad) backward.grad_input = input_grad.tensor();
+  if (wants_weight_grad) backward.grad_weight = {weight_grad.data(), data_type_of<T>, backward.weight.shape};
+  nsa_compress_backward(backward, Workspace(workspace_size(backward)));
 
-  auto forward = problem_of<NsaCompress>(sizes, data_type_of<T>);
-  forward.input = input.template view<const void>();
-  forward.weight = weight.data();
-  forward.output = output.template view<void>();
-  Workspace forward_workspace(workspace_size(forward));
-  nsa_compress(forward, forward_workspace.data());
+  auto forward = problem_of<NsaCompress>(sizes, data_type_of<T>, weight.data());
+  forward.input = input.tensor();
+  forward.output = output.tensor();
+  nsa_compress(forward, Workspace(workspace_size(forward)));
 
   EXPECT_EQ(input_grad.holes(), input_grad.expected_holes());
   EXPECT_EQ(output.holes(), output.expected_holes());
@@ -318,19 +306,19 @@ TEST(NsaCompressGrad, GivesTheSameBitsPastTheCaches) {
       const std::vector<T> weight = narrow<T>(values.weight);
       const std::vector<T> output_grad = narrow<T>(values.output_grad);
       std::vector<T> weight_grad(weight.size());
-      auto problem = problem_of<NsaCompressGrad>(sizes, type);
-      problem.output_grad = {output_grad.data(), 128, 64};
-      problem.input = {input.data(), 128, 64};
-      problem.weight = weight.data();
-      problem.weight_grad = weight_grad.data();
+      auto problem = problem_of<NsaCompressBackward>(sizes, type, weight.data());
+      problem.input.data = input.data();
+      problem.grad_output = {output_grad.data(), type, {windows_of(sizes), sizes.heads, sizes.channels}};
+      problem.grad_input = {nullptr, type, problem.input.shape};
+      problem.grad_weight = {weight_grad.data(), type, problem.weight.shape};
       Workspace workspace(workspace_size(problem));
       const size_t bytes = input.size() * sizeof(T);
       ASSERT_GE(bytes, size_t{16} << 20);
       std::vector<std::byte> storage(bytes + 128);
       const size_t whole_lines = 64 - reinterpret_cast<uintptr_t>(storage.data()) % 64;
       const auto gradient_at = [&](size_t offset) {
-        problem.input_grad = {storage.data() + offset, 128, 64};
-        nsa_compress_grad(problem, workspace.data());
+        problem.grad_input.data = storage.data() + offset;
+        nsa_compress_backward(problem, workspace);
         const auto first = storage.begin() + static_cast<ptrdiff_t>(offset);
         return std::vector<std::byte>(first, first + static_cast<ptrdiff_t>(bytes));
       };
@@ -415,13 +403,10 @@ TEST(NsaCompressGrad, RoundsToNearestEvenBFloat16) {
   std::vector<BFloat16> input_grad(weight.size() * output_grad.size());
 
   const NsaSizes sizes{heads, kChannels, 1, 1, {1}};
-  auto problem = problem_of<NsaCompressGrad>(sizes, DataType::bfloat16);
-  problem.output_grad = {output_grad.data(), 0, 0};
-  problem.weight = weight.data();
-  problem.wants_weight_grad = false;
-  problem.input_grad = {input_grad.data(), 0, kChannels};
-  Workspace workspace(workspace_size(problem));
-  nsa_compress_grad(problem, workspace.data());
+  auto problem = problem_of<NsaCompressBackward>(sizes, DataType::bfloat16, weight.data());
+  problem.grad_output = {output_grad.data(), DataType::bfloat16, {1, heads, kChannels}, {0, 0, 1}};
+  problem.grad_input = {input_grad.data(), DataType::bfloat16, {1, heads, kChannels}};
+  nsa_compress_backward(problem, Workspace(workspace_size(problem)));
 
   for (size_t i = 0; i < input_grad.size(); ++i) {
     const float product = to_float(weight[i / kChannels]) * to_float(output_grad[i % kChannels]);
@@ -590,18 +575,18 @@ TEST(NsaCompressGrad, CppInterfaceRefusesEndsThatDoNotFit) {
   std::vector<float> tokens(9 * 16);
   std::vector<float> weight(4);
   const std::vector<int64_t> wrong = {9, 5};
-  auto problem = problem_of<NsaCompressGrad>(sizes, DataType::float32);
-  problem.output_grad = problem.input = {tokens.data(), 16, 16};
-  problem.input_grad = {tokens.data(), 16, 16};
-  problem.weight = weight.data();
-  problem.weight_grad = weight.data();
-  Workspace workspace(workspace_size(problem));
-  EXPECT_NO_THROW(nsa_compress_grad(problem, workspace.data()));
-  ++problem.window_count;
-  EXPECT_THROW(nsa_compress_grad(problem, workspace.data()), std::invalid_argument);
-  problem.windows.sequence_ends = wrong.data();
-  EXPECT_THROW(nsa_compress_grad(problem, workspace.data()), std::invalid_argument);
-  EXPECT_THROW(count_windows(problem.windows), std::invalid_argument);
+  auto problem = problem_of<NsaCompressBackward>(sizes, DataType::float32, weight.data());
+  problem.input.data = tokens.data();
+  problem.grad_output = {tokens.data(), {windows_of(sizes), 1, 16}};
+  problem.grad_input = {tokens.data(), {9, 1, 16}};
+  problem.grad_weight = {weight.data(), {4, 1}};
+  const Workspace workspace(workspace_size(problem));
+  EXPECT_NO_THROW(nsa_compress_backward(problem, workspace));
+  ++problem.grad_output.shape[0];
+  EXPECT_THROW(nsa_compress_backward(problem, workspace), std::invalid_argument);
+  problem.sequence_ends.data = wrong.data();
+  EXPECT_THROW(nsa_compress_backward(problem, workspace), std::invalid_argument);
+  EXPECT_THROW(count_windows(problem), std::invalid_argument);
 }
 
 }  // namespace

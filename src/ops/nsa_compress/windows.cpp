@@ -69,7 +69,7 @@ void WindowTable::read(const SlidingWindows& windows, int64_t rows) const {
   SlidingWindows copy = windows;
   copy.sequence_ends = ends_.data();
   copy.sequences = static_cast<int64_t>(ends_.size());
-  if (const auto mismatch = find_mismatch(copy, rows, kFieldNames)) {
+  if (const auto mismatch = find_mismatch(copy, rows, {kEndsField, "windows"})) {
     throw std::invalid_argument(
         fmt::format("{}: expected {}, got {}.", mismatch->parameter, mismatch->expected, mismatch->got));
   }

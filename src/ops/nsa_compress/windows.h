@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/workspace.h"
-#include "ops/nsa_compress/problem.h"
+#include "ops/nsa_compress/layout.h"
 
 namespace aclgrad::ops::nsa_compress {
 
@@ -25,7 +25,7 @@ struct WindowNames {
   std::string_view rows;
 };
 
-inline constexpr WindowNames kFieldNames{"windows.sequence_ends", "window_count"};
+inline constexpr std::string_view kEndsField = "sequence_ends";
 
 // Checks the ends of the sequences.
 std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std::string_view ends_name);

@@ -23,13 +23,13 @@ void plan(Call& call, const aclTensor* gradOutput, const aclTensor* other_tensor
   if (out.empty()) return call.plan_nothing();
 
   NewOperator problem;
-  problem.type = grad_output.type();
-  problem.count = rows * columns;
-  call.pack({&grad_output, &other, &out});
+  call.operand(problem.grad_output, grad_output, 0);
+  call.operand(problem.other, other, 0);
+  call.operand(problem.grad_input, out, 0);
   call.plan_problem(problem, [&grad_output, &other, &out](const Launch& launch, NewOperator& bound) {
-    bound.grad_output = launch.data(grad_output);
-    bound.other = launch.data(other);
-    bound.out = launch.data(out);
+    bound.grad_output.data = launch.data(grad_output);
+    bound.other.data = launch.data(other);
+    bound.grad_input.data = launch.data(out);
   });
 }
 

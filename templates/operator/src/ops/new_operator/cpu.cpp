@@ -23,9 +23,10 @@ void multiply_typed(const T* a, const T* b, int64_t count, T* out) {
 
 // The elements [begin, begin + count).
 void multiply_elements(const NewOperator& problem, int64_t begin, int64_t count) {
-  visit_float_type(problem.type, [&]<class T>(T) {
-    multiply_typed(static_cast<const T*>(problem.grad_output) + begin,
-                   static_cast<const T*>(problem.other) + begin, count, static_cast<T*>(problem.out) + begin);
+  visit_float_type(problem.grad_output.type, [&]<class T>(T) {
+    multiply_typed(static_cast<const T*>(problem.grad_output.data) + begin,
+                   static_cast<const T*>(problem.other.data) + begin, count,
+                   static_cast<T*>(problem.grad_input.data) + begin);
   });
 }
 
@@ -53,15 +54,17 @@ size_t kernel_workspace_size(const NewOperator&) {
 }
 
 double kernel_nanoseconds(const NewOperator& problem) {
-  return 0.3 * static_cast<double>(problem.count) * static_cast<double>(size_of(problem.type));
+  return 0.3 * static_cast<double>(problem.elements()) *
+         static_cast<double>(size_of(problem.grad_output.type));
 }
 
 void run_kernel(const NewOperator& problem, void*) {
-  parallel_for(divide_up(problem.count, kElementsPerTile), kernel_nanoseconds(problem), [&](int64_t tile) {
-    const int64_t begin = tile * kElementsPerTile;
-    HWY_DYNAMIC_DISPATCH(multiply_elements)
-    (problem, begin, std::min(kElementsPerTile, problem.count - begin));
-  });
+  parallel_for(divide_up(problem.elements(), kElementsPerTile), kernel_nanoseconds(problem),
+               [&](int64_t tile) {
+                 const int64_t begin = tile * kElementsPerTile;
+                 HWY_DYNAMIC_DISPATCH(multiply_elements)
+                 (problem, begin, std::min(kElementsPerTile, problem.elements() - begin));
+               });
 }
 
 }  // namespace aclgrad::ops::new_operator

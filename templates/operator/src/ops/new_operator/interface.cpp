@@ -4,42 +4,32 @@
 
 namespace aclgrad {
 
-static ProblemCheck check_of(const NewOperator&) {
-  return ProblemCheck("new_operator");
-}
+static constexpr const char* kName = "new_operator";
 
-static void check_sizes(const NewOperator& problem) {
-  const ProblemCheck check = check_of(problem);
-  check.type("type", problem.type, {DataType::float32, DataType::float16, DataType::bfloat16});
-  check.size("count", problem.count, 0);
-}
-
-static void check_tensors(const NewOperator& problem) {
-  const ProblemCheck check = check_of(problem);
-  const ProblemCheck::Axis axes[] = {{problem.count, 1, ""}};
-  check.input("grad_output", problem.grad_output, problem.type, axes);
-  check.input("other", problem.other, problem.type, axes);
-  check.output("out", problem.out, problem.type, axes);
+static void check(const NewOperator& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kName, addresses);
+  const DataType type = p.grad_output.type;
+  constexpr int64_t kAny = ProblemCheck::kAny;
+  check.type("grad_output", p.grad_output, {DataType::float32, DataType::float16, DataType::bfloat16});
+  check.input("grad_output", p.grad_output, type, {kAny, kAny}, 0);
+  check.input("other", p.other, type, {p.grad_output.size(0), p.grad_output.size(1)}, 0);
+  check.output("grad_input", p.grad_input, type, {p.grad_output.size(0), p.grad_output.size(1)}, 0);
 }
 
 size_t workspace_size(const NewOperator& problem) {
   return checked_workspace_size(problem);
 }
 
-double serial_nanoseconds(const NewOperator& problem) {
-  return checked_nanoseconds(problem);
-}
-
-void new_operator(const NewOperator& problem, void* workspace) {
-  check_and_run(problem, workspace);
+void new_operator(const NewOperator& problem, const WorkspaceView& workspace) {
+  check_and_run(kName, problem, workspace);
 }
 
 size_t cuda::workspace_size(const NewOperator& problem, const CudaLaunch& on) {
   return checked_workspace_size(problem, on);
 }
 
-void cuda::new_operator(const NewOperator& problem, void* workspace, const CudaLaunch& on) {
-  check_and_run(problem, workspace, on);
+void cuda::new_operator(const NewOperator& problem, const WorkspaceView& workspace, const CudaLaunch& on) {
+  check_and_run(kName, problem, workspace, on);
 }
 
 }  // namespace aclgrad

@@ -1,20 +1,14 @@
-// The kernels behind problem.h. They trust their problem, which whoever calls them has checked. Times are those on one thread.
+// As base/kernel.h says.
 #pragma once
 
-#include "ops/new_operator/problem.h"
+#include "aclgrad/new_operator.h"
+#include "base/kernel.h"
 
 namespace aclgrad::ops::new_operator {
 
 size_t kernel_workspace_size(const NewOperator& problem);
-
 double kernel_nanoseconds(const NewOperator& problem);
-
 void run_kernel(const NewOperator& problem, void* workspace);
-
-// On a CUDA GPU.
-size_t kernel_workspace_size(const NewOperator& problem, const CudaLaunch& on);
-
-void run_kernel(const NewOperator& problem, void* workspace, const CudaLaunch& on);
 
 }  // namespace aclgrad::ops::new_operator
 

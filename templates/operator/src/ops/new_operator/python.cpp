@@ -18,11 +18,9 @@ void compute(const Place& place, const Array& grad_output, const Array& other, c
   const Operand other_operand = Operand::read(place, other.view, 0);
   const Operand out = Operand::write(place, grad_input.view, 0);
   NewOperator problem;
-  problem.type = grad_output.type();
-  problem.count = grad_output.view.size();
-  problem.grad_output = grad_output_operand.data();
-  problem.other = other_operand.data();
-  problem.out = out.data();
+  problem.grad_output = grad_output_operand.tensor();
+  problem.other = other_operand.tensor();
+  problem.grad_input = out.tensor();
   place.run(problem);
   out.finish();
 }

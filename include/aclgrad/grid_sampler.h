@@ -1,0 +1,117 @@
+// Grid sampling in two and three dimensions and its gradient: the C++ interface. See aclgrad/types.h, too. What follows is
+// said of images; volumes are next.
+//
+// Every sample reads one position of the image, between pixels. A grid coordinate x from -1 to 1 lies at pixel
+//
+//   (x + 1) / 2 * (W - 1)      with align_corners,
+//   ((x + 1) * W - 1) / 2      without,
+//
+// and y alike with H, each operation rounded to the arithmetic type. With taps t and their weights w, a product of one
+// weight for each axis,
+//
+//   output[n, c, i, j]     = sum over t of w(t) * input[n, c, t]
+//   grad_input[n, c, t]    = sum over the samples (i, j) that read t of w(t) * grad_output[n, c, i, j]
+//   grad_grid[n, i, j, :]  = sum over c and t of dw(t)/d(x, y) * input[n, c, t] * grad_output[n, c, i, j]
+//
+// bilinear  2 x 2 taps around the sample.
+// nearest   the nearest pixel, ties to even. grad_grid is zero.
+// bicubic   4 x 4 taps, convolution with A = -0.75.
+//
+// Padding says what a position outside of the image reads. Bilinear and nearest pad the sample, bicubic each tap.
+// zeros       nothing.
+// border      the nearest pixel of the border. From the border on, grad_grid is zero (not for bicubic).
+// reflection  the image mirrored at the centres of its outermost pixels with align_corners, else at their outer edges.
+//
+// A finite coordinate of any size is no special case: border and reflection bring it to a pixel, forward and backward.
+// A sample that is NaN or infinite in pixels contributes nothing to the gradients and gets none; but bilinear and nearest,
+// border padding brings infinity to the border first. Forward, such a sample gives NaN if bicubic; else zero with zeros
+// padding, and with the other two what border padding brings to the border, or pixel 0. No grid makes the kernel leave
+// its tensors.
+//
+// Places are rounded to the arithmetic type, and mirrored without a further rounding error. From 2^24 pixels on (double:
+// 2^53) the neighbours of a bicubic tap are the same number: all taps of an axis read one pixel, and grad_grid is zero.
+//
+// Types: all tensors float32, float16, bfloat16 or float64. Arithmetic is in float, for float64 in double; results are
+// rounded once, to nearest even. grad_input adds up in the order of the samples; grad_grid adds up over 16 channels or
+// fewer at a time.
+// Deterministic: the same bits for any number of threads, any strides and any instruction set with fused multiply-add.
+// On a CUDA GPU the bits of grad_input differ from run to run, unless the launch is deterministic; all else has the same.
+// Unless it is deterministic, terms and sums of grad_input below 2^-126 (subnormal) count as zero there, except in double.
+// Source: the document of aclnnGridSampler2DBackward.
+//
+// Three dimensions: a grid has coordinates (x, y, z), and z lies at voxels of the depth D as x and y do at those of W and
+// H. A bilinear (trilinear) sample has 2 x 2 x 2 taps, a nearest one reads the nearest voxel; there is no bicubic.
+// Paddings, places that are not finite, types, rounding and determinism are as above.
+#pragma once
+
+#include "aclgrad/types.h"
+
+namespace aclgrad {
+
+enum class Interpolation : int32_t { bilinear = 0, nearest = 1, bicubic = 2 };
+enum class Padding : int32_t { zeros = 0, border = 1, reflection = 2 };
+
+// What forward operator and gradient have in common. Any extent may be 0, but the forward operator needs a pixel for what
+// it samples. Strides may be any; images may have their channels last.
+struct GridSampling {
+  ConstTensor input;  // [N, C, H, W]; H and W below 2^30
+  ConstTensor grid;   // [N, Ho, Wo, 2] as (x, y)
+  Interpolation interpolation = Interpolation::bilinear;
+  Padding padding = Padding::zeros;
+  bool align_corners = false;
+};
+
+struct GridSampler2D : GridSampling {
+  Tensor output;  // [N, C, Ho, Wo]
+};
+
+struct GridSampler2DBackward : GridSampling {
+  ConstTensor grad_output;  // [N, C, Ho, Wo]
+  Tensor grad_input;        // as input, if wanted
+  Tensor grad_grid;         // as grid, if wanted
+};
+
+// The same of volumes: input [N, C, D, H, W], grid [N, Do, Ho, Wo, 3] as (x, y, z), output [N, C, Do, Ho, Wo]. D, H and W
+// are below 2^30, and there is no bicubic interpolation.
+struct GridSampler3D : GridSampling {
+  Tensor output;
+};
+
+struct GridSampler3DBackward : GridSampling {
+  ConstTensor grad_output;
+  Tensor grad_input;
+  Tensor grad_grid;
+};
+
+// Bytes of workspace that the operator needs. They follow from types, shapes, strides and what is wanted.
+ACLGRAD_API size_t workspace_size(const GridSampler2D& problem);
+ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem);
+ACLGRAD_API size_t workspace_size(const GridSampler3D& problem);
+ACLGRAD_API size_t workspace_size(const GridSampler3DBackward& problem);
+
+ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, const WorkspaceView& workspace);
+ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem,
+                                          const WorkspaceView& workspace);
+ACLGRAD_API void grid_sampler_3d(const GridSampler3D& problem, const WorkspaceView& workspace);
+ACLGRAD_API void grid_sampler_3d_backward(const GridSampler3DBackward& problem,
+                                          const WorkspaceView& workspace);
+
+// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+namespace cuda {
+
+ACLGRAD_API size_t workspace_size(const GridSampler2D& problem, const CudaLaunch& on);
+ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem, const CudaLaunch& on);
+ACLGRAD_API size_t workspace_size(const GridSampler3D& problem, const CudaLaunch& on);
+ACLGRAD_API size_t workspace_size(const GridSampler3DBackward& problem, const CudaLaunch& on);
+ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, const WorkspaceView& workspace,
+                                 const CudaLaunch& on);
+ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem,
+                                          const WorkspaceView& workspace, const CudaLaunch& on);
+ACLGRAD_API void grid_sampler_3d(const GridSampler3D& problem, const WorkspaceView& workspace,
+                                 const CudaLaunch& on);
+ACLGRAD_API void grid_sampler_3d_backward(const GridSampler3DBackward& problem,
+                                          const WorkspaceView& workspace, const CudaLaunch& on);
+
+}  // namespace cuda
+
+}  // namespace aclgrad

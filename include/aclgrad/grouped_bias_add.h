@@ -1,0 +1,61 @@
+// The gradient of the grouped bias-add: the C++ interface. See aclgrad/types.h, too.
+//
+// The forward operator adds one bias row to all rows of a group: y[r, h] = x[r, h] + bias[group of r, h]. Its
+// gradient with respect to the bias sums the rows of each group:
+//
+//   grad_bias[g, h] = sum over the rows r of group g of grad_output[r, h]
+//
+// An empty group gives zeros; rows after the last group are ignored.
+//
+// Types: float32, float16 or bfloat16, the same for grad_output and grad_bias. Sums are in float, rounded once to
+// nearest even. A sum is taken in blocks of 8, 512 and 8192 rows, so that its error grows with the logarithm
+// of the row count. Deterministic: the same bits for any number of threads, any row stride and any
+// instruction set; on a CUDA GPU the same bits run after run.
+// Source: the document of aclnnGroupedBiasAddGrad, and its V2 for counts.
+#pragma once
+
+#include "aclgrad/types.h"
+
+namespace aclgrad {
+
+// What an entry of group_idx says of its group.
+enum class GroupKind : int32_t {
+  ends = 0,    // the row after its last one; it starts where the group before ends
+  counts = 1,  // the number of its rows
+};
+
+struct GroupedBiasAddBackward {
+  // [rows, columns], or without group_idx [groups, rows of each group, columns]. The columns lie side by side.
+  ConstTensor grad_output;
+
+  // [groups], int32 or int64, contiguous. Any contents are safe: an end below its start is an empty group, and all is
+  // clamped to [0, rows].
+  ConstTensor group_idx;
+  GroupKind kind = GroupKind::ends;
+
+  Tensor grad_bias;  // [groups, columns], contiguous
+
+  constexpr bool has_equal_groups() const { return !group_idx.defined(); }
+  constexpr int64_t groups() const { return grad_bias.size(0); }
+  constexpr int64_t columns() const { return grad_bias.size(1); }
+
+  // Of each group, where they are equal.
+  constexpr int64_t rows() const { return has_equal_groups() ? grad_output.size(1) : grad_output.size(0); }
+};
+
+// Bytes of workspace that the operator needs.
+ACLGRAD_API size_t workspace_size(const GroupedBiasAddBackward& problem);
+
+ACLGRAD_API void grouped_bias_add_backward(const GroupedBiasAddBackward& problem,
+                                           const WorkspaceView& workspace);
+
+// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+namespace cuda {
+
+ACLGRAD_API size_t workspace_size(const GroupedBiasAddBackward& problem, const CudaLaunch& on);
+ACLGRAD_API void grouped_bias_add_backward(const GroupedBiasAddBackward& problem,
+                                           const WorkspaceView& workspace, const CudaLaunch& on);
+
+}  // namespace cuda
+
+}  // namespace aclgrad
