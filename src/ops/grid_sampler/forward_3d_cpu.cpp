@@ -30,8 +30,9 @@ class Forward3D {
         cut_(problem.depth, problem.height, [&](const BoxCut& cut) { return packs_ && are_too_large(cut); }),
         buffer_rows_(cut_.rows() + kTaps - 1),
         buffer_floats_(layout_.floats(cut_.slices() + kTaps - 1, buffer_rows_)),
-        slots_(packs_ ? std::min(most_slots(buffer_floats_), cut_.count()) : 0),
-        lists_(problem, axes_, true, 1, packs_ ? cut_.count() : 1, allocator),
+        images_(std::clamp<int64_t>(kRoundBytes / (samples_of(problem) * 4), 1, problem.batch)),
+        slots_(packs_ ? std::min(most_slots(buffer_floats_), images_ * cut_.count()) : 0),
+        lists_(problem, axes_, true, images_, packs_ ? cut_.count() : 1, allocator),
         buffers_(allocator.take<float>(slots_ * buffer_floats_)) {}
 
   void run() const {
@@ -44,24 +45,32 @@ class Forward3D {
                                       [&](const SampleBlock& block) HWY_ATTR { sample(n, block, {}); });
       });
     }
-    for (int64_t n = 0; n < problem_.batch; ++n) {
-      const double of_image = nanoseconds / static_cast<double>(problem_.batch);
-      lists_.fill(cut_, n, 1, 0.2 * of_image);
-      parallel_for_with_slots(cut_.count(), slots_, of_image, [&](int64_t box, int64_t slot) HWY_ATTR {
-        const Slab<const float> input = pack(n, cut_.box(box), buffers_ + slot * buffer_floats_);
-        lists_.for_each_block(cut_, 0, box,
-                              [&](const SampleBlock& block) HWY_ATTR { sample(n, block, input); });
-      });
+    for (int64_t first = 0; first < problem_.batch; first += images_) {
+      const int64_t images = std::min(images_, problem_.batch - first);
+      const double of_images =
+          nanoseconds * static_cast<double>(images) / static_cast<double>(problem_.batch);
+      lists_.fill(cut_, first, images, 0.2 * of_images);
+      parallel_for_with_slots(
+          images * cut_.count(), slots_, of_images, [&](int64_t task, int64_t slot) HWY_ATTR {
+            const int64_t image = task / cut_.count(), box = task % cut_.count();
+            const Slab<const float> input =
+                pack(first + image, cut_.box(box), buffers_ + slot * buffer_floats_);
+            lists_.for_each_block(cut_, image, box, [&](const SampleBlock& block) HWY_ATTR {
+              sample(first + image, block, input);
+            });
+          });
     }
   }
 
  private:
+  static constexpr int64_t kRoundBytes = 8 << 20;  // of lists
   using Lists = SampleLists<T, kTaps>;
 
   bool are_too_large(const BoxCut& cut) const {
     constexpr int64_t kBoxBytes = 512 << 10;
     constexpr int64_t kEnoughBoxes = 16;
-    return layout_.floats(cut.slices(), cut.rows()) * 4 > kBoxBytes || cut.count() < kEnoughBoxes;
+    return layout_.floats(cut.slices(), cut.rows()) * 4 > kBoxBytes ||
+           problem_.batch * cut.count() < kEnoughBoxes;
   }
 
   Slab<const float> pack(int64_t n, const Box& box, float* buffer) const {
@@ -188,6 +197,7 @@ class Forward3D {
   const BoxCut cut_;
   const int64_t buffer_rows_;
   const int64_t buffer_floats_;
+  const int64_t images_;  // whose samples are listed together
   const int64_t slots_;
   const Lists lists_;
   float* const buffers_;  // [slots, buffer_floats]

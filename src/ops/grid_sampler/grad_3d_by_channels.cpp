@@ -70,7 +70,7 @@ class Grad3DByChannels {
   };
 
   bool are_too_large(const BoxCut& cut) const {
-    constexpr int64_t kBoxBytes = 512 << 10;
+    constexpr int64_t kBoxBytes = 1 << 20;
     constexpr int64_t kEnoughBoxes = 16;
     return layout_.floats(cut.slices(), cut.rows()) * 4 > kBoxBytes ||
            problem_.batch * cut.count() < kEnoughBoxes;

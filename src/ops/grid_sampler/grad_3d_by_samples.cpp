@@ -28,7 +28,7 @@ class Grad3DBySamples {
       : problem_(problem),
         axes_(problem, false),
         finest_(cut_for(kMostThreads)),
-        cut_(kInPlace ? cut_for(thread_count()) : finest_),
+        cut_(kInPlace ? cut_for(std::min<int64_t>(thread_count(), kMostThreads)) : finest_),
         buffer_floats_(kInPlace || !problem.wants_input_grad ? 0 : floats_of(finest_)),
         slots_(kInPlace ? problem.batch * finest_.count()
                         : std::min<int64_t>(kMostSlots, problem.batch * finest_.count())),

@@ -28,7 +28,7 @@ HWY_INLINE SampleBlock block_of(int64_t count, Sample&& sample) {
   return block;
 }
 
-// Where a block's samples lie in a volume with an element for each sample.
+// Where a block's samples lie in a volume with an element for each sample: side by side from at[0] on, or anywhere.
 struct SampleOffsets {
   int64_t at[kBlock];
   bool are_contiguous;
@@ -73,8 +73,12 @@ HWY_INLINE void for_each_run(const Volume<T>& volume, const SampleBlock& block, 
 template <class T>
 HWY_INLINE SampleOffsets offsets_of(const Volume<T>& volume, const SampleBlock& block) {
   SampleOffsets offsets;
-  for_each_offset(volume, block, [&](int64_t k, int64_t offset) { offsets.at[k] = offset; });
   offsets.are_contiguous = block.is_consecutive() && volume.is_flat() && volume.flat_stride() == 1;
+  if (offsets.are_contiguous) {
+    offsets.at[0] = block.sample[0];
+  } else {
+    for_each_offset(volume, block, [&](int64_t k, int64_t offset) { offsets.at[k] = offset; });
+  }
   return offsets;
 }
 

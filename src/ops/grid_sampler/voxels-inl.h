@@ -53,10 +53,13 @@ class VoxelLines {
   HWY_INLINE bool find(const VolumeGroup<Real, kTaps>& group, const VolumeAxes& axes) {
     constexpr int64_t kMostRows = 1 << 30;
     if (group.interior != kAllSamples || axes.z.size * axes.y.size > kMostRows) return false;
+    const IndexTag d;
+    const auto height = hn::Set(d, static_cast<int32_t>(axes.y.size));
     Block<Real> plane;
-    for (size_t i = 0; i < kBlock; ++i) {
-      plane.taps[1].first[i] = group.z.first[i] * static_cast<int32_t>(axes.y.size) + group.y.first[i];
-      plane.taps[0].first[i] = group.x.first[i];
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+      const auto slice_row = hn::Mul(hn::Load(d, group.z.first + lane), height);
+      hn::Store(hn::Add(slice_row, hn::Load(d, group.y.first + lane)), d, plane.taps[1].first + lane);
+      hn::Store(hn::Load(d, group.x.first + lane), d, plane.taps[0].first + lane);
     }
     return lines_.find(plane, axes.x.size);
   }
