@@ -23,10 +23,10 @@ install(TARGETS aclgrad c_sec LIBRARY DESTINATION ${library_dir})
 install(DIRECTORY include/ DESTINATION ${include_dir})
 
 install(FILES LICENSE THIRD_PARTY.md DESTINATION licenses)
+aclgrad_install_licences(licenses)
 if(ACLGRAD_BUNDLE)
   set_target_properties(aclgrad PROPERTIES INSTALL_RPATH $ORIGIN)
   aclgrad_install_libraries(${library_dir})
-  aclgrad_install_licences(licenses)
 endif()
 
 install(FILES cmake/set_env.sh DESTINATION .)

@@ -55,10 +55,8 @@ make_debian_package() {
   cmake -S "$source" -B "$work/$architecture-build" -DACLGRAD_BUNDLE=OFF >/dev/null
   cmake --build "$work/$architecture-build"
   install_prefix "$architecture" /usr/lib/aclgrad "$root"
-  rm -r "$root/usr/lib/aclgrad/licenses"
   mkdir -p "$documents"
   cp "$source/release/debian.copyright" "$documents/copyright"
-  cp "$source/THIRD_PARTY.md" "$documents"
   gzip --best --no-name <"$source/CHANGELOG.md" >"$documents/changelog.gz"
   printf 'aclgrad (%s-1) unstable; urgency=medium\n\n  * changelog.gz lists the changes.\n\n -- %s  %s\n' "$version" \
     "the aclgrad authors <aclgrad@example.org>" "$(date --utc --rfc-email --date "@$SOURCE_DATE_EPOCH")" |

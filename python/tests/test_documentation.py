@@ -1,0 +1,26 @@
+"""The examples in Python of the README and of the guides run as they stand, those of a file one after the other."""
+
+import pathlib
+import re
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs/guides").glob("*.md"))] if BLOCK.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_run(page, tmp_path, monkeypatch):
+    blocks = BLOCK.findall(page.read_text())
+    if any("torch" in block for block in blocks):
+        pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    try:
+        for block in blocks:
+            exec(compile(block, page.name, "exec"), names)
+    finally:
+        if "aclgrad.torch" in sys.modules:
+            sys.modules["aclgrad.torch"].unpatch()
