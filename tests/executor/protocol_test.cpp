@@ -111,10 +111,10 @@ TEST_F(Protocol, AnotherOperatorsExecutorIsRefusedAndNotUsedUp) {
 // In the order of the list in aclnn_base.h: each call mends what the one before was refused for.
 TEST_F(Protocol, Phase2AnswersWithTheFirstStatusThatApplies) {
   const aclrtStream no_stream = reinterpret_cast<aclrtStream>(8);
-  const Planned used_up(grad_y, out);
+  const Planned planned(grad_y, out);
+  const Planned used_up(grad_y, out);  // the later one: the next executor may get its address
   auto workspace = used_up.make_workspace();
   ASSERT_EQ(run_phase2_and_wait(used_up, workspace), OK);
-  const Planned planned(grad_y, out);
   ASSERT_GT(planned.workspace_size, 0u);
   ASSERT_EQ(aclSetAclOpExecutorRepeatable(planned.executor), OK);
   ASSERT_EQ(aclSetTensorAddr(planned.executor, 0, grad_y, nullptr), OK);
