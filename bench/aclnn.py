@@ -21,6 +21,9 @@ class Library:
         self.check("aclInit", None)
         self.check("aclrtSetDevice", 0)
 
+    def has(self, operator: str) -> bool:
+        return hasattr(self._library, operator)
+
     def function(self, name: str):
         return getattr(self._library, name)
 

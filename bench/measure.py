@@ -74,7 +74,8 @@ class Measurement:
                 runs[layout] = call
             elif self.device == "cpu":
                 for name, library in self._libraries.items():
-                    runs[_joined(layout, name)] = Planned(library, call.operator, call.arguments)
+                    if library.has(call.operator):  # an earlier version need not
+                        runs[_joined(layout, name)] = Planned(library, call.operator, call.arguments)
             elif call.kernel:
                 for name, deterministic in (("", False), ("deterministic", True)):
                     runs[_joined(layout, name)] = GpuKernel(
