@@ -58,6 +58,8 @@ class Shape {
   constexpr int rank() const { return rank_; }
   constexpr int64_t operator[](int axis) const { return entries_[axis]; }
   int64_t& operator[](int axis) { return entries_[axis]; }
+  const int64_t* begin() const { return entries_; }
+  const int64_t* end() const { return entries_ + rank_; }
 
  private:
   int rank_ = 0;

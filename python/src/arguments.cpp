@@ -69,8 +69,7 @@ std::vector<bool> Arguments::flags(const char* name, nb::handle object, size_t c
   return values;
 }
 
-Array Arguments::result(const char* name, const Array& like, std::initializer_list<int64_t> shape,
-                        nb::handle out) const {
+Array Arguments::result(const char* name, const Array& like, const Shape& shape, nb::handle out) const {
   if (out.is_none()) return new_array(like, shape);
   const char* type = name_of(like.type());
   Array array = read(name, out, type, true);
@@ -135,10 +134,9 @@ void Arguments::check_rank(const Array& array, int64_t rank) const {
        fmt::format("shape {}", format_shape(array.view)));
 }
 
-void Arguments::check_shape(const Array& array, std::initializer_list<int64_t> shape) const {
+void Arguments::check_shape(const Array& array, const Shape& shape) const {
   if (array.view.has_shape(shape)) return;
-  const std::string expected = format_shape(shape.begin(), static_cast<int64_t>(shape.size()));
-  fail(false, array.name, "shape " + expected, format_shape(array.view));
+  fail(false, array.name, "shape " + format_shape(shape), format_shape(array.view));
 }
 
 void Arguments::check(bool passed, const char* name, std::string_view expected, std::string_view got) const {

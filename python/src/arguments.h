@@ -25,8 +25,7 @@ class Arguments {
   std::vector<bool> flags(const char* name, nb::handle object, size_t count) const;
 
   // `out` where it is given, which then is checked, else a new array of the kind and type of `like`.
-  Array result(const char* name, const Array& like, std::initializer_list<int64_t> shape,
-               nb::handle out) const;
+  Array result(const char* name, const Array& like, const Shape& shape, nb::handle out) const;
 
   // The i-th of `count` entries of a tuple or list of results; None where there is no tuple.
   nb::object entry(const char* name, nb::handle out, size_t count, size_t index) const;
@@ -39,7 +38,7 @@ class Arguments {
   void check_type_on_gpu(const Array& array) const;  // float64 is for the CPU, where a kernel has no doubles
   void check_same_type(const Array& first, std::initializer_list<const Array*> others) const;
   void check_rank(const Array& array, int64_t rank) const;
-  void check_shape(const Array& array, std::initializer_list<int64_t> shape) const;
+  void check_shape(const Array& array, const Shape& shape) const;
   void check(bool passed, const char* name, std::string_view expected, std::string_view got) const;
   void check(bool passed, const char* name, std::string_view expected, int64_t got) const;
   // The same for the entry `index` of an array of indices.

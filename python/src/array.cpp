@@ -434,7 +434,7 @@ nb::object integer_array(nb::handle sequence) {
   return nb::cast<size_t>(array.attr("size")) > 0 ? array : Numpy::get().asarray(sequence, "int64");
 }
 
-Array new_array(const Array& like, std::initializer_list<int64_t> shape) {
+Array new_array(const Array& like, const Shape& shape) {
   if (is_torch_tensor(like.object)) {
     return read_unchecked(new_torch_tensor(like.object, shape), name_of(like.type()), true);
   }

@@ -48,7 +48,7 @@ Array read_array(nb::handle object, std::string_view types, bool writable);
 nb::object integer_array(nb::handle sequence);
 
 // A new array of the kind and type of `like`: PyTorch's for PyTorch's, else NumPy's. Its contents are undefined.
-Array new_array(const Array& like, std::initializer_list<int64_t> shape);
+Array new_array(const Array& like, const Shape& shape);
 
 // Whether two elements, of one array or of two, share memory.
 bool overlaps_itself(const TensorView& view);

@@ -305,19 +305,18 @@ Array read_torch_tensor(nb::handle capsule, std::string_view types) {
   return array;
 }
 
-nb::object new_torch_tensor(nb::handle like, std::initializer_list<int64_t> shape) {
+nb::object new_torch_tensor(nb::handle like, const Shape& shape) {
   const Torch& torch = Torch::get();
   int32_t number = 0;
   check(torch.dtype(tensor_of(like), &number));
   std::array<int64_t, TensorView::kMaxRank> strides;
   int64_t stride = 1;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    strides[axis] = stride;
-    stride *= std::max<int64_t>(shape.begin()[axis], 1);
+  for (int axis = shape.rank(); axis-- > 0;) {
+    strides[static_cast<size_t>(axis)] = stride;
+    stride *= std::max<int64_t>(shape[axis], 1);
   }
   Tensor* tensor = nullptr;
-  check(torch.empty_strided(static_cast<int64_t>(shape.size()), shape.begin(), strides.data(), number,
-                            torch.cpu(), 0, &tensor));
+  check(torch.empty_strided(shape.rank(), shape.begin(), strides.data(), number, torch.cpu(), 0, &tensor));
   return capsule_of(tensor);
 }
 

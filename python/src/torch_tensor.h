@@ -17,7 +17,7 @@ bool is_torch_tensor(nb::handle object);  // in a capsule
 Array read_torch_tensor(nb::handle capsule, std::string_view types);
 
 // Of the same type.
-nb::object new_torch_tensor(nb::handle like, std::initializer_list<int64_t> shape);
+nb::object new_torch_tensor(nb::handle like, const Shape& shape);
 
 // Adds `register_torch_kernel`.
 void add_torch_kernels(nb::module_& module);

@@ -157,11 +157,9 @@ void Call::check_rank(const Argument& argument, std::initializer_list<int> allow
   refuse(plan_->operator_name, argument.name, ranks + " dimensions", format_shape(argument.view));
 }
 
-void Call::check_shape(const Argument& argument, std::initializer_list<int64_t> expected) const {
+void Call::check_shape(const Argument& argument, const Shape& expected) const {
   if (argument.view.has_shape(expected)) return;
-  refuse(plan_->operator_name, argument.name,
-         "shape " + format_shape(expected.begin(), static_cast<int64_t>(expected.size())),
-         format_shape(argument.view));
+  refuse(plan_->operator_name, argument.name, "shape " + format_shape(expected), format_shape(argument.view));
 }
 
 void Call::check_live(const void* handle, HandleKind kind, std::string_view parameter) const {

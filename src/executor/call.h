@@ -38,7 +38,7 @@ class Call {
   void check_type(const Argument& argument, std::initializer_list<DataType> allowed) const;
   void check_same_type(const Argument& first, std::initializer_list<const Argument*> others) const;
   void check_rank(const Argument& argument, std::initializer_list<int> allowed) const;
-  void check_shape(const Argument& argument, std::initializer_list<int64_t> expected) const;
+  void check_shape(const Argument& argument, const Shape& expected) const;
   void check_live(const void* handle, HandleKind kind, std::string_view parameter) const;
   void check_not_null(const void* pointer, std::string_view parameter) const;  // 161001
 

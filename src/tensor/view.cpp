@@ -217,9 +217,8 @@ bool TensorView::is_dense_from(int axis) const {
   return true;
 }
 
-bool TensorView::has_shape(std::initializer_list<int64_t> expected) const {
-  return static_cast<size_t>(rank) == expected.size() &&
-         std::equal(expected.begin(), expected.end(), shape.begin());
+bool TensorView::has_shape(const Shape& expected) const {
+  return rank == expected.rank() && std::equal(expected.begin(), expected.end(), shape.begin());
 }
 
 bool TensorView::same_shape(const TensorView& other) const {

@@ -30,7 +30,7 @@ struct TensorView {
   bool empty() const { return size() == 0; }
   bool is_contiguous() const { return size() <= 1 || is_dense_from(0); }
   bool is_dense_from(int axis) const;  // whether the elements along the axes from there on lie side by side
-  bool has_shape(std::initializer_list<int64_t> expected) const;
+  bool has_shape(const Shape& expected) const;
   bool same_shape(const TensorView& other) const;
 };
 
@@ -40,6 +40,9 @@ inline Tensor tensor_at(void* data, const TensorView& view) {
 }
 
 std::string format_shape(const int64_t* shape, int64_t rank);  // "[2, 3]"
+inline std::string format_shape(const Shape& shape) {
+  return format_shape(shape.begin(), shape.rank());
+}
 inline std::string format_shape(const TensorView& view) {
   return format_shape(view.shape.data(), view.rank);
 }

@@ -26,46 +26,19 @@ void run_kernel(const GridSampler3DBackward& problem, void* workspace);
 
 namespace aclgrad {  // where argument-dependent lookup finds them
 
-inline size_t kernel_workspace_size(const GridSampler2D& problem) {
-  return kernel_workspace_size(ops::grid_sampler::GridSampler2D(problem));
-}
-inline size_t kernel_workspace_size(const GridSampler2DBackward& problem) {
-  return kernel_workspace_size(ops::grid_sampler::GridSampler2DBackward(problem));
+template <class Problem, class Read = typename ops::grid_sampler::ReadAs<Problem>::type>
+size_t kernel_workspace_size(const Problem& problem) {
+  return kernel_workspace_size(Read(problem));
 }
 
-inline double kernel_nanoseconds(const GridSampler2D& problem) {
-  return kernel_nanoseconds(ops::grid_sampler::GridSampler2D(problem));
-}
-inline double kernel_nanoseconds(const GridSampler2DBackward& problem) {
-  return kernel_nanoseconds(ops::grid_sampler::GridSampler2DBackward(problem));
+template <class Problem, class Read = typename ops::grid_sampler::ReadAs<Problem>::type>
+double kernel_nanoseconds(const Problem& problem) {
+  return kernel_nanoseconds(Read(problem));
 }
 
-inline void run_kernel(const GridSampler2D& problem, void* workspace) {
-  run_kernel(ops::grid_sampler::GridSampler2D(problem), workspace);
-}
-inline void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
-  run_kernel(ops::grid_sampler::GridSampler2DBackward(problem), workspace);
-}
-
-inline size_t kernel_workspace_size(const GridSampler3D& problem) {
-  return kernel_workspace_size(ops::grid_sampler::GridSampler3D(problem));
-}
-inline size_t kernel_workspace_size(const GridSampler3DBackward& problem) {
-  return kernel_workspace_size(ops::grid_sampler::GridSampler3DBackward(problem));
-}
-
-inline double kernel_nanoseconds(const GridSampler3D& problem) {
-  return kernel_nanoseconds(ops::grid_sampler::GridSampler3D(problem));
-}
-inline double kernel_nanoseconds(const GridSampler3DBackward& problem) {
-  return kernel_nanoseconds(ops::grid_sampler::GridSampler3DBackward(problem));
-}
-
-inline void run_kernel(const GridSampler3D& problem, void* workspace) {
-  run_kernel(ops::grid_sampler::GridSampler3D(problem), workspace);
-}
-inline void run_kernel(const GridSampler3DBackward& problem, void* workspace) {
-  run_kernel(ops::grid_sampler::GridSampler3DBackward(problem), workspace);
+template <class Problem, class Read = typename ops::grid_sampler::ReadAs<Problem>::type>
+void run_kernel(const Problem& problem, void* workspace) {
+  run_kernel(Read(problem), workspace);
 }
 
 }  // namespace aclgrad

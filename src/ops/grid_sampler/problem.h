@@ -1,4 +1,5 @@
-// The problems of aclgrad/grid_sampler.h as the kernels read them: sizes, strides and addresses by name.
+// The problems of aclgrad/grid_sampler.h as the kernels read them: sizes, strides and addresses by name. kAxes is 2 for
+// images and 3 for volumes.
 #pragma once
 
 #include <array>
@@ -7,8 +8,9 @@
 
 namespace aclgrad::ops::grid_sampler {
 
-struct GridSampling {
-  using Strides = std::array<int64_t, 4>;
+template <int kAxes>
+struct SamplingOf {
+  using Strides = std::array<int64_t, 2 + kAxes>;
 
   DataType type;
   Interpolation interpolation;
@@ -17,8 +19,10 @@ struct GridSampling {
 
   int64_t batch;          // N
   int64_t channels;       // C
+  int64_t depth;          // D; 1 for images
   int64_t height;         // H
   int64_t width;          // W
+  int64_t output_depth;   // Do; 1 for images
   int64_t output_height;  // Ho
   int64_t output_width;   // Wo
 
@@ -27,36 +31,48 @@ struct GridSampling {
   const void* grid;
   Strides grid_strides;
 
-  explicit GridSampling(const aclgrad::GridSampling& problem)
+  explicit SamplingOf(const aclgrad::GridSampling& problem)
       : type(problem.input.type),
         interpolation(problem.interpolation),
         padding(problem.padding),
         align_corners(problem.align_corners),
         batch(problem.input.size(0)),
         channels(problem.input.size(1)),
-        height(problem.input.size(2)),
-        width(problem.input.size(3)),
-        output_height(problem.grid.size(1)),
-        output_width(problem.grid.size(2)),
+        depth(kAxes == 3 ? problem.input.size(2) : 1),
+        height(problem.input.size(kAxes)),
+        width(problem.input.size(kAxes + 1)),
+        output_depth(kAxes == 3 ? problem.grid.size(1) : 1),
+        output_height(problem.grid.size(kAxes - 1)),
+        output_width(problem.grid.size(kAxes)),
         input(problem.input.data),
         input_strides(strides_of(problem.input)),
         grid(problem.grid.data),
         grid_strides(strides_of(problem.grid)) {}
 
   static Strides strides_of(const ConstTensor& tensor) {
-    return {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3)};
+    Strides strides;
+    for (size_t axis = 0; axis < strides.size(); ++axis)
+      strides[axis] = tensor.stride(static_cast<int>(axis));
+    return strides;
   }
 };
 
-struct GridSampler2D : GridSampling {
+template <int kAxes>
+struct ForwardOf : SamplingOf<kAxes> {
   void* output;
-  Strides output_strides;
+  typename SamplingOf<kAxes>::Strides output_strides;
 
-  explicit GridSampler2D(const aclgrad::GridSampler2D& problem)
-      : GridSampling(problem), output(problem.output.data), output_strides(strides_of(problem.output)) {}
+  template <class Problem>
+  explicit ForwardOf(const Problem& problem)
+      : SamplingOf<kAxes>(problem),
+        output(problem.output.data),
+        output_strides(this->strides_of(problem.output)) {}
 };
 
-struct GridSampler2DBackward : GridSampling {
+template <int kAxes>
+struct BackwardOf : SamplingOf<kAxes> {
+  using Strides = typename SamplingOf<kAxes>::Strides;
+
   const void* grad_output;
   Strides grad_output_strides;
   bool wants_input_grad;
@@ -66,92 +82,45 @@ struct GridSampler2DBackward : GridSampling {
   void* grid_grad;
   Strides grid_grad_strides;
 
-  explicit GridSampler2DBackward(const aclgrad::GridSampler2DBackward& problem)
-      : GridSampling(problem),
+  template <class Problem>
+  explicit BackwardOf(const Problem& problem)
+      : SamplingOf<kAxes>(problem),
         grad_output(problem.grad_output.data),
-        grad_output_strides(strides_of(problem.grad_output)),
+        grad_output_strides(this->strides_of(problem.grad_output)),
         wants_input_grad(problem.grad_input.defined()),
         wants_grid_grad(problem.grad_grid.defined()),
         input_grad(problem.grad_input.data),
-        input_grad_strides(strides_of(problem.grad_input)),
+        input_grad_strides(this->strides_of(problem.grad_input)),
         grid_grad(problem.grad_grid.data),
-        grid_grad_strides(strides_of(problem.grad_grid)) {}
+        grid_grad_strides(this->strides_of(problem.grad_grid)) {}
 };
 
-// The same of volumes.
-struct GridSampling3D {
-  using Strides = std::array<int64_t, 5>;
+using GridSampling = SamplingOf<2>;
+using GridSampler2D = ForwardOf<2>;
+using GridSampler2DBackward = BackwardOf<2>;
 
-  DataType type;
-  Interpolation interpolation;
-  Padding padding;
-  bool align_corners;
+using GridSampling3D = SamplingOf<3>;
+using GridSampler3D = ForwardOf<3>;
+using GridSampler3DBackward = BackwardOf<3>;
 
-  int64_t batch;          // N
-  int64_t channels;       // C
-  int64_t depth;          // D
-  int64_t height;         // H
-  int64_t width;          // W
-  int64_t output_depth;   // Do
-  int64_t output_height;  // Ho
-  int64_t output_width;   // Wo
-
-  const void* input;
-  Strides input_strides;
-  const void* grid;
-  Strides grid_strides;
-
-  explicit GridSampling3D(const aclgrad::GridSampling& problem)
-      : type(problem.input.type),
-        interpolation(problem.interpolation),
-        padding(problem.padding),
-        align_corners(problem.align_corners),
-        batch(problem.input.size(0)),
-        channels(problem.input.size(1)),
-        depth(problem.input.size(2)),
-        height(problem.input.size(3)),
-        width(problem.input.size(4)),
-        output_depth(problem.grid.size(1)),
-        output_height(problem.grid.size(2)),
-        output_width(problem.grid.size(3)),
-        input(problem.input.data),
-        input_strides(strides_of(problem.input)),
-        grid(problem.grid.data),
-        grid_strides(strides_of(problem.grid)) {}
-
-  static Strides strides_of(const ConstTensor& tensor) {
-    return {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3), tensor.stride(4)};
-  }
+// Which of them stands for a problem of the C++ interface.
+template <class Problem>
+struct ReadAs;
+template <>
+struct ReadAs<aclgrad::GridSampler2D> {
+  using type = GridSampler2D;
 };
-
-struct GridSampler3D : GridSampling3D {
-  void* output;
-  Strides output_strides;
-
-  explicit GridSampler3D(const aclgrad::GridSampler3D& problem)
-      : GridSampling3D(problem), output(problem.output.data), output_strides(strides_of(problem.output)) {}
+template <>
+struct ReadAs<aclgrad::GridSampler2DBackward> {
+  using type = GridSampler2DBackward;
 };
-
-struct GridSampler3DBackward : GridSampling3D {
-  const void* grad_output;
-  Strides grad_output_strides;
-  bool wants_input_grad;
-  bool wants_grid_grad;
-  void* input_grad;
-  Strides input_grad_strides;
-  void* grid_grad;
-  Strides grid_grad_strides;
-
-  explicit GridSampler3DBackward(const aclgrad::GridSampler3DBackward& problem)
-      : GridSampling3D(problem),
-        grad_output(problem.grad_output.data),
-        grad_output_strides(strides_of(problem.grad_output)),
-        wants_input_grad(problem.grad_input.defined()),
-        wants_grid_grad(problem.grad_grid.defined()),
-        input_grad(problem.grad_input.data),
-        input_grad_strides(strides_of(problem.grad_input)),
-        grid_grad(problem.grad_grid.data),
-        grid_grad_strides(strides_of(problem.grad_grid)) {}
+template <>
+struct ReadAs<aclgrad::GridSampler3D> {
+  using type = GridSampler3D;
+};
+template <>
+struct ReadAs<aclgrad::GridSampler3DBackward> {
+  using type = GridSampler3DBackward;
 };
 
 }  // namespace aclgrad::ops::grid_sampler

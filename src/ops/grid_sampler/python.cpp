@@ -1,64 +1,119 @@
-// Two-dimensional grid sampling and its gradient.
-#include "ops/grid_sampler/kernel.h"
-
+// Grid sampling of images (two axes) and volumes (three), and its gradient.
 #include <optional>
 
 #include "arguments.h"
 #include "binding.h"
 #include "operand.h"
-#include "ops/grid_sampler/python_modes.h"
-#include "ops/grid_sampler/reference.h"
+#include "ops/grid_sampler/kernel.h"
+#include "ops/grid_sampler/reference_3d.h"
 
 namespace aclgrad::python {
 namespace {
 
-using ops::grid_sampler::interpolation_of;
-using ops::grid_sampler::padding_of;
+// What differs between images and volumes.
+template <int kAxes>
+struct Kind;
 
+template <>
+struct Kind<2> {
+  using Forward = GridSampler2D;
+  using Backward = GridSampler2DBackward;
+  static constexpr const char* kForward = "grid_sample";
+  static constexpr const char* kBackward = "grid_sample_backward";
+  static constexpr const char* kReferenceForward = "reference.grid_sample";
+  static constexpr const char* kReferenceBackward = "reference.grid_sample_backward";
+  static constexpr const char* kSides = "a height and a width from 1 to 2^30 - 1";
+  static constexpr const char* kModes = "'bilinear', 'nearest' or 'bicubic'";
+  static constexpr bool kHasBicubic = true;
+};
+
+template <>
+struct Kind<3> {
+  using Forward = GridSampler3D;
+  using Backward = GridSampler3DBackward;
+  static constexpr const char* kForward = "grid_sample_3d";
+  static constexpr const char* kBackward = "grid_sample_3d_backward";
+  static constexpr const char* kReferenceForward = "reference.grid_sample_3d";
+  static constexpr const char* kReferenceBackward = "reference.grid_sample_3d_backward";
+  static constexpr const char* kSides = "a depth, a height and a width from 1 to 2^30 - 1";
+  static constexpr const char* kModes = "'bilinear' or 'nearest'";
+  static constexpr bool kHasBicubic = false;
+};
+
+template <int kAxes>
 struct Sampling {
-  Array input;
-  Array grid;
+  Array input;  // [N, C, kAxes sides]
+  Array grid;   // [N, kAxes sides, kAxes]
   Interpolation interpolation;
   Padding padding;
   bool align_corners;
 
-  int64_t batch() const { return input.size(0); }
-  int64_t channels() const { return input.size(1); }
-  int64_t height() const { return input.size(2); }
-  int64_t width() const { return input.size(3); }
-  int64_t output_height() const { return grid.size(1); }
-  int64_t output_width() const { return grid.size(2); }
+  int64_t side(int axis) const { return input.size(2 + axis); }
+  int64_t output_side(int axis) const { return grid.size(1 + axis); }
+
+  Shape input_shape() const { return Shape(input.view.shape.data(), 2 + kAxes); }
+  Shape output_shape() const {
+    Shape shape = input_shape();
+    for (int axis = 0; axis < kAxes; ++axis) shape[2 + axis] = output_side(axis);
+    return shape;
+  }
+  Shape grid_shape() const {
+    Shape shape(grid.view.shape.data(), 2 + kAxes);
+    shape[0] = input.size(0);
+    shape[1 + kAxes] = kAxes;
+    return shape;
+  }
 };
 
-Sampling read_sampling(const Arguments& arguments, nb::handle input, nb::handle grid, nb::handle mode,
-                       nb::handle padding_mode, nb::handle align_corners) {
+template <int kAxes>
+Interpolation interpolation_of(const Arguments& arguments, nb::handle object) {
+  const std::string_view mode = arguments.text("mode", object);
+  if (mode == "bilinear") return Interpolation::bilinear;
+  if (mode == "nearest") return Interpolation::nearest;
+  arguments.check(Kind<kAxes>::kHasBicubic && mode == "bicubic", "mode", Kind<kAxes>::kModes, mode);
+  return Interpolation::bicubic;
+}
+
+Padding padding_of(const Arguments& arguments, nb::handle object) {
+  const std::string_view mode = arguments.text("padding_mode", object);
+  if (mode == "zeros") return Padding::zeros;
+  if (mode == "border") return Padding::border;
+  arguments.check(mode == "reflection", "padding_mode", "'zeros', 'border' or 'reflection'", mode);
+  return Padding::reflection;
+}
+
+template <int kAxes>
+Sampling<kAxes> read_sampling(const Arguments& arguments, nb::handle input, nb::handle grid, nb::handle mode,
+                              nb::handle padding_mode, nb::handle align_corners) {
   constexpr int64_t kMaxSide = int64_t{1} << 30;
-  Sampling sampling{arguments.floats("input", input), arguments.floats("grid", grid),
-                    interpolation_of(arguments, mode, true), padding_of(arguments, padding_mode),
-                    !align_corners.is_none() && arguments.flag("align_corners", align_corners)};
+  Sampling<kAxes> sampling{arguments.floats("input", input), arguments.floats("grid", grid),
+                           interpolation_of<kAxes>(arguments, mode), padding_of(arguments, padding_mode),
+                           !align_corners.is_none() && arguments.flag("align_corners", align_corners)};
   arguments.check_same_type(sampling.input, {&sampling.grid});
-  arguments.check_rank(sampling.input, 4);
-  arguments.check_rank(sampling.grid, 4);
-  arguments.check_shape(sampling.grid,
-                        {sampling.batch(), sampling.output_height(), sampling.output_width(), 2});
-  for (int64_t side : {sampling.height(), sampling.width()}) {
-    arguments.check(side > 0 && side < kMaxSide, "input", "a height and a width from 1 to 2^30 - 1", side);
+  arguments.check_rank(sampling.input, 2 + kAxes);
+  arguments.check_rank(sampling.grid, 2 + kAxes);
+  arguments.check_shape(sampling.grid, sampling.grid_shape());
+  for (int axis = 0; axis < kAxes; ++axis) {
+    const int64_t side = sampling.side(axis);
+    arguments.check(side > 0 && side < kMaxSide, "input", Kind<kAxes>::kSides, side);
   }
   return sampling;
 }
 
 // Kernels take any strides but negative ones.
-constexpr int kNoDenseAxis = 4;
+template <int kAxes>
+constexpr int kNoDenseAxis = 2 + kAxes;
 
+template <int kAxes>
 struct SamplingOperands {
   Operand input;
   Operand grid;
 
-  SamplingOperands(const Place& place, const Sampling& sampling)
-      : input(Operand::read(place, sampling.input.view, kNoDenseAxis)),
-        grid(Operand::read(place, sampling.grid.view, kNoDenseAxis)) {}
+  SamplingOperands(const Place& place, const Sampling<kAxes>& sampling)
+      : input(Operand::read(place, sampling.input.view, kNoDenseAxis<kAxes>)),
+        grid(Operand::read(place, sampling.grid.view, kNoDenseAxis<kAxes>)) {}
 
-  void describe(const Sampling& sampling, GridSampling& problem) const {
+  void describe(const Sampling<kAxes>& sampling, GridSampling& problem) const {
     problem.input = input.tensor();
     problem.grid = grid.tensor();
     problem.interpolation = sampling.interpolation;
@@ -67,11 +122,12 @@ struct SamplingOperands {
   }
 };
 
-void compute_forward(const Place& place, const Sampling& sampling, const Array& output) {
+template <int kAxes>
+void compute_forward(const Place& place, const Sampling<kAxes>& sampling, const Array& output) {
   if (output.empty()) return;
-  const SamplingOperands operands(place, sampling);
-  const Operand output_operand = Operand::write(place, output.view, kNoDenseAxis);
-  GridSampler2D problem;
+  const SamplingOperands<kAxes> operands(place, sampling);
+  const Operand output_operand = Operand::write(place, output.view, kNoDenseAxis<kAxes>);
+  typename Kind<kAxes>::Forward problem;
   operands.describe(sampling, problem);
   problem.output = output_operand.tensor();
   place.run(problem);
@@ -79,25 +135,26 @@ void compute_forward(const Place& place, const Sampling& sampling, const Array& 
 }
 
 // A gradient that is not wanted is absent.
-void compute_backward(const Place& place, const Sampling& sampling, const Array& grad_output,
+template <int kAxes>
+void compute_backward(const Place& place, const Sampling<kAxes>& sampling, const Array& grad_output,
                       const std::optional<Array>& grad_input, const std::optional<Array>& grad_grid) {
   if (grad_output.empty()) {
     if (grad_input) place.fill_zero(grad_input->view);
     if (grad_grid) place.fill_zero(grad_grid->view);
     return;
   }
-  const SamplingOperands operands(place, sampling);
-  const Operand grad_output_operand = Operand::read(place, grad_output.view, kNoDenseAxis);
-  GridSampler2DBackward problem;
+  const SamplingOperands<kAxes> operands(place, sampling);
+  const Operand grad_output_operand = Operand::read(place, grad_output.view, kNoDenseAxis<kAxes>);
+  typename Kind<kAxes>::Backward problem;
   operands.describe(sampling, problem);
   problem.grad_output = grad_output_operand.tensor();
   std::optional<Operand> input_operand, grid_operand;
   if (grad_input) {
-    input_operand = Operand::write(place, grad_input->view, kNoDenseAxis);
+    input_operand = Operand::write(place, grad_input->view, kNoDenseAxis<kAxes>);
     problem.grad_input = input_operand->tensor();
   }
   if (grad_grid) {
-    grid_operand = Operand::write(place, grad_grid->view, kNoDenseAxis);
+    grid_operand = Operand::write(place, grad_grid->view, kNoDenseAxis<kAxes>);
     problem.grad_grid = grid_operand->tensor();
   }
   place.run(problem);
@@ -106,51 +163,70 @@ void compute_backward(const Place& place, const Sampling& sampling, const Array&
 }
 
 // The definition takes float64, but finds positions as the type did that the arrays had before they were widened.
-reference::GridSampling definition_of(const Sampling& sampling, bool positions_in_double) {
-  return {.batch = sampling.batch(),
-          .channels = sampling.channels(),
-          .height = sampling.height(),
-          .width = sampling.width(),
-          .output_height = sampling.output_height(),
-          .output_width = sampling.output_width(),
+template <int kAxes>
+reference::GridSampling definition_of(const Sampling<kAxes>& sampling, bool positions_in_double) {
+  return {.batch = sampling.input.size(0),
+          .channels = sampling.input.size(1),
+          .height = sampling.side(kAxes - 2),
+          .width = sampling.side(kAxes - 1),
+          .output_height = sampling.output_side(kAxes - 2),
+          .output_width = sampling.output_side(kAxes - 1),
           .mode = static_cast<int>(sampling.interpolation),
           .padding = static_cast<int>(sampling.padding),
           .align_corners = sampling.align_corners,
           .positions_in_double = positions_in_double};
 }
 
+using Doubles = std::vector<double>;
+
+Doubles defined_forward(const Sampling<2>& s, bool in_double, const Doubles& input, const Doubles& grid) {
+  return reference::grid_sampler_2d(definition_of(s, in_double), input, grid);
+}
+Doubles defined_forward(const Sampling<3>& s, bool in_double, const Doubles& input, const Doubles& grid) {
+  return reference::grid_sampler_3d({definition_of(s, in_double), s.side(0), s.output_side(0)}, input, grid);
+}
+
+reference::GridSamplerGradients defined_backward(const Sampling<2>& s, bool in_double,
+                                                 const Doubles& grad_output, const Doubles& input,
+                                                 const Doubles& grid) {
+  return reference::grid_sampler_2d_backward(definition_of(s, in_double), grad_output, input, grid);
+}
+reference::GridSamplerGradients defined_backward(const Sampling<3>& s, bool in_double,
+                                                 const Doubles& grad_output, const Doubles& input,
+                                                 const Doubles& grid) {
+  return reference::grid_sampler_3d_backward({definition_of(s, in_double), s.side(0), s.output_side(0)},
+                                             grad_output, input, grid);
+}
+
+template <int kAxes>
 nb::object forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
                    nb::handle align_corners, nb::handle out) {
-  const Arguments arguments("grid_sample", Arguments::Memory::cpu_or_gpu);
-  const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
-  const Array output = arguments.result(
-      "out", sampling.input,
-      {sampling.batch(), sampling.channels(), sampling.output_height(), sampling.output_width()}, out);
+  const Arguments arguments(Kind<kAxes>::kForward, Arguments::Memory::cpu_or_gpu);
+  const auto sampling = read_sampling<kAxes>(arguments, input, grid, mode, padding_mode, align_corners);
+  const Array output = arguments.result("out", sampling.input, sampling.output_shape(), out);
   const Place place(arguments, sampling.input, {&sampling.grid, &output});
   arguments.claim({&output}, {&sampling.input, &sampling.grid});
   place.compute([&] { compute_forward(place, sampling, output); });
   return output.object;
 }
 
+template <int kAxes>
 Results backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
                  nb::handle padding_mode, nb::handle align_corners, nb::handle output_mask, nb::handle out) {
-  const Arguments arguments("grid_sample_backward", Arguments::Memory::cpu_or_gpu);
+  const Arguments arguments(Kind<kAxes>::kBackward, Arguments::Memory::cpu_or_gpu);
   const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 2);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
-  const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
-  const int64_t batch = sampling.batch(), channels = sampling.channels();
-  const int64_t output_height = sampling.output_height(), output_width = sampling.output_width();
+  const auto sampling = read_sampling<kAxes>(arguments, input, grid, mode, padding_mode, align_corners);
   arguments.check_same_type(sampling.input, {&grad_output});
-  arguments.check_shape(grad_output, {batch, channels, output_height, output_width});
+  arguments.check_shape(grad_output, sampling.output_shape());
   std::optional<Array> grad_input, grad_grid;
   if (needs[0]) {
     grad_input =
-        arguments.result("out[0]", sampling.input, {batch, channels, sampling.height(), sampling.width()},
-                         arguments.entry("out", out, 2, 0));
+        arguments.result("out[0]", sampling.input, sampling.input_shape(), arguments.entry("out", out, 2, 0));
   }
   if (needs[1]) {
-    grad_grid = arguments.result("out[1]", sampling.input, {batch, output_height, output_width, 2},
-                                 arguments.entry("out", out, 2, 1));
+    grad_grid =
+        arguments.result("out[1]", sampling.input, sampling.grid_shape(), arguments.entry("out", out, 2, 1));
   }
   const Place place(arguments, sampling.input, {&sampling.grid, &grad_output});
   for (const auto* gradient : {&grad_input, &grad_grid}) {
@@ -165,52 +241,51 @@ Results backward(nb::handle grad_output_object, nb::handle input, nb::handle gri
                         grad_grid ? grad_grid->object : nb::none());
 }
 
+template <int kAxes>
 nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
                              nb::handle align_corners, bool positions_in_double) {
-  const Arguments arguments("reference.grid_sample");
-  const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
-  const Array output = arguments.result(
-      "out", sampling.input,
-      {sampling.batch(), sampling.channels(), sampling.output_height(), sampling.output_width()}, nb::none());
+  const Arguments arguments(Kind<kAxes>::kReferenceForward);
+  const auto sampling = read_sampling<kAxes>(arguments, input, grid, mode, padding_mode, align_corners);
+  const Array output = arguments.result("out", sampling.input, sampling.output_shape(), nb::none());
   {
     nb::gil_scoped_release unlocked;
-    write_doubles(reference::grid_sampler_2d(definition_of(sampling, positions_in_double),
-                                             doubles_of(sampling.input.view), doubles_of(sampling.grid.view)),
+    write_doubles(defined_forward(sampling, positions_in_double, doubles_of(sampling.input.view),
+                                  doubles_of(sampling.grid.view)),
                   output.view);
   }
   return output.object;
 }
 
+template <int kAxes>
 Results reference_backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
                            nb::handle padding_mode, nb::handle align_corners, bool positions_in_double) {
-  const Arguments arguments("reference.grid_sample_backward");
+  const Arguments arguments(Kind<kAxes>::kReferenceBackward);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
-  const Sampling sampling = read_sampling(arguments, input, grid, mode, padding_mode, align_corners);
-  const int64_t batch = sampling.batch(), channels = sampling.channels();
-  const int64_t output_height = sampling.output_height(), output_width = sampling.output_width();
-  arguments.check_shape(grad_output, {batch, channels, output_height, output_width});
-  const Array grad_input = arguments.result(
-      "out[0]", sampling.input, {batch, channels, sampling.height(), sampling.width()}, nb::none());
-  const Array grad_grid =
-      arguments.result("out[1]", sampling.input, {batch, output_height, output_width, 2}, nb::none());
+  const auto sampling = read_sampling<kAxes>(arguments, input, grid, mode, padding_mode, align_corners);
+  arguments.check_shape(grad_output, sampling.output_shape());
+  const Array grad_input = arguments.result("out[0]", sampling.input, sampling.input_shape(), nb::none());
+  const Array grad_grid = arguments.result("out[1]", sampling.input, sampling.grid_shape(), nb::none());
   {
     nb::gil_scoped_release unlocked;
-    const reference::GridSamplerGradients golden = reference::grid_sampler_2d_backward(
-        definition_of(sampling, positions_in_double), doubles_of(grad_output.view),
-        doubles_of(sampling.input.view), doubles_of(sampling.grid.view));
-    write_doubles(golden.input, grad_input.view);
-    write_doubles(golden.grid, grad_grid.view);
+    const reference::GridSamplerGradients expected =
+        defined_backward(sampling, positions_in_double, doubles_of(grad_output.view),
+                         doubles_of(sampling.input.view), doubles_of(sampling.grid.view));
+    write_doubles(expected.input, grad_input.view);
+    write_doubles(expected.grid, grad_grid.view);
   }
   return nb::make_tuple(grad_input.object, grad_grid.object);
 }
 
 const Binding kBinding([](nb::module_& module) {
-  define(module, "grid_sample", forward);
-  define(module, "grid_sample_backward", backward);
-  define(module, "reference_grid_sample", reference_forward);
-  define(module, "reference_grid_sample_backward", reference_backward);
+  define(module, "grid_sample", forward<2>);
+  define(module, "grid_sample_backward", backward<2>);
+  define(module, "reference_grid_sample", reference_forward<2>);
+  define(module, "reference_grid_sample_backward", reference_backward<2>);
+  define(module, "grid_sample_3d", forward<3>);
+  define(module, "grid_sample_3d_backward", backward<3>);
+  define(module, "reference_grid_sample_3d", reference_forward<3>);
+  define(module, "reference_grid_sample_3d_backward", reference_backward<3>);
 });
 
 }  // namespace
-
 }  // namespace aclgrad::python
