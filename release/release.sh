@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes what is released of the commit that is checked out, in build/release-artifacts/: wheels, the source package, the
-# prefix as an archive and as a Debian package, a bill of materials, and checksums. Two runs give the same bytes.
+# prefix as an archive and as a Debian package, a bill of materials, and checksums. Neither times nor paths of the machine go into them.
 # Run it as ./dev release, which installs what it needs and tries the results in clean systems (release/try.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -8,7 +8,7 @@ import sys
 import uuid
 
 import nanobind
-from cyclonedx.model import HashAlgorithm, HashType, XsUri
+from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.contact import OrganizationalEntity
@@ -46,12 +46,12 @@ def released(path: pathlib.Path) -> Component:
 def main() -> None:
     version, time, *files = sys.argv[1:]
     project = component("aclgrad", version, "Apache-2.0", "pypi")
-    project.supplier = OrganizationalEntity(name="the aclgrad authors", urls=[XsUri("https://pypi.org/project/aclgrad/")])
+    project.supplier = OrganizationalEntity(name="the aclgrad authors")
     parts = [component(name, debian_version(name), licence, "deb", "debian") for name, licence in DEBIAN.items()]
     parts.append(component("nanobind", nanobind.__version__, "BSD-3-Clause", "pypi"))
     bom = Bom(components=[*parts, *(released(pathlib.Path(file)) for file in files)])
     bom.metadata.component = project
-    bom.metadata.timestamp = datetime.datetime.fromtimestamp(int(time), datetime.timezone.utc)
+    bom.metadata.timestamp = datetime.datetime.fromtimestamp(int(time), datetime.UTC)
     # Two builds of one commit have the same number.
     bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"aclgrad-{version}-{time}")
     bom.register_dependency(project, parts)
