@@ -6,9 +6,9 @@
 // much memory is behind the address of a tensor is not checked.
 // Threads: any thread may call any function at any time. Calls that run at the same time need a workspace each, and none
 // may write what another one reads or writes.
-// Binary interface: until version 1.0 structures may get more members and functions more parameters in every release, so
-// compile again what includes these headers. From then on they change with the major version only, which is part of the
-// library's name. The C interface stays as it is.
+// Binary interface: until version 1.0 structures may get more members and functions more parameters with every minor
+// version, so compile again what includes these headers. aclgrad/version.h says what a version promises, and which library
+// a program finds.
 #pragma once
 
 #include <cstddef>

@@ -175,7 +175,7 @@ Strides contiguous_strides(const GridSampling3D& problem) {
 }
 
 int64_t sums_size(const GridSampler3DBackward& problem) {
-  return problem.batch * problem.channels * voxels_of(problem);
+  return problem.batch * problem.channels * pixels_of(problem);
 }
 
 // Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
@@ -246,7 +246,7 @@ void run_forward(const aclgrad::GridSampler3D& given, void*, const CudaLaunch& o
 void run_backward(const aclgrad::GridSampler3DBackward& given, void* workspace, const CudaLaunch& on) {
   GridSampler3DBackward problem(given);
   // Without voxels there is none to pad with: both gradients are zero, which is what zeros padding makes them.
-  if (voxels_of(problem) == 0) problem.padding = Padding::zeros;
+  if (pixels_of(problem) == 0) problem.padding = Padding::zeros;
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }

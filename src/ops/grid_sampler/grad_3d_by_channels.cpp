@@ -26,8 +26,8 @@ class Grad3DByChannels {
   Grad3DByChannels(const GridSampler3DBackward& problem, WorkspaceAllocator& allocator)
       : problem_(problem),
         axes_(problem, false),
-        block_(channel_block(problem)),
-        layout_{problem.width, padded_channels(problem)},
+        block_(channel_block(problem.channels)),
+        layout_{problem.width, padded_channels(problem.channels)},
         packs_gradient_(!is_channels_last(problem, problem.grad_output_strides)),
         cut_(problem.depth, problem.height, [&](const BoxCut& cut) { return are_too_large(cut); }),
         images_(std::clamp<int64_t>(kRoundBytes / (samples_of(problem) * 16), 1, problem.batch)),

@@ -78,7 +78,7 @@ class Grad3DBySamples {
     constexpr int64_t kBoxesPerThread = 4;
     constexpr int64_t kLeastElements = 8192;  // of a box
     constexpr int64_t kBoxBytes = 1 << 20;
-    const int64_t elements = problem_.channels * std::max(samples_of(problem_), voxels_of(problem_));
+    const int64_t elements = problem_.channels * std::max(samples_of(problem_), pixels_of(problem_));
     int64_t wanted = threads == 1 ? 1 : divide_up(threads * kBoxesPerThread, problem_.batch);
     wanted = std::min(wanted, elements / kLeastElements);
     return {problem_.depth, problem_.height, [&](const BoxCut& cut) {

@@ -15,7 +15,7 @@ GridSampler3DBackward differentiable_part(const GridSampler3DBackward& problem) 
 }
 
 bool is_empty(const GridSampler3DBackward& problem) {
-  return problem.batch == 0 || problem.channels == 0 || samples_of(problem) == 0 || voxels_of(problem) == 0;
+  return problem.batch == 0 || problem.channels == 0 || samples_of(problem) == 0 || pixels_of(problem) == 0;
 }
 
 // volume(T, n) is volume n of `batch`.
@@ -53,7 +53,7 @@ size_t kernel_workspace_size(const GridSampler3DBackward& problem) {
 
 double kernel_nanoseconds(const GridSampler3DBackward& problem) {
   const auto samples = static_cast<double>(problem.batch * samples_of(problem));
-  const auto voxels = static_cast<double>(problem.batch * voxels_of(problem));
+  const auto voxels = static_cast<double>(problem.batch * pixels_of(problem));
   const auto channels = static_cast<double>(problem.channels);
   const bool by_channels = vectorises_over_channels(problem);
   const double of_voxel = problem.wants_input_grad ? 0.5 : 0;

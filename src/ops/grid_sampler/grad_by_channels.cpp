@@ -130,16 +130,6 @@ struct ChannelsLayout {
            bands.slots * input_floats(bands) <= finest.slots * input_floats(finest) &&
            bands.slots * sums_floats(bands) <= finest.slots * sums_floats(finest);
   }
-
-  // Where rows lie whole pages apart, what is stored to one delays the loads from the other: processors compare the
-  // addresses of loads and stores by their last 12 bits first.
-  static int64_t spread_row(int64_t floats) {
-    constexpr int64_t kPage = 1024;
-    constexpr int64_t kLeast = 192;
-    const int64_t beyond = floats % kPage;
-    if (floats < kPage - kLeast || (beyond >= kLeast && beyond <= kPage - kLeast)) return floats;
-    return (floats + kLeast) / kPage * kPage + kLeast;
-  }
 };
 
 }  // namespace aclgrad::ops::grid_sampler

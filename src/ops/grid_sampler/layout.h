@@ -21,17 +21,22 @@
 
 namespace aclgrad::ops::grid_sampler {
 
-inline int64_t samples_of(const GridSampling& problem) {
-  return problem.output_height * problem.output_width;
+// Of an image, or the voxels of a volume.
+template <int kAxes>
+int64_t samples_of(const SamplingOf<kAxes>& problem) {
+  return problem.output_depth * problem.output_height * problem.output_width;
 }
-inline int64_t pixels_of(const GridSampling& problem) {
-  return problem.height * problem.width;
+template <int kAxes>
+int64_t pixels_of(const SamplingOf<kAxes>& problem) {
+  return problem.depth * problem.height * problem.width;
 }
 
-inline Axis x_axis_of(const GridSampling& problem, bool forward) {
+template <int kAxes>
+Axis x_axis_of(const SamplingOf<kAxes>& problem, bool forward) {
   return {problem.width, problem.padding, problem.align_corners, forward};
 }
-inline Axis y_axis_of(const GridSampling& problem, bool forward) {
+template <int kAxes>
+Axis y_axis_of(const SamplingOf<kAxes>& problem, bool forward) {
   return {problem.height, problem.padding, problem.align_corners, forward};
 }
 
@@ -88,6 +93,16 @@ inline int64_t channel_block(int64_t channels) {
 
 inline int64_t padded_channels(int64_t channels) {
   return divide_up(channels, channel_block(channels)) * channel_block(channels);
+}
+
+// Floats from one row of a buffer to the next. Where rows lie whole pages apart, what is stored to one delays the loads from the other: processors compare the
+// addresses of loads and stores by their last 12 bits first.
+inline int64_t spread_row(int64_t floats) {
+  constexpr int64_t kPage = 1024;
+  constexpr int64_t kLeast = 192;
+  const int64_t beyond = floats % kPage;
+  if (floats < kPage - kLeast || (beyond >= kLeast && beyond <= kPage - kLeast)) return floats;
+  return (floats + kLeast) / kPage * kPage + kLeast;
 }
 
 // Whether images lie in memory just as the kernels that are vectorised over channels want them.

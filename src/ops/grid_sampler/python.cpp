@@ -162,9 +162,9 @@ void compute_backward(const Place& place, const Sampling<kAxes>& sampling, const
   if (grid_operand) grid_operand->finish();
 }
 
-// The definition takes float64, but finds positions as the type did that the arrays had before they were widened.
+// The reference takes float64, but finds positions as the type did that the arrays had before they were widened.
 template <int kAxes>
-reference::GridSampling definition_of(const Sampling<kAxes>& sampling, bool positions_in_double) {
+reference::GridSampling reference_sampling(const Sampling<kAxes>& sampling, bool positions_in_double) {
   return {.batch = sampling.input.size(0),
           .channels = sampling.input.size(1),
           .height = sampling.side(kAxes - 2),
@@ -179,22 +179,23 @@ reference::GridSampling definition_of(const Sampling<kAxes>& sampling, bool posi
 
 using Doubles = std::vector<double>;
 
-Doubles defined_forward(const Sampling<2>& s, bool in_double, const Doubles& input, const Doubles& grid) {
-  return reference::grid_sampler_2d(definition_of(s, in_double), input, grid);
+Doubles reference_output(const Sampling<2>& s, bool in_double, const Doubles& input, const Doubles& grid) {
+  return reference::grid_sampler_2d(reference_sampling(s, in_double), input, grid);
 }
-Doubles defined_forward(const Sampling<3>& s, bool in_double, const Doubles& input, const Doubles& grid) {
-  return reference::grid_sampler_3d({definition_of(s, in_double), s.side(0), s.output_side(0)}, input, grid);
+Doubles reference_output(const Sampling<3>& s, bool in_double, const Doubles& input, const Doubles& grid) {
+  return reference::grid_sampler_3d({reference_sampling(s, in_double), s.side(0), s.output_side(0)}, input,
+                                    grid);
 }
 
-reference::GridSamplerGradients defined_backward(const Sampling<2>& s, bool in_double,
-                                                 const Doubles& grad_output, const Doubles& input,
-                                                 const Doubles& grid) {
-  return reference::grid_sampler_2d_backward(definition_of(s, in_double), grad_output, input, grid);
+reference::GridSamplerGradients reference_gradients(const Sampling<2>& s, bool in_double,
+                                                    const Doubles& grad_output, const Doubles& input,
+                                                    const Doubles& grid) {
+  return reference::grid_sampler_2d_backward(reference_sampling(s, in_double), grad_output, input, grid);
 }
-reference::GridSamplerGradients defined_backward(const Sampling<3>& s, bool in_double,
-                                                 const Doubles& grad_output, const Doubles& input,
-                                                 const Doubles& grid) {
-  return reference::grid_sampler_3d_backward({definition_of(s, in_double), s.side(0), s.output_side(0)},
+reference::GridSamplerGradients reference_gradients(const Sampling<3>& s, bool in_double,
+                                                    const Doubles& grad_output, const Doubles& input,
+                                                    const Doubles& grid) {
+  return reference::grid_sampler_3d_backward({reference_sampling(s, in_double), s.side(0), s.output_side(0)},
                                              grad_output, input, grid);
 }
 
@@ -249,8 +250,8 @@ nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode,
   const Array output = arguments.result("out", sampling.input, sampling.output_shape(), nb::none());
   {
     nb::gil_scoped_release unlocked;
-    write_doubles(defined_forward(sampling, positions_in_double, doubles_of(sampling.input.view),
-                                  doubles_of(sampling.grid.view)),
+    write_doubles(reference_output(sampling, positions_in_double, doubles_of(sampling.input.view),
+                                   doubles_of(sampling.grid.view)),
                   output.view);
   }
   return output.object;
@@ -268,8 +269,8 @@ Results reference_backward(nb::handle grad_output_object, nb::handle input, nb::
   {
     nb::gil_scoped_release unlocked;
     const reference::GridSamplerGradients expected =
-        defined_backward(sampling, positions_in_double, doubles_of(grad_output.view),
-                         doubles_of(sampling.input.view), doubles_of(sampling.grid.view));
+        reference_gradients(sampling, positions_in_double, doubles_of(grad_output.view),
+                            doubles_of(sampling.input.view), doubles_of(sampling.grid.view));
     write_doubles(expected.input, grad_input.view);
     write_doubles(expected.grid, grad_grid.view);
   }

@@ -9,11 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/divide.h"
-#include "base/parallel.h"
-#include "base/workspace.h"
-#include "ops/grid_sampler/axis.h"
-#include "ops/grid_sampler/image.h"
+#include "ops/grid_sampler/layout.h"
 
 namespace aclgrad::ops::grid_sampler {
 
@@ -107,13 +103,6 @@ Volume<T> grid_grad_volume(const GridSampler3DBackward& problem, int64_t index) 
   return coordinate_volume<T>(problem, problem.grid_grad, problem.grid_grad_strides, index);
 }
 
-inline int64_t samples_of(const GridSampling3D& problem) {
-  return problem.output_depth * problem.output_height * problem.output_width;
-}
-inline int64_t voxels_of(const GridSampling3D& problem) {
-  return problem.depth * problem.height * problem.width;
-}
-
 inline bool is_index(int64_t index, int64_t size) {
   return index >= 0 && index < size;
 }
@@ -122,8 +111,8 @@ struct VolumeAxes {
   Axis x, y, z;
 
   VolumeAxes(const GridSampling3D& problem, bool forward)
-      : x{problem.width, problem.padding, problem.align_corners, forward},
-        y{problem.height, problem.padding, problem.align_corners, forward},
+      : x(x_axis_of(problem, forward)),
+        y(y_axis_of(problem, forward)),
         z{problem.depth, problem.padding, problem.align_corners, forward} {}
 };
 
@@ -136,25 +125,17 @@ void visit_volume_taps(Interpolation interpolation, Function&& function) {
 
 // ---- How the work is cut
 
-// Channels that are worked on together where vectors are of channels, and how many there are with filling.
-inline int64_t channel_block(const GridSampling3D& problem) {
-  return problem.channels <= 8 ? 4 : 16;
-}
-inline int64_t padded_channels(const GridSampling3D& problem) {
-  return divide_up(problem.channels, channel_block(problem)) * channel_block(problem);
-}
-
 // Few samples in a large volume read it where it lies, so that their time does not depend on its size.
 inline bool vectorises_over_channels(const GridSampling3D& problem) {
   constexpr int64_t kFewChannels = 4;
   return problem.type != DataType::float64 && problem.channels >= kFewChannels &&
-         samples_of(problem) >= voxels_of(problem) / 8;
+         samples_of(problem) >= pixels_of(problem) / 8;
 }
 
 // Whether a tensor of volumes lies in memory just as the kernels that are vectorised over channels want it.
 inline bool is_channels_last(const GridSampling3D& problem, const GridSampling3D::Strides& strides) {
   return problem.type == DataType::float32 && strides[1] == 1 &&
-         problem.channels % channel_block(problem) == 0;
+         problem.channels == padded_channels(problem.channels);
 }
 
 // Slices and rows of a volume, over its whole width.

@@ -127,16 +127,6 @@ struct SlabLayout {
   Slab<Float> slab(Float* data, int64_t first_slice, int64_t first_row, int64_t rows) const {
     return {data, first_slice, first_row, rows * row_floats, row_floats, channels};
   }
-
-  // Where rows lie whole pages apart, what is stored to one delays the loads from the other: processors compare the
-  // addresses of loads and stores by their last 12 bits first.
-  static int64_t spread_row(int64_t floats) {
-    constexpr int64_t kPage = 1024;
-    constexpr int64_t kLeast = 192;
-    const int64_t beyond = floats % kPage;
-    if (floats < kPage - kLeast || (beyond >= kLeast && beyond <= kPage - kLeast)) return floats;
-    return (floats + kLeast) / kPage * kPage + kLeast;
-  }
 };
 
 // Brings the slices and rows that samples of a box read into a buffer.
