@@ -346,7 +346,7 @@ def test_function_of_an_installed_package(target, module, name, form):
 
 @pytest.fixture
 def mmcv_lite(tmp_path, monkeypatch):
-    """mmcv without its extension, for which each module of mmcv.ops asks while it is imported. The file of one of them."""
+    """mmcv without its extension, for which each module of mmcv.ops asks while it is imported: the file of one."""
 
     def forget():
         for name in [name for name in sys.modules if name.partition(".")[0] == "mmcv"]:
@@ -388,6 +388,19 @@ def test_mmcv_that_cannot_be_imported_even_so_is_left_out(mmcv_lite):
     with aclgrad.torch.patched("mmcv"):
         pass
     assert "mmcv._ext" not in sys.modules
+
+
+def test_levels_that_are_kept_outlive_a_transform():
+    from aclgrad.torch.patches import _kept_levels
+
+    def levels():
+        return _kept_levels(((4, 5), (2, 3)), torch.device("cpu"), ())
+
+    _kept_levels.cache_clear()
+    torch.func.grad(lambda x: (x * levels()[1].sum()).sum())(torch.ones(2))
+    shapes, starts = levels()
+    assert shapes.tolist() == [[4, 5], [2, 3]] and starts.tolist() == [0, 20]
+    assert shapes.data_ptr() and starts.data_ptr()  # which a tensor of a transform does not have
 
 
 def test_command_lists_what_would_be_patched(stand_ins, capsys):

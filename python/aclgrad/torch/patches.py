@@ -10,6 +10,7 @@ import math
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -281,7 +282,7 @@ _Shapes: TypeAlias = Sequence[tuple[int, int]] | Tensor
 
 
 def _levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
-    """Shapes and starts of the levels as tensors on the device. Each level is there several times where `times` says so."""
+    """Shapes and starts of the levels as tensors on the device. `times`, where given, repeats each level."""
     is_traced = torch.compiler.is_compiling() or type(torch.empty(0)) is not Tensor
     if device.type == "cpu" or isinstance(spatial_shapes, Tensor) or is_traced:
         return _new_levels(spatial_shapes, device, times)
@@ -302,9 +303,11 @@ def _new_levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[i
 def _kept_levels(
     spatial_shapes: tuple[tuple[int, int], ...], device: torch.device, times: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """To bring them to a GPU waits for it, which each layer would do, and no CUDA graph can capture."""
-    with torch.inference_mode(False):  # or they could not be used outside of it
-        return _new_levels(spatial_shapes, device, times)
+    """To bring them to a GPU waits for it, which each layer would do, and no CUDA graph can capture.
+
+    A thread of its own has no transform and no inference mode on, outside of which they could not be used."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_new_levels, spatial_shapes, device, times).result()
 
 
 def _attention_method(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
