@@ -4,7 +4,7 @@ import doctest
 import importlib
 
 import aclgrad
-import aclgrad.reference
+import aclgrad.reference  # noqa: F401  whose examples are run, too
 import pytest
 
 MODULES = ["aclgrad", "aclgrad.torch", "aclgrad.torch.ms_deform_attn", "aclgrad.torch.npu"]

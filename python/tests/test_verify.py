@@ -222,7 +222,11 @@ def run_command(files, redirections, *arguments):
 def run_any_command(folder, redirections, *arguments):
     command = [sys.executable, "-m", "aclgrad", *arguments]
     return subprocess.run(
-        ["sh", "-c", f'exec "$@" {redirections}', "sh", *command], cwd=folder, capture_output=True, text=True, timeout=60
+        ["sh", "-c", f'exec "$@" {redirections}', "sh", *command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 

@@ -210,9 +210,9 @@ def grid_sample(
             mirrored.
 
     Returns:
-        [N, C, Ho, Wo] or [N, C, Do, Ho, Wo]. Under autocast it computes in float32. A coordinate that is NaN or infinite
-        gives what PyTorch gives on GPUs: bilinear with zeros padding 0, where PyTorch on CPUs gives NaN. Its gradients
-        are zero, where PyTorch gives NaN or ends the process.
+        [N, C, Ho, Wo] or [N, C, Do, Ho, Wo]. Under autocast it computes in float32. A coordinate that is NaN or
+        infinite gives what PyTorch gives on GPUs: bilinear with zeros padding 0, where PyTorch on CPUs gives NaN. Its
+        gradients are zero, where PyTorch gives NaN or ends the process.
 
     >>> import torch, aclgrad.torch
     >>> image, grid = torch.arange(4.0).reshape(1, 1, 2, 2), torch.zeros(1, 1, 1, 2, requires_grad=True)
