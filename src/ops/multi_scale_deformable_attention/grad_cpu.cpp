@@ -55,70 +55,122 @@ struct MemoryRow {
 
 // ---- Points
 
-// The rows of a head, of value and of the sums of its gradient.
+// Which gradients a kernel computes: those of value, and those of the points' locations and attention weights.
+enum class Gradients { all, of_value, of_points };
+
+// One row of a head, of value and of the sums of its gradient.
 template <class T>
-struct Pixels {
+struct Pixel {
+  const T* value;
+  float* grad_value;
+};
+
+// The rows of a head where they may lie any distance apart.
+template <class T>
+struct StridedPixels {
   const T* value;
   int64_t value_stride;
   float* grad_value;
   int64_t grad_stride;
+
+  StridedPixels(const HeadTask& task, const GradPlanes& planes)
+      : value(static_cast<const T*>(task.value)),
+        value_stride(task.value_stride),
+        grad_value(planes.first),
+        grad_stride(planes.row_stride) {}
+
+  HWY_INLINE Pixel<T> operator[](int64_t row) const {
+    return {value + row * value_stride, grad_value + row * grad_stride};
+  }
+  HWY_INLINE Pixel<T> right_of(const Pixel<T>& pixel) const {
+    return {pixel.value + value_stride, pixel.grad_value + grad_stride};
+  }
 };
 
-// Which gradients a kernel computes: those of value, and those of the points' locations and attention weights.
-enum class Gradients { all, of_value, of_points };
+// The rows of a head in a plane, each of value beside its sums: all addresses of a point follow from two, by distances that
+// the compiler knows.
+template <class T, int64_t kChunks>
+struct PackedPixels {
+  static constexpr int64_t kChannels = kChunks * kChunkChannels;
+  static constexpr int64_t kValueBytes = kChannels * static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kRowBytes = kValueBytes + kChannels * static_cast<int64_t>(sizeof(float));
 
-// One corner of a point: adds weight * row to the gradient of its pixel. Returns row * value as four partial
-// sums.
+  std::byte* first;
+
+  PackedPixels(const HeadTask&, const GradPlanes& planes)
+      : first(reinterpret_cast<std::byte*>(planes.first) - kValueBytes) {}
+
+  HWY_INLINE Pixel<T> operator[](int64_t row) const {
+    std::byte* at = first + row * kRowBytes;
+    return {reinterpret_cast<const T*>(at), reinterpret_cast<float*>(at + kValueBytes)};
+  }
+  HWY_INLINE Pixel<T> right_of(const Pixel<T>& pixel) const {
+    return {pixel.value + kRowBytes / sizeof(T), pixel.grad_value + kRowBytes / sizeof(float)};
+  }
+};
+
+// One corner of a point: adds weight * row to the gradient of its pixel. Returns row * value, a chunk's lanes summed over
+// the chunks.
 template <Gradients kGradients, class Row, class T>
-HWY_INLINE FourVector visit_corner(const Row& row, float weight, const Pixels<T>& pixels, int64_t pixel) {
-  const T* value = pixels.value + pixel * pixels.value_stride;
-  float* grad_value = pixels.grad_value + pixel * pixels.grad_stride;
+HWY_INLINE Float16Lanes visit_corner(const Row& row, float weight, const Pixel<T>& pixel) {
   const Float16Lanes weights = broadcast16(weight);
   Float16Lanes product = zero16();
   for (int64_t i = 0; i < row.size(); ++i) {
     const Float16Lanes& chunk = row[i];
     if constexpr (kGradients != Gradients::of_value) {
-      const Float16Lanes v = load16(value + kChunkChannels * i);
+      const Float16Lanes v = load16(pixel.value + kChunkChannels * i);
       product = i == 0 ? multiply(chunk, v) : multiply_add(chunk, v, product);
     }
     if constexpr (kGradients != Gradients::of_points) {
-      store16(multiply_add(weights, chunk, load16(grad_value + kChunkChannels * i)),
-              grad_value + kChunkChannels * i);
+      float* sums = pixel.grad_value + kChunkChannels * i;
+      store16(multiply_add(weights, chunk, load16(sums)), sums);
     }
   }
-  return sum16_to_4(product);
+  return product;
 }
 
-// The inner products of a query's row with the four corners of point i.
-template <Gradients kGradients, class Row, class T>
-HWY_INLINE FourVector visit_point(const Row& row, const Samples& samples, int64_t i,
-                                  const Pixels<T>& pixels) {
-  FourVector products[4];
+// The inner products of a query's row with the four corners of point i, each as four partial sums.
+template <Gradients kGradients, class Row, class Pixels>
+HWY_INLINE Float16Lanes visit_point(const Row& row, const Samples& samples, int64_t i, const Pixels& pixels) {
   if (HWY_LIKELY(samples.is_interior[i] != 0)) {
-    const int64_t above = samples.row[0][i];
-    const int64_t below = samples.row[2][i];
-    products[0] = visit_corner<kGradients>(row, samples.weight[0][i], pixels, above);
-    products[1] = visit_corner<kGradients>(row, samples.weight[1][i], pixels, above + 1);
-    products[2] = visit_corner<kGradients>(row, samples.weight[2][i], pixels, below);
-    products[3] = visit_corner<kGradients>(row, samples.weight[3][i], pixels, below + 1);
-  } else {
-    for (int corner = 0; corner < 4; ++corner) {
-      const int64_t pixel = samples.row[corner][i];
-      products[corner] = pixel < 0 ? hn::Zero(FourTag())
-                                   : visit_corner<kGradients>(row, samples.weight[corner][i], pixels, pixel);
-    }
+    const auto above = pixels[samples.row[0][i]];
+    const auto below = pixels[samples.row[2][i]];
+    const auto product0 = visit_corner<kGradients>(row, samples.weight[0][i], above);
+    const auto product1 = visit_corner<kGradients>(row, samples.weight[1][i], pixels.right_of(above));
+    const auto product2 = visit_corner<kGradients>(row, samples.weight[2][i], below);
+    const auto product3 = visit_corner<kGradients>(row, samples.weight[3][i], pixels.right_of(below));
+    return sum16_to_4(product0, product1, product2, product3);
   }
-  return sum4(products[0], products[1], products[2], products[3]);
+  Float16Lanes products[4];
+  for (int corner = 0; corner < 4; ++corner) {
+    const int64_t pixel = samples.row[corner][i];
+    products[corner] =
+        pixel < 0 ? zero16() : visit_corner<kGradients>(row, samples.weight[corner][i], pixels[pixel]);
+  }
+  return sum16_to_4(products[0], products[1], products[2], products[3]);
+}
+
+// The inner products of each point with its corners, a run of points for each corner, from four partial sums for each.
+using CornerProducts = float[4][kBlockPoints];
+
+HWY_INLINE void add_partial_sums(const float* partial, int64_t count, CornerProducts& products) {
+  for (int64_t i = 0; i < count; i += 4, partial += 64) {
+    HWY_ALIGN float sums[16];
+    store16(sum4(load16(partial), load16(partial + 16), load16(partial + 32), load16(partial + 48)), sums);
+    for (int corner = 0; corner < 4; ++corner) std::memcpy(products[corner] + i, sums + 4 * corner, 16);
+  }
 }
 
 // From the inner products of each point with its corners, grad_location in place of location and
 // grad_attention_weight in place of attention.
-HWY_INLINE void finish_points(const float* products, int64_t count, Samples& samples) {
+HWY_INLINE void finish_points(const CornerProducts& products, int64_t count, Samples& samples) {
   const FloatTag d;
   const auto one = hn::Set(d, 1.0f);
   for (int64_t i = 0; i < count; i += kLanes) {
-    FloatVector above_left, above_right, below_left, below_right;
-    hn::LoadInterleaved4(d, products + 4 * i, above_left, above_right, below_left, below_right);
+    const auto above_left = hn::Load(d, products[0] + i);
+    const auto above_right = hn::Load(d, products[1] + i);
+    const auto below_left = hn::Load(d, products[2] + i);
+    const auto below_right = hn::Load(d, products[3] + i);
     const auto right = hn::Load(d, samples.x_fraction + i);
     const auto below = hn::Load(d, samples.y_fraction + i);
     const auto left = hn::Sub(one, right);
@@ -140,44 +192,46 @@ HWY_INLINE void finish_points(const float* products, int64_t count, Samples& sam
 // Where few rows are ever sampled: sets those to zero that the points are the first to touch, and asks for
 // their values, which no cache holds yet.
 template <class T>
-HWY_INLINE void touch_rows(const Samples& samples, int64_t points, int64_t channels, const Pixels<T>& pixels,
-                           bool* is_touched) {
+HWY_INLINE void touch_rows(const Samples& samples, int64_t points, int64_t channels,
+                           const StridedPixels<T>& pixels, bool* is_touched) {
   constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
   for (int64_t i = 0; i < points; ++i) {
     for (const auto& rows : samples.row) {
       const int64_t row = rows[i];
       if (row < 0 || is_touched[row]) continue;
       is_touched[row] = true;
-      const T* value = pixels.value + row * pixels.value_stride;
-      float* grad_value = pixels.grad_value + row * pixels.grad_stride;
+      const auto [value, grad_value] = pixels[row];
       for (int64_t c = 0; c < channels; c += kLine) hwy::Prefetch(value + c);
       for (int64_t c = 0; c < channels; c += kChunkChannels) store16(zero16(), grad_value + c);
     }
   }
 }
 
-template <class T, class Row, Gradients kGradients>
+template <class T, Gradients kGradients, class Row, class Pixels>
 void accumulate_typed(const MultiScaleDeformableAttentionBackward& problem, const HeadTask& task,
                       const GradPlanes& planes) {
   const auto grad_output = runs_of<T>(problem.grad_output, task, 0, problem.channels());
-  HWY_ALIGN float products[4 * kBlockPoints] = {};
+  HWY_ALIGN float partial_sums[16 * kBlockPoints] = {};
+  HWY_ALIGN CornerProducts products = {};
   for_each_block<T>(problem, task, [&](const Block& block, Samples& samples) HWY_ATTR {
     // Copies of its own, or the compiler would read them again after each store.
-    const Pixels<T> pixels{static_cast<const T*>(task.value), task.value_stride, planes.first,
-                           planes.row_stride};
+    const Pixels pixels(task, planes);
     const auto [first_query, queries, first_point, points] = block;
-    if (planes.is_touched != nullptr)
-      touch_rows(samples, queries * points, problem.channels(), pixels, planes.is_touched);
+    if constexpr (std::is_same_v<Pixels, StridedPixels<T>>) {
+      if (planes.is_touched != nullptr)
+        touch_rows(samples, queries * points, problem.channels(), pixels, planes.is_touched);
+    }
     prefetch_runs<T>(grad_output, first_query + queries,
                      std::min(first_query + 2 * queries, task.last_query));
     for (int64_t q = 0; q < queries; ++q) {
       const Row row(grad_output.of(first_query + q), problem.channels());
       for (int64_t p = 0; p < points; ++p) {
         const int64_t i = q * points + p;
-        hn::Store(visit_point<kGradients>(row, samples, i, pixels), FourTag(), products + 4 * i);
+        store16(visit_point<kGradients>(row, samples, i, pixels), partial_sums + 16 * i);
       }
     }
     if (kGradients == Gradients::of_value) return;
+    add_partial_sums(partial_sums, queries * points, products);
     finish_points(products, queries * points, samples);
     if (problem.grad_sampling_locations.defined()) {
       write_runs<T>(samples.location,
@@ -194,15 +248,23 @@ void accumulate_typed(const MultiScaleDeformableAttentionBackward& problem, cons
 template <class T, Gradients kGradients>
 void accumulate_gradients(const MultiScaleDeformableAttentionBackward& problem, const HeadTask& task,
                           const GradPlanes& planes) {
+  const auto in_registers = [&]<int64_t kChunks>(std::integral_constant<int64_t, kChunks>) {
+    using Row = RegisterRow<kChunks>;
+    if constexpr (kGradients == Gradients::all) {
+      if (packs_value(problem))
+        return accumulate_typed<T, kGradients, Row, PackedPixels<T, kChunks>>(problem, task, planes);
+    }
+    accumulate_typed<T, kGradients, Row, StridedPixels<T>>(problem, task, planes);
+  };
   switch (problem.channels()) {
     case 16:
-      return accumulate_typed<T, RegisterRow<1>, kGradients>(problem, task, planes);
+      return in_registers(std::integral_constant<int64_t, 1>());
     case 32:
-      return accumulate_typed<T, RegisterRow<2>, kGradients>(problem, task, planes);
+      return in_registers(std::integral_constant<int64_t, 2>());
     case 64:
-      return accumulate_typed<T, RegisterRow<4>, kGradients>(problem, task, planes);
+      return in_registers(std::integral_constant<int64_t, 4>());
     default:
-      return accumulate_typed<T, MemoryRow<T>, kGradients>(problem, task, planes);
+      return accumulate_typed<T, kGradients, MemoryRow<T>, StridedPixels<T>>(problem, task, planes);
   }
 }
 
