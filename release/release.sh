@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes what is released of the commit that is checked out, in build/release-artifacts/: wheels, the source package, the
-# prefix as an archive and as a Debian package, a bill of materials, and checksums. Neither times nor paths of the machine go into them.
+# prefix as an archive and as a Debian package, a bill of materials, and checksums. Two runs of one commit give the same
+# bytes: times are the commit's, and no path of this machine goes into the files.
 # Run it as ./dev release, which installs what it needs and tries the results in clean systems (release/try.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,17 +25,16 @@ unpack_sources() {
     "$source/include/aclgrad/version.h" | paste -sd .)
 }
 
-# No path of this machine goes into the files.
 export CFLAGS="-ffile-prefix-map=$work=." CXXFLAGS="-ffile-prefix-map=$work=."
 
-build_prefix() {  # name, options
-  cmake -S "$source" -B "$work/$1-build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DACLGRAD_CUDA=OFF -DACLGRAD_TESTS=OFF \
+build_prefix() {  # architecture, options
+  cmake -S "$source" -B "$source/build/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DACLGRAD_CUDA=OFF -DACLGRAD_TESTS=OFF \
     -DACLGRAD_BENCHMARKS=OFF "${@:2}" >/dev/null
-  cmake --build "$work/$1-build"
+  cmake --build "$source/build/$1"
 }
 
-install_prefix() {  # name, folder
-  DESTDIR=${3:-} cmake --install "$work/$1-build" --strip --prefix "$2" >/dev/null
+install_prefix() {  # architecture, prefix, and the folder that stands for / where it is not /
+  DESTDIR=${3:-} cmake --install "$source/build/$1" --strip --prefix "$2" >/dev/null
 }
 
 packed() {  # archive, folder, what of it
@@ -52,8 +52,7 @@ make_archive() {  # architecture, options
 # In a folder of its own, since the prefix has the layout and the names of another product.
 make_debian_package() {
   local root=$work/debian documents=$work/debian/usr/share/doc/aclgrad
-  cmake -S "$source" -B "$work/$architecture-build" -DACLGRAD_BUNDLE=OFF >/dev/null
-  cmake --build "$work/$architecture-build"
+  build_prefix "$architecture" -DACLGRAD_BUNDLE=OFF
   install_prefix "$architecture" /usr/lib/aclgrad "$root"
   mkdir -p "$documents"
   cp "$source/release/debian.copyright" "$documents/copyright"
@@ -66,15 +65,43 @@ make_debian_package() {
   mv "$work"/aclgrad_*.deb "$artifacts"
 }
 
-make_wheels() {
+make_source_package() {
   "$tools/python" -m build --sdist --outdir "$artifacts" "$source" >/dev/null
   tar --extract --gzip --file "$artifacts/aclgrad-$version.tar.gz" --directory "$work"
-  local python
-  for python in 3.11 3.12; do
-    python=$(interpreter "$python") || { echo "There is no Python $python: its wheel is left out." && continue; }
-    "$tools/pip" --python "$python" wheel --quiet --no-deps --wheel-dir "$work/wheels" "$work/aclgrad-$version"
+}
+
+make_wheels() {
+  local version_of_python python
+  for version_of_python in 3.11 3.12; do
+    python=$(interpreter "$version_of_python") ||
+      { echo "There is no Python $version_of_python: its wheels are left out." && continue; }
+    make_wheel "$python"
+    [ "$architecture" != x86_64 ] || make_wheel_for_aarch64 "$python"
   done
   PATH=$tools:$PATH auditwheel repair --wheel-dir "$artifacts" "$work"/wheels/*.whl
+}
+
+make_wheel() {  # interpreter, options of pip
+  "$tools/pip" --python "$1" wheel --quiet --no-deps --wheel-dir "$work/wheels" "${@:2}" "$work/aclgrad-$version"
+}
+
+# The variables are those by which Python's build tools learn what they build for. The stub is that of the wheel before.
+make_wheel_for_aarch64() {  # interpreter
+  local suffix headers=$work/arm64-python
+  suffix=$("$1" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX").replace("x86_64", "aarch64"))')
+  [ -e "$headers" ] || unpack_arm64_headers "$headers"
+  "$tools/python" -m zipfile --extract "$(ls --sort=time "$work"/wheels/*.whl | head -1)" "$work/native-wheel"
+  CFLAGS="$CFLAGS -I$headers/usr/include" CXXFLAGS="$CXXFLAGS -I$headers/usr/include" \
+    CMAKE_TOOLCHAIN_FILE=$source/cmake/aarch64-linux-gnu.cmake \
+    _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=$suffix \
+    make_wheel "$1" --config-settings "cmake.define.ACLGRAD_CORE_STUB=$work/native-wheel/aclgrad/_core.pyi"
+}
+
+# Debian's header pyconfig.h includes that of the processor. It is not installed, as Debian wants both processors' Python in
+# one version then. Pythons that were built elsewhere have one pyconfig.h, which holds for both.
+unpack_arm64_headers() {  # folder
+  mkdir -p "$1"
+  (cd "$1" && apt-get download --quiet --quiet libpython3.11-dev:arm64 && dpkg-deb --extract *.deb .)
 }
 
 interpreter() {  # version; the newest that there is of 3.12 and later, since all take the same wheel
@@ -93,6 +120,7 @@ make_list() {
 }
 
 unpack_sources
+make_source_package
 make_archive "$architecture"
 [ "$architecture" != x86_64 ] ||
   make_archive aarch64 -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64-linux-gnu.cmake"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tries the files in build/release-artifacts/ in clean systems made by debootstrap, which are kept in build/roots/: the wheel
-# on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, the archive and the Debian package on a
-# Debian 12 that has g++ alone. Needs root. Nothing in those systems reaches a network but apt-get.
+# Tries the files in build/release-artifacts/ in clean systems made by debootstrap, which are kept in build/roots/: the wheels
+# on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, for x86-64 and, under QEMU, for AArch64;
+# the archive and the Debian package on a Debian 12 that has g++ alone. Needs root. Nothing in those systems reaches a network but apt-get.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 artifacts=$PWD/build/release-artifacts
@@ -12,13 +12,26 @@ root() {  # name, suite, packages
   echo "Making a clean system: $1"
   rm -rf "${roots:?}/$1"
   mkdir -p "$roots"
-  debootstrap --variant=minbase --include="$3" "$2" "$roots/$1" >"$roots/$1.log"
+  case $1 in
+    *-arm64) unpack_arm64_system "$@" ;;
+    *) debootstrap --variant=minbase --include="$3" "$2" "$roots/$1" >"$roots/$1.log" ;;
+  esac
   touch "$roots/$1/finished"
 }
 
+# Packages are unpacked and not configured: that takes long on an emulator, and Python does not need it.
+unpack_arm64_system() {  # name, suite, packages
+  debootstrap --foreign --arch=arm64 --variant=minbase --include="$3" "$2" "$roots/$1" >"$roots/$1.log"
+  local package
+  for package in "$roots/$1"/var/cache/apt/archives/*.deb; do dpkg-deb --extract "$package" "$roots/$1"; done
+}
+
 inside() {  # root, commands
-  unshare --mount sh -euc 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && shift && exec chroot "$@"' - \
-    "$roots/$1" "$roots/$1" env -i DEBIAN_FRONTEND=noninteractive HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 sh -euc "$2"
+  local enter=(chroot .)
+  case $1 in *-arm64) enter=(proot --rootfs=. --cwd=/ --bind=/proc --bind=/dev --qemu=qemu-aarch64) ;; esac
+  unshare --mount sh -euc 'cd "$1" && mount -t proc proc proc && mount --rbind /dev dev && shift && exec "$@"' - "$roots/$1" \
+    env -i DEBIAN_FRONTEND=noninteractive HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+    "${enter[@]}" /bin/sh -euc "$2"
 }
 
 fill() {  # root, files: into its folder /try
@@ -28,16 +41,25 @@ fill() {  # root, files: into its folder /try
 }
 
 try_wheel() {  # root, version of Python, requirements
-  local root=$1 python=$2
+  local root=$1 python=$2 platform=
+  case $root in *-arm64) platform=--platform=manylinux_2_28_aarch64 ;; esac
   echo "---- The wheel in $root"
   ! inside "$root" 'command -v cc gcc g++ clang' || { echo "There is a compiler in $root" && return 1; }
-  mkdir -p "$roots/wheels-$python"
-  build/release-environment/bin/pip download --quiet --python-version "$python" --only-binary=:all: \
-    --dest "$roots/wheels-$python" "${@:3}"
-  fill "$root" release/try.py "$roots/wheels-$python" "$artifacts"/*.whl
+  mkdir -p "$roots/wheels-for-$root"
+  build/release-environment/bin/pip download --quiet --python-version "$python" --only-binary=:all: $platform \
+    --dest "$roots/wheels-for-$root" "${@:3}"
+  fill "$root" release/try.py "$roots/wheels-for-$root" "$artifacts"/*.whl
   inside "$root" "cd /try && python3 -m venv environment &&
-    environment/bin/pip install --quiet --no-index --find-links . --find-links wheels-$python aclgrad ${*:3} &&
+    environment/bin/pip install --quiet --no-index --find-links . --find-links wheels-for-$root aclgrad ${*:3} &&
     environment/bin/python try.py"
+}
+
+try_wheels() {  # suffix of the systems' names, further requirements for the first
+  root "debian12$1" bookworm python3,python3-venv
+  try_wheel "debian12$1" 3.11 numpy "${@:2}"
+  compgen -G "$artifacts/*-abi3-*.whl" >/dev/null || return 0
+  root "debian13$1" trixie python3,python3-venv
+  try_wheel "debian13$1" 3.13 numpy
 }
 
 try_archive() {
@@ -56,7 +78,7 @@ try_debian_package() {
 }
 
 # What the cross-compiler makes, with Debian's arm64 libraries of C and C++.
-try_aarch64() {
+try_aarch64_archive() {
   echo "---- The archive for aarch64, under QEMU"
   local folder
   folder=$(mktemp --directory)
@@ -73,12 +95,12 @@ example() {  # prefix
 
 (cd "$artifacts" && sha256sum --quiet --check SHA256SUMS)
 lintian --fail-on error --suppress-tags initial-upload-closes-no-bugs "$artifacts"/*.deb
-root debian12 bookworm python3,python3-venv
-root debian13 trixie python3,python3-venv
-root debian12-gxx bookworm g++
 torch=$(grep '^torch==' tests/pytorch/requirements.txt)
-try_wheel debian12 3.11 numpy "$torch"
-try_wheel debian13 3.13 numpy
+try_wheels '' "$torch"
+root debian12-gxx bookworm g++
 try_archive
 try_debian_package
-[ ! -e "$artifacts"/*-linux-aarch64.tar.gz ] || [ "$(uname -m)" = aarch64 ] || try_aarch64
+if [ "$(uname -m)" = x86_64 ]; then
+  try_wheels -arm64
+  try_aarch64_archive
+fi
