@@ -1,9 +1,15 @@
-"""Holds docs/checking.md against the code: it must name every kind of finding and every program with a mistake, and
-the code that it shows must be that of the program."""
+"""Holds docs/checking.md against the code: it must name every kind of finding and every program with a mistake, include
+the programs that it shows, and show findings as those programs expect them."""
 
 import pathlib
 import re
 import sys
+
+# A link to a program, the program itself, and what is found in it.
+EXAMPLE = re.compile(
+    r"^\[(\w+\.cpp)\]\([^\n]*\n```\{literalinclude\} \.\./tests/check/programs/(\S+)\n.*?^```$(?:\n```\n(.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def kinds_in(folders):
@@ -24,10 +30,14 @@ def main(page, programs, *folders):
         if not program.name.startswith("right_") and f"({program.name})" not in text.replace("../tests/check/programs/", ""):
             mistakes.append(f"no link to {program.name}")
 
-    for name, code in re.findall(r"^\[(\w+\.cpp)\][^\n]*:\n```cpp\n(.*?)```$", text, re.MULTILINE | re.DOTALL):
-        indented = re.sub(r"^(?=.)", "  ", code, flags=re.MULTILINE)
-        if indented not in (pathlib.Path(programs) / name).read_text():
-            mistakes.append(f"the code shown is not that of {name}")
+    for name, included, findings in EXAMPLE.findall(text):
+        source = (pathlib.Path(programs) / name).read_text()
+        expected = re.findall(r"^// Finding: (.*)$", source, re.MULTILINE)
+        if included != name or 'program.h"' not in source:
+            mistakes.append(f"the program shown is not {name}")
+        for finding in re.findall(r"^aclgrad check: (.*)$", findings, re.MULTILINE):
+            if not any(re.match(pattern, finding) for pattern in expected):
+                mistakes.append(f"not a finding of {name}: {finding}")
 
     print(*mistakes, sep="\n")
     return 1 if mistakes or not kinds else 0
