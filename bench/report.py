@@ -1,16 +1,18 @@
-"""The figures that are published: docs/performance.json, and what is made of it: docs/performance.md and .png, and the
-README's table. `python -m bench.report --check` fails where these are not what the JSON gives."""
+"""The figures that are published: docs/performance.json, and what is made of it: docs/performance.md and .svg, and the
+README's table. `python -m bench.report` makes these of the JSON; with --check it fails where they are not what it makes."""
 
 import argparse
 import json
 import pathlib
 import sys
-from collections.abc import Callable
+import textwrap
+
+from bench import plot
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _SUMMARY = _ROOT / "docs" / "performance.json"
 _PAGE = _ROOT / "docs" / "performance.md"
-_PLOT = _ROOT / "docs" / "performance.png"
+_PLOT = _ROOT / "docs" / "performance.svg"
 _README = _ROOT / "README.md"
 _BEGIN, _END = "<!-- figures: made by bench/report.py -->", "<!-- end of the figures -->"
 
@@ -87,6 +89,10 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
     return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
 
 
+def _paragraph(text: str) -> list[str]:
+    return [*textwrap.wrap(text, 120), ""]
+
+
 def _threads(summary: dict) -> list[str]:
     return sorted(summary["rooflines"], key=int)
 
@@ -95,62 +101,63 @@ def _heads(counts: list[str]) -> list[str]:
     return [f"{count} thread" + ("s" if count != "1" else "") for count in counts]
 
 
-def _range(values: list[float], unit: str, written: Callable[[float], str] = _three_digits) -> str:
-    low, high = written(min(values)), written(max(values))
-    return f"{low} {unit}" if low == high else f"{low}–{high} {unit}"
+def _roofline(problem: dict, count: str) -> str:
+    return f"{problem['threads'][count]['percent']} %" if problem["roofline"] else ""
 
 
-def _roofline(problems: list[dict], count: str) -> str:
-    percents = [p["threads"][count]["percent"] for p in problems if p["roofline"]]
-    return _range(percents, "%") if percents else ""
+def _figures(measured: dict) -> str:
+    return f"{_speedup(measured['ratio'])}× ({_three_digits(measured['ours_ms'])} ms)"
 
 
 def readme_table(summary: dict) -> str:
-    """How many times as fast as the fastest baseline, and the time."""
+    """For each operator and direction one problem, the first that has words for the README."""
     counts = _threads(summary)
-    rows: dict[str, list[dict]] = {}
+    shown = {}
     for problem in summary["problems"]:
         if problem["readme"]:
-            rows.setdefault(problem["readme"], []).append(problem)
-
-    def cell(problems: list[dict], count: str) -> str:
-        figures = [p["threads"][count] for p in problems]
-        return f"{_range([f['ratio'] for f in figures], '×', _speedup)} ({_range([f['ours_ms'] for f in figures], 'ms')})"
-    body = [[label, *(cell(problems, count) for count in counts), _roofline(problems, counts[-1])]
-            for label, problems in rows.items()]
+            shown.setdefault(problem["operator"], problem)
+    body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts)] for problem in shown.values()]
     return "\n".join([_BEGIN, f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}.", "",
-                      *_table(["", *_heads(counts), "of memory bandwidth"], body), _END])
+                      *_table(["", *_heads(counts)], body), _END])
 
 
 def page(summary: dict) -> str:
     counts = _threads(summary)
-    head = ["problem", "type", *(f"{head}, ms" for head in _heads(counts)), *(f"speedup, {head}" for head in _heads(counts)),
-            "fastest baseline", "of memory bandwidth"]
     lines = [
         "# Performance", "",
-        f"Made by `{summary['command']}`: ours and every baseline in turn, in one process, on the same data and the same "
-        "number of threads. Times are medians. The speedup is the median of the paired runs against the fastest baseline: "
-        "PyTorch's operator or composition, contiguous or channels-last, with or without `torch.compile`; the baseline that "
-        "is named was the fastest with all threads. Where ours is timed in two layouts, the faster one counts. Gradients "
-        "are the backward pass alone. Memory bandwidth is measured in the same run; the last column says how much of it the "
-        "compulsory bytes (every input read once, every output written once) use with all threads, where it is the bound.",
-        "",
-        f"- Machine: {summary['machine']}", f"- {summary['software']}", f"- Commit {summary['commit']}, {summary['date']}",
-        *(f"- {head}: read {summary['rooflines'][count]['read']} GB/s, copy {summary['rooflines'][count]['copy']} GB/s "
-          "(read and written bytes together)" for count, head in zip(counts, _heads(counts))), ""]
+        "![Speedups of all problems against the fastest baseline, and where memory bandwidth is the bound](performance.svg)", "",
+        "## How it was measured", "",
+        f"- Command: `{summary['command']}`", f"- Machine: {summary['machine']}", f"- Software: {summary['software']}",
+        f"- Commit: {summary['commit']}, {summary['date']}",
+        *(f"- Memory bandwidth, {head}: read {summary['rooflines'][count]['read']} GB/s, copy "
+          f"{summary['rooflines'][count]['copy']} GB/s (read and written bytes together)"
+          for count, head in zip(counts, _heads(counts))), "",
+        *_paragraph(
+            "Each problem runs in one process on the same data and the same number of threads, ours and every baseline in "
+            "turn. Gradients are the backward pass alone. Times are medians of ours; where ours is timed in two layouts, the "
+            "faster one counts."),
+        *_paragraph(
+            "A speedup is the median over the paired runs of the fastest baseline's time divided by ours. Baselines are "
+            "PyTorch's operator or composition, contiguous or channels-last, with or without `torch.compile`. The tables "
+            "name the one that was the fastest with all threads."),
+        *_paragraph(
+            "The last column is for problems that memory bandwidth bounds. It says how much of the bandwidth the compulsory "
+            "bytes use with all threads: every input read once, every output written once.")]
     for operator in dict.fromkeys(p["operator"] for p in summary["problems"]):
         problems = [p for p in summary["problems"] if p["operator"] == operator]
-        body = [[p["problem"], p["type"], *(_three_digits(p["threads"][c]["ours_ms"]) for c in counts),
-                 *(f"{_speedup(p['threads'][c]['ratio'])}×" for c in counts),
-                 p["threads"][counts[-1]]["baseline"], _roofline([p], counts[-1])] for p in problems]
+        bounded = any(p["roofline"] for p in problems)
+        head = ["problem", "type", *_heads(counts), "fastest baseline", *(["of memory bandwidth"] if bounded else [])]
+        body = [[p["problem"], p["type"], *(_figures(p["threads"][c]) for c in counts), p["threads"][counts[-1]]["baseline"],
+                 *([_roofline(p, counts[-1])] if bounded else [])] for p in problems]
         lines += [f"## {operator[0].upper()}{operator[1:]}", "", *_table(head, body), ""]
-    lines += ["## Cost of a call", "",
-              "The smallest problem of each function through the C interface, in microseconds: planned each time (phase 1, "
-              "phase 2, synchronise) and planned once (phase 2 of a repeatable executor, synchronise).", "",
+    lines += ["## Overhead of a call", "",
+              *_paragraph(
+                  "The smallest problem of each function through the C interface, in microseconds. *Planned each time* is "
+                  "phase 1, phase 2 and synchronisation; *planned once* is phase 2 of a repeatable executor and "
+                  "synchronisation."),
               *_table(["function", "planned each time", "planned once"],
-                      [[operator, *(f"{times[how]:.2f}" for how in ("planned each time", "planned once"))]
-                       for operator, times in summary["calls"].items()]), "",
-              "![Speedups](performance.png)", ""]
+                      [[f"`{operator}`", *(f"{times[how]:.2f}" for how in ("planned each time", "planned once"))]
+                       for operator, times in summary["calls"].items()]), ""]
     return "\n".join(lines)
 
 
@@ -159,46 +166,34 @@ def _with_table(readme: str, table: str) -> str:
     return before + table + rest.split(_END)[1]
 
 
-def _plot(summary: dict) -> None:
-    import matplotlib
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+def _made_of(summary: dict) -> dict[pathlib.Path, str]:
+    return {_PAGE: page(summary), _PLOT: plot.svg(summary, _threads(summary)[-1]),
+            _README: _with_table(_README.read_text(), readme_table(summary))}
 
-    names = [f"{p['operator']}: {p['problem']}, {p['type']}" for p in summary["problems"]]
-    figure, axes = pyplot.subplots(figsize=(10, 0.34 * len(names) + 1.2))
-    counts = _threads(summary)
-    height = 0.8 / len(counts)
-    for i, (count, label) in enumerate(zip(counts, _heads(counts))):
-        ratios = [p["threads"][count]["ratio"] for p in summary["problems"]]
-        axes.barh([at + i * height for at in range(len(names))], ratios, height, label=label)
-    axes.set_yticks([at + 0.4 - height / 2 for at in range(len(names))], names, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("speedup against the fastest baseline")
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(_PLOT, dpi=110)
+
+def _write(summary: dict) -> None:
+    for path, text in _made_of(summary).items():
+        path.write_text(text)
+        print(f"Written: {path}")
 
 
 def publish(results: dict) -> None:
     summary = _summary(results)
     _SUMMARY.write_text(_json(summary))
-    _PAGE.write_text(page(summary))
-    _README.write_text(_with_table(_README.read_text(), readme_table(summary)))
-    _plot(summary)
-    print(f"Written: {_SUMMARY}, {_PAGE}, {_PLOT}, {_README}")
+    _write(summary)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", required=True)
-    parser.parse_args()
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
     summary = json.loads(_SUMMARY.read_text())
-    wanted = {_PAGE: page(summary), _README: _with_table(_README.read_text(), readme_table(summary))}
-    wrong = [path for path, text in wanted.items() if path.read_text() != text]
+    if not arguments.check:
+        _write(summary)
+        return 0
+    wrong = [path for path, text in _made_of(summary).items() if not path.exists() or path.read_text() != text]
     for path in wrong:
-        print(f"{path} does not show the figures of {_SUMMARY.name}: `./dev bench --publish` makes both")
+        print(f"{path} does not show the figures of {_SUMMARY.name}: `python3 -m bench.report` makes it")
     return 1 if wrong else 0
 
 
