@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes what is released of the commit that is checked out, in build/release-artifacts/: wheels, the source package, the
-# prefix as an archive and as a Debian package, a bill of materials, and checksums. Two runs of one commit give the same
-# bytes: times are the commit's, and no path of this machine goes into the files.
+# prefix as an archive and as a Debian package, its binary interface, a bill of materials, and checksums. Two runs of one
+# commit give the same bytes: times are the commit's, and no path of this machine goes into the files.
 # Run it as ./dev release, which installs what it needs and tries the results in clean systems (release/try.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,6 +47,16 @@ make_archive() {  # architecture, options
   build_prefix "$1" -DACLGRAD_BUNDLE=ON "${@:2}"
   install_prefix "$1" "$work/$name"
   packed "$artifacts/$name.tar.gz" "$work" "$name"
+}
+
+# What is released is what the repository says, so that a change of it is one that somebody made on purpose.
+describe_abi() {
+  local prefix=$work/aclgrad-$version-linux-$architecture soname description
+  soname=$(readlink "$prefix/lib64/libaclgrad.so")
+  description=release/abi/${soname#libaclgrad.so.}
+  "$tools/python" "$source/release/abi.py" "$prefix" "$source/$description" --exact ||
+    { echo "release: CONTRIBUTING.md says how to renew $description" >&2 && return 1; }
+  cp "$source/$description" "$artifacts/aclgrad-$version-linux-$architecture.abi"
 }
 
 # In a folder of its own, since the prefix has the layout and the names of another product.
@@ -122,6 +132,7 @@ make_list() {
 unpack_sources
 make_source_package
 make_archive "$architecture"
+describe_abi
 [ "$architecture" != x86_64 ] ||
   make_archive aarch64 -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64-linux-gnu.cmake"
 make_debian_package
