@@ -142,7 +142,8 @@ def page(summary: dict) -> str:
             "name the one that was the fastest with all threads."),
         *_paragraph(
             "The last column is for problems that memory bandwidth bounds. It says how much of the bandwidth the compulsory "
-            "bytes use with all threads: every input read once, every output written once.")]
+            "bytes use with all threads: every input read once, every output written once."),
+        *_paragraph("`./dev bench --filter MSDA` measures the problems of one operator on your machine.")]
     for operator in dict.fromkeys(p["operator"] for p in summary["problems"]):
         problems = [p for p in summary["problems"] if p["operator"] == operator]
         bounded = any(p["roofline"] for p in problems)
