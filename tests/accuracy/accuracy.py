@@ -1,6 +1,6 @@
-"""Writes the tables of docs/accuracy.md: errors over the operators' test cases, ours beside PyTorch's in float.
+"""Writes the tables of docs/accuracy.md: errors over the functions' test cases, ours beside PyTorch's in float.
 
-usage: accuracy.py PROGRAM PAGE, where PROGRAM is accuracy_runs. What lies between the markers in PAGE is replaced.
+usage: accuracy.py PROGRAM PAGE, where PROGRAM is accuracy_cases. What lies between the markers in PAGE is replaced.
 """
 
 import pathlib
@@ -23,85 +23,79 @@ FEW = 100  # elements of a result: the root mean square of fewer says little
 BEGIN, END = "<!-- tables: ./dev accuracy -->\n", "<!-- end of tables -->\n"
 
 
-def read_runs(stream):
-    """Yields (operation, type, attributes, arrays by kind and name)."""
-    run = None
+def read_cases(stream):
+    """Yields (function, type, attributes, arrays by kind and name)."""
+    case = None
     while line := stream.readline():
-        kind, name, *numbers = line.decode().split()
-        if kind == "run":
-            if run is not None:
-                yield run
-            run = (" ".join(numbers), name, {}, {"input": {}, "ours": {}, "expected": {}, "in_double": {}})
+        kind, name, *words = line.decode().split()
+        if kind == "case":
+            if case is not None:
+                yield case
+            case = (words[0], name, {}, {"input": {}, "ours": {}, "expected": {}, "in_double": {}})
         elif kind == "attribute":
-            run[2][name] = [int(number) for number in numbers]
+            case[2][name] = int(words[0])
         else:
-            shape = [int(number) for number in numbers]
-            values = numpy.frombuffer(stream.read(8 * int(numpy.prod(shape))))
-            run[3][kind][name] = values.reshape(shape)
-    yield run
+            shape = [int(word) for word in words]
+            case[3][kind][name] = numpy.frombuffer(stream.read(8 * int(numpy.prod(shape)))).reshape(shape)
+    yield case
 
 
-# ---- The same in PyTorch, in float
+# ---- The same in PyTorch, in float: the forward function of an operator, and the names of the tensors it depends on
 
 
-def with_gradients(names, function, leaves, grad_output):
-    leaves = [leaf.requires_grad_() for leaf in leaves]
-    output = function(*leaves)
-    return dict(zip(names, [output.detach(), *torch.autograd.grad(output, leaves, grad_output)], strict=True))
+def attention(value, spatial_shapes, sampling_locations, attention_weights, **_):
+    sizes = [(int(height), int(width)) for height, width in spatial_shapes]
+    return msda.compose(value, sizes, sampling_locations, attention_weights)
 
 
-def attention(attributes, inputs):
-    shapes = attributes["spatial_shapes"]
-    sizes = list(zip(shapes[::2], shapes[1::2], strict=True))
-    return with_gradients(
-        ["output", "grad_value", "grad_locations", "grad_weights"],
-        lambda value, locations, weights: msda.compose(value, sizes, locations, weights),
-        [inputs["value"], inputs["locations"], inputs["weights"]],
-        inputs["grad_output"],
-    )
+def grid_sampler(input, grid, mode, padding, align_corners):  # noqa: A002
+    return F.grid_sample(input, grid, MODES[mode], PADDINGS[padding], bool(align_corners))
 
 
-def grid_sampler(attributes, inputs):
-    (mode,), (padding,), (align_corners,) = (attributes[name] for name in ("mode", "padding", "align_corners"))
-    return with_gradients(
-        ["output", "grad_input", "grad_grid"],
-        lambda image, grid: F.grid_sample(image, grid, MODES[mode], PADDINGS[padding], bool(align_corners)),
-        [inputs["input"], inputs["grid"]],
-        inputs["grad_output"],
-    )
+def compress(input, weight, stride, sequence_ends=None):  # noqa: A002
+    ends = [len(input)] if sequence_ends is None else [int(end) for end in sequence_ends]
+    return nsa.compose(input, weight, ends, len(weight), stride, nsa.windows_unfold)
 
 
-def compress(attributes, inputs):
-    (block,), (stride,) = attributes["block"], attributes["stride"]
-    return with_gradients(
-        ["output", "grad_x", "grad_weight"],
-        lambda x, weight: nsa.compose(x, weight, attributes["ends"], block, stride, nsa.windows_unfold),
-        [inputs["x"], inputs["weight"]],
-        inputs["grad_output"],
-    )
+FORWARD = {
+    "multi_scale_deformable_attention": (attention, ["value", "sampling_locations", "attention_weights"]),
+    "grid_sampler_2d": (grid_sampler, ["input", "grid"]),
+    "grid_sampler_3d": (grid_sampler, ["input", "grid"]),
+    "nsa_compress": (compress, ["input", "weight"]),
+}
 
 
-def bias(attributes, inputs):
-    groups = zip(attributes["begin"], attributes["end"], strict=True)
-    return {"grad_bias": torch.stack([inputs["grad_y"][begin:end].sum(0) for begin, end in groups])}
+def bias(grad_output, kind, group_idx=None):
+    if group_idx is None:
+        return grad_output.sum(1)
+    ends = (group_idx.cumsum(0) if kind else group_idx).clamp(0, len(grad_output)).long().tolist()
+    begins = [0] + ends[:-1]
+    return torch.stack([grad_output[begin:end].sum(0) for begin, end in zip(begins, ends, strict=True)])
 
 
-def of_pytorch(operation, attributes, inputs):
-    name = operation.split(",")[0]
-    function = {
-        "multi-scale deformable attention": attention,
-        "grid sampler": grid_sampler,
-        "NSA compress": compress,
-        "grouped bias-add": bias,
-    }[name]
-    return function(attributes, {name: torch.from_numpy(array.copy()).float() for name, array in inputs.items()})
+def of_pytorch(function, attributes, arrays):
+    """The function's outputs, or None of a function that has no counterpart here."""
+    inputs = {name: torch.from_numpy(array.copy()).float() for name, array in arrays.items()}
+    if function == "grouped_bias_add_backward":
+        return {"grad_bias": bias(**inputs, **attributes)}
+    if (name := function.removesuffix("_backward")) not in FORWARD:
+        return None
+    forward, leaves = FORWARD[name]
+    grad_output = inputs.pop("grad_output", None)
+    for leaf in leaves:
+        inputs[leaf].requires_grad_()
+    output = forward(**inputs, **attributes)
+    if grad_output is None:
+        return {"output": output.detach()}
+    gradients = torch.autograd.grad(output, [inputs[leaf] for leaf in leaves], grad_output.view_as(output))
+    return {f"grad_{leaf}": gradient for leaf, gradient in zip(leaves, gradients, strict=True)}
 
 
 # ---- Errors
 
 
 class Errors:
-    """Of one result of an operation in one type, over all cases, against one definition."""
+    """Of one result of a function in one type, over all cases, against one reference."""
 
     def __init__(self):
         self.worst_case = 0.0  # in the L2 norm of a result, relative
@@ -126,22 +120,32 @@ class Result:
         self.at_positions, self.ours, self.theirs = Errors(), Errors(), Errors()
 
     def add(self, arrays, name, theirs):
-        self.at_positions.add(arrays["ours"][name], arrays["expected"][name])
-        self.ours.add(arrays["ours"][name], arrays["in_double"][name])
+        ours, expected, in_double = (arrays[kind][name].ravel() for kind in ("ours", "expected", "in_double"))
+        self.at_positions.add(ours, expected)
+        self.ours.add(ours, in_double)
         if theirs is not None:
-            self.theirs.add(theirs[name].double().numpy().ravel(), arrays["in_double"][name])
+            self.theirs.add(theirs[name].double().numpy().ravel(), in_double)
+
+
+def title_of(function, attributes):
+    name = function.removesuffix("_backward")
+    return f"{name}, {MODES[attributes['mode']]}" if "mode" in attributes else name
 
 
 def measure(program):
     results = {}
     with subprocess.Popen([program], stdout=subprocess.PIPE) as process:
-        for operation, type_name, attributes, arrays in read_runs(process.stdout):
-            theirs = of_pytorch(operation, attributes, arrays["input"]) if arrays["input"] else None
+        for function, type_name, attributes, arrays in read_cases(process.stdout):
+            is_empty = any(array.size == 0 for array in arrays["input"].values())
+            if is_empty or all(array.size < FEW for array in arrays["ours"].values()):
+                continue
+            theirs = of_pytorch(function, attributes, arrays["input"]) if type_name == "float32" else None
             for name in arrays["ours"]:
-                results.setdefault((type_name, operation, name), Result()).add(arrays, name, theirs)
+                key = (type_name, title_of(function, attributes), name)
+                results.setdefault(key, Result()).add(arrays, name, theirs)
     if process.returncode != 0:
         sys.exit(f"{program} ended with status {process.returncode}")
-    return results
+    return {key: result for key, result in results.items() if result.ours.elements}
 
 
 def number(value):
@@ -152,13 +156,13 @@ def table(type_name, results):
     """One row a result; where there is PyTorch's, it stands after a stroke."""
     head = [type_name, "result", "L2, same positions", "L2", "median", "99.9 %", "worst"]
     lines = [head, ["---"] * len(head)]
-    for (of_type, operation, name), result in results.items():
+    for (of_type, title, name), result in sorted(results.items(), key=lambda item: item[0][1]):
         if of_type != type_name:
             continue
         cells = [number(value) for value in result.ours.numbers()]
         if result.theirs.elements:
             cells = [f"{cell} / {number(value)}" for cell, value in zip(cells, result.theirs.numbers(), strict=True)]
-        lines.append([operation, f"`{name}`", number(result.at_positions.worst_case), *cells])
+        lines.append([title, f"`{name}`", number(result.at_positions.worst_case), *cells])
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 

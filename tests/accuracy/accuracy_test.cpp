@@ -1,23 +1,14 @@
-// The bounds that README.md and docs/accuracy.md state, over all test cases.
+// The bounds that README.md and docs/accuracy.md state, over all cases of every function.
 #include <gtest/gtest.h>
 
-#include "accuracy/runs.h"
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
 
-std::string name_of(const CaseRun& run, const Output& output) {
-  std::string name =
-      run.operation + ", " + output.name + ", type " + std::to_string(static_cast<int>(run.type));
-  for (const Input& input : run.inputs) name += ", " + input.name + " " + testing::PrintToString(input.shape);
-  for (const auto& [attribute, numbers] : run.attributes)
-    name += ", " + attribute + " " + testing::PrintToString(numbers);
-  return name;
-}
-
 // At the positions that the type's arithmetic gives.
-double bound(const CaseRun& run) {
-  switch (run.type) {
+double bound(DataType type, bool uses_positions) {
+  switch (type) {
     case DataType::float16:
       return 5e-4;
     case DataType::bfloat16:
@@ -25,23 +16,39 @@ double bound(const CaseRun& run) {
     case DataType::float64:
       return 1e-12;
     default:
-      return run.uses_coordinates ? 5e-6 : 1e-6;
+      return uses_positions ? 5e-6 : 1e-6;
   }
 }
 
 // With positions in double precision, where these cannot make it another value. Rounding to 16 bits hides the difference.
-double bound_in_double(const CaseRun& run) {
-  return run.type == DataType::float32 && run.uses_coordinates ? 2e-5 : bound(run);
+double bound_in_double(DataType type) {
+  return type == DataType::float32 ? 2e-5 : bound(type, true);
 }
 
-TEST(Accuracy, KeepsTheBoundsOfTheDocumentation) {
-  for_each_run([](const CaseRun& run) {
-    for (const Output& output : run.outputs) {
-      EXPECT_LE(error_of(output.ours, output.expected), bound(run)) << name_of(run, output);
-      if (output.jumps) continue;
-      EXPECT_LE(error_of(output.ours, output.in_double), bound_in_double(run)) << name_of(run, output);
+class Accuracy : public testing::TestWithParam<const Function*> {};
+
+INSTANTIATE_TEST_SUITE_P(, Accuracy, testing::ValuesIn(function_pointers()), name_of_function);
+
+TEST_P(Accuracy, KeepsTheBoundsOfTheDocumentation) {
+  const Function& of = *GetParam();
+  const std::vector<size_t> outputs = of.outputs();
+  for (DataType type : of.types) {
+    for (const Case& c : of.cases(type)) {
+      SCOPED_TRACE("type " + std::to_string(static_cast<int>(type)) + ", " + c.title);
+      const bool uses_positions = c.expected_in_double != nullptr;
+      const FunctionCall call(of, c.arguments);
+      call.run();
+      const Outputs expected = c.expected();
+      const Outputs in_double = uses_positions ? c.expected_in_double() : expected;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const std::vector<double> values = call.tensor(outputs[i])->values();
+        const std::string& name = of.fields[outputs[i]].name;
+        EXPECT_LE(expected[i]->error(values, expected[i]->values), bound(type, uses_positions)) << name;
+        if (!uses_positions || expected[i]->jumps) continue;
+        EXPECT_LE(expected[i]->error(values, in_double[i]->values), bound_in_double(type)) << name;
+      }
     }
-  });
+  }
 }
 
 }  // namespace

@@ -1,51 +1,43 @@
-// Writes the runs in float, with their inputs, results and definitions, for accuracy.py: for each run lines that name it and
-// its attributes, and for each array a line with its shape, followed by its values as doubles.
+// Writes the cases of every function, with inputs, results and what the references give, for accuracy.py: for each case
+// lines that name it and its attributes, and for each array a line with its shape, followed by its values as doubles.
 #include <cstdio>
 
-#include "accuracy/runs.h"
+#include "base/data_type.h"
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
 
-const char* name_of(DataType type) {
-  switch (type) {
-    case DataType::float32:
-      return "float32";
-    case DataType::float16:
-      return "float16";
-    case DataType::bfloat16:
-      return "bfloat16";
-    default:
-      return "float64";
-  }
-}
-
-void write_numbers(const std::vector<int64_t>& numbers) {
-  for (int64_t number : numbers) std::printf(" %lld", static_cast<long long>(number));
-  std::printf("\n");
-}
-
 void write_values(const char* kind, const std::string& name, const Shape& shape,
                   const std::vector<double>& values) {
   std::printf("%s %s", kind, name.c_str());
-  write_numbers(shape);
+  for (int64_t size : shape) std::printf(" %lld", static_cast<long long>(size));
+  std::printf("\n");
   std::fwrite(values.data(), sizeof(double), values.size(), stdout);
 }
 
-void write_run(const CaseRun& run) {
-  std::printf("run %s %s\n", name_of(run.type), run.operation.c_str());
-  for (const auto& [name, numbers] : run.attributes) {
-    std::printf("attribute %s", name.c_str());
-    write_numbers(numbers);
+void write_case(const Function& of, DataType type, const Case& c) {
+  const FunctionCall call(of, c.arguments);
+  call.run();
+  std::printf("case %s %s\n", std::string(aclgrad::name_of(type)).c_str(), of.name.c_str());
+  for (size_t i = 0; i < of.attributes.size(); ++i) {
+    const auto value = static_cast<long long>(std::get<int64_t>(c.arguments[of.fields.size() + i]));
+    std::printf("attribute %s %lld\n", of.attributes[i].c_str(), value);
   }
-  if (run.type == DataType::float32) {
-    for (const Input& input : run.inputs) write_values("input", input.name, input.shape, input.values);
-  }
-  for (const Output& output : run.outputs) {
-    const Shape shape = {static_cast<int64_t>(output.ours.size())};
-    write_values("ours", output.name, shape, output.ours);
-    write_values("expected", output.name, shape, output.expected);
-    write_values("in_double", output.name, shape, output.in_double);
+  const Outputs expected = c.expected();
+  const Outputs in_double = c.expected_in_double == nullptr ? expected : c.expected_in_double();
+  size_t output = 0;
+  for (size_t i = 0; i < of.fields.size(); ++i) {
+    const auto& [name, role, dense_axes, free_axes] = of.fields[i];
+    const TestTensor* tensor = call.tensor(i);
+    if (tensor == nullptr) continue;
+    if (!is_output(role)) {
+      write_values("input", name, tensor->shape(), tensor->values());
+      continue;
+    }
+    write_values("ours", name, tensor->shape(), tensor->values());
+    write_values("expected", name, tensor->shape(), expected[output]->values);
+    write_values("in_double", name, tensor->shape(), in_double[output++]->values);
   }
 }
 
@@ -53,6 +45,11 @@ void write_run(const CaseRun& run) {
 }  // namespace aclgrad::test
 
 int main() {
-  aclgrad::test::for_each_run(aclgrad::test::write_run);
+  using namespace aclgrad::test;
+  for (const Function& of : functions()) {
+    for (aclgrad::DataType type : of.types) {
+      for (const Case& c : of.cases(type)) write_case(of, type, c);
+    }
+  }
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? 0 : 1;
 }

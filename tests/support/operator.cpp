@@ -27,9 +27,8 @@ CArgument Arguments::make(const Value& value, Layout layout) {
     return CArgument{.handle = handle};
   };
   if (const auto* tensor = std::get_if<TensorValue>(&value)) {
-    auto made = std::make_unique<TestTensor>(tensor->shape, tensor->type, layout);
-    if (!tensor->values.empty()) made->set(tensor->values);
-    tensors_[arguments_.size()] = std::move(made);
+    tensors_[arguments_.size()] =
+        std::make_unique<TestTensor>(tensor->shape, tensor->type, layout, tensor->values);
     return {.handle = tensors_[arguments_.size()]->handle()};
   }
   if (const auto* number = std::get_if<int64_t>(&value)) return {.number = *number};

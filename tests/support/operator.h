@@ -70,7 +70,7 @@ class Arguments {
 
 // ---- What an operator says of itself
 
-enum class Role { input, optional_input, output, attribute };
+enum class Role { input, optional_input, output, optional_output, attribute };
 
 struct Parameter {
   const char* name;  // as in messages
@@ -82,13 +82,19 @@ struct Expected {
   std::vector<double> values;
   double allowed;
   double (*error)(const std::vector<double>& actual, const std::vector<double>& expected) = relative_error;
+  // Whether a position that is rounded to the other side of a pixel's centre or edge makes it another value.
+  bool jumps = false;
 };
+
+// One entry for each output, in the order of the call; without a value, the output must be left as it was.
+using Outputs = std::vector<std::optional<Expected>>;
 
 struct Case {
   std::string title;
   std::vector<Value> arguments;
-  // One entry for each output, in the order of the call; without a value, the output must be left as it was.
-  std::function<std::vector<std::optional<Expected>>()> expected;
+  std::function<Outputs()> expected;
+  // With positions in double precision, where they are computed in the type's arithmetic otherwise.
+  std::function<Outputs()> expected_in_double{};
 };
 
 struct Mistake {

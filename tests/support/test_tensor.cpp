@@ -1,6 +1,9 @@
 #include "support/test_tensor.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/data_type.h"
@@ -9,11 +12,41 @@ namespace aclgrad::test {
 namespace {
 
 constexpr std::byte kPattern{0xA5};
+constexpr int64_t kFar = (int64_t{1} << 31) + 64;  // whole cache lines apart, as some code paths require
+
+std::shared_ptr<std::byte> patterned(size_t bytes) {
+  auto* const memory = new std::byte[bytes];
+  std::fill_n(memory, bytes, kPattern);
+  return {memory, std::default_delete<std::byte[]>()};
+}
+
+size_t contiguous_axes(Layout layout) {
+  return layout == Layout::far ? 0 : layout == Layout::far_rows ? 1 : 2;
+}
+
+std::vector<size_t> axes_from_the_innermost(size_t rank, bool is_transposed, size_t first_dense) {
+  std::vector<size_t> axes;
+  for (size_t axis = rank; axis-- > 0;) axes.push_back(axis);
+  if (is_transposed) std::reverse(axes.end() - static_cast<ptrdiff_t>(first_dense), axes.end());
+  return axes;
+}
 
 }  // namespace
 
+std::shared_ptr<std::byte> map_zeros(size_t bytes) {
+  bytes = std::max<size_t>(bytes, 1);
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  // Elements that lie far apart would else take a huge page each.
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+  return {static_cast<std::byte*>(memory), [bytes](std::byte* first) { munmap(first, bytes); }};
+}
+
 std::string name_of(Layout layout) {
-  return layout == Layout::contiguous ? "contiguous" : layout == Layout::transposed ? "transposed" : "gapped";
+  constexpr const char* kNames[] = {"contiguous", "transposed", "gapped",    "sparse",
+                                    "far",        "far_rows",   "far_planes"};
+  return kNames[static_cast<size_t>(layout)];
 }
 
 template <class Function>
@@ -30,26 +63,43 @@ void TestTensor::for_each_element(Function&& function) const {
   }
 }
 
-TestTensor::TestTensor(Shape shape, DataType type, Layout layout)
+TestTensor::TestTensor(Shape shape, DataType type, Layout layout, const std::vector<double>& values,
+                       size_t dense_axes)
     : shape_(std::move(shape)), type_(type), strides_(shape_.size()) {
   const size_t rank = shape_.size();
-  int64_t step = layout == Layout::gapped ? 2 : 1;
-  for (size_t i = 0; i < rank; ++i) {
-    const size_t axis = layout == Layout::transposed ? i : rank - 1 - i;
+  const bool is_gapped = layout == Layout::gapped, is_far = layout > Layout::sparse;
+  if (is_far) dense_axes = std::max(dense_axes, contiguous_axes(layout));
+  const size_t first_dense = rank - std::min(rank, dense_axes);
+  int64_t step = is_gapped && first_dense == rank ? 2 : 1;
+  for (size_t axis : axes_from_the_innermost(rank, layout == Layout::transposed, first_dense)) {
+    if (is_far && axis < first_dense) step = std::max(step, kFar);
     strides_[axis] = step;
     step *= std::max<int64_t>(1, shape_[axis]);
-    if (layout == Layout::gapped) step += 3;
+    if (is_gapped && axis <= first_dense) step += 3;
+    if (is_far && axis < first_dense) step += 64;
   }
-  offset_ = layout == Layout::gapped ? 5 : 0;
-  const int64_t storage_elements = step + offset_;
-  storage_.assign(static_cast<size_t>(storage_elements) * size_of(type_), kPattern);
-  handle_ = aclCreateTensor(shape_.data(), rank, static_cast<aclDataType>(type_), strides_.data(), offset_,
-                            ACL_FORMAT_ND, &storage_elements, 1, storage_.data());
+  offset_ = is_gapped ? 5 : 0;
+  storage_elements_ = step + offset_;
+  const size_t bytes = static_cast<size_t>(storage_elements_) * size_of(type_);
+  storage_ = layout >= Layout::sparse ? map_zeros(bytes) : patterned(bytes);
+  make_handle();
+  if (!values.empty()) set(values);
 }
 
-TestTensor::TestTensor(Shape shape, DataType type, Layout layout, const std::vector<double>& values)
-    : TestTensor(std::move(shape), type, layout) {
-  set(values);
+TestTensor::TestTensor(const TestTensor& whole, const Shape& first, Shape shape)
+    : shape_(std::move(shape)),
+      type_(whole.type_),
+      strides_(whole.strides_),
+      offset_(whole.offset_),
+      storage_elements_(whole.storage_elements_),
+      storage_(whole.storage_) {
+  for (size_t axis = 0; axis < first.size(); ++axis) offset_ += first[axis] * strides_[axis];
+  make_handle();
+}
+
+void TestTensor::make_handle() {
+  handle_ = aclCreateTensor(shape_.data(), shape_.size(), static_cast<aclDataType>(type_), strides_.data(),
+                            offset_, ACL_FORMAT_ND, &storage_elements_, 1, data());
 }
 
 TestTensor::~TestTensor() {
@@ -58,34 +108,40 @@ TestTensor::~TestTensor() {
 
 void TestTensor::set(const std::vector<double>& values) {
   for_each_element(
-      [&](size_t index, size_t byte) { write_element(values.at(index), &storage_[byte], type_); });
+      [&](size_t index, size_t byte) { write_element(values.at(index), storage_.get() + byte, type_); });
 }
 
 std::vector<double> TestTensor::values() const {
   std::vector<double> values(static_cast<size_t>(element_count(shape_)));
-  for_each_element([&](size_t index, size_t byte) { values[index] = read_element(&storage_[byte], type_); });
+  for_each_element(
+      [&](size_t index, size_t byte) { values[index] = read_element(storage_.get() + byte, type_); });
   return values;
 }
 
 std::vector<std::byte> TestTensor::bytes() const {
   std::vector<std::byte> bytes;
-  const auto size = static_cast<ptrdiff_t>(size_of(type_));
   for_each_element([&](size_t, size_t byte) {
-    const auto first = storage_.begin() + static_cast<ptrdiff_t>(byte);
-    bytes.insert(bytes.end(), first, first + size);
+    const std::byte* first = storage_.get() + byte;
+    bytes.insert(bytes.end(), first, first + size_of(type_));
   });
   return bytes;
 }
 
 bool TestTensor::holes_untouched() const {
-  std::vector<bool> is_hole(storage_.size(), true);
+  std::vector<bool> is_hole(static_cast<size_t>(storage_elements_) * size_of(type_), true);
   for_each_element([&](size_t, size_t byte) {
     for (size_t i = 0; i < size_of(type_); ++i) is_hole[byte + i] = false;
   });
-  for (size_t i = 0; i < storage_.size(); ++i) {
-    if (is_hole[i] && storage_[i] != kPattern) return false;
+  for (size_t i = 0; i < is_hole.size(); ++i) {
+    if (is_hole[i] && storage_.get()[i] != kPattern) return false;
   }
   return true;
+}
+
+Tensor TestTensor::tensor() const {
+  const auto rank = static_cast<int>(shape_.size());
+  return {storage_.get() + static_cast<size_t>(offset_) * size_of(type_), type_,
+          aclgrad::Shape(shape_.data(), rank), aclgrad::Shape(strides_.data(), rank)};
 }
 
 aclnnStatus run(const Phase1& phase1, Phase2 phase2) {

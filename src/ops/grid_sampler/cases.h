@@ -86,7 +86,7 @@ inline double allowed_error(DataType type, const std::vector<double>& expected) 
 inline double gradient_error(const std::vector<double>& actual, const std::vector<double>& expected) {
   double norm = 0;
   for (double value : expected) norm += value * value;
-  if (norm > 1e-12 * static_cast<double>(expected.size())) return relative_error(actual, expected);
+  if (norm >= 1e-12 * static_cast<double>(expected.size())) return relative_error(actual, expected);
   double difference = 0;
   for (size_t i = 0; i < actual.size(); ++i) difference += std::fabs(actual[i] - expected[i]);
   return 0.01 * difference / static_cast<double>(expected.size());

@@ -4,7 +4,7 @@
 #include "aclnnop/aclnn_grid_sampler3d.h"
 #include "aclnnop/aclnn_grid_sampler3d_backward.h"
 #include "ops/grid_sampler/cases.h"
-#include "support/operator.h"
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
@@ -43,56 +43,55 @@ std::string title_of(const S& s) {
          " padding " + std::to_string(s.padding) + (s.align_corners ? " aligned" : "");
 }
 
-template <class S>
-std::vector<Value> forward_arguments(const S& s, DataType type, const Inputs& inputs) {
-  return {TensorValue{input_shape(s), type, inputs.input},
-          TensorValue{grid_shape(s), type, inputs.grid},
-          int64_t{s.mode},
-          int64_t{s.padding},
-          int64_t{s.align_corners},
-          TensorValue{output_shape(s), type}};
+template <bool is_backward, class S>
+std::vector<Value> tensors_of(const S& s, DataType type, const Inputs& inputs) {
+  const TensorValue input{input_shape(s), type, inputs.input}, grid{grid_shape(s), type, inputs.grid};
+  if (!is_backward) return {input, grid, TensorValue{output_shape(s), type}};
+  return {TensorValue{output_shape(s), type, inputs.grad_output}, input, grid,
+          TensorValue{input_shape(s), type}, TensorValue{grid_shape(s), type}};
 }
 
-template <class S>
-std::vector<Value> backward_arguments(const S& s, DataType type, const Inputs& inputs, const Mask& mask) {
-  return {TensorValue{output_shape(s), type, inputs.grad_output},
-          TensorValue{input_shape(s), type, inputs.input},
-          TensorValue{grid_shape(s), type, inputs.grid},
-          int64_t{s.mode},
-          int64_t{s.padding},
-          int64_t{s.align_corners},
-          mask,
-          TensorValue{input_shape(s), type},
-          TensorValue{grid_shape(s), type}};
+// Of the C functions, where the modes come before the outputs.
+template <bool is_backward, class S>
+std::vector<Value> arguments_of(const S& s, DataType type, const Inputs& inputs, const Mask& mask) {
+  std::vector<Value> arguments = tensors_of<is_backward>(s, type, inputs);
+  std::vector<Value> attributes = {int64_t{s.mode}, int64_t{s.padding}, int64_t{s.align_corners}};
+  if (is_backward) attributes.push_back(mask);
+  arguments.insert(arguments.begin() + (is_backward ? 3 : 2), attributes.begin(), attributes.end());
+  return arguments;
 }
 
-template <class S>
-Case forward_case(const S& s, DataType type, const Inputs& inputs) {
-  return {title_of(s), forward_arguments(s, type, inputs), [=] {
-            std::vector<double> expected = sample(s, inputs);
-            const double allowed = allowed_error(type, expected);
-            return std::vector<std::optional<Expected>>{Expected{std::move(expected), allowed}};
-          }};
+template <bool is_backward, class S>
+Outputs outputs_of(const S& s, DataType type, const Inputs& inputs, const Mask& mask) {
+  const bool is_nearest = s.mode == 1;
+  const auto expect = [&](std::vector<double> values) {
+    const double allowed = allowed_error(type, values);
+    return Expected{std::move(values), allowed, relative_error, is_nearest};
+  };
+  if (!is_backward) return {expect(sample(s, inputs))};
+  auto gradients = gradients_of(s, inputs);
+  Outputs outputs(2);
+  if (mask[0]) outputs[0] = expect(std::move(gradients.input));
+  if (mask[1]) {
+    outputs[1] = expect(std::move(gradients.grid));
+    outputs[1]->error = gradient_error;
+    outputs[1]->jumps = s.mode == 0;
+  }
+  return outputs;
 }
 
-template <class S>
-Case backward_case(const S& s, DataType type, const Inputs& inputs, const Mask& mask) {
-  return {title_of(s) + " mask " + std::to_string(mask[0]) + std::to_string(mask[1]),
-          backward_arguments(s, type, inputs, mask), [=] {
-            const auto expected = gradients_of(s, inputs);
-            std::vector<std::optional<Expected>> outputs(2);
-            if (mask[0]) outputs[0] = Expected{expected.input, allowed_error(type, expected.input)};
-            if (mask[1])
-              outputs[1] = Expected{expected.grid, allowed_error(type, expected.grid), gradient_error};
-            return outputs;
-          }};
+template <bool is_backward, class S>
+Case case_of(const S& s, DataType type, const Inputs& inputs, const Mask& mask = kBoth) {
+  return {title_of(s) + (is_backward ? " mask " + std::to_string(mask[0]) + std::to_string(mask[1]) : ""),
+          arguments_of<is_backward>(s, type, inputs, mask),
+          [=] { return outputs_of<is_backward>(s, type, inputs, mask); }};
 }
 
-// Calls body with all modes, paddings and alignments that the operator has for the type.
-template <bool is_backward, class S, class Body>
-void for_each_mode(S s, DataType type, Body&& body) {
+// Calls body with all modes up to the last one, paddings and alignments.
+template <class S, class Body>
+void for_each_mode_to(int last_mode, S s, DataType type, Body&& body) {
   s.positions_in_double = type == DataType::float64;
-  for (s.mode = 0; s.mode <= last_mode<S>(is_backward, type); ++s.mode) {
+  for (s.mode = 0; s.mode <= last_mode; ++s.mode) {
     for (s.padding = 0; s.padding < 3; ++s.padding) {
       for (bool align_corners : {false, true}) {
         s.align_corners = align_corners;
@@ -102,9 +101,9 @@ void for_each_mode(S s, DataType type, Body&& body) {
   }
 }
 
-template <bool is_backward, class S>
-Case case_of(const S& s, DataType type, const Inputs& inputs, const Mask& mask = kBoth) {
-  return is_backward ? backward_case(s, type, inputs, mask) : forward_case(s, type, inputs);
+template <bool is_backward, class S, class Body>
+void for_each_mode(const S& s, DataType type, Body&& body) {
+  for_each_mode_to(last_mode<S>(is_backward, type), s, type, body);
 }
 
 template <class S>
@@ -226,8 +225,7 @@ std::vector<Mistake> mistakes() {
   constexpr size_t kMode = is_backward ? 3 : 2;
   const Sampling& good = kGood<Sampling>;
   const auto arguments = [&](const Sampling& s, DataType type) {
-    const Inputs inputs(s, type, 1);
-    return is_backward ? backward_arguments(s, type, inputs, kBoth) : forward_arguments(s, type, inputs);
+    return arguments_of<is_backward>(s, type, Inputs(s, type, 1), kBoth);
   };
   std::vector<Mistake> result;
   const auto add = [&](std::string title, std::string parameter, std::vector<Value> wrong) {
@@ -273,31 +271,18 @@ std::vector<Mistake> mistakes() {
   return result;
 }
 
-Operator forward(const char* name, auto phase1, Phase2 phase2, auto sampling) {
-  using S = decltype(sampling);
+template <bool is_backward, class S>
+Operator operator_of(const char* name, auto phase1, Phase2 phase2) {
   return {.name = name,
           .said_name = name,
-          .parameters = kForwardParameters,
+          .parameters = is_backward ? kBackwardParameters : kForwardParameters,
           .types = {std::begin(kTypes), std::end(kTypes)},
           .phase1 = phase1,
           .phase2 = phase2,
-          .cases = cases<false, S>,
-          .parallel_cases = parallel_cases<false, S>,
-          .mistakes = mistakes<false, S>};
-}
-
-Operator backward(const char* name, auto phase1, Phase2 phase2, auto sampling) {
-  using S = decltype(sampling);
-  return {.name = name,
-          .said_name = name,
-          .parameters = kBackwardParameters,
-          .types = {std::begin(kTypes), std::end(kTypes)},
-          .phase1 = phase1,
-          .phase2 = phase2,
-          .cases = cases<true, S>,
-          .parallel_cases = parallel_cases<true, S>,
-          .mistakes = mistakes<true, S>,
-          .adds_in_any_order = true};
+          .cases = cases<is_backward, S>,
+          .parallel_cases = parallel_cases<is_backward, S>,
+          .mistakes = mistakes<is_backward, S>,
+          .adds_in_any_order = is_backward};
 }
 
 template <auto kFunction>
@@ -308,18 +293,181 @@ constexpr auto kBackwardPhase1 =
     phase1_of<kFunction, const aclTensor*, const aclTensor*, const aclTensor*, int64_t, int64_t, bool,
               const aclBoolArray*, aclTensor*, aclTensor*>;
 
-const Registration kForward2D(forward("aclnnGridSampler2D",
-                                      kForwardPhase1<aclnnGridSampler2DGetWorkspaceSize>, aclnnGridSampler2D,
-                                      Sampling{}));
-const Registration kBackward2D(backward("aclnnGridSampler2DBackward",
-                                        kBackwardPhase1<aclnnGridSampler2DBackwardGetWorkspaceSize>,
-                                        aclnnGridSampler2DBackward, Sampling{}));
-const Registration kForward3D(forward("aclnnGridSampler3D",
-                                      kForwardPhase1<aclnnGridSampler3DGetWorkspaceSize>, aclnnGridSampler3D,
-                                      Sampling3D{}));
-const Registration kBackward3D(backward("aclnnGridSampler3DBackward",
-                                        kBackwardPhase1<aclnnGridSampler3DBackwardGetWorkspaceSize>,
-                                        aclnnGridSampler3DBackward, Sampling3D{}));
+const Registration kForward2D(operator_of<false, Sampling>("aclnnGridSampler2D",
+                                                           kForwardPhase1<aclnnGridSampler2DGetWorkspaceSize>,
+                                                           aclnnGridSampler2D));
+const Registration kBackward2D(operator_of<true, Sampling>(
+    "aclnnGridSampler2DBackward", kBackwardPhase1<aclnnGridSampler2DBackwardGetWorkspaceSize>,
+    aclnnGridSampler2DBackward));
+const Registration kForward3D(operator_of<false, Sampling3D>(
+    "aclnnGridSampler3D", kForwardPhase1<aclnnGridSampler3DGetWorkspaceSize>, aclnnGridSampler3D));
+const Registration kBackward3D(operator_of<true, Sampling3D>(
+    "aclnnGridSampler3DBackward", kBackwardPhase1<aclnnGridSampler3DBackwardGetWorkspaceSize>,
+    aclnnGridSampler3DBackward));
+
+// ---- The C++ interface
+
+template <bool is_backward, class S>
+std::vector<Value> problem_of(const S& s, DataType type, const Inputs& inputs) {
+  std::vector<Value> values = tensors_of<is_backward>(s, type, inputs);
+  values.insert(values.end(), {int64_t{s.mode}, int64_t{s.padding}, int64_t{s.align_corners}});
+  return values;
+}
+
+template <bool is_backward, class S>
+Case function_case(S s, DataType type, const Inputs& inputs) {
+  Case result{title_of(s), problem_of<is_backward>(s, type, inputs),
+              [=] { return outputs_of<is_backward>(s, type, inputs, kBoth); }};
+  s.positions_in_double = true;
+  result.expected_in_double = [=] { return outputs_of<is_backward>(s, type, inputs, kBoth); };
+  return result;
+}
+
+// Also those without samples, and for the gradient without pixels.
+template <bool is_backward, class S>
+std::vector<Case> function_cases(DataType type) {
+  constexpr int kLastMode = kIs3D<S> ? 1 : 2;
+  std::vector<Case> result;
+  for (const S& size : CaseSizes<S>::any) {
+    const Inputs inputs(size, type, 1.3);
+    for_each_mode_to(kLastMode, size, type,
+                     [&](const S& s) { result.push_back(function_case<is_backward>(s, type, inputs)); });
+  }
+  Sizes<S> empty = is_backward ? without_pixels<S>() : Sizes<S>{};
+  empty.push_back(S{});
+  empty.push_back(kGood<S>);
+  empty.back().batch = 0;
+  for (const S& s : empty) result.push_back(function_case<is_backward>(s, type, Inputs(s, type, 1)));
+  return result;
+}
+
+// Points between the last `part` pixels of an axis of `size`, in quarters of a pixel. Both are powers of two, so that
+// the coordinates are exact, and those in an axis of `part` pixels mean the same points.
+std::vector<double> last_places(int64_t count, double size, double part) {
+  std::vector<double> coordinates;
+  for (int64_t i = 0; i < count; ++i) {
+    const double place = static_cast<double>(i * 7 % (4 * static_cast<int64_t>(part) - 4)) / 4;
+    coordinates.push_back((2 * (size - part + place) + 1) / size - 1);
+  }
+  return coordinates;
+}
+
+// Planes of 2^32 pixels, and channels of 2^33 voxels.
+template <class S>
+std::vector<LargeCase> large_forward_cases() {
+  constexpr int64_t kSide = kIs3D<S> ? 1 << 11 : 1 << 16, kPart = 16, kPoints = 40;
+  constexpr size_t kAxes = kIs3D<S> ? 3 : 2;
+  const auto side = [](int64_t extent) {
+    Shape shape(kAxes, extent);
+    shape.insert(shape.begin(), {1, 2});
+    return shape;
+  };
+  Shape of_grid(kAxes, 1), of_output(kAxes, 1);
+  of_grid.insert(of_grid.end(), {kPoints, int64_t{kAxes}});
+  of_output.insert(of_output.begin(), {1, 2});
+  of_output.back() = kPoints;
+  Shape first(kAxes, kSide - kPart);
+  first.insert(first.begin(), 2, 0);
+  std::vector<LargeCase> result;
+  for (DataType type : {DataType::float32, DataType::float64}) {
+    const auto arguments = [&](int64_t extent, std::vector<double> values) {
+      const std::vector<double> places =
+          last_places(kAxes * kPoints, static_cast<double>(extent), static_cast<double>(kPart));
+      return std::vector<Value>{TensorValue{side(extent), type, std::move(values)},
+                                TensorValue{of_grid, type, places},
+                                TensorValue{of_output, type},
+                                int64_t{0},
+                                int64_t{0},
+                                int64_t{0}};
+    };
+    const std::vector<double> part = uniform(element_count(side(kPart)), -5, 5, 1);
+    result.push_back(
+        {"pixels", arguments(kSide, {}), arguments(kPart, rounded(part, type)), {{first}, {}, {}}});
+  }
+  return result;
+}
+
+// Vectors of channels take a sample for each 8 pixels. All but the last samples lie in the middle of the image and bring
+// zeros. bfloat16 has no place between the last pixels but the last one's, whose coordinate rounds to 1.
+std::vector<LargeCase> large_backward_cases() {
+  constexpr DataType kType = DataType::bfloat16;
+  constexpr int64_t kSide = 1 << 12, kChannels = 144, kPart = 16, kPoints = 64, kRows = kSide / 8;
+  static_assert(kChannels * kSide * kSide > int64_t{1} << 31);
+  const auto arguments = [](int64_t side, int64_t rows, int64_t columns, const Inputs& values) {
+    const TensorValue input{{1, kChannels, side, side}, kType, values.input};
+    const TensorValue grid{{1, rows, columns, 2}, kType, values.grid};
+    const TensorValue grad_output{{1, kChannels, rows, columns}, kType, values.grad_output};
+    return std::vector<Value>{
+        grad_output, input,      grid,      TensorValue{input.shape, kType}, TensorValue{grid.shape, kType},
+        int64_t{0},  int64_t{0}, int64_t{0}};
+  };
+  Inputs values(sizes(1, kChannels, kPart, kPart, 1, kPoints), kType, 1);
+  for (double& place : values.grid) place = 1;
+  const LargeCase::Part pixels{{0, 0, kSide - kPart, kSide - kPart}};
+  const LargeCase::Part output{{0, 0, kRows - 1, kSide - kPoints}};
+  const LargeCase::Part points{{0, kRows - 1, kSide - kPoints, 0}};
+  // Coordinates go from -1 to 1 in images of any size, and so gradients with respect to them grow with it.
+  const LargeCase::Part slopes{points.first, kSide / kPart};
+  return {{"elements",
+           arguments(kSide, kRows, kSide, Inputs(Sampling{}, kType, 1)),
+           arguments(kPart, 1, kPoints, values),
+           {output, pixels, points, pixels, slopes},
+           int64_t{7} << 30}};
+}
+
+template <class P, class S>
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+  constexpr bool is_backward = requires(P p) {
+    p.grad_input;
+  };
+  const std::vector<size_t> sides = kIs3D<S> ? std::vector<size_t>{2, 3, 4} : std::vector<size_t>{2, 3};
+  FunctionOf<P> of{.name = name,
+                   .workspace_size = workspace_size,
+                   .workspace_size_on_gpu = cuda::workspace_size,
+                   .run = run,
+                   .run_on_gpu = run_on_gpu,
+                   .fields = {{"input", Role::input, &P::input, 0, sides}, {"grid", Role::input, &P::grid}},
+                   .attributes = {{"mode", [](P& p, int64_t v) { p.interpolation = Interpolation(v); }},
+                                  {"padding", [](P& p, int64_t v) { p.padding = Padding(v); }},
+                                  {"align_corners", [](P& p, int64_t v) { p.align_corners = v != 0; }}},
+                   .types = {std::begin(kTypes), std::end(kTypes)},
+                   .cases = function_cases<is_backward, S>};
+  of.mistakes = {
+      {"interpolation", [](P& p) { p.interpolation = Interpolation(kIs3D<S> ? 2 : 3); }},
+      {"padding", [](P& p) { p.padding = Padding(-1); }},
+      {"padding", [](P& p) { p.padding = Padding(3); }},
+      {"input.type", [](P& p) { p.input.type = static_cast<DataType>(-77); }},
+      {"input.shape", [](P& p) { p.input.shape[0] = p.input.shape[1] = int64_t{1} << 40; }},
+      {"input.shape[2]", [](P& p) { p.input.shape[2] = int64_t{1} << 30; }},
+      {"input.shape[3]", [](P& p) { p.input.shape[3] = int64_t{1} << 30; }},
+      {"grid.shape", [](P& p) { p.grid.shape[1] = p.grid.shape[2] = int64_t{1} << 40; }},
+  };
+  if constexpr (kIs3D<S>)
+    of.mistakes.push_back({"input.shape[4]", [](P& p) { p.input.shape[4] = int64_t{1} << 30; }});
+  if constexpr (is_backward) {
+    of.fields.insert(of.fields.begin(), {"grad_output", Role::input, &P::grad_output});
+    of.fields.push_back({"grad_input", Role::optional_output, &P::grad_input});
+    of.fields.push_back({"grad_grid", Role::optional_output, &P::grad_grid});
+    if constexpr (!kIs3D<S>) of.large_cases = large_backward_cases;
+  } else {
+    of.fields.push_back({"output", Role::output, &P::output});
+    of.mistakes.push_back({"input.shape[2]", [](P& p) { p.input.shape[2] = 0; }});
+    of.mistakes.push_back({"input.shape[3]", [](P& p) { p.input.shape[3] = 0; }});
+    of.large_cases = large_forward_cases<S>;
+  }
+  return of;
+}
+
+const FunctionRegistration kFunctions[] = {
+    FunctionRegistration(
+        function_of<GridSampler2D, Sampling>("grid_sampler_2d", grid_sampler_2d, cuda::grid_sampler_2d)),
+    FunctionRegistration(function_of<GridSampler2DBackward, Sampling>(
+        "grid_sampler_2d_backward", grid_sampler_2d_backward, cuda::grid_sampler_2d_backward)),
+    FunctionRegistration(
+        function_of<GridSampler3D, Sampling3D>("grid_sampler_3d", grid_sampler_3d, cuda::grid_sampler_3d)),
+    FunctionRegistration(function_of<GridSampler3DBackward, Sampling3D>(
+        "grid_sampler_3d_backward", grid_sampler_3d_backward, cuda::grid_sampler_3d_backward)),
+};
 
 }  // namespace
 }  // namespace aclgrad::test

@@ -1,7 +1,8 @@
 // The grouped bias-add gradient as the tests see it.
+#include "aclgrad/grouped_bias_add.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 #include "ops/grouped_bias_add/cases.h"
-#include "support/operator.h"
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
@@ -26,9 +27,8 @@ test::Case grouped_case(const grouped_bias_add_cases::Case& c, DataType type, Da
   result.arguments.push_back(TensorValue{{groups, c.columns}, type});
   result.expected = [=] {
     const Ranges ranges = ranges_of(c.group_idx, c.group_idx_type, c.rows);
-    return std::vector<std::optional<Expected>>{
-        Expected{reference::grouped_bias_add_grad(grad_y, c.columns, ranges.begin, ranges.end),
-                 tolerance(type, false)}};
+    return Outputs{Expected{reference::grouped_bias_add_grad(grad_y, c.columns, ranges.begin, ranges.end),
+                            tolerance(type, false)}};
   };
   return result;
 }
@@ -47,9 +47,8 @@ test::Case equal_case(const Shape& shape, DataType type, bool has_type) {
       ranges.begin.push_back(g * shape[1]);
       ranges.end.push_back((g + 1) * shape[1]);
     }
-    return std::vector<std::optional<Expected>>{
-        Expected{reference::grouped_bias_add_grad(grad_y, shape[2], ranges.begin, ranges.end),
-                 tolerance(type, false)}};
+    return Outputs{Expected{reference::grouped_bias_add_grad(grad_y, shape[2], ranges.begin, ranges.end),
+                            tolerance(type, false)}};
   };
   return result;
 }
@@ -137,6 +136,59 @@ const Registration kGradV2({
     .cases = cases<true>,
     .parallel_cases = parallel_cases<true>,
     .mistakes = mistakes<true>,
+});
+
+// ---- The C++ interface
+
+using P = GroupedBiasAddBackward;
+
+// The arguments of version 2, with the type last, and more groups than the documents allow.
+std::vector<test::Case> function_cases(DataType type) {
+  std::vector<test::Case> result = cases<true>(type);
+  const grouped_bias_add_cases::Case many_groups{5000, 1, std::vector<double>(5000, 1), 1};
+  result.push_back(grouped_case(many_groups, type, DataType::int32, true));
+  for (test::Case& one : result) std::swap(one.arguments[2], one.arguments[3]);
+  return result;
+}
+
+std::vector<LargeCase> large_cases() {
+  constexpr DataType kType = DataType::bfloat16;
+  constexpr int64_t kRows = (int64_t{1} << 27) + 700, kColumns = 17, kLast = 40;
+  static_assert(kRows * kColumns > int64_t{1} << 31);
+  const auto arguments = [](int64_t rows, std::vector<double> grad_y) {
+    const std::vector<double> ends = {static_cast<double>(rows - kLast / 2), static_cast<double>(rows)};
+    return std::vector<Value>{TensorValue{{rows, kColumns}, kType, std::move(grad_y)},
+                              TensorValue{{2}, DataType::int64, ends}, TensorValue{{2, kColumns}, kType},
+                              int64_t{0}};
+  };
+  return {{"rows",
+           arguments(kRows, {}),
+           arguments(kLast, grad_y_of(kLast * kColumns, kType)),
+           {{{kRows - kLast, 0}}, {}, {}}}};
+}
+
+const FunctionRegistration kFunction(FunctionOf<P>{
+    .name = "grouped_bias_add_backward",
+    .workspace_size = workspace_size,
+    .workspace_size_on_gpu = cuda::workspace_size,
+    .run = grouped_bias_add_backward,
+    .run_on_gpu = cuda::grouped_bias_add_backward,
+    .fields = {{"grad_output", Role::input, &P::grad_output, 1, {0, 1}},
+               {"group_idx", Role::optional_input, &P::group_idx, kContiguous},
+               {"grad_bias", Role::output, &P::grad_bias, kContiguous}},
+    .attributes = {{"kind", [](P& p, int64_t v) { p.kind = GroupKind(v); }}},
+    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+    .cases = function_cases,
+    .mistakes = {{"kind", [](P& p) { p.kind = GroupKind(2); }},
+                 {"grad_output.type", [](P& p) { p.grad_output.type = DataType::float64; }},
+                 {"grad_output.shape[", [](P& p) { ++p.grad_output.shape[p.has_equal_groups() ? 2 : 1]; }},
+                 {"grad_output.shape",
+                  [](P& p) { p.grad_output.shape[p.has_equal_groups() ? 1 : 0] = INT64_MAX; }},
+                 {"grad_bias.shape",
+                  [](P& p) {
+                    p.grad_bias.shape = {1 << 30, 1 << 30};
+                  }}},
+    .large_cases = large_cases,
 });
 
 }  // namespace

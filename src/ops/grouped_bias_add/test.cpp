@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "aclgrad/grouped_bias_add.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 #include "ops/grouped_bias_add/cases.h"
 #include "ops/grouped_bias_add/reference.h"
@@ -47,20 +46,6 @@ TEST(GroupedBiasAddGrad, CarriesNanAndInfinity) {
   EXPECT_TRUE(std::isnan(got[3]));
   EXPECT_EQ(got[4], infinity);
   EXPECT_TRUE(std::isnan(got[5]));
-}
-
-TEST(GroupedBiasAddGrad, CppInterfaceTakesMoreGroupsThanTheDocuments) {
-  const int64_t groups = 5000;
-  std::vector<float> grad_y(static_cast<size_t>(groups), 2.0f);
-  std::vector<int32_t> counts(static_cast<size_t>(groups), 1);
-  std::vector<float> out(static_cast<size_t>(groups));
-  GroupedBiasAddBackward problem;
-  problem.grad_output = {grad_y.data(), {groups, 1}};
-  problem.group_idx = {counts.data(), {groups}};
-  problem.kind = GroupKind::counts;
-  problem.grad_bias = {out.data(), {groups, 1}};
-  grouped_bias_add_backward(problem, aclgrad::Workspace(workspace_size(problem)));
-  EXPECT_EQ(out, grad_y);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
-#include "support/operator.h"
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
@@ -48,20 +48,26 @@ std::vector<Value> arguments_of(const Reference& r, DataType type, Form form = {
 }
 
 template <bool is_grad>
+Outputs outputs_of(Reference r, DataType type, bool positions_in_double) {
+  r.positions_in_double = positions_in_double;
+  r.run();
+  const double allowed = tolerance(type, true);
+  if (!is_grad) return {Expected{r.output, allowed}};
+  // The product of a location in 16 bits and the size of a level is exact in float.
+  const bool jumps = type == DataType::float32;
+  return {Expected{r.grad_value, allowed}, Expected{r.grad_location, allowed, relative_error, jumps},
+          Expected{r.grad_attention_weight, allowed}};
+}
+
+template <bool is_grad>
 Case case_of(const Reference& r, DataType type, Form form) {
   const std::string levels = text(r.spatial_shape);
   return {"batches, heads, channels, queries, points " +
               text({r.batches, r.heads, r.channels, r.queries, r.points}) + ", levels " + levels +
               (form.joined ? ", joined" : ""),
-          arguments_of<is_grad>(r, type, form), [r, type] {
-            Reference run = r;
-            run.run();
-            const double allowed = tolerance(type, true);
-            if (!is_grad) return std::vector<std::optional<Expected>>{Expected{run.output, allowed}};
-            return std::vector<std::optional<Expected>>{Expected{run.grad_value, allowed},
-                                                        Expected{run.grad_location, allowed},
-                                                        Expected{run.grad_attention_weight, allowed}};
-          }};
+          arguments_of<is_grad>(r, type, form),
+          [=] { return outputs_of<is_grad>(r, type, type == DataType::float64); },
+          [=] { return outputs_of<is_grad>(r, type, true); }};
 }
 
 template <bool is_grad>
@@ -187,6 +193,111 @@ const Registration kGrad({
     .mistakes = mistakes<true>,
     .adds_in_any_order = true,
 });
+
+// ---- The C++ interface
+
+constexpr DataType kTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64};
+
+// Also sizes beyond the documents'.
+template <bool is_grad>
+std::vector<Case> function_cases(DataType type) {
+  std::vector<int64_t> many_levels;
+  for (int64_t l = 0; l < 70; ++l) many_levels.insert(many_levels.end(), {1 + l % 4, 1 + l % 3});
+  std::vector<Sizes> all(std::begin(kCases), std::end(kCases));
+  all.insert(all.end(), {{1, 17, 1, 5, 1, {3, 3}},
+                         {1, 1, 7, 20, 2, {3, 4, 2, 2}},
+                         {1, 2, 300, 3, 2, {3, 4}},
+                         {2, 1, 33, 9, 100, {3, 3}},
+                         {1, 2, 16, 11, 3, many_levels},
+                         {1, 1, 1000, 40, 1, {2, 2}}});
+  std::vector<Case> result;
+  for (const Sizes& sizes : all)
+    result.push_back(case_of<is_grad>(random_problem(sizes, type), type, {DataType::int64, false}));
+  return result;
+}
+
+// A level that begins at `start`, the last of `rows` rows.
+std::vector<Value> last_level(bool is_grad, DataType type, int64_t rows, int64_t start, const Reference& r,
+                              bool has_values) {
+  Reference placed = r;
+  placed.rows = rows;
+  placed.level_start_index = {start};
+  if (!has_values) placed.value.clear();
+  const Form form{DataType::int64, false};
+  return is_grad ? grad_arguments(placed, type, form) : forward_arguments(placed, type, form);
+}
+
+LargeCase large_case(bool is_grad, DataType type, int64_t rows, const Sizes& sizes, int64_t memory) {
+  const Reference r = random_problem(sizes, type);
+  const LargeCase::Part level{{0, rows - r.rows, 0, 0}};
+  std::vector<LargeCase::Part> parts = {level, {}, {}, {}, {}, {}};
+  if (is_grad) parts.insert(parts.end(), {level, {}, {}});
+  return {"rows", last_level(is_grad, type, rows, rows - r.rows, r, false),
+          last_level(is_grad, type, r.rows, 0, r, true), parts, memory};
+}
+
+std::vector<LargeCase> large_forward_cases() {
+  constexpr int64_t kRows = (int64_t{1} << 31) + 1000;
+  return {large_case(false, DataType::float16, kRows, {1, 2, 16, 5, 2, {6, 10}}, int64_t{1} << 30)};
+}
+
+std::vector<LargeCase> large_backward_cases() {
+  constexpr int64_t kRows = (int64_t{1} << 22) + 1000;
+  return {large_case(true, DataType::bfloat16, kRows, {1, 8, 64, 5, 2, {6, 10}}, int64_t{6} << 30)};
+}
+
+template <class P>
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+  constexpr bool is_grad = requires(P p) {
+    p.grad_output;
+  };
+  const std::vector<size_t> free_of_value = is_grad ? std::vector<size_t>{} : std::vector<size_t>{1};
+  FunctionOf<P> of{
+      .name = name,
+      .workspace_size = workspace_size,
+      .workspace_size_on_gpu = cuda::workspace_size,
+      .run = run,
+      .run_on_gpu = run_on_gpu,
+      .fields = {{"value", Role::input, &P::value, 1, free_of_value},
+                 {"spatial_shapes", Role::input, &P::spatial_shapes, kContiguous},
+                 {"level_start_index", Role::input, &P::level_start_index, kContiguous},
+                 {"sampling_locations", Role::input, &P::sampling_locations, 3},
+                 {"attention_weights", Role::input, &P::attention_weights, 2}},
+      .attributes = {},
+      .types = {std::begin(kTypes), std::end(kTypes)},
+      .cases = function_cases<is_grad>,
+      .mistakes = {
+          {"value.type", [](P& p) { p.value.type = DataType::int64; }},
+          {"value.shape", [](P& p) { p.value.shape[1] = p.value.shape[3] = int64_t{1} << 40; }},
+          {"value.shape[0]", [](P& p) { p.value.shape[0] = 0; }},
+          {"value.shape[2]", [](P& p) { p.value.shape[2] = 0; }},
+          {"value.shape[3]", [](P& p) { p.value.shape[3] = 0; }},
+          {"spatial_shapes.shape[1]", [](P& p) { p.spatial_shapes.shape[1] = 1; }},
+          {"sampling_locations.shape",
+           [](P& p) { p.sampling_locations.shape[3] = p.sampling_locations.shape[4] = 1 << 30; }},
+          {"sampling_locations.shape[1]", [](P& p) { p.sampling_locations.shape[1] = 0; }},
+          {"sampling_locations.shape[3]", [](P& p) { p.sampling_locations.shape[3] = 0; }},
+          {"sampling_locations.shape[4]", [](P& p) { p.sampling_locations.shape[4] = 0; }},
+      }};
+  if constexpr (is_grad) {
+    of.fields.push_back({"grad_output", Role::input, &P::grad_output, 1});
+    of.fields.push_back({"grad_value", Role::optional_output, &P::grad_value, 1});
+    of.fields.push_back({"grad_sampling_locations", Role::optional_output, &P::grad_sampling_locations, 3});
+    of.fields.push_back({"grad_attention_weights", Role::optional_output, &P::grad_attention_weights, 2});
+    of.large_cases = large_backward_cases;
+  } else {
+    of.fields.push_back({"output", Role::output, &P::output, 1});
+    of.large_cases = large_forward_cases;
+  }
+  return of;
+}
+
+const FunctionRegistration kFunction(function_of<MultiScaleDeformableAttention>(
+    "multi_scale_deformable_attention", multi_scale_deformable_attention,
+    cuda::multi_scale_deformable_attention));
+const FunctionRegistration kBackwardFunction(function_of<MultiScaleDeformableAttentionBackward>(
+    "multi_scale_deformable_attention_backward", multi_scale_deformable_attention_backward,
+    cuda::multi_scale_deformable_attention_backward));
 
 }  // namespace
 }  // namespace aclgrad::test

@@ -1,8 +1,9 @@
 // NSA compress and its gradient as the tests see them.
+#include "aclgrad/nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress_grad.h"
 #include "ops/nsa_compress/cases.h"
-#include "support/operator.h"
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
@@ -50,28 +51,22 @@ std::vector<Value> grad_arguments(const NsaSizes& sizes, DataType type, const Va
           TensorValue{weight, type}};
 }
 
-Case forward_case(const NsaSizes& sizes, DataType type) {
-  const Values values(sizes, type);
-  return {title_of(sizes), forward_arguments(sizes, type, values), [=] {
-            return std::vector<std::optional<Expected>>{Expected{
-                reference::nsa_compress(sizes, values.input, values.weight), tolerance(type, false)}};
-          }};
-}
-
-Case grad_case(const NsaSizes& sizes, DataType type, bool ends_as_tensor) {
-  const Values values(sizes, type);
-  return {title_of(sizes), grad_arguments(sizes, type, values, ends_as_tensor), [=] {
-            const auto gradients =
-                reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
-            return std::vector<std::optional<Expected>>{Expected{gradients.input, tolerance(type, false)},
-                                                        Expected{gradients.weight, tolerance(type, false)}};
-          }};
+template <bool is_forward>
+Outputs outputs_of(const NsaSizes& sizes, DataType type, const Values& values) {
+  const double allowed = tolerance(type, false);
+  if (is_forward) return {Expected{reference::nsa_compress(sizes, values.input, values.weight), allowed}};
+  auto gradients = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+  return {Expected{std::move(gradients.input), allowed}, Expected{std::move(gradients.weight), allowed}};
 }
 
 template <Kind kind>
 Case case_of(const NsaSizes& sizes, DataType type) {
-  return kind == Kind::forward ? forward_case(sizes, type)
-                               : grad_case(sizes, type, kind == Kind::grad_with_tensor);
+  constexpr bool is_forward = kind == Kind::forward;
+  const Values values(sizes, type);
+  return {title_of(sizes),
+          is_forward ? forward_arguments(sizes, type, values)
+                     : grad_arguments(sizes, type, values, kind == Kind::grad_with_tensor),
+          [=] { return outputs_of<is_forward>(sizes, type, values); }};
 }
 
 template <Kind kind>
@@ -234,6 +229,112 @@ const Registration kCompressGradTensor({
     .parallel_cases = parallel_cases<Kind::grad_with_tensor>,
     .mistakes = mistakes<Kind::grad_with_tensor>,
 });
+
+// ---- The C++ interface
+
+template <bool is_forward>
+std::vector<Value> problem_of(const NsaSizes& sizes, DataType type, const Values& values) {
+  const TensorValue input{{tokens_of(sizes), sizes.heads, sizes.channels}, type, values.input};
+  const TensorValue weight{{sizes.block, sizes.heads}, type, values.weight};
+  const Shape rows{windows_of(sizes), sizes.heads, sizes.channels};
+  std::vector<Value> result = {input, weight, ends_of(sizes.sequence_ends, true)};
+  if (is_forward) {
+    result.push_back(TensorValue{rows, type});
+  } else {
+    result.insert(result.end(), {TensorValue{rows, type, values.output_grad}, TensorValue{input.shape, type},
+                                 TensorValue{weight.shape, type}});
+  }
+  result.push_back(sizes.stride);
+  return result;
+}
+
+template <bool is_forward>
+std::vector<Case> function_cases(DataType type) {
+  std::vector<NsaSizes> all(std::begin(kAnySizes), std::end(kAnySizes));
+  all.insert(all.end(), std::begin(kDocumentedSizes), std::end(kDocumentedSizes));
+  // Without tokens, windows, heads or channels.
+  all.insert(all.end(), {{2, 16, 4, 2, {0}}, {2, 16, 4, 2, {3}}, {0, 16, 4, 2, {9}}, {2, 0, 4, 2, {9}}});
+  std::vector<Case> result;
+  for (const NsaSizes& sizes : all) {
+    const Values values(sizes, type);
+    result.push_back({title_of(sizes), problem_of<is_forward>(sizes, type, values),
+                      [=] { return outputs_of<is_forward>(sizes, type, values); }});
+  }
+  const NsaSizes one_sequence{3, 20, 8, 4, {40}};
+  Case without_ends{"without ends", problem_of<is_forward>(one_sequence, type, Values(one_sequence, type)),
+                    [=] { return outputs_of<is_forward>(one_sequence, type, Values(one_sequence, type)); }};
+  without_ends.arguments[2] = Null{};
+  result.push_back(std::move(without_ends));
+  return result;
+}
+
+// The last of a few windows that lie far apart.
+template <bool is_forward>
+std::vector<LargeCase> large_cases() {
+  constexpr DataType kType = DataType::bfloat16;
+  constexpr int64_t kStride = int64_t{1} << (is_forward ? 30 : 26), kWindows = is_forward ? 4 : 3,
+                    kBlock = 32;
+  constexpr int64_t kTokens = (kWindows - 1) * kStride + kBlock, kHeads = is_forward ? 2 : 1;
+  static_assert(kTokens * kHeads * 16 > int64_t{1} << 31);
+  const NsaSizes one_window{kHeads, 16, kBlock, kStride, {kBlock}};
+  const std::vector<Value> small = problem_of<is_forward>(one_window, kType, Values(one_window, kType));
+  std::vector<Value> large = small;
+  const auto make_longer = [&](size_t field, int64_t rows) {
+    large[field] = TensorValue{{rows, kHeads, 16}, kType};
+  };
+  make_longer(0, kTokens);
+  large[2] = ends_of({kTokens}, true);
+  make_longer(3, kWindows);
+  const LargeCase::Part tokens{{kTokens - kBlock, 0, 0}}, window{{kWindows - 1, 0, 0}};
+  if (is_forward) return {{"tokens", large, small, {tokens, {}, {}, window}}};
+  make_longer(4, kTokens);
+  return {{"tokens", large, small, {tokens, {}, {}, window, tokens, {}}, int64_t{6} << 30}};
+}
+
+template <class P>
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+  static constexpr int64_t falling_ends[] = {INT64_MAX, 0};
+  constexpr bool is_forward = requires(P p) {
+    p.output;
+  };
+  FunctionOf<P> of{
+      .name = name,
+      .workspace_size = workspace_size,
+      .workspace_size_on_gpu = cuda::workspace_size,
+      .run = run,
+      .run_on_gpu = run_on_gpu,
+      .fields = {{"input", Role::input, &P::input, 1, {0}},
+                 {"weight", Role::input, &P::weight, kContiguous, {0}},
+                 {"sequence_ends", Role::optional_input, &P::sequence_ends, kContiguous, {0}}},
+      .attributes = {{"stride", [](P& p, int64_t v) { p.stride = v; }}},
+      .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+      .cases = function_cases<is_forward>,
+      .mistakes = {{"input.type", [](P& p) { p.input.type = DataType::float64; }},
+                   {"input.shape", [](P& p) { p.input.shape[0] = p.input.shape[2] = int64_t{1} << 40; }},
+                   {"weight.shape[0]", [](P& p) { p.weight.shape[0] = 0; }},
+                   {"stride", [](P& p) { p.stride = 0; }},
+                   {"sequence_ends",
+                    [](P& p) {
+                      p.sequence_ends = {falling_ends, {2}};
+                    },
+                    true}},
+      .large_cases = large_cases<is_forward>};
+  if constexpr (is_forward) {
+    of.fields.push_back({"output", Role::output, &P::output, 1});
+    of.mistakes.push_back({"output.shape", [](P& p) { p.output.shape[0] = int64_t{1} << 60; }});
+  } else {
+    of.fields.push_back({"grad_output", Role::input, &P::grad_output, 1});
+    of.fields.push_back({"grad_input", Role::optional_output, &P::grad_input, 1});
+    of.fields.push_back({"grad_weight", Role::optional_output, &P::grad_weight, kContiguous});
+  }
+  return of;
+}
+
+const FunctionRegistration kFunction(function_of<aclgrad::NsaCompress>("nsa_compress", aclgrad::nsa_compress,
+                                                                       cuda::nsa_compress));
+const FunctionRegistration kBackwardFunction(function_of<NsaCompressBackward>("nsa_compress_backward",
+                                                                              nsa_compress_backward,
+                                                                              cuda::nsa_compress_backward));
 
 }  // namespace
 }  // namespace aclgrad::test

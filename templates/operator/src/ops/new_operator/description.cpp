@@ -1,7 +1,8 @@
 // The elementwise product's gradient as the tests see it.
+#include "aclgrad/new_operator.h"
 #include "aclnnop/aclnn_new_operator.h"
 #include "ops/new_operator/reference.h"
-#include "support/operator.h"
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
@@ -12,8 +13,7 @@ Case case_of(const Shape& shape, DataType type) {
   return {text(shape),
           {TensorValue{shape, type, grad_output}, TensorValue{shape, type, other}, TensorValue{shape, type}},
           [=] {
-            return std::vector<std::optional<Expected>>{
-                Expected{reference::new_operator(grad_output, other), tolerance(type, false)}};
+            return Outputs{Expected{reference::new_operator(grad_output, other), tolerance(type, false)}};
           }};
 }
 
@@ -47,6 +47,20 @@ const Registration kRegistration({
     .cases = cases,
     .parallel_cases = parallel_cases,
     .mistakes = mistakes,
+});
+
+const FunctionRegistration kFunction(FunctionOf<NewOperator>{
+    .name = "new_operator",
+    .workspace_size = workspace_size,
+    .workspace_size_on_gpu = cuda::workspace_size,
+    .run = new_operator,
+    .run_on_gpu = cuda::new_operator,
+    .fields = {{"grad_output", Role::input, &NewOperator::grad_output, kContiguous},
+               {"other", Role::input, &NewOperator::other, kContiguous},
+               {"grad_input", Role::output, &NewOperator::grad_input, kContiguous}},
+    .attributes = {},
+    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+    .cases = cases,
 });
 
 }  // namespace
