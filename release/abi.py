@@ -106,7 +106,9 @@ class DebuggingInformation:
                         yield f"{RECORDS[entry.tag]} {name}, byte {offset}: {self.type_of(member)} {member_name}"
             elif entry.tag == "DW_TAG_enumeration_type":
                 for value in entry.of_kind("DW_TAG_enumerator"):
-                    yield f"enum {name}, {size} bytes: {value.name()} = {int(value.attributes['DW_AT_const_value'], 0)}"
+                    if value.name() in words:
+                        number = int(value.attributes["DW_AT_const_value"], 0)
+                        yield f"enum {name}, {size} bytes: {value.name()} = {number}"
             elif entry.tag == "DW_TAG_typedef" and self.type_of(entry) != name:
                 yield f"type {name}: {self.type_of(entry)}"
 
