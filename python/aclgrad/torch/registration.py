@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .. import _core
-from .checks import message
+from .checks import Checks, message
 
 _library = torch.library.Library("aclgrad", "DEF")
 
@@ -64,7 +64,7 @@ class _Registered:
         self,
         schema: str,
         kernel: Callable[..., Any],
-        cuda_kernel: Callable[..., Any],
+        cuda_kernel: Callable[..., Any] | None,
         fake: Callable[..., Any],
         floats: Sequence[int],
         batch_axis: int,
@@ -82,7 +82,8 @@ class _Registered:
         self._floats = floats
         self._batch_axis = batch_axis
         _core.register_torch_kernel(inner, [kind for _, kind in self._parameters], kernel)
-        _library.impl(inner, cuda_kernel, "CUDA")
+        if cuda_kernel is not None:
+            _library.impl(inner, cuda_kernel, "CUDA")
         torch.library.register_fake(f"aclgrad::{inner}", fake, lib=_library)
         self._function = _function(
             self.name,
@@ -131,7 +132,8 @@ class _Registered:
             return True
         if torch.is_grad_enabled():
             for position in self._floats:
-                if arguments[position].requires_grad:
+                argument = arguments[position]
+                if argument is not None and argument.requires_grad:
                     return True
         return False
 
@@ -165,6 +167,8 @@ class _Registered:
         for position in range(self._tensors):
             tensor, axis = arguments[position], in_dims[position]
             name = self._parameters[position][0]
+            if tensor is None:
+                continue
             if position in self._floats:
                 if tensor.dim() - (axis is not None) < 2:
                     raise ValueError(message(self.name, name, "at least 2 axes of its own", list(tensor.shape)))
@@ -213,28 +217,8 @@ def _along(
 # ---- Gradients
 
 
-class Gradient(_Registered):
-    """An operator that computes the gradients that are needed, which the last argument says.
-
-    Its tensors are the gradient of the result and what the operator's `setup` saves, of which `floats` tells those that
-    it has a derivative for.
-    """
-
-    def __init__(
-        self,
-        schema: str,
-        core: Callable[..., tuple[Tensor | None, ...]],
-        fake: Callable[..., Any],
-        tangent: Tangent,
-        floats: Sequence[int],
-        batch_axis: int,
-    ) -> None:
-        def cuda_kernel(*arguments: Any) -> list[Tensor]:
-            return [gradient for gradient in core(*arguments) if gradient is not None]
-
-        self._tangent = tangent
-        self._saved_floats = floats
-        super().__init__(schema, core, cuda_kernel, fake, (0, *(1 + i for i in floats)), batch_axis)
+class _Gradients(_Registered):
+    """An operator that computes the gradients that are needed, which the last argument says."""
 
     def __call__(
         self, tensors: Sequence[Tensor | None], attributes: Sequence[Any], output_mask: Sequence[bool]
@@ -260,9 +244,43 @@ class Gradient(_Registered):
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
 
-    def _curvature(
-        self, ctx: Any, grad_output: Tensor, tensors: Sequence[Tensor | None], tangents: Sequence[Tensor | None]
-    ) -> tuple[Tensor, list[Tensor]]:
+
+class Gradient(_Gradients):
+    """The gradient of an operator.
+
+    Its tensors are the gradient of the result and what the operator's `setup` saves, of which `floats` tells those that
+    it has a derivative for.
+
+    Its own gradient is composed of `tangent`, unless there is a `double_backward` for CPUs: a function of the tensors,
+    of what `grad_grad_<name>` is for each of `floats`, or None where that is zero, of the attributes, and of a mask; it
+    returns the gradients with respect to the gradient of the result and to each of `floats`.
+    """
+
+    def __init__(
+        self,
+        schema: str,
+        core: Callable[..., tuple[Tensor | None, ...]],
+        fake: Callable[..., Any],
+        tangent: Tangent,
+        floats: Sequence[int],
+        batch_axis: int,
+        double_backward: Callable[..., tuple[Tensor | None, ...]] | None = None,
+    ) -> None:
+        def cuda_kernel(*arguments: Any) -> list[Tensor]:
+            return [gradient for gradient in core(*arguments) if gradient is not None]
+
+        self._tangent = tangent
+        self._saved_floats = floats
+        super().__init__(schema, core, cuda_kernel, fake, (0, *(1 + i for i in floats)), batch_axis)
+        self._double_backward = double_backward and _DoubleBackward(self, schema, double_backward, fake, batch_axis)
+
+    def composed_curvature(
+        self,
+        grad_output: Tensor,
+        tensors: Sequence[Tensor | None],
+        tangents: Sequence[Tensor | None],
+        attributes: Sequence[Any],
+    ) -> list[Tensor]:
         """The operator's derivative along `tangents`, and the gradients of its product with `grad_output`: the change
         of the gradients along `tangents`, as second derivatives are symmetric."""
 
@@ -270,20 +288,33 @@ class Gradient(_Registered):
             replaced = list(tensors)
             for i, tensor in zip(self._saved_floats, floats, strict=True):
                 replaced[i] = tensor
-            return _along(self._tangent, replaced, ctx.attributes, tangents, grad_output.shape, grad_output.dtype)
+            return _along(self._tangent, replaced, attributes, tangents, grad_output.shape, grad_output.dtype)
 
         if not self._saved_floats:
-            return along(), []
+            return [along()]
         result, pull = torch.func.vjp(along, *(tensors[i] for i in self._saved_floats))  # type: ignore[misc]
-        return result.reshape(grad_output.shape), list(pull(grad_output.reshape(result.shape)))
+        return [result.reshape(grad_output.shape), *pull(grad_output.reshape(result.shape))]
+
+    def _curvature(
+        self,
+        ctx: Any,
+        grad_output: Tensor,
+        tensors: Sequence[Tensor | None],
+        tangents: Sequence[Tensor | None],
+        output_mask: Sequence[bool],
+    ) -> Sequence[Tensor | None]:
+        if self._double_backward is not None and grad_output.device.type == "cpu":
+            return self._double_backward((grad_output, *tensors, *tangents), ctx.attributes, output_mask)
+        return self.composed_curvature(grad_output, tensors, tangents, ctx.attributes)
 
     def _backward(self, ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         grad_output, *tensors = ctx.saved_tensors
         gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         if any(tangent is not None for tangent in tangents):
-            gradients[0], others = self._curvature(ctx, grad_output, tensors, _spread(tangents, ctx.output_mask))
-            for i, gradient in zip(self._saved_floats, others, strict=True):
-                gradients[1 + i] = gradient
+            needs = [ctx.needs_input_grad[position] for position in self._floats]
+            changes = self._curvature(ctx, grad_output, tensors, _spread(tangents, ctx.output_mask), needs)
+            for position, gradient in zip(self._floats, changes, strict=True):
+                gradients[position] = gradient
         return tuple(gradients)
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -295,9 +326,90 @@ class Gradient(_Registered):
             along_grad_output = torch.zeros_like(grad_output)
         result = self((along_grad_output, *tensors), ctx.attributes, ctx.output_mask)
         if any(tangent is not None for tangent in along_floats):
-            _, changes = self._curvature(ctx, grad_output, tensors, along_floats)
+            _, *changes = self._curvature(ctx, grad_output, tensors, along_floats, (False, *ctx.output_mask))
             result = [None if r is None else r + change for r, change in zip(result, changes, strict=True)]
         return tuple(tensor for tensor in result if tensor is not None)
+
+
+class _DoubleBackward(_Gradients):
+    """The gradient of a `Gradient`, in one kernel. Its own derivatives are composed."""
+
+    def __init__(
+        self,
+        gradient: Gradient,
+        schema: str,
+        core: Callable[..., tuple[Tensor | None, ...]],
+        gradient_fake: Callable[..., Any],
+        batch_axis: int,
+    ) -> None:
+        name, _, parameters = schema.removesuffix(") -> Tensor[]").partition("_backward(")
+        *others, _ = parameters.split(", ")
+        tensors = [parameter for parameter in others if parameter.startswith("Tensor")]
+        floats = gradient._floats
+        grad_grads = [f"grad_grad_{tensors[i].split()[-1]}" for i in floats[1:]]
+        count = len(tensors)
+
+        def fake(*arguments: Any) -> list[Tensor]:
+            first, (*attributes, output_mask) = arguments[:count], arguments[count + len(grad_grads) :]
+            gradient_fake(*first, *attributes, [True] * len(grad_grads))
+            checks = Checks(f"{name}_double_backward")
+            for label, i, tensor in zip(grad_grads, floats[1:], arguments[count:], strict=False):
+                if tensor is not None:
+                    checks.floats(**{tensors[floats[1]].split()[-1]: first[floats[1]], label: tensor})
+                    checks.shape(label, tensor, first[i].shape)
+            return new_gradients([first[i] for i in floats], output_mask)
+
+        self._gradient = gradient
+        self._inputs = count
+        super().__init__(
+            f"{name}_double_backward("
+            + ", ".join([*tensors, *(f"Tensor? {label}" for label in grad_grads), *others[count:]])
+            + f", bool[{len(floats)}] output_mask) -> Tensor[]",
+            core,
+            None,
+            fake,
+            (*floats, *range(count, count + len(grad_grads))),
+            batch_axis,
+        )
+
+    def _composed(self, ctx: Any, saved: Sequence[Tensor | None]) -> tuple[list[int], Callable[..., tuple[Tensor, ...]]]:
+        """The results as a function of the floating-point tensors that there are, and their positions."""
+
+        def composed(*floats: Tensor) -> tuple[Tensor, ...]:
+            replaced = list(saved)
+            for position, tensor in zip(positions, floats, strict=True):
+                replaced[position] = tensor
+            grad_output, *tensors = replaced[: self._inputs]
+            assert grad_output is not None
+            results = self._gradient.composed_curvature(
+                grad_output, tensors, replaced[self._inputs :], ctx.attributes
+            )
+            return tuple(result for result, needed in zip(results, ctx.output_mask, strict=True) if needed)
+
+        positions = [position for position in self._floats if saved[position] is not None]
+        return positions, composed
+
+    def _backward(self, ctx: Any, *grad_results: Tensor | None) -> tuple[Tensor | None, ...]:
+        gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
+        positions, composed = self._composed(ctx, ctx.saved_tensors)
+        results, pull = torch.func.vjp(composed, *(ctx.saved_tensors[position] for position in positions))
+        cotangents = _filled(grad_results, results)
+        for position, gradient in zip(positions, pull(cotangents), strict=True):
+            gradients[position] = gradient
+        return tuple(gradients)
+
+    def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> tuple[Tensor, ...]:
+        """The transpose of the transpose: within forward differentiation PyTorch starts no other."""
+        positions, composed = self._composed(ctx, saved)
+        primals = [saved[position] for position in positions]
+        results, pull = torch.func.vjp(composed, *primals)  # type: ignore[misc]
+        _, push = torch.func.vjp(pull, tuple(torch.zeros_like(result) for result in results))
+        (along_results,) = push(_filled([tangents[position] for position in positions], primals))
+        return along_results  # type: ignore[no-any-return]
+
+
+def _filled(values: Sequence[Tensor | None], like: Sequence[Any]) -> tuple[Tensor, ...]:
+    return tuple(torch.zeros_like(one) if v is None else v for v, one in zip(values, like, strict=True))
 
 
 def _spread(values: Sequence[Any], output_mask: Sequence[bool]) -> Sequence[Any]:
