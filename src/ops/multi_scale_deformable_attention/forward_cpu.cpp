@@ -97,8 +97,8 @@ template <class T>
 void sample_typed(const MultiScaleDeformableAttention& problem, const HeadTask& task, float* unfinished) {
   const auto output = runs_of<T>(problem.output, task, 0, problem.channels());
   for_each_block<T>(problem, task, [&](const Block& block, Samples& samples) HWY_ATTR {
-    const T* value = static_cast<const T*>(task.value);
-    const int64_t stride = task.value_stride;
+    const T* value = static_cast<const T*>(task.value.first);
+    const int64_t stride = task.value.stride;
     const bool is_first = block.first_point == 0;
     const bool is_last = block.first_point + block.points == problem.levels() * problem.samples();
     for (int64_t q = 0; q < block.queries; ++q) {
@@ -171,9 +171,9 @@ void pack_heads(const MultiScaleDeformableAttention& problem, std::byte* planes)
   parallel_for(problem.batches() * problem.heads() * blocks, 0.1 * bytes, [&](int64_t task) {
     const int64_t head = task / blocks;
     const int64_t begin = task % blocks * kRowsPerTask;
-    pack_rows(problem, head / problem.heads(), head % problem.heads(),
+    pack_rows(problem.value, head / problem.heads(), head % problem.heads(),
               {begin, std::min(begin + kRowsPerTask, problem.rows())}, planes + head * plane_bytes(problem),
-              row_bytes);
+              row_bytes, row_bytes);
   });
 }
 
@@ -206,9 +206,11 @@ void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace) {
     task.first_query = index % parts.query_blocks * kQueriesPerTask;
     task.last_query = std::min(task.first_query + kQueriesPerTask, problem.queries());
     task.last_level = problem.levels();
-    task.value =
-        packs ? parts.planes + head * plane_bytes(problem) : value_of_head(problem, task.batch, task.head);
-    task.value_stride = packs ? parts.padded_channels : problem.value.stride(1);
+    if (packs) {
+      task.value = {parts.planes + head * plane_bytes(problem), parts.padded_channels};
+    } else {
+      task.value = {first_of_head(problem.value, task.batch, task.head), problem.value.stride(1)};
+    }
     HWY_DYNAMIC_DISPATCH(sample)(problem, task, parts.unfinished + index * parts.padded_channels);
   });
 }

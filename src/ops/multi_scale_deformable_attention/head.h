@@ -20,6 +20,12 @@ inline int64_t chunks_of(int64_t channels) {
   return divide_up(channels, kChunkChannels);
 }
 
+// The rows of a head, in the tensor or in a plane. Readable in whole chunks, with zeros after the last channel.
+struct HeadRows {
+  const void* first;
+  int64_t stride;  // elements from row to row
+};
+
 // What one call of a kernel works on.
 struct HeadTask {
   int64_t batch;
@@ -28,21 +34,8 @@ struct HeadTask {
   int64_t last_query;  // one past it, as below
   int64_t first_level;
   int64_t last_level;
-
-  // The head's rows, in the tensor or in a plane. Readable in whole chunks, with zeros after the last
-  // channel.
-  const void* value;
-  int64_t value_stride;  // elements from row to row
-};
-
-// Sums of grad_value for one head, in `count` planes that are to be added.
-struct GradPlanes {
-  float* first;
-  int64_t row_stride;  // floats from row to row
-  int64_t count;
-  int64_t stride;  // floats from plane to plane
-  // Which rows a point has touched, where most never are: the others hold nothing. Null where all are summed.
-  bool* is_touched;
+  HeadRows value;
+  HeadRows grad_grad_value;  // without data where none is given
 };
 
 // Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but
@@ -57,27 +50,27 @@ inline int64_t packed_row_bytes(const MultiScaleDeformableSampling& problem) {
   return chunks_of(problem.channels()) * kChunkChannels * static_cast<int64_t>(size_of(problem.value.type));
 }
 
-inline const std::byte* value_of_head(const MultiScaleDeformableSampling& problem, int64_t batch,
-                                      int64_t head) {
-  const int64_t element = batch * problem.value.stride(0) + head * problem.value.stride(2);
-  return static_cast<const std::byte*>(problem.value.data) +
-         element * static_cast<int64_t>(size_of(problem.value.type));
+// Where a head of value, or of a tensor of its shape, begins.
+inline const std::byte* first_of_head(const ConstTensor& value, int64_t batch, int64_t head) {
+  const int64_t element = batch * value.stride(0) + head * value.stride(2);
+  return static_cast<const std::byte*>(value.data) + element * static_cast<int64_t>(size_of(value.type));
 }
 
-// Copies rows of a head to a plane with rows of `row_bytes` bytes, and sets the rest of each row to zero.
-inline void pack_rows(const MultiScaleDeformableSampling& problem, int64_t batch, int64_t head, RowRange rows,
-                      std::byte* plane, int64_t row_bytes) {
+// Copies rows of a head of value to places of a plane that are `row_bytes` apart, and sets the rest of the first
+// `filled_bytes` of each place to zero.
+inline void pack_rows(const ConstTensor& value, int64_t batch, int64_t head, RowRange rows, std::byte* plane,
+                      int64_t row_bytes, int64_t filled_bytes) {
   constexpr int64_t kRowsAhead = 16;
-  const auto element = static_cast<int64_t>(size_of(problem.value.type));
-  const int64_t bytes = problem.channels() * element;
-  const int64_t stride = problem.value.stride(1) * element;
-  const std::byte* value = value_of_head(problem, batch, head);
+  const auto element = static_cast<int64_t>(size_of(value.type));
+  const int64_t bytes = value.size(3) * element;
+  const int64_t stride = value.stride(1) * element;
+  const std::byte* first = first_of_head(value, batch, head);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     // The rows lie too far apart for the processor to foresee.
-    const std::byte* ahead = value + std::min(row + kRowsAhead, rows.end - 1) * stride;
+    const std::byte* ahead = first + std::min(row + kRowsAhead, rows.end - 1) * stride;
     for (int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(ahead + i);
-    std::memcpy(plane + row * row_bytes, value + row * stride, static_cast<size_t>(bytes));
-    std::memset(plane + row * row_bytes + bytes, 0, static_cast<size_t>(row_bytes - bytes));
+    std::memcpy(plane + row * row_bytes, first + row * stride, static_cast<size_t>(bytes));
+    std::memset(plane + row * row_bytes + bytes, 0, static_cast<size_t>(filled_bytes - bytes));
   }
 }
 

@@ -1,0 +1,270 @@
+#include "ops/multi_scale_deformable_attention/grad_tasks.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/multi_scale_deformable_attention/grad_tasks.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE {
+
+using namespace aclgrad::HWY_NAMESPACE;
+
+// One head's rows of grad_value.
+template <class T>
+struct OutputRows {
+  T* first;
+  int64_t stride;
+  int64_t channels;
+  bool has_whole_lines;
+
+  OutputRows(const Tensor& grad_value, int64_t batch, int64_t head)
+      : first(static_cast<T*>(grad_value.data) + batch * grad_value.stride(0) + head * grad_value.stride(2)),
+        stride(grad_value.stride(1)),
+        channels(grad_value.size(3)) {
+    constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
+    has_whole_lines =
+        reinterpret_cast<uintptr_t>(first) % 64 == 0 && stride % kLine == 0 && channels % kLine == 0;
+  }
+
+  // Rounds a chunk to the output. Whole lines of 64 bytes go past the caches, which have no use for them.
+  HWY_INLINE void store(const Float16Lanes& chunk, int64_t row, int64_t channel) const {
+    T* to = first + row * stride + channel;
+    if (has_whole_lines) {
+      stream16(chunk, to);
+    } else if (channels - channel >= kChunkChannels) {
+      store16(chunk, to);
+    } else {
+      store16(chunk, to, static_cast<size_t>(channels - channel));
+    }
+  }
+};
+
+// Adds the planes of all pieces of one head and rounds the sums to rows of grad_value.
+template <class T>
+void store_typed(const Tensor& grad_value, int64_t batch, int64_t head, RowRange rows,
+                 const GradPlanes& planes) {
+  const OutputRows<T> output(grad_value, batch, head);
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    if (planes.is_touched != nullptr && !planes.is_touched[row]) continue;
+    for (int64_t c = 0; c < output.channels; c += kChunkChannels) {
+      const float* from = planes.first + row * planes.row_stride + c;
+      Float16Lanes sum = load16(from);
+      for (int64_t piece = 1; piece < planes.count; ++piece)
+        sum = add(sum, load16(from + piece * planes.stride));
+      output.store(sum, row, c);
+    }
+  }
+  hwy::FlushStream();
+}
+
+void store_rows_of_head(const Tensor& grad_value, int64_t batch, int64_t head, RowRange rows,
+                        const GradPlanes& planes) {
+  visit_float_type(grad_value.type,
+                   [&]<class T>(T) { store_typed<T>(grad_value, batch, head, rows, planes); });
+}
+
+// Sets rows of all heads to zero in the order of memory, which is several times as fast as head by head.
+template <class T>
+void clear_typed(const Tensor& grad_value, int64_t batch, RowRange rows) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    for (int64_t head = 0; head < grad_value.size(2); ++head) {
+      const OutputRows<T> output(grad_value, batch, head);
+      for (int64_t c = 0; c < output.channels; c += kChunkChannels) output.store(zero16(), row, c);
+    }
+  }
+  hwy::FlushStream();
+}
+
+void clear_rows(const Tensor& grad_value, int64_t batch, RowRange rows) {
+  visit_float_type(grad_value.type, [&]<class T>(T) { clear_typed<T>(grad_value, batch, rows); });
+}
+
+}  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include "base/parallel.h"
+
+namespace aclgrad::ops::multi_scale_deformable_attention {
+namespace {
+
+HWY_EXPORT(store_rows_of_head);
+HWY_EXPORT(clear_rows);
+
+// Heads, over all batches, from which on the queries stay in one piece.
+constexpr int64_t kEnoughHeads = 8;
+
+// Rows that a task clears or adds.
+constexpr int64_t kRowsPerTask = 256;
+
+int64_t pieces_of(const MultiScaleDeformableSampling& problem) {
+  const int64_t heads = problem.batches() * problem.heads();
+  if (heads >= kEnoughHeads) return 1;
+  // A plane costs about as much as two samples for each of its rows.
+  const int64_t wanted = divide_up(kEnoughHeads, heads);
+  const int64_t samples = problem.queries() * problem.levels() * problem.samples();
+  const int64_t worthwhile = samples / (8 * std::max<int64_t>(1, problem.rows()));
+  return std::clamp<int64_t>(worthwhile, 1, wanted);
+}
+
+}  // namespace
+
+GradTasks::GradTasks(const MultiScaleDeformableSampling& problem, const GradNeeds& needs)
+    : problem_(problem), needs_(needs), layout_(make_layout()) {}
+
+GradTasks::Layout GradTasks::make_layout() const {
+  const bool packs = packs_value(problem_);
+  const bool sums = needs_.grad_value.defined();
+  const int64_t sum_bytes =
+      chunks_of(problem_.channels()) * kChunkChannels * static_cast<int64_t>(sizeof(float));
+  Layout layout{};
+  layout.heads = problem_.batches() * problem_.heads();
+  layout.pieces = pieces_of(problem_);
+  layout.value_bytes = packs && needs_.value ? packed_row_bytes(problem_) : 0;
+  layout.sums_offset = layout.value_bytes;
+  if (packs && needs_.grad_grad_value.defined()) layout.sums_offset += packed_row_bytes(problem_);
+  layout.row_bytes = layout.sums_offset + (sums ? sum_bytes : 0);
+  layout.is_sparse = sums && !packs;
+  layout.query_sums_offset = problem_.rows() * layout.row_bytes;
+  layout.flags_offset = layout.query_sums_offset + (needs_.query_sums ? sum_bytes : 0);
+  const int64_t flags = layout.is_sparse ? problem_.rows() * static_cast<int64_t>(sizeof(bool)) : 0;
+  layout.plane_bytes = divide_up(layout.flags_offset + flags, 64) * 64;
+  return layout;
+}
+
+// Cuts the rows of value into one range for each level, which holds all rows of that level. False where that
+// cannot be, because levels overlap or lie in descending order.
+bool GradTasks::share_rows() {
+  if (problem_.levels() > static_cast<int64_t>(kMaxSharedLevels)) return false;
+  int64_t end = 0;
+  for (int64_t l = 0; l < problem_.levels(); ++l) {
+    RowRange& range = level_rows_[static_cast<size_t>(l)];
+    range = {end, end};
+    const Level level(problem_, l);
+    if (level.empty()) continue;
+    const RowRange inside = level.rows_inside(problem_.rows());
+    if (inside.begin < end) return false;
+    end = range.end = inside.end;
+  }
+  level_rows_[static_cast<size_t>(problem_.levels() - 1)].end = problem_.rows();
+  return true;
+}
+
+// Into how many tasks the levels of a head are shared out. More tasks make up for threads that are not
+// equally fast, fewer read the points of a query together.
+int64_t GradTasks::level_groups() {
+  constexpr int64_t kTasksPerThread = 4;
+  const int64_t wanted = kTasksPerThread * thread_count() / layout_.planes();
+  if (needs_.query_sums || thread_count() == 1 || wanted <= 1 || !share_rows()) return 1;
+  return std::min(wanted, problem_.levels());
+}
+
+GradPlanes GradTasks::grad_planes(std::byte* first_plane) const {
+  const auto floats = [](int64_t bytes) { return bytes / static_cast<int64_t>(sizeof(float)); };
+  auto* is_touched = reinterpret_cast<bool*>(first_plane + layout_.flags_offset);
+  return {reinterpret_cast<float*>(first_plane + layout_.sums_offset), floats(layout_.row_bytes),
+          layout_.pieces, floats(layout_.plane_bytes), layout_.is_sparse ? is_touched : nullptr};
+}
+
+// `share` numbers the pieces of all heads.
+HeadTask GradTasks::task_of(int64_t share, int64_t group) const {
+  const int64_t head = share / layout_.pieces;
+  const int64_t piece = share % layout_.pieces;
+  HeadTask task{};
+  task.batch = head / problem_.heads();
+  task.head = head % problem_.heads();
+  task.first_query = problem_.queries() * piece / layout_.pieces;
+  task.last_query = problem_.queries() * (piece + 1) / layout_.pieces;
+  task.first_level = problem_.levels() * group / groups_;
+  task.last_level = problem_.levels() * (group + 1) / groups_;
+  return task;
+}
+
+RowRange GradTasks::rows_of(const HeadTask& task) const {
+  if (groups_ == 1) return {0, problem_.rows()};
+  return {level_rows_[static_cast<size_t>(task.first_level)].begin,
+          level_rows_[static_cast<size_t>(task.last_level - 1)].end};
+}
+
+// Copies what the task reads, or tells where it lies, and sets the sums to zero.
+void GradTasks::fill_plane(HeadTask& task, RowRange rows, std::byte* plane) const {
+  const auto place = [&](const ConstTensor& tensor, int64_t offset, int64_t filled_end) {
+    pack_rows(tensor, task.batch, task.head, rows, plane + offset, layout_.row_bytes, filled_end - offset);
+    return HeadRows{plane + offset, layout_.row_bytes / static_cast<int64_t>(size_of(tensor.type))};
+  };
+  const auto leave = [&](const ConstTensor& tensor) {
+    return HeadRows{first_of_head(tensor, task.batch, task.head), tensor.stride(1)};
+  };
+  const int64_t value_end = layout_.value_bytes;
+  const bool packs_both = layout_.sums_offset > value_end;
+  task.value = value_end == 0 ? leave(problem_.value)
+                              : place(problem_.value, 0, packs_both ? value_end : layout_.row_bytes);
+  if (needs_.grad_grad_value.defined()) {
+    task.grad_grad_value = packs_both ? place(needs_.grad_grad_value, value_end, layout_.row_bytes)
+                                      : leave(needs_.grad_grad_value);
+  }
+  if (layout_.is_sparse) {
+    bool* is_touched = grad_planes(plane).is_touched;
+    std::fill(is_touched + rows.begin, is_touched + rows.end, false);
+  } else if (layout_.sums_offset == 0) {
+    std::memset(plane + rows.begin * layout_.row_bytes, 0,
+                static_cast<size_t>((rows.end - rows.begin) * layout_.row_bytes));
+  }
+}
+
+void GradTasks::run_task(int64_t share, int64_t group, std::byte* plane, const Accumulate& accumulate) const {
+  HeadTask task = task_of(share, group);
+  const RowRange rows = rows_of(task);
+  const GradPlanes grad = grad_planes(plane);
+  fill_plane(task, rows, plane);
+  accumulate(task, grad, reinterpret_cast<float*>(plane + layout_.query_sums_offset));
+  if (layout_.pieces > 1 || !needs_.grad_value.defined()) return;
+  HWY_DYNAMIC_DISPATCH(store_rows_of_head)(needs_.grad_value, task.batch, task.head, rows, grad);
+}
+
+void GradTasks::clear_grad_value() const {
+  const int64_t blocks = divide_up(problem_.rows(), kRowsPerTask);
+  const double elements =
+      static_cast<double>(layout_.heads * problem_.rows()) * static_cast<double>(problem_.channels());
+  parallel_for(problem_.batches() * blocks, 0.1 * elements, [&](int64_t task) {
+    const int64_t begin = task % blocks * kRowsPerTask;
+    HWY_DYNAMIC_DISPATCH(clear_rows)
+    (needs_.grad_value, task / blocks, {begin, std::min(begin + kRowsPerTask, problem_.rows())});
+  });
+}
+
+void GradTasks::add_pieces() const {
+  const int64_t blocks = divide_up(problem_.rows(), kRowsPerTask);
+  const double bytes = static_cast<double>(layout_.planes()) * static_cast<double>(layout_.plane_bytes);
+  parallel_for(layout_.heads * blocks, 0.1 * bytes, [&](int64_t task) {
+    const int64_t head = task / blocks;
+    const int64_t begin = task % blocks * kRowsPerTask;
+    HWY_DYNAMIC_DISPATCH(store_rows_of_head)
+    (needs_.grad_value, head / problem_.heads(), head % problem_.heads(),
+     {begin, std::min(begin + kRowsPerTask, problem_.rows())}, grad_planes(plane(head * layout_.pieces)));
+  });
+}
+
+void GradTasks::run(void* workspace, double nanoseconds, const Accumulate& accumulate) {
+  workspace_ = static_cast<std::byte*>(workspace);
+  if (layout_.is_sparse) clear_grad_value();
+  groups_ = level_groups();
+  const int64_t tasks = layout_.planes() * groups_;
+  // A task that stores its own sums leaves its plane to the next task of the same thread, still in the
+  // cache.
+  const bool reuses_planes = layout_.pieces == 1 && thread_count() <= layout_.planes();
+  parallel_for_with_slots(tasks, reuses_planes ? layout_.planes() : tasks, nanoseconds,
+                          [&](int64_t task, int64_t slot) {
+                            const int64_t share = task / groups_;
+                            run_task(share, task % groups_, plane(reuses_planes ? slot : share), accumulate);
+                          });
+  if (layout_.pieces > 1 && needs_.grad_value.defined()) add_pieces();
+}
+
+}  // namespace aclgrad::ops::multi_scale_deformable_attention
+
+#endif  // HWY_ONCE
