@@ -5,11 +5,16 @@
 //
 //   grad_bias[g, h] = sum over the rows r of group g of grad_output[r, h]
 //
-// An empty group gives zeros; rows after the last group are ignored.
+// An empty group gives zeros; rows after the last group are ignored. The gradient of the gradient, the double backward,
+// gives each row what its group has:
 //
-// Types: float32, float16 or bfloat16, the same for grad_output and grad_bias. Sums are in float, rounded once to
-// nearest even. A sum is taken in blocks of 8, 512 and 8192 rows, so that its error grows with the logarithm
-// of the row count. Deterministic: the same bits for any number of threads, any row stride and any
+//   grad_grad_output[r, h] = grad_grad_bias[group of r, h]
+//
+// Rows after the last group get zeros, and rows of several groups, as a falling end makes them, the sum.
+//
+// Types: float32, float16 or bfloat16, the same for grad_output and grad_bias; for the double backward float64,
+// too. Sums are in float, rounded once to nearest even. A sum is taken in blocks of 8, 512 and 8192 rows, so
+// that its error grows with the logarithm of the row count. Deterministic: the same bits for any number of threads, any row stride and any
 // instruction set; on a CUDA GPU the same bits run after run.
 // Source: the document of aclnnGroupedBiasAddGrad, and its V2 for counts.
 #pragma once
@@ -43,13 +48,35 @@ struct GroupedBiasAddBackward {
   constexpr int64_t rows() const { return has_equal_groups() ? grad_output.size(1) : grad_output.size(0); }
 };
 
+// On the CPU only.
+struct GroupedBiasAddDoubleBackward {
+  ConstTensor grad_grad_bias;  // [groups, columns], contiguous
+  ConstTensor group_idx;       // [groups], as above; without it all groups have as many rows
+  GroupKind kind = GroupKind::ends;
+
+  // [rows, columns], or without group_idx [groups, rows of each group, columns]. The columns lie side by side.
+  Tensor grad_grad_output;
+
+  constexpr bool has_equal_groups() const { return !group_idx.defined(); }
+  constexpr int64_t groups() const { return grad_grad_bias.size(0); }
+  constexpr int64_t columns() const { return grad_grad_bias.size(1); }
+
+  // Of each group, where they are equal.
+  constexpr int64_t rows() const {
+    return has_equal_groups() ? grad_grad_output.size(1) : grad_grad_output.size(0);
+  }
+};
+
 // Bytes of workspace that the operator needs.
 ACLGRAD_API size_t workspace_size(const GroupedBiasAddBackward& problem);
+ACLGRAD_API size_t workspace_size(const GroupedBiasAddDoubleBackward& problem);
 
 ACLGRAD_API void grouped_bias_add_backward(const GroupedBiasAddBackward& problem,
                                            const WorkspaceView& workspace);
+ACLGRAD_API void grouped_bias_add_double_backward(const GroupedBiasAddDoubleBackward& problem,
+                                                  const WorkspaceView& workspace);
 
-// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+// The gradient on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
 namespace cuda {
 
 ACLGRAD_API size_t workspace_size(const GroupedBiasAddBackward& problem, const CudaLaunch& on);

@@ -14,6 +14,15 @@
 //   grad_attention_weights[b, q, m, l, p]  = sum over c of G * v
 //   grad_sampling_locations[b, q, m, l, p]         = sum over c of A * G * (width * dv/dx, height * dv/dy)
 //
+// The gradient of the gradient, the double backward, gets the gradients with respect to these three results, and computes
+// those with respect to grad_output, value, sampling_locations and attention_weights: with T the sum of all elements of
+// the three, each times its element of grad_grad_value and so on,
+//
+//   grad_grad_output = dT/dgrad_output, grad_value = dT/dvalue, ...
+//
+// The derivatives are those of the formulas above. Which pixels a sample lies between, and whether it counts, has
+// derivative 0.
+//
 // Pixel (y, x) of level l is row level_start_index[l] + y * width + x of value. These two index arrays may
 // hold anything: a pixel whose row is outside [0, rows) counts as zero, and so does a level without height or
 // width. Levels may overlap.
@@ -62,16 +71,35 @@ struct MultiScaleDeformableAttentionBackward : MultiScaleDeformableSampling {
   Tensor grad_attention_weights;   // as attention_weights, if wanted
 };
 
+// On the CPU only.
+struct MultiScaleDeformableAttentionDoubleBackward : MultiScaleDeformableSampling {
+  ConstTensor grad_output;  // [batches, queries, heads, channels]
+
+  // Each may be left out, and is zero then.
+  ConstTensor grad_grad_value;               // as value
+  ConstTensor grad_grad_sampling_locations;  // as sampling_locations
+  ConstTensor grad_grad_attention_weights;   // as attention_weights
+
+  Tensor grad_grad_output;         // as grad_output, if wanted
+  Tensor grad_value;               // as value, if wanted
+  Tensor grad_sampling_locations;  // as sampling_locations, if wanted
+  Tensor grad_attention_weights;   // as attention_weights, if wanted
+};
+
 // Bytes of workspace that the operator needs. They follow from types, shapes and what is wanted.
 ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttention& problem);
 ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttentionBackward& problem);
+ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttentionDoubleBackward& problem);
 
 ACLGRAD_API void multi_scale_deformable_attention(const MultiScaleDeformableAttention& problem,
                                                   const WorkspaceView& workspace);
 ACLGRAD_API void multi_scale_deformable_attention_backward(
     const MultiScaleDeformableAttentionBackward& problem, const WorkspaceView& workspace);
+ACLGRAD_API void multi_scale_deformable_attention_double_backward(
+    const MultiScaleDeformableAttentionDoubleBackward& problem, const WorkspaceView& workspace);
 
-// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+// The operator and its gradient on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built
+// without CUDA.
 namespace cuda {
 
 ACLGRAD_API size_t workspace_size(const MultiScaleDeformableAttention& problem, const CudaLaunch& on);

@@ -10,6 +10,13 @@
 //   grad_input[t, n, d] = sum over windows k that cover t of weight[t - start_k, n] * grad_output[k, n, d]
 //   grad_weight[j, n]   = sum over k and d of grad_output[k, n, d] * input[start_k + j, n, d]
 //
+// The gradient of the gradient, the double backward, is made of the same sums, as these are linear in each tensor. With
+// output(x, w) for the output of any two tensors:
+//
+//   grad_grad_output = output(grad_grad_input, weight) + output(input, grad_grad_weight)
+//   grad_input       = as above, with grad_grad_weight in place of weight
+//   grad_weight      = as above, with grad_grad_input in place of input
+//
 // A token that no window covers gets exact zeros: the tail of a sequence, one shorter than B, and the gaps
 // where S > B.
 //
@@ -60,6 +67,21 @@ struct NsaCompressBackward : NsaCompression {
   constexpr int64_t windows() const { return grad_output.size(0); }
 };
 
+// On the CPU only.
+struct NsaCompressDoubleBackward : NsaCompression {
+  ConstTensor grad_output;  // [windows, heads, channels]; layout as of input
+
+  // Each may be left out, and is zero then.
+  ConstTensor grad_grad_input;   // as input
+  ConstTensor grad_grad_weight;  // as weight
+
+  Tensor grad_grad_output;  // as grad_output, if wanted
+  Tensor grad_input;        // as input, if wanted
+  Tensor grad_weight;       // as weight, if wanted
+
+  constexpr int64_t windows() const { return grad_output.size(0); }
+};
+
 // Number of windows of all sequences. Throws std::invalid_argument unless the ends rise from 0 or more to the number of
 // tokens. The addresses of input and weight may be null.
 ACLGRAD_API int64_t count_windows(const NsaCompression& problem);
@@ -67,14 +89,18 @@ ACLGRAD_API int64_t count_windows(const NsaCompression& problem);
 // Bytes of workspace that the operator needs. They depend on shapes alone.
 ACLGRAD_API size_t workspace_size(const NsaCompress& problem);
 ACLGRAD_API size_t workspace_size(const NsaCompressBackward& problem);
+ACLGRAD_API size_t workspace_size(const NsaCompressDoubleBackward& problem);
 
-// Both check sequence_ends first: where they do not rise from 0 or more to the number of tokens, or make another number of
+// All check sequence_ends first: where they do not rise from 0 or more to the number of tokens, or make another number of
 // windows, nothing is computed and std::invalid_argument thrown.
 ACLGRAD_API void nsa_compress(const NsaCompress& problem, const WorkspaceView& workspace);
 ACLGRAD_API void nsa_compress_backward(const NsaCompressBackward& problem, const WorkspaceView& workspace);
+ACLGRAD_API void nsa_compress_double_backward(const NsaCompressDoubleBackward& problem,
+                                              const WorkspaceView& workspace);
 
-// The same on a CUDA GPU, where the kernel finds what is wrong with sequence_ends in device memory: nothing is computed
-// then, and the launch's `failure` set. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+// The operator and its gradient on a CUDA GPU, where the kernel finds what is wrong with sequence_ends in device memory:
+// nothing is computed then, and the launch's `failure` set. They throw std::exception where CUDA refuses, or the library
+// was built without CUDA.
 namespace cuda {
 
 enum NsaCompressFailure : uint32_t {

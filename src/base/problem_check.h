@@ -51,7 +51,11 @@ class ProblemCheck {
   void output(std::string_view field, const Tensor& tensor, DataType type,
               std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const;
 
-  // An output that may be left out.
+  // An input and an output that may be left out.
+  void given_input(std::string_view field, const ConstTensor& tensor, DataType type,
+                   std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const {
+    if (tensor.defined()) input(field, tensor, type, shape, dense_from);
+  }
   void wanted_output(std::string_view field, const Tensor& tensor, DataType type,
                      std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const {
     if (tensor.defined()) output(field, tensor, type, shape, dense_from);

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "aclgrad/multi_scale_deformable_attention.h"
 #include "aclgrad/nsa_compress.h"
 #include "support/operator.h"
 
@@ -106,6 +107,44 @@ uint64_t attention(DataType type, int64_t channels) {
   return hash.value();
 }
 
+// The gradient of the gradient, through the C++ interface.
+uint64_t attention_twice(DataType type, int64_t channels) {
+  constexpr int64_t kRows = 12 * 15 + 6 * 7, kHeads = 2, kQueries = 90, kPoints = 3;
+  const int64_t shapes[] = {12, 15, 6, 7}, starts[] = {0, 12 * 15};
+  const aclgrad::Shape rows = {1, kRows, kHeads, channels}, samples = {1, kQueries, kHeads, 2, kPoints},
+                       locations = {1, kQueries, kHeads, 2, kPoints, 2},
+                       queries = {1, kQueries, kHeads, channels};
+  const auto count = [](const aclgrad::Shape& shape) { return element_count({shape.begin(), shape.end()}); };
+  uint32_t seed = 5;
+  const auto random = [&](const aclgrad::Shape& shape, double low, double high) {
+    return bytes_of(count(shape), type, low, high, seed++);
+  };
+  const Bytes value = random(rows, -2, 2), location = random(locations, -0.1, 1.1),
+              weight = random(samples, 0, 1), grad_output = random(queries, -2, 2),
+              along_value = random(rows, -2, 2), along_location = random(locations, -2, 2),
+              along_weight = random(samples, -2, 2);
+  Bytes grad_grad_output(grad_output.size()), grad_value(value.size()), grad_location(location.size()),
+      grad_weight(weight.size());
+  MultiScaleDeformableAttentionDoubleBackward problem;
+  problem.value = {value.data(), type, rows};
+  problem.spatial_shapes = {shapes, {2, 2}};
+  problem.level_start_index = {starts, {2}};
+  problem.sampling_locations = {location.data(), type, locations};
+  problem.attention_weights = {weight.data(), type, samples};
+  problem.grad_output = {grad_output.data(), type, queries};
+  problem.grad_grad_value = {along_value.data(), type, rows};
+  problem.grad_grad_sampling_locations = {along_location.data(), type, locations};
+  problem.grad_grad_attention_weights = {along_weight.data(), type, samples};
+  problem.grad_grad_output = {grad_grad_output.data(), type, queries};
+  problem.grad_value = {grad_value.data(), type, rows};
+  problem.grad_sampling_locations = {grad_location.data(), type, locations};
+  problem.grad_attention_weights = {grad_weight.data(), type, samples};
+  multi_scale_deformable_attention_double_backward(problem, Workspace(workspace_size(problem)));
+  Hash hash;
+  for (const Bytes* bytes : {&grad_grad_output, &grad_value, &grad_location, &grad_weight}) hash.add(*bytes);
+  return hash.value();
+}
+
 // A point for each pixel, most of them next to the pixels of the point before.
 std::vector<double> smooth_grid(int64_t batch, int64_t height, int64_t width) {
   std::vector<double> grid;
@@ -170,6 +209,14 @@ const Known kKnown[] = {
     {"deformable attention, half, 64 channels", [] { return attention(kHalf, 64); }, 0x67534E316E43A994u},
     {"deformable attention, bfloat16, 16 channels", [] { return attention(kBFloat16, 16); },
      0x6478805789D094E4u},
+    {"deformable attention twice, float, 32 channels", [] { return attention_twice(kFloat, 32); },
+     0xEFD7E38635D5996Eu},
+    {"deformable attention twice, float, 24 channels", [] { return attention_twice(kFloat, 24); },
+     0x765DEFA9D761DB1Cu},
+    {"deformable attention twice, half, 64 channels", [] { return attention_twice(kHalf, 64); },
+     0x25AABA1261EC48F5u},
+    {"deformable attention twice, bfloat16, 16 channels", [] { return attention_twice(kBFloat16, 16); },
+     0x568D945C13C7493Eu},
     {"grid sampler, float, bilinear, 20 channels",
      [] { return grid_sampling(kFloat, Interpolation::bilinear, 20); }, 0xF9822E199202D77Eu},
     {"grid sampler, float, bilinear, 3 channels",

@@ -62,6 +62,29 @@ int64_t point_count(const GridSampling& s) {
   return s.batch * s.output_height * s.output_width;
 }
 
+MultiScaleDeformableAttention attention_of(const int64_t* sizes, const int64_t* spatial_shape,
+                                           const int64_t* level_start_index, const double* value,
+                                           const double* location, const double* attention_weight,
+                                           const double* grad_output) {
+  MultiScaleDeformableAttention attention{};
+  const auto [batches, rows, heads, channels, queries, levels, points] = first<7>(sizes);
+  attention.batches = batches;
+  attention.rows = rows;
+  attention.heads = heads;
+  attention.channels = channels;
+  attention.queries = queries;
+  attention.levels = levels;
+  attention.points = points;
+  const int64_t samples = batches * queries * heads * levels * points;
+  attention.spatial_shape = integers(spatial_shape, levels * 2);
+  attention.level_start_index = integers(level_start_index, levels);
+  attention.value = doubles(value, batches * rows * heads * channels);
+  attention.location = doubles(location, samples * 2);
+  attention.attention_weight = doubles(attention_weight, samples);
+  attention.grad_output = doubles(grad_output, batches * queries * heads * channels);
+  return attention;
+}
+
 }  // namespace
 
 extern "C" {
@@ -71,6 +94,14 @@ void reference_grouped_bias_add_grad(const int64_t* sizes, const double* grad_y,
   const auto [rows, columns, groups] = first<3>(sizes);
   write(grouped_bias_add_grad(doubles(grad_y, rows * columns), columns, integers(begin, groups),
                               integers(end, groups)),
+        out);
+}
+
+void reference_grouped_bias_add_double_backward(const int64_t* sizes, const double* grad_grad_bias,
+                                                const int64_t* begin, const int64_t* end, double* out) {
+  const auto [rows, columns, groups] = first<3>(sizes);
+  write(grouped_bias_add_double_backward(doubles(grad_grad_bias, groups * columns), rows, columns,
+                                         integers(begin, groups), integers(end, groups)),
         out);
 }
 
@@ -94,29 +125,53 @@ void reference_nsa_compress_grad(const int64_t* sizes, const int64_t* sequence_e
   write(gradients.weight, weight_grad);
 }
 
+void reference_nsa_compress_double_backward(const int64_t* sizes, const int64_t* sequence_ends,
+                                            const double* output_grad, const double* input,
+                                            const double* weight, const double* input_grad_grad,
+                                            const double* weight_grad_grad, double* output_grad_grad,
+                                            double* input_grad, double* weight_grad) {
+  const auto [tokens, heads, channels, block, stride, sequences] = first<6>(sizes);
+  const NsaSizes nsa{heads, channels, block, stride, integers(sequence_ends, sequences)};
+  const auto windows = static_cast<int64_t>(window_starts(nsa).size());
+  const int64_t elements = tokens * heads * channels;
+  const NsaSecondGradients gradients = nsa_compress_double_backward(
+      nsa, doubles(output_grad, windows * heads * channels), doubles(input, elements),
+      doubles(weight, block * heads), doubles(input_grad_grad, elements),
+      doubles(weight_grad_grad, block * heads));
+  write(gradients.output_grad, output_grad_grad);
+  write(gradients.input, input_grad);
+  write(gradients.weight, weight_grad);
+}
+
 void reference_multi_scale_deformable_attention(const int64_t* sizes, const int64_t* spatial_shape,
                                                 const int64_t* level_start_index, const double* value,
                                                 const double* location, const double* attention_weight,
                                                 const double* grad_output, double* output, double* grad_value,
                                                 double* grad_location, double* grad_attention_weight) {
-  MultiScaleDeformableAttention attention{};
-  const auto [batches, rows, heads, channels, queries, levels, points] = first<7>(sizes);
-  attention.batches = batches;
-  attention.rows = rows;
-  attention.heads = heads;
-  attention.channels = channels;
-  attention.queries = queries;
-  attention.levels = levels;
-  attention.points = points;
-  const int64_t samples = batches * queries * heads * levels * points;
-  attention.spatial_shape = integers(spatial_shape, levels * 2);
-  attention.level_start_index = integers(level_start_index, levels);
-  attention.value = doubles(value, batches * rows * heads * channels);
-  attention.location = doubles(location, samples * 2);
-  attention.attention_weight = doubles(attention_weight, samples);
-  attention.grad_output = doubles(grad_output, batches * queries * heads * channels);
+  auto attention =
+      attention_of(sizes, spatial_shape, level_start_index, value, location, attention_weight, grad_output);
   attention.run();
   write(attention.output, output);
+  write(attention.grad_value, grad_value);
+  write(attention.grad_location, grad_location);
+  write(attention.grad_attention_weight, grad_attention_weight);
+}
+
+void reference_multi_scale_deformable_attention_double_backward(
+    const int64_t* sizes, const int64_t* spatial_shape, const int64_t* level_start_index, const double* value,
+    const double* location, const double* attention_weight, const double* grad_output,
+    const double* grad_grad_value, const double* grad_grad_location, const double* grad_grad_attention_weight,
+    double* grad_grad_output, double* grad_value, double* grad_location, double* grad_attention_weight) {
+  auto attention =
+      attention_of(sizes, spatial_shape, level_start_index, value, location, attention_weight, grad_output);
+  const auto like = [](const double* data, const std::vector<double>& values) {
+    return doubles(data, static_cast<int64_t>(values.size()));
+  };
+  attention.grad_grad_value = like(grad_grad_value, attention.value);
+  attention.grad_grad_location = like(grad_grad_location, attention.location);
+  attention.grad_grad_attention_weight = like(grad_grad_attention_weight, attention.attention_weight);
+  attention.run_double_backward();
+  write(attention.grad_grad_output, grad_grad_output);
   write(attention.grad_value, grad_value);
   write(attention.grad_location, grad_location);
   write(attention.grad_attention_weight, grad_attention_weight);

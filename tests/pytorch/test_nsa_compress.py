@@ -15,14 +15,14 @@ def compress(x, weight, stride, lengths):
 
 @pytest.mark.parametrize("block, stride", [(16, 16), (32, 16), (64, 16), (48, 32), (3, 2), (2, 5)])
 @pytest.mark.parametrize("lengths", [[64], [100, 70], [0, 65, 10, 64, 0, 130], [63, 1, 200]])
-def test_forward_and_gradients(block, stride, lengths):
+def test_forward_and_first_and_second_gradients(block, stride, lengths):
     generator = torch.Generator().manual_seed(sum(lengths) + block + stride)
     tokens, heads, channels = sum(lengths), 3, 8
     x = reference.random(generator, tokens, heads, channels).requires_grad_()
     weight = reference.random(generator, block, heads).requires_grad_()
     expected = compress(x, weight, stride, lengths)
-    output_grad = reference.random(generator, *expected.shape)
-    expected.backward(output_grad)
+    output_grad = reference.random(generator, *expected.shape).requires_grad_()
+    gradients = torch.autograd.grad(expected, [x, weight], output_grad, create_graph=True)
 
     sizes = (tokens, heads, channels, block, stride, len(lengths))
     ends = torch.tensor(lengths).cumsum(0)
@@ -32,5 +32,12 @@ def test_forward_and_gradients(block, stride, lengths):
 
     input_grad, weight_grad = torch.empty_like(x), torch.empty_like(weight)
     reference.call("nsa_compress_grad", sizes, ends, output_grad, x, weight, input_grad, weight_grad)
-    reference.assert_equal(input_grad, x.grad)
-    reference.assert_equal(weight_grad, weight.grad)
+    reference.assert_equal(input_grad, gradients[0])
+    reference.assert_equal(weight_grad, gradients[1])
+
+    grad_grads = [reference.random(generator, *tensor.shape) for tensor in (x, weight)]
+    loss = sum((one * other).sum() for one, other in zip(gradients, grad_grads, strict=True))
+    second = [torch.empty_like(tensor) for tensor in (output_grad, x, weight)]
+    reference.call("nsa_compress_double_backward", sizes, ends, output_grad, x, weight, *grad_grads, *second)
+    for ours, theirs in zip(second, torch.autograd.grad(loss, [output_grad, x, weight]), strict=True):
+        reference.assert_equal(ours, theirs)

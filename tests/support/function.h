@@ -71,6 +71,7 @@ struct Function {
   std::vector<Case> (*cases)(DataType type);
   std::vector<ProblemMistake> mistakes;
   std::vector<LargeCase> (*large_cases)();
+  bool runs_on_gpu;
   std::function<std::unique_ptr<AnyProblem>()> make_problem;
 
   std::vector<size_t> outputs() const;  // their fields
@@ -135,9 +136,9 @@ template <class P>
 struct FunctionOf {
   std::string name;
   size_t (*workspace_size)(const P&);
-  size_t (*workspace_size_on_gpu)(const P&, const CudaLaunch&);
+  size_t (*workspace_size_on_gpu)(const P&, const CudaLaunch&) = nullptr;  // where it runs on CPUs alone
   void (*run)(const P&, const WorkspaceView&);
-  void (*run_on_gpu)(const P&, const WorkspaceView&, const CudaLaunch&);
+  void (*run_on_gpu)(const P&, const WorkspaceView&, const CudaLaunch&) = nullptr;
   std::vector<FieldOf<P>> fields;
   std::vector<AttributeOf<P>> attributes;
   std::vector<DataType> types;
@@ -190,9 +191,10 @@ struct FunctionRegistration {
   template <class P>
   explicit FunctionRegistration(FunctionOf<P> description) {
     const auto of = std::make_shared<const FunctionOf<P>>(std::move(description));
-    Function function{of->name, {}, {}, of->types, of->cases, {}, of->large_cases, [of] {
-                        return std::make_unique<ProblemOf<P>>(of);
-                      }};
+    Function function{
+        of->name, {}, {}, of->types, of->cases, {}, of->large_cases, of->run_on_gpu != nullptr, [of] {
+          return std::make_unique<ProblemOf<P>>(of);
+        }};
     function.fields.assign(of->fields.begin(), of->fields.end());
     for (const auto& attribute : of->attributes) function.attributes.push_back(attribute.name);
     for (const auto& [field, make, is_in_memory] : of->mistakes) {

@@ -72,11 +72,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 #include <algorithm>
-#include <limits>
 
 #include "base/divide.h"
 #include "base/parallel.h"
 #include "base/workspace.h"
+#include "ops/grouped_bias_add/groups.h"
 
 namespace aclgrad::ops::grouped_bias_add {
 namespace {
@@ -89,36 +89,10 @@ constexpr int64_t kMinColumnsPerStrip = 256;
 constexpr int64_t kEnoughTasks = 16;
 constexpr int64_t kTilesPerBlock = 16;  // of the second pass
 
-struct Rows {
-  int64_t begin;
-  int64_t end;
-
-  int64_t size() const { return end - begin; }
-  int64_t tiles() const { return std::max<int64_t>(1, divide_up(size(), kRowsPerTile)); }
-};
-
-// Reads the groups one after the other, whatever the index array holds.
-class GroupReader {
- public:
-  explicit GroupReader(const GroupedBiasAddBackward& problem) : problem_(problem) {}
-
-  Rows next() {
-    const int64_t group = group_++;
-    if (problem_.has_equal_groups()) return {0, problem_.rows()};
-    const int64_t start = end_;
-    end_ = index_at(problem_.group_idx, group);
-    if (problem_.kind == GroupKind::counts && __builtin_add_overflow(start, end_, &end_)) {
-      end_ = start < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-    }
-    const int64_t begin = std::clamp<int64_t>(start, 0, problem_.rows());
-    return {begin, std::max(begin, std::clamp<int64_t>(end_, 0, problem_.rows()))};
-  }
-
- private:
-  const GroupedBiasAddBackward& problem_;
-  int64_t group_ = 0;
-  int64_t end_ = 0;  // as given, not clamped
-};
+// Of a group.
+int64_t tiles_of(const Rows& rows) {
+  return std::max<int64_t>(1, divide_up(rows.size(), kRowsPerTile));
+}
 
 // One group of a batch.
 struct Group {
@@ -168,17 +142,17 @@ class Sum {
         capacity_(tile_capacity(problem)) {}
 
   void run() {
-    GroupReader reader(problem_);
+    GroupReader reader(problem_.group_idx, problem_.kind, problem_.rows());
     int64_t tiles = 0;
     for (int64_t index = 0; index < problem_.groups(); ++index) {
       const Rows rows = reader.next();
-      if (tiles + rows.tiles() > capacity_) {
+      if (tiles + tiles_of(rows) > capacity_) {
         run_batch(tiles);
         tiles = 0;
         groups_ = 0;
       }
       workspace_.groups[groups_++] = {index, rows, tiles};
-      tiles += rows.tiles();
+      tiles += tiles_of(rows);
     }
     run_batch(tiles);
   }
@@ -214,7 +188,7 @@ class Sum {
     const int64_t element =
         (equal ? group.index * problem_.grad_output.stride(0) : 0) + begin * row_stride_of(problem_) + column;
     const auto* first = static_cast<const std::byte*>(problem_.grad_output.data) + element * element_;
-    if (group.rows.tiles() > 1) {
+    if (tiles_of(group.rows) > 1) {
       sum(first, count, columns, partial(tile, column));
       return;
     }
@@ -224,13 +198,13 @@ class Sum {
   }
 
   void add_tiles(const Group& group, int64_t strip) const {
-    if (group.rows.tiles() == 1) return;
+    if (tiles_of(group.rows) == 1) return;
     const int64_t column = strip * columns_per_strip_;
     const int64_t columns = strip_columns(strip);
     alignas(64) float sums[kMaxColumnsPerStrip] = {};
     alignas(64) float block[kMaxColumnsPerStrip];
-    for (int64_t tile = 0; tile < group.rows.tiles(); tile += kTilesPerBlock) {
-      const int64_t count = std::min(kTilesPerBlock, group.rows.tiles() - tile);
+    for (int64_t tile = 0; tile < tiles_of(group.rows); tile += kTilesPerBlock) {
+      const int64_t count = std::min(kTilesPerBlock, tiles_of(group.rows) - tile);
       const float* first = partial(group.first_tile + tile, column);
       HWY_DYNAMIC_DISPATCH(sum_rows)(DataType::float32, first, problem_.columns(), count, columns, block);
       for (int64_t c = 0; c < columns; ++c) sums[c] += block[c];

@@ -1,4 +1,6 @@
 // The grouped bias-add gradient as the tests see it.
+#include <cmath>
+
 #include "aclgrad/grouped_bias_add.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 #include "ops/grouped_bias_add/cases.h"
@@ -33,6 +35,15 @@ test::Case grouped_case(const grouped_bias_add_cases::Case& c, DataType type, Da
   return result;
 }
 
+Ranges equal_ranges(int64_t groups, int64_t rows) {
+  Ranges ranges;
+  for (int64_t g = 0; g < groups; ++g) {
+    ranges.begin.push_back(g * rows);
+    ranges.end.push_back((g + 1) * rows);
+  }
+  return ranges;
+}
+
 // Without: groups of equal size.
 test::Case equal_case(const Shape& shape, DataType type, bool has_type) {
   const std::vector<double> grad_y = grad_y_of(element_count(shape), type);
@@ -42,11 +53,7 @@ test::Case equal_case(const Shape& shape, DataType type, bool has_type) {
   if (has_type) result.arguments.push_back(int64_t{0});
   result.arguments.push_back(TensorValue{{shape[0], shape[2]}, type});
   result.expected = [=] {
-    Ranges ranges;
-    for (int64_t g = 0; g < shape[0]; ++g) {
-      ranges.begin.push_back(g * shape[1]);
-      ranges.end.push_back((g + 1) * shape[1]);
-    }
+    const Ranges ranges = equal_ranges(shape[0], shape[1]);
     return Outputs{Expected{reference::grouped_bias_add_grad(grad_y, shape[2], ranges.begin, ranges.end),
                             tolerance(type, false)}};
   };
@@ -141,6 +148,10 @@ const Registration kGradV2({
 // ---- The C++ interface
 
 using P = GroupedBiasAddBackward;
+using P2 = GroupedBiasAddDoubleBackward;
+
+constexpr DataType kTypesOfSecond[] = {DataType::float32, DataType::float16, DataType::bfloat16,
+                                       DataType::float64};
 
 // The arguments of version 2, with the type last, and more groups than the documents allow.
 std::vector<test::Case> function_cases(DataType type) {
@@ -148,6 +159,35 @@ std::vector<test::Case> function_cases(DataType type) {
   const grouped_bias_add_cases::Case many_groups{5000, 1, std::vector<double>(5000, 1), 1};
   result.push_back(grouped_case(many_groups, type, DataType::int32, true));
   for (test::Case& one : result) std::swap(one.arguments[2], one.arguments[3]);
+  return result;
+}
+
+// The same problems, of which each row takes what its group has.
+std::vector<test::Case> second_cases(DataType type) {
+  std::vector<test::Case> result;
+  for (const test::Case& first : function_cases(type)) {
+    const auto& rows = std::get<TensorValue>(first.arguments[0]);
+    const auto& groups = std::get<TensorValue>(first.arguments[2]);
+    const auto* index = std::get_if<TensorValue>(&first.arguments[1]);
+    std::vector<double> bias = grad_y_of(element_count(groups.shape), type);
+    for (double& value : bias)
+      value = std::round(value);  // a row may lie in a few groups, whose sum is exact then
+    const Shape shape = rows.shape;
+    const bool is_equal = index == nullptr;
+    const std::vector<double> group_idx = is_equal ? std::vector<double>() : index->values;
+    const int64_t kind = std::get<int64_t>(first.arguments[3]);
+    result.push_back(
+        {first.title,
+         {TensorValue{groups.shape, type, bias}, first.arguments[1], TensorValue{shape, type}, kind},
+         [=] {
+           const Ranges ranges =
+               is_equal ? equal_ranges(shape[0], shape[1]) : ranges_of(group_idx, kind, shape[0]);
+           const int64_t all_rows = is_equal ? shape[0] * shape[1] : shape[0];
+           return Outputs{Expected{reference::grouped_bias_add_double_backward(bias, all_rows, shape.back(),
+                                                                               ranges.begin, ranges.end),
+                                   0}};
+         }});
+  }
   return result;
 }
 
@@ -189,6 +229,22 @@ const FunctionRegistration kFunction(FunctionOf<P>{
                     p.grad_bias.shape = {1 << 30, 1 << 30};
                   }}},
     .large_cases = large_cases,
+});
+
+const FunctionRegistration kDoubleBackwardFunction(FunctionOf<P2>{
+    .name = "grouped_bias_add_double_backward",
+    .workspace_size = workspace_size,
+    .run = grouped_bias_add_double_backward,
+    .fields = {{"grad_grad_bias", Role::input, &P2::grad_grad_bias, kContiguous, {0}},
+               {"group_idx", Role::optional_input, &P2::group_idx, kContiguous},
+               {"grad_grad_output", Role::output, &P2::grad_grad_output, 1, {0, 1}}},
+    .attributes = {{"kind", [](P2& p, int64_t v) { p.kind = GroupKind(v); }}},
+    .types = {std::begin(kTypesOfSecond), std::end(kTypesOfSecond)},
+    .cases = second_cases,
+    .mistakes = {{"kind", [](P2& p) { p.kind = GroupKind(2); }},
+                 {"grad_grad_bias.type", [](P2& p) { p.grad_grad_bias.type = DataType::int32; }},
+                 {"grad_grad_output.shape[",
+                  [](P2& p) { ++p.grad_grad_output.shape[p.has_equal_groups() ? 2 : 1]; }}},
 });
 
 }  // namespace

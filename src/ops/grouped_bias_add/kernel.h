@@ -12,8 +12,13 @@ constexpr int64_t row_stride_of(const GroupedBiasAddBackward& problem) {
 }
 
 size_t kernel_workspace_size(const GroupedBiasAddBackward& problem);
+size_t kernel_workspace_size(const GroupedBiasAddDoubleBackward& problem);
+
 double kernel_nanoseconds(const GroupedBiasAddBackward& problem);
+double kernel_nanoseconds(const GroupedBiasAddDoubleBackward& problem);
+
 void run_kernel(const GroupedBiasAddBackward& problem, void* workspace);
+void run_kernel(const GroupedBiasAddDoubleBackward& problem, void* workspace);
 
 }  // namespace aclgrad::ops::grouped_bias_add
 

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "aclgrad/grouped_bias_add.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
+#include "base/data_type.h"
 #include "ops/grouped_bias_add/cases.h"
 #include "ops/grouped_bias_add/reference.h"
 #include "support/test_tensor.h"

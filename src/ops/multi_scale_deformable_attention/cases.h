@@ -59,6 +59,19 @@ inline Reference random_problem(const Sizes& s, DataType type, uint32_t seed = 1
   return r;
 }
 
+// The same with random values for what the gradients are multiplied with in their own gradient.
+inline Reference random_twice(const Sizes& sizes, DataType type, uint32_t seed = 1) {
+  Reference r = random_problem(sizes, type, seed);
+  r.positions_in_double = type == DataType::float64;
+  const auto like = [&](const std::vector<double>& values, uint32_t offset) {
+    return rounded(uniform(static_cast<int64_t>(values.size()), -2, 2, seed + offset), type);
+  };
+  r.grad_grad_value = like(r.value, 4);
+  r.grad_grad_location = like(r.location, 5);
+  r.grad_grad_attention_weight = like(r.attention_weight, 6);
+  return r;
+}
+
 inline const Sizes kCases[] = {
     {1, 1, 8, 1, 1, {1, 1}},
     {2, 3, 16, 7, 3, {5, 4, 3, 2}},

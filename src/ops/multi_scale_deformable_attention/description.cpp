@@ -1,4 +1,8 @@
 // Multi-scale deformable attention and its gradient as the tests see them.
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
@@ -198,9 +202,8 @@ const Registration kGrad({
 
 constexpr DataType kTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64};
 
-// Also sizes beyond the documents'.
-template <bool is_grad>
-std::vector<Case> function_cases(DataType type) {
+// Also beyond the documents'.
+std::vector<Sizes> function_sizes() {
   std::vector<int64_t> many_levels;
   for (int64_t l = 0; l < 70; ++l) many_levels.insert(many_levels.end(), {1 + l % 4, 1 + l % 3});
   std::vector<Sizes> all(std::begin(kCases), std::end(kCases));
@@ -208,11 +211,59 @@ std::vector<Case> function_cases(DataType type) {
                          {1, 1, 7, 20, 2, {3, 4, 2, 2}},
                          {1, 2, 300, 3, 2, {3, 4}},
                          {2, 1, 33, 9, 100, {3, 3}},
+                         {1, 8, 48, 3, 2, {12, 10}},
                          {1, 2, 16, 11, 3, many_levels},
                          {1, 1, 1000, 40, 1, {2, 2}}});
+  return all;
+}
+
+template <bool is_grad>
+std::vector<Case> function_cases(DataType type) {
   std::vector<Case> result;
-  for (const Sizes& sizes : all)
+  for (const Sizes& sizes : function_sizes())
     result.push_back(case_of<is_grad>(random_problem(sizes, type), type, {DataType::int64, false}));
+  return result;
+}
+
+// The gradient of the gradient.
+Case second_case(const Reference& r, DataType type) {
+  std::vector<Value> arguments = inputs_of(r, type, {DataType::int64, false});
+  const auto add = [&](const Shape& shape, const std::vector<double>& values = {}) {
+    arguments.push_back(TensorValue{shape, type, values});
+  };
+  add(query_shape(r, false), r.grad_output);
+  add(value_shape(r), r.grad_grad_value);
+  add(location_shape(r), r.grad_grad_location);
+  add(attention_shape(r), r.grad_grad_attention_weight);
+  add(query_shape(r, false));
+  add(value_shape(r));
+  add(location_shape(r));
+  add(attention_shape(r));
+  return {text({r.batches, r.heads, r.channels, r.queries, r.points}) + ", levels " + text(r.spatial_shape),
+          arguments, [=] {
+            Reference run = r;
+            run.run_double_backward();
+            const double allowed = tolerance(type, true);
+            return Outputs{Expected{run.grad_grad_output, allowed}, Expected{run.grad_value, allowed},
+                           Expected{run.grad_location, allowed},
+                           Expected{run.grad_attention_weight, allowed}};
+          }};
+}
+
+std::vector<Case> second_cases(DataType type) {
+  std::vector<Case> result;
+  for (const Sizes& sizes : function_sizes()) result.push_back(second_case(random_twice(sizes, type), type));
+  // What the first gradients are multiplied with may be left out.
+  const std::pair<size_t, std::vector<double> Reference::*> tangents[] = {
+      {6, &Reference::grad_grad_value},
+      {7, &Reference::grad_grad_location},
+      {8, &Reference::grad_grad_attention_weight}};
+  for (const auto& [argument, tangent] : tangents) {
+    Reference r = random_twice({2, 3, 16, 7, 3, {5, 4, 3, 2}}, type);
+    std::fill((r.*tangent).begin(), (r.*tangent).end(), 0.0);
+    result.push_back(second_case(r, type));
+    result.back().arguments[argument] = Null{};
+  }
   return result;
 }
 
@@ -247,7 +298,10 @@ std::vector<LargeCase> large_backward_cases() {
 }
 
 template <class P>
-FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+inline constexpr bool kIsSecond = std::is_same_v<P, MultiScaleDeformableAttentionDoubleBackward>;
+
+template <class P>
+FunctionOf<P> function_of(const char* name, auto run) {
   constexpr bool is_grad = requires(P p) {
     p.grad_output;
   };
@@ -255,9 +309,7 @@ FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
   FunctionOf<P> of{
       .name = name,
       .workspace_size = workspace_size,
-      .workspace_size_on_gpu = cuda::workspace_size,
       .run = run,
-      .run_on_gpu = run_on_gpu,
       .fields = {{"value", Role::input, &P::value, 1, free_of_value},
                  {"spatial_shapes", Role::input, &P::spatial_shapes, kContiguous},
                  {"level_start_index", Role::input, &P::level_start_index, kContiguous},
@@ -281,14 +333,31 @@ FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
       }};
   if constexpr (is_grad) {
     of.fields.push_back({"grad_output", Role::input, &P::grad_output, 1});
+    if constexpr (kIsSecond<P>) {
+      of.cases = second_cases;
+      of.fields.push_back({"grad_grad_value", Role::optional_input, &P::grad_grad_value, 1});
+      of.fields.push_back(
+          {"grad_grad_sampling_locations", Role::optional_input, &P::grad_grad_sampling_locations, 3});
+      of.fields.push_back(
+          {"grad_grad_attention_weights", Role::optional_input, &P::grad_grad_attention_weights, 2});
+      of.fields.push_back({"grad_grad_output", Role::optional_output, &P::grad_grad_output, 1});
+    }
     of.fields.push_back({"grad_value", Role::optional_output, &P::grad_value, 1});
     of.fields.push_back({"grad_sampling_locations", Role::optional_output, &P::grad_sampling_locations, 3});
     of.fields.push_back({"grad_attention_weights", Role::optional_output, &P::grad_attention_weights, 2});
-    of.large_cases = large_backward_cases;
+    if (!kIsSecond<P>) of.large_cases = large_backward_cases;
   } else {
     of.fields.push_back({"output", Role::output, &P::output, 1});
     of.large_cases = large_forward_cases;
   }
+  if constexpr (!kIsSecond<P>) of.workspace_size_on_gpu = cuda::workspace_size;
+  return of;
+}
+
+template <class P>
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+  FunctionOf<P> of = function_of<P>(name, run);
+  of.run_on_gpu = run_on_gpu;
   return of;
 }
 
@@ -298,6 +367,8 @@ const FunctionRegistration kFunction(function_of<MultiScaleDeformableAttention>(
 const FunctionRegistration kBackwardFunction(function_of<MultiScaleDeformableAttentionBackward>(
     "multi_scale_deformable_attention_backward", multi_scale_deformable_attention_backward,
     cuda::multi_scale_deformable_attention_backward));
+const FunctionRegistration kDoubleBackwardFunction(function_of<MultiScaleDeformableAttentionDoubleBackward>(
+    "multi_scale_deformable_attention_double_backward", multi_scale_deformable_attention_double_backward));
 
 }  // namespace
 }  // namespace aclgrad::test

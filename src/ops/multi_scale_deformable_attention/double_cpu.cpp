@@ -18,17 +18,25 @@ struct HeadBlocks {
   int64_t stride;
 
   T* operator[](int64_t row) const { return first + row * stride; }
+  explicit operator bool() const { return first != nullptr; }
 };
+
+// Nothing where they are not wanted.
+void clear(const HeadBlocks<double>& blocks, int64_t count, int64_t length) {
+  if (!blocks) return;
+  for (int64_t i = 0; i < count; ++i) std::fill_n(blocks[i], length, 0.0);
+}
 
 struct Head {
   int64_t batch;
   int64_t head;
 
+  // Of what is not given or not wanted, none.
   HeadBlocks<const double> blocks(const ConstTensor& tensor) const {
+    if (!tensor.defined()) return {};
     const int64_t first = batch * tensor.stride(0) + head * tensor.stride(2);
     return {static_cast<const double*>(tensor.data) + first, tensor.stride(1)};
   }
-  // Of what is not wanted, none.
   HeadBlocks<double> blocks(const Tensor& tensor) const {
     if (!tensor.defined()) return {};
     const int64_t first = batch * tensor.stride(0) + head * tensor.stride(2);
@@ -42,6 +50,7 @@ struct Corner {
   double weight;
   double x_slope;  // derivative of the weight by x, in pixels
   double y_slope;
+  double twist;  // derivative by x and y
 };
 
 // Calls visit(corner) for each pixel that counts.
@@ -64,7 +73,7 @@ void for_each_corner(const Level& level, int64_t rows, const double* location, V
       const double x_weight = dx == 1 ? x - left : 1 - (x - left);
       const double y_weight = dy == 1 ? y - top : 1 - (y - top);
       visit(Corner{static_cast<int64_t>(row), x_weight * y_weight, dx == 1 ? y_weight : -y_weight,
-                   dy == 1 ? x_weight : -x_weight});
+                   dy == 1 ? x_weight : -x_weight, dx == dy ? 1.0 : -1.0});
     }
   }
 }
@@ -102,7 +111,7 @@ void attend_head(const MultiScaleDeformableAttention& problem, const Head& head)
   const auto location = head.blocks(problem.sampling_locations);
   const auto attention = head.blocks(problem.attention_weights);
   const auto output = head.blocks(problem.output);
-  for (int64_t q = 0; q < problem.queries(); ++q) std::fill_n(output[q], problem.channels(), 0.0);
+  clear(output, problem.queries(), problem.channels());
   for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
     for_each_corner(level, problem.rows(), location[q] + 2 * point, [&](const Corner& corner) {
       add_scaled(attention[q][point] * corner.weight, value[corner.row], problem.channels(), output[q]);
@@ -118,9 +127,7 @@ void attend_head_backward(const MultiScaleDeformableAttentionBackward& problem, 
   const auto grad_value = head.blocks(problem.grad_value);
   const auto grad_location = head.blocks(problem.grad_sampling_locations);
   const auto grad_attention = head.blocks(problem.grad_attention_weights);
-  if (problem.grad_value.defined()) {
-    for (int64_t row = 0; row < problem.rows(); ++row) std::fill_n(grad_value[row], problem.channels(), 0.0);
-  }
+  clear(grad_value, problem.rows(), problem.channels());
   for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
     const double weight = attention[q][point];
     double sample = 0;
@@ -144,6 +151,65 @@ void attend_head_backward(const MultiScaleDeformableAttentionBackward& problem, 
   });
 }
 
+// The tangents of a sample: the gradients with respect to the first gradient's results, and a location's in pixels.
+struct Tangents {
+  double x;
+  double y;
+  double attention;
+};
+
+void attend_head_double_backward(const MultiScaleDeformableAttentionDoubleBackward& problem,
+                                 const Head& head) {
+  const int64_t channels = problem.channels();
+  const auto value = head.blocks(problem.value);
+  const auto location = head.blocks(problem.sampling_locations);
+  const auto attention = head.blocks(problem.attention_weights);
+  const auto grad_output = head.blocks(problem.grad_output);
+  const auto value_tangent = head.blocks(problem.grad_grad_value);
+  const auto location_tangent = head.blocks(problem.grad_grad_sampling_locations);
+  const auto attention_tangent = head.blocks(problem.grad_grad_attention_weights);
+  const auto grad_grad_output = head.blocks(problem.grad_grad_output);
+  const auto grad_value = head.blocks(problem.grad_value);
+  const auto grad_location = head.blocks(problem.grad_sampling_locations);
+  const auto grad_attention = head.blocks(problem.grad_attention_weights);
+  clear(grad_grad_output, problem.queries(), channels);
+  clear(grad_value, problem.rows(), channels);
+  for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
+    const double weight = attention[q][point];
+    Tangents tangents{};
+    if (location_tangent) {
+      tangents.x = static_cast<double>(level.width) * location_tangent[q][2 * point];
+      tangents.y = static_cast<double>(level.height) * location_tangent[q][2 * point + 1];
+    }
+    if (attention_tangent) tangents.attention = attention_tangent[q][point];
+    double sample = 0;
+    double x_slope = 0;
+    double y_slope = 0;
+    for_each_corner(level, problem.rows(), location[q] + 2 * point, [&](const Corner& corner) {
+      const double along = corner.x_slope * tangents.x + corner.y_slope * tangents.y;
+      const double change = weight * along + tangents.attention * corner.weight;
+      const double product = inner_product(grad_output[q], value[corner.row], channels);
+      sample += along * product;
+      x_slope += (tangents.attention * corner.x_slope + weight * corner.twist * tangents.y) * product;
+      y_slope += (tangents.attention * corner.y_slope + weight * corner.twist * tangents.x) * product;
+      if (grad_grad_output) add_scaled(change, value[corner.row], channels, grad_grad_output[q]);
+      if (grad_value) add_scaled(change, grad_output[q], channels, grad_value[corner.row]);
+      if (!value_tangent) return;
+      const double tangent_product = inner_product(grad_output[q], value_tangent[corner.row], channels);
+      sample += corner.weight * tangent_product;
+      x_slope += weight * corner.x_slope * tangent_product;
+      y_slope += weight * corner.y_slope * tangent_product;
+      if (!grad_grad_output) return;
+      add_scaled(weight * corner.weight, value_tangent[corner.row], channels, grad_grad_output[q]);
+    });
+    if (grad_attention) grad_attention[q][point] = sample;
+    if (grad_location) {
+      grad_location[q][2 * point] = static_cast<double>(level.width) * x_slope;
+      grad_location[q][2 * point + 1] = static_cast<double>(level.height) * y_slope;
+    }
+  });
+}
+
 }  // namespace
 
 void attend_in_double(const MultiScaleDeformableAttention& problem) {
@@ -153,6 +219,11 @@ void attend_in_double(const MultiScaleDeformableAttention& problem) {
 void attend_backward_in_double(const MultiScaleDeformableAttentionBackward& problem) {
   for_each_head(problem, kernel_nanoseconds(problem),
                 [&](const Head& head) { attend_head_backward(problem, head); });
+}
+
+void attend_double_backward_in_double(const MultiScaleDeformableAttentionDoubleBackward& problem) {
+  for_each_head(problem, kernel_nanoseconds(problem),
+                [&](const Head& head) { attend_head_double_backward(problem, head); });
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention

@@ -9,5 +9,6 @@ namespace aclgrad::ops::multi_scale_deformable_attention {
 // The problem's type is float64.
 void attend_in_double(const MultiScaleDeformableAttention& problem);
 void attend_backward_in_double(const MultiScaleDeformableAttentionBackward& problem);
+void attend_double_backward_in_double(const MultiScaleDeformableAttentionDoubleBackward& problem);
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention

@@ -6,6 +6,7 @@ namespace aclgrad {
 
 static constexpr const char* kForward = "multi_scale_deformable_attention";
 static constexpr const char* kBackward = "multi_scale_deformable_attention_backward";
+static constexpr const char* kDoubleBackward = "multi_scale_deformable_attention_double_backward";
 static constexpr int kFirstDense = 3;
 
 static void check_extents(const ProblemCheck& check, std::string_view field, const ConstTensor& tensor) {
@@ -35,10 +36,10 @@ static void check(const MultiScaleDeformableAttention& p, ProblemCheck::Addresse
                kFirstDense);
 }
 
-static void check(const MultiScaleDeformableAttentionBackward& p, ProblemCheck::Addresses addresses) {
-  const ProblemCheck check(kBackward, addresses);
+// The gradient's, and the double backward's.
+template <class Problem>
+static void check_gradients(const ProblemCheck& check, const Problem& p) {
   const DataType type = p.value.type;
-  check_sampling(check, p);
   check.input("grad_output", p.grad_output, type, {p.batches(), p.queries(), p.heads(), p.channels()},
               kFirstDense);
   check.wanted_output("grad_value", p.grad_value, type, {p.batches(), p.rows(), p.heads(), p.channels()},
@@ -49,10 +50,34 @@ static void check(const MultiScaleDeformableAttentionBackward& p, ProblemCheck::
                       {p.batches(), p.queries(), p.heads(), p.levels(), p.samples()}, kFirstDense);
 }
 
+static void check(const MultiScaleDeformableAttentionBackward& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kBackward, addresses);
+  check_sampling(check, p);
+  check_gradients(check, p);
+}
+
+static void check(const MultiScaleDeformableAttentionDoubleBackward& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kDoubleBackward, addresses);
+  const DataType type = p.value.type;
+  check_sampling(check, p);
+  check_gradients(check, p);
+  check.given_input("grad_grad_value", p.grad_grad_value, type,
+                    {p.batches(), p.rows(), p.heads(), p.channels()}, kFirstDense);
+  check.given_input("grad_grad_sampling_locations", p.grad_grad_sampling_locations, type,
+                    {p.batches(), p.queries(), p.heads(), p.levels(), p.samples(), 2}, kFirstDense);
+  check.given_input("grad_grad_attention_weights", p.grad_grad_attention_weights, type,
+                    {p.batches(), p.queries(), p.heads(), p.levels(), p.samples()}, kFirstDense);
+  check.wanted_output("grad_grad_output", p.grad_grad_output, type,
+                      {p.batches(), p.queries(), p.heads(), p.channels()}, kFirstDense);
+}
+
 size_t workspace_size(const MultiScaleDeformableAttention& problem) {
   return checked_workspace_size(problem);
 }
 size_t workspace_size(const MultiScaleDeformableAttentionBackward& problem) {
+  return checked_workspace_size(problem);
+}
+size_t workspace_size(const MultiScaleDeformableAttentionDoubleBackward& problem) {
   return checked_workspace_size(problem);
 }
 
@@ -63,6 +88,10 @@ void multi_scale_deformable_attention(const MultiScaleDeformableAttention& probl
 void multi_scale_deformable_attention_backward(const MultiScaleDeformableAttentionBackward& problem,
                                                const WorkspaceView& workspace) {
   check_and_run(kBackward, problem, workspace);
+}
+void multi_scale_deformable_attention_double_backward(
+    const MultiScaleDeformableAttentionDoubleBackward& problem, const WorkspaceView& workspace) {
+  check_and_run(kDoubleBackward, problem, workspace);
 }
 
 size_t cuda::workspace_size(const MultiScaleDeformableAttention& problem, const CudaLaunch& on) {

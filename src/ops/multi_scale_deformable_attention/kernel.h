@@ -7,18 +7,22 @@
 namespace aclgrad::ops::multi_scale_deformable_attention {
 
 // Whether a gradient is wanted for which the samples are taken again.
-constexpr bool wants_samples(const MultiScaleDeformableAttentionBackward& problem) {
+template <class Problem>
+constexpr bool wants_samples(const Problem& problem) {
   return problem.grad_sampling_locations.defined() || problem.grad_attention_weights.defined();
 }
 
 size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem);
 size_t kernel_workspace_size(const MultiScaleDeformableAttentionBackward& problem);
+size_t kernel_workspace_size(const MultiScaleDeformableAttentionDoubleBackward& problem);
 
 double kernel_nanoseconds(const MultiScaleDeformableAttention& problem);
 double kernel_nanoseconds(const MultiScaleDeformableAttentionBackward& problem);
+double kernel_nanoseconds(const MultiScaleDeformableAttentionDoubleBackward& problem);
 
 void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace);
 void run_kernel(const MultiScaleDeformableAttentionBackward& problem, void* workspace);
+void run_kernel(const MultiScaleDeformableAttentionDoubleBackward& problem, void* workspace);
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention
 

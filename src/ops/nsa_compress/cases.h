@@ -31,6 +31,16 @@ struct Values {
   std::vector<double> output_grad;
 };
 
+// What the gradients are multiplied with in their own gradient.
+struct SecondValues {
+  SecondValues(const NsaSizes& sizes, DataType type)
+      : grad_grad_input(rounded(uniform(tokens_of(sizes) * sizes.heads * sizes.channels, -5, 5, 4), type)),
+        grad_grad_weight(rounded(uniform(sizes.block * sizes.heads, -1, 1, 5), type)) {}
+
+  std::vector<double> grad_grad_input;
+  std::vector<double> grad_grad_weight;
+};
+
 // heads, channels, block, stride, ends
 inline const NsaSizes kDocumentedSizes[] = {
     {1, 16, 16, 16, {16}},

@@ -1,4 +1,7 @@
 // NSA compress and its gradient as the tests see them.
+#include <algorithm>
+#include <type_traits>
+
 #include "aclgrad/nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress_grad.h"
@@ -232,52 +235,93 @@ const Registration kCompressGradTensor({
 
 // ---- The C++ interface
 
-template <bool is_forward>
+template <class P>
+inline constexpr bool kIsForward = std::is_same_v<P, NsaCompress>;
+template <class P>
+inline constexpr bool kIsSecond = std::is_same_v<P, NsaCompressDoubleBackward>;
+
+template <class P>
 std::vector<Value> problem_of(const NsaSizes& sizes, DataType type, const Values& values) {
   const TensorValue input{{tokens_of(sizes), sizes.heads, sizes.channels}, type, values.input};
   const TensorValue weight{{sizes.block, sizes.heads}, type, values.weight};
   const Shape rows{windows_of(sizes), sizes.heads, sizes.channels};
   std::vector<Value> result = {input, weight, ends_of(sizes.sequence_ends, true)};
-  if (is_forward) {
-    result.push_back(TensorValue{rows, type});
-  } else {
-    result.insert(result.end(), {TensorValue{rows, type, values.output_grad}, TensorValue{input.shape, type},
-                                 TensorValue{weight.shape, type}});
+  if (!kIsForward<P>) result.push_back(TensorValue{rows, type, values.output_grad});
+  if (kIsSecond<P>) {
+    const SecondValues second(sizes, type);
+    result.push_back(TensorValue{input.shape, type, second.grad_grad_input});
+    result.push_back(TensorValue{weight.shape, type, second.grad_grad_weight});
   }
+  if (kIsForward<P> || kIsSecond<P>) result.push_back(TensorValue{rows, type});
+  if (!kIsForward<P>)
+    result.insert(result.end(), {TensorValue{input.shape, type}, TensorValue{weight.shape, type}});
   result.push_back(sizes.stride);
   return result;
 }
 
-template <bool is_forward>
+Outputs second_outputs_of(const NsaSizes& sizes, DataType type, const Values& values,
+                          const SecondValues& second) {
+  const double allowed = tolerance(type, false);
+  auto gradients =
+      reference::nsa_compress_double_backward(sizes, values.output_grad, values.input, values.weight,
+                                              second.grad_grad_input, second.grad_grad_weight);
+  return {Expected{std::move(gradients.output_grad), allowed}, Expected{std::move(gradients.input), allowed},
+          Expected{std::move(gradients.weight), allowed}};
+}
+
+template <class P>
+Case function_case(const NsaSizes& sizes, DataType type) {
+  const Values values(sizes, type);
+  return {title_of(sizes), problem_of<P>(sizes, type, values), [=] {
+            if constexpr (kIsSecond<P>) return second_outputs_of(sizes, type, values, {sizes, type});
+            return outputs_of<kIsForward<P>>(sizes, type, values);
+          }};
+}
+
+// Those of the second gradient in which one of what it multiplies with is left out.
+std::vector<Case> cases_with_zeros(DataType type) {
+  const NsaSizes sizes{3, 20, 8, 4, {17, 40}};
+  const Values values(sizes, type);
+  SecondValues without_input(sizes, type), without_weight(sizes, type);
+  std::fill(without_input.grad_grad_input.begin(), without_input.grad_grad_input.end(), 0.0);
+  std::fill(without_weight.grad_grad_weight.begin(), without_weight.grad_grad_weight.end(), 0.0);
+  std::vector<Case> result(2, function_case<NsaCompressDoubleBackward>(sizes, type));
+  result[0].arguments[4] = Null{};
+  result[0].expected = [=] { return second_outputs_of(sizes, type, values, without_input); };
+  result[1].arguments[5] = Null{};
+  result[1].expected = [=] { return second_outputs_of(sizes, type, values, without_weight); };
+  return result;
+}
+
+template <class P>
 std::vector<Case> function_cases(DataType type) {
   std::vector<NsaSizes> all(std::begin(kAnySizes), std::end(kAnySizes));
   all.insert(all.end(), std::begin(kDocumentedSizes), std::end(kDocumentedSizes));
   // Without tokens, windows, heads or channels.
   all.insert(all.end(), {{2, 16, 4, 2, {0}}, {2, 16, 4, 2, {3}}, {0, 16, 4, 2, {9}}, {2, 0, 4, 2, {9}}});
   std::vector<Case> result;
-  for (const NsaSizes& sizes : all) {
-    const Values values(sizes, type);
-    result.push_back({title_of(sizes), problem_of<is_forward>(sizes, type, values),
-                      [=] { return outputs_of<is_forward>(sizes, type, values); }});
-  }
-  const NsaSizes one_sequence{3, 20, 8, 4, {40}};
-  Case without_ends{"without ends", problem_of<is_forward>(one_sequence, type, Values(one_sequence, type)),
-                    [=] { return outputs_of<is_forward>(one_sequence, type, Values(one_sequence, type)); }};
+  for (const NsaSizes& sizes : all) result.push_back(function_case<P>(sizes, type));
+  Case without_ends = function_case<P>({3, 20, 8, 4, {40}}, type);
+  without_ends.title = "without ends";
   without_ends.arguments[2] = Null{};
   result.push_back(std::move(without_ends));
+  if (kIsSecond<P>) {
+    for (Case& of_zeros : cases_with_zeros(type)) result.push_back(std::move(of_zeros));
+  }
   return result;
 }
 
 // The last of a few windows that lie far apart.
-template <bool is_forward>
+template <class P>
 std::vector<LargeCase> large_cases() {
+  constexpr bool is_forward = kIsForward<P>;
   constexpr DataType kType = DataType::bfloat16;
   constexpr int64_t kStride = int64_t{1} << (is_forward ? 30 : 26), kWindows = is_forward ? 4 : 3,
                     kBlock = 32;
   constexpr int64_t kTokens = (kWindows - 1) * kStride + kBlock, kHeads = is_forward ? 2 : 1;
   static_assert(kTokens * kHeads * 16 > int64_t{1} << 31);
   const NsaSizes one_window{kHeads, 16, kBlock, kStride, {kBlock}};
-  const std::vector<Value> small = problem_of<is_forward>(one_window, kType, Values(one_window, kType));
+  const std::vector<Value> small = problem_of<P>(one_window, kType, Values(one_window, kType));
   std::vector<Value> large = small;
   const auto make_longer = [&](size_t field, int64_t rows) {
     large[field] = TensorValue{{rows, kHeads, 16}, kType};
@@ -292,23 +336,18 @@ std::vector<LargeCase> large_cases() {
 }
 
 template <class P>
-FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+FunctionOf<P> function_of(const char* name, auto run) {
   static constexpr int64_t falling_ends[] = {INT64_MAX, 0};
-  constexpr bool is_forward = requires(P p) {
-    p.output;
-  };
   FunctionOf<P> of{
       .name = name,
       .workspace_size = workspace_size,
-      .workspace_size_on_gpu = cuda::workspace_size,
       .run = run,
-      .run_on_gpu = run_on_gpu,
       .fields = {{"input", Role::input, &P::input, 1, {0}},
                  {"weight", Role::input, &P::weight, kContiguous, {0}},
                  {"sequence_ends", Role::optional_input, &P::sequence_ends, kContiguous, {0}}},
       .attributes = {{"stride", [](P& p, int64_t v) { p.stride = v; }}},
       .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
-      .cases = function_cases<is_forward>,
+      .cases = function_cases<P>,
       .mistakes = {{"input.type", [](P& p) { p.input.type = DataType::float64; }},
                    {"input.shape", [](P& p) { p.input.shape[0] = p.input.shape[2] = int64_t{1} << 40; }},
                    {"weight.shape[0]", [](P& p) { p.weight.shape[0] = 0; }},
@@ -317,16 +356,31 @@ FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
                     [](P& p) {
                       p.sequence_ends = {falling_ends, {2}};
                     },
-                    true}},
-      .large_cases = large_cases<is_forward>};
-  if constexpr (is_forward) {
+                    true}}};
+  if constexpr (!kIsForward<P>) of.fields.push_back({"grad_output", Role::input, &P::grad_output, 1});
+  if constexpr (kIsSecond<P>) {
+    of.fields.push_back({"grad_grad_input", Role::optional_input, &P::grad_grad_input, 1});
+    of.fields.push_back({"grad_grad_weight", Role::optional_input, &P::grad_grad_weight, kContiguous});
+    of.fields.push_back({"grad_grad_output", Role::optional_output, &P::grad_grad_output, 1});
+  }
+  if constexpr (kIsForward<P>) {
     of.fields.push_back({"output", Role::output, &P::output, 1});
     of.mistakes.push_back({"output.shape", [](P& p) { p.output.shape[0] = int64_t{1} << 60; }});
   } else {
-    of.fields.push_back({"grad_output", Role::input, &P::grad_output, 1});
     of.fields.push_back({"grad_input", Role::optional_output, &P::grad_input, 1});
     of.fields.push_back({"grad_weight", Role::optional_output, &P::grad_weight, kContiguous});
   }
+  if constexpr (!kIsSecond<P>) {
+    of.workspace_size_on_gpu = cuda::workspace_size;
+    of.large_cases = large_cases<P>;
+  }
+  return of;
+}
+
+template <class P>
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+  FunctionOf<P> of = function_of<P>(name, run);
+  of.run_on_gpu = run_on_gpu;
   return of;
 }
 
@@ -335,6 +389,8 @@ const FunctionRegistration kFunction(function_of<aclgrad::NsaCompress>("nsa_comp
 const FunctionRegistration kBackwardFunction(function_of<NsaCompressBackward>("nsa_compress_backward",
                                                                               nsa_compress_backward,
                                                                               cuda::nsa_compress_backward));
+const FunctionRegistration kDoubleBackwardFunction(
+    function_of<NsaCompressDoubleBackward>("nsa_compress_double_backward", nsa_compress_double_backward));
 
 }  // namespace
 }  // namespace aclgrad::test

@@ -1,7 +1,9 @@
-// NSA compress on the CPU: a task has the windows of one chunk and a few heads, and holds the sums of 64
-// channels in registers while it walks along a window.
+// NSA compress on the CPU, and the sum of two compressions that its double backward has: a task has the windows
+// of one chunk and a few heads, and holds the sums of 64 channels in registers while it walks along a window.
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <span>
 
 #include "ops/nsa_compress/kernel.h"
 #include "ops/nsa_compress/windows.h"
@@ -12,6 +14,18 @@
 #include <hwy/highway.h>
 
 #include "base/simd-inl.h"
+
+#ifndef ACLGRAD_OPS_NSA_COMPRESS_WEIGHTED_TERM_
+#define ACLGRAD_OPS_NSA_COMPRESS_WEIGHTED_TERM_
+namespace aclgrad::ops::nsa_compress {
+
+struct WeightedTerm {
+  ConstTensor input;
+  const float* weights;  // [heads, block]
+};
+
+}  // namespace aclgrad::ops::nsa_compress
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::nsa_compress::HWY_NAMESPACE {
@@ -55,26 +69,37 @@ class ReadAhead {
   int64_t at_ = 0;  // in the row
 };
 
-// The weighted sum of `tokens` tokens at kVectors * 16 channels, or at `tail` < 16 of them if kHasTail.
+// One head of a window.
+template <class T>
+struct WindowTokens {
+  const T* first;
+  int64_t stride;
+  const float* weights;
+};
+
+// The weighted sum of `tokens` tokens of each window at kVectors * 16 channels from `channel` on, or at
+// `tail` < 16 of them if kHasTail.
 template <int kVectors, bool kHasTail, class T>
-void sum_tokens(const T* input, int64_t stride, const float* weights, int64_t tokens, size_t tail,
+void sum_tokens(std::span<const WindowTokens<T>> windows, int64_t tokens, int64_t channel, size_t tail,
                 ReadAhead& ahead, T* output) {
   ReadAhead in_registers = ahead;
   Float16Lanes total[kVectors];
   for (int v = 0; v < kVectors; ++v) total[v] = zero16();
-  for (int64_t first = 0; first < tokens; first += kTokensPerSum) {
-    const int64_t end = std::min(first + kTokensPerSum, tokens);
-    Float16Lanes sum[kVectors];
-    for (int v = 0; v < kVectors; ++v) sum[v] = zero16();
-    for (int64_t t = first; t < end; ++t) {
-      in_registers.step();
-      const Float16Lanes weight = broadcast16(weights[t]);
-      for (int v = 0; v < kVectors; ++v) {
-        const T* from = input + t * stride + v * 16;
-        sum[v] = multiply_add(weight, kHasTail ? load16(from, tail) : load16(from), sum[v]);
+  for (const WindowTokens<T> window : windows) {
+    for (int64_t first = 0; first < tokens; first += kTokensPerSum) {
+      const int64_t end = std::min(first + kTokensPerSum, tokens);
+      Float16Lanes sum[kVectors];
+      for (int v = 0; v < kVectors; ++v) sum[v] = zero16();
+      for (int64_t t = first; t < end; ++t) {
+        in_registers.step();
+        const Float16Lanes weight = broadcast16(window.weights[t]);
+        for (int v = 0; v < kVectors; ++v) {
+          const T* from = window.first + t * window.stride + channel + v * 16;
+          sum[v] = multiply_add(weight, kHasTail ? load16(from, tail) : load16(from), sum[v]);
+        }
       }
+      for (int v = 0; v < kVectors; ++v) total[v] = add(total[v], sum[v]);
     }
-    for (int v = 0; v < kVectors; ++v) total[v] = add(total[v], sum[v]);
   }
   ahead = in_registers;
   for (int v = 0; v < kVectors; ++v) {
@@ -87,49 +112,51 @@ void sum_tokens(const T* input, int64_t stride, const float* weights, int64_t to
 }
 
 template <class T>
-void sum_window(const NsaCompress& problem, const T* input, const float* weights, ReadAhead& ahead,
+void sum_window(std::span<const WindowTokens<T>> windows, int64_t tokens, int64_t channels, ReadAhead& ahead,
                 T* output) {
-  const int64_t stride = problem.input.stride(0);
-  const int64_t tokens = problem.block();
   int64_t c = 0;
-  for (; c + 64 <= problem.channels(); c += 64) {
-    sum_tokens<4, false>(input + c, stride, weights, tokens, 0, ahead, output + c);
-  }
-  for (; c + 16 <= problem.channels(); c += 16) {
-    sum_tokens<1, false>(input + c, stride, weights, tokens, 0, ahead, output + c);
-  }
-  if (const auto tail = static_cast<size_t>(problem.channels() - c); tail > 0) {
-    sum_tokens<1, true>(input + c, stride, weights, tokens, tail, ahead, output + c);
+  for (; c + 64 <= channels; c += 64) sum_tokens<4, false>(windows, tokens, c, 0, ahead, output + c);
+  for (; c + 16 <= channels; c += 16) sum_tokens<1, false>(windows, tokens, c, 0, ahead, output + c);
+  if (const auto tail = static_cast<size_t>(channels - c); tail > 0) {
+    sum_tokens<1, true>(windows, tokens, c, tail, ahead, output + c);
   }
 }
 
+// For the tokens behind a window of the first term, of some heads.
 template <class T>
-ReadAhead read_ahead(const NsaCompress& problem, const T* window_end, int64_t heads) {
+ReadAhead read_ahead(const NsaCompress& problem, const ConstTensor& input, const T* window, int64_t heads) {
   const auto element = static_cast<int64_t>(sizeof(T));
-  const bool packed_heads = problem.input.stride(1) == problem.channels();
+  const bool packed_heads = input.stride(1) == problem.channels();
   const int64_t row_bytes = packed_heads ? heads * problem.channels() * element : 0;
   const int64_t rows = std::min(problem.stride, problem.block());
   const int64_t steps = heads * std::max<int64_t>(1, problem.channels() / 64) * problem.block();
-  return ReadAhead(window_end, problem.input.stride(0) * element, row_bytes, rows, steps);
+  return ReadAhead(window + problem.block() * input.stride(0), input.stride(0) * element, row_bytes, rows,
+                   steps);
 }
 
 }  // namespace
 
-void compress_windows(const NsaCompress& problem, const WindowTable& table, const float* weights,
-                      int64_t first_window, int64_t end_window, int64_t first_head, int64_t end_head) {
-  visit_float_type(problem.input.type, [&]<class T>(T) HWY_ATTR {
+void compress_windows(const NsaCompress& problem, std::span<const WeightedTerm> terms,
+                      const WindowTable& table, int64_t first_window, int64_t end_window, int64_t first_head,
+                      int64_t end_head) {
+  visit_float_type(problem.output.type, [&]<class T>(T) HWY_ATTR {
+    std::array<WindowTokens<T>, kMaxTerms> windows;
     for (int64_t k = first_window; k < end_window; ++k) {
-      const T* input = static_cast<const T*>(problem.input.data) +
-                       table.first_token_of(k) * problem.input.stride(0) +
-                       first_head * problem.input.stride(1);
-      T* output = static_cast<T*>(problem.output.data) + k * problem.output.stride(0) +
-                  first_head * problem.output.stride(1);
-      const T* window_end = input + problem.block() * problem.input.stride(0);
-      ReadAhead ahead = read_ahead(problem, window_end, end_head - first_head);
+      const auto first_of = [&](const ConstTensor& input, int64_t head) {
+        return static_cast<const T*>(input.data) + table.first_token_of(k) * input.stride(0) +
+               head * input.stride(1);
+      };
+      const ConstTensor& first_input = terms.front().input;
+      ReadAhead ahead =
+          read_ahead(problem, first_input, first_of(first_input, first_head), end_head - first_head);
       for (int64_t n = first_head; n < end_head; ++n) {
-        sum_window(problem, input, weights + n * problem.block(), ahead, output);
-        input += problem.input.stride(1);
-        output += problem.output.stride(1);
+        for (size_t i = 0; i < terms.size(); ++i) {
+          const ConstTensor& input = terms[i].input;
+          windows[i] = {first_of(input, n), input.stride(0), terms[i].weights + n * problem.block()};
+        }
+        T* output = static_cast<T*>(problem.output.data) + k * problem.output.stride(0) +
+                    n * problem.output.stride(1);
+        sum_window<T>({windows.data(), terms.size()}, problem.block(), problem.channels(), ahead, output);
       }
     }
   });
@@ -153,18 +180,24 @@ constexpr int64_t kTaskWindows = 16;
 constexpr int64_t kTaskElements = 1 << 18;  // of input, unless one head has more
 
 struct Workspace {
-  Workspace(const NsaCompress& problem, WorkspaceAllocator& allocator)
+  Workspace(const NsaCompress& problem, int64_t terms, WorkspaceAllocator& allocator)
       : table(sliding_windows(problem), allocator),
-        weights(allocator.take<float>(problem.heads() * problem.block())) {}
+        weights(allocator.take<float>(terms * problem.heads() * problem.block())) {}
 
   WindowTable table;
-  float* weights;  // [heads, block]
+  float* weights;  // [terms, heads, block]
 };
 
 }  // namespace
 
 size_t kernel_workspace_size(const NsaCompress& problem) {
-  return size_of_workspace<Workspace>(problem);
+  return terms_workspace_size(problem, 1);
+}
+
+size_t terms_workspace_size(const NsaCompress& problem, int64_t terms) {
+  WorkspaceAllocator allocator;
+  [[maybe_unused]] const Workspace parts(problem, terms, allocator);
+  return allocator.size();
 }
 
 double kernel_nanoseconds(const NsaCompress& problem) {
@@ -174,22 +207,33 @@ double kernel_nanoseconds(const NsaCompress& problem) {
 }
 
 void run_kernel(const NsaCompress& problem, void* workspace) {
+  const CompressionTerm term{problem.input, problem.weight};
+  run_terms(problem, {&term, 1}, workspace);
+}
+
+void run_terms(const NsaCompress& problem, std::span<const CompressionTerm> terms, void* workspace) {
   WorkspaceAllocator allocator(workspace);
-  const Workspace parts(problem, allocator);
+  const Workspace parts(problem, static_cast<int64_t>(terms.size()), allocator);
   parts.table.read(sliding_windows(problem), problem.windows());
-  float* weights = parts.weights;
-  read_weights(problem.input.type, problem.weight.data, problem.block(), problem.heads(), weights);
+  std::array<WeightedTerm, kMaxTerms> weighted{};
+  for (size_t i = 0; i < terms.size(); ++i) {
+    float* weights = parts.weights + static_cast<int64_t>(i) * problem.heads() * problem.block();
+    read_weights(problem.output.type, terms[i].weight.data, problem.block(), problem.heads(), weights);
+    weighted[i] = {terms[i].input, weights};
+  }
 
   const int64_t task_heads = std::max<int64_t>(
       1, kTaskElements / kTaskWindows / problem.block() / std::max<int64_t>(1, problem.channels()));
   const int64_t head_groups = divide_up(problem.heads(), task_heads);
   const int64_t chunks = divide_up(problem.windows(), kTaskWindows);
-  parallel_for(chunks * head_groups, kernel_nanoseconds(problem), [&](int64_t index) {
+  const double nanoseconds = static_cast<double>(terms.size()) * kernel_nanoseconds(problem);
+  parallel_for(chunks * head_groups, nanoseconds, [&](int64_t index) {
     const int64_t window = index / head_groups * kTaskWindows;
     const int64_t end_window = std::min(window + kTaskWindows, problem.windows());
     const int64_t head = index % head_groups * task_heads;
     const int64_t end_head = std::min(head + task_heads, problem.heads());
-    HWY_DYNAMIC_DISPATCH(compress_windows)(problem, parts.table, weights, window, end_window, head, end_head);
+    HWY_DYNAMIC_DISPATCH(compress_windows)
+    (problem, {weighted.data(), terms.size()}, parts.table, window, end_window, head, end_head);
   });
 }
 

@@ -9,6 +9,7 @@ using namespace ops::nsa_compress;
 
 static constexpr const char* kForward = "nsa_compress";
 static constexpr const char* kBackward = "nsa_compress_backward";
+static constexpr const char* kDoubleBackward = "nsa_compress_double_backward";
 static constexpr int64_t kAny = ProblemCheck::kAny;
 
 static void check_ends(const ProblemCheck& check, const NsaCompression& p) {
@@ -40,14 +41,31 @@ static void check(const NsaCompress& p, ProblemCheck::Addresses addresses) {
   check_windows(check, p, "output.shape[0]", p.windows());
 }
 
-static void check(const NsaCompressBackward& p, ProblemCheck::Addresses addresses) {
-  const ProblemCheck check(kBackward, addresses);
+// The gradient's, and the double backward's.
+template <class Problem>
+static void check_gradients(const ProblemCheck& check, const Problem& p) {
   const DataType type = p.input.type;
-  check_inputs(check, p, p.grad_weight.defined());
   check.input("grad_output", p.grad_output, type, {kAny, p.heads(), p.channels()}, 2);
   check.wanted_output("grad_input", p.grad_input, type, {p.tokens(), p.heads(), p.channels()}, 2);
   check.wanted_output("grad_weight", p.grad_weight, type, {p.block(), p.heads()}, 0);
   check_windows(check, p, "grad_output.shape[0]", p.windows());
+}
+
+static void check(const NsaCompressBackward& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kBackward, addresses);
+  check_inputs(check, p, p.grad_weight.defined());
+  check_gradients(check, p);
+}
+
+static void check(const NsaCompressDoubleBackward& p, ProblemCheck::Addresses addresses) {
+  const ProblemCheck check(kDoubleBackward, addresses);
+  const DataType type = p.input.type;
+  check_inputs(check, p, true);
+  check_gradients(check, p);
+  check.given_input("grad_grad_input", p.grad_grad_input, type, {p.tokens(), p.heads(), p.channels()}, 2);
+  check.given_input("grad_grad_weight", p.grad_grad_weight, type, {p.block(), p.heads()}, 0);
+  check.wanted_output("grad_grad_output", p.grad_grad_output, type, {p.windows(), p.heads(), p.channels()},
+                      2);
 }
 
 int64_t count_windows(const NsaCompression& p) {
@@ -67,12 +85,18 @@ size_t workspace_size(const NsaCompress& problem) {
 size_t workspace_size(const NsaCompressBackward& problem) {
   return checked_workspace_size(problem);
 }
+size_t workspace_size(const NsaCompressDoubleBackward& problem) {
+  return checked_workspace_size(problem);
+}
 
 void nsa_compress(const NsaCompress& problem, const WorkspaceView& workspace) {
   check_and_run(kForward, problem, workspace);
 }
 void nsa_compress_backward(const NsaCompressBackward& problem, const WorkspaceView& workspace) {
   check_and_run(kBackward, problem, workspace);
+}
+void nsa_compress_double_backward(const NsaCompressDoubleBackward& problem, const WorkspaceView& workspace) {
+  check_and_run(kDoubleBackward, problem, workspace);
 }
 
 size_t cuda::workspace_size(const NsaCompress& problem, const CudaLaunch& on) {

@@ -1,6 +1,8 @@
 // As base/kernel.h says.
 #pragma once
 
+#include <span>
+
 #include "aclgrad/nsa_compress.h"
 #include "base/kernel.h"
 
@@ -8,12 +10,28 @@ namespace aclgrad::ops::nsa_compress {
 
 size_t kernel_workspace_size(const NsaCompress& problem);
 size_t kernel_workspace_size(const NsaCompressBackward& problem);
+size_t kernel_workspace_size(const NsaCompressDoubleBackward& problem);
 
 double kernel_nanoseconds(const NsaCompress& problem);
 double kernel_nanoseconds(const NsaCompressBackward& problem);
+double kernel_nanoseconds(const NsaCompressDoubleBackward& problem);
 
 void run_kernel(const NsaCompress& problem, void* workspace);
 void run_kernel(const NsaCompressBackward& problem, void* workspace);
+void run_kernel(const NsaCompressDoubleBackward& problem, void* workspace);
+
+// The compression of one pair of tensors, shaped as the problem's.
+struct CompressionTerm {
+  ConstTensor input;
+  ConstTensor weight;
+};
+
+inline constexpr int64_t kMaxTerms = 2;
+
+// The problem's kernel for the sum of one term or more, in a workspace for these. Its own input and weight tell
+// no more than shapes.
+size_t terms_workspace_size(const NsaCompress& problem, int64_t terms);
+void run_terms(const NsaCompress& problem, std::span<const CompressionTerm> terms, void* workspace);
 
 }  // namespace aclgrad::ops::nsa_compress
 

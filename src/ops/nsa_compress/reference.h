@@ -1,8 +1,9 @@
-// The reference of NSA compress and its gradient in double precision.
+// The reference of NSA compress, of its gradient and of that gradient's gradient, in double precision.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace aclgrad::reference {
@@ -71,6 +72,27 @@ inline NsaGradients nsa_compress_grad(const NsaSizes& sizes, const std::vector<d
     }
   }
   return gradients;
+}
+
+struct NsaSecondGradients {
+  std::vector<double> output_grad;  // [windows, heads, channels]
+  std::vector<double> input;        // [tokens, heads, channels]
+  std::vector<double> weight;       // [block, heads]
+};
+
+// Of nsa_compress_grad, whose results have the gradients input_grad_grad and weight_grad_grad. It is linear in
+// each of its arguments.
+inline NsaSecondGradients nsa_compress_double_backward(const NsaSizes& sizes,
+                                                       const std::vector<double>& output_grad,
+                                                       const std::vector<double>& input,
+                                                       const std::vector<double>& weight,
+                                                       const std::vector<double>& input_grad_grad,
+                                                       const std::vector<double>& weight_grad_grad) {
+  std::vector<double> output = nsa_compress(sizes, input_grad_grad, weight);
+  const std::vector<double> along_weight = nsa_compress(sizes, input, weight_grad_grad);
+  for (size_t i = 0; i < output.size(); ++i) output[i] += along_weight[i];
+  NsaGradients gradients = nsa_compress_grad(sizes, output_grad, input_grad_grad, weight_grad_grad);
+  return {std::move(output), std::move(gradients.input), std::move(gradients.weight)};
 }
 
 }  // namespace aclgrad::reference

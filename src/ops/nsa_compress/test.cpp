@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 #include "aclgrad/nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress.h"
@@ -467,6 +469,38 @@ TEST(NsaCompress, CppInterfaceChecksWhereItCountsWindows) {
   auto every_token = right;
   every_token.weight.shape[0] = every_token.stride = 1;
   EXPECT_EQ(count_windows(every_token), 20);
+}
+
+TEST(NsaCompressDoubleBackward, ReferenceIsTheDerivativeOfTheGradient) {
+  const NsaSizes sizes{2, 3, 4, 2, {5, 12}};
+  Values values(sizes, DataType::float32);
+  const SecondValues second(sizes, DataType::float32);
+  const auto expected =
+      reference::nsa_compress_double_backward(sizes, values.output_grad, values.input, values.weight,
+                                              second.grad_grad_input, second.grad_grad_weight);
+  const auto loss = [&] {
+    const auto gradients =
+        reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
+    return std::inner_product(second.grad_grad_input.begin(), second.grad_grad_input.end(),
+                              gradients.input.begin(), 0.0) +
+           std::inner_product(second.grad_grad_weight.begin(), second.grad_grad_weight.end(),
+                              gradients.weight.begin(), 0.0);
+  };
+  const auto expect_gradient = [&](std::vector<double>& input, const std::vector<double>& gradient) {
+    std::vector<double> differences;
+    for (double& element : input) {
+      const double value = element;
+      element = value + 1;
+      const double above = loss();
+      element = value - 1;
+      differences.push_back((above - loss()) / 2);
+      element = value;
+    }
+    EXPECT_LE(relative_error(gradient, differences), 1e-12);
+  };
+  expect_gradient(values.output_grad, expected.output_grad);
+  expect_gradient(values.input, expected.input);
+  expect_gradient(values.weight, expected.weight);
 }
 
 }  // namespace
