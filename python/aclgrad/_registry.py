@@ -58,16 +58,16 @@ class Function:
 
     @cached_property
     def floats(self) -> tuple[str, ...]:
-        return self._names(Array)
+        return self._names(Array, Array | None)
 
     @cached_property
     def optional_inputs(self) -> tuple[str, ...]:
-        return self._names(Indices | None)
+        return self._names(Array | None, Indices | None)
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
         """The arrays, and what is said of each."""
-        arrays = self._names(Array, Indices, Indices | None)
+        arrays = self._names(Array, Array | None, Indices, Indices | None)
         return {name: self._documentation.get(name, "") for name in arrays}
 
     @cached_property
@@ -95,7 +95,7 @@ _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 def function(*outputs: str) -> Callable[[_Call], _Call]:
     """Makes a function one of `aclgrad`, whose results are called `outputs`. Its floating-point arrays are annotated as
-    `Array`, its others as `Indices`."""
+    `Array`, its others as `Indices`, with `| None` where they may be left out."""
 
     def register(call: _Call) -> _Call:
         FUNCTIONS[call.__name__] = Function(call, outputs)

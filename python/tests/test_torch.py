@@ -199,6 +199,14 @@ def _gradient_calls():
         "compress": (ops.nsa_compress_backward, (random(7, 2, 3), *compress, [True, True])),
         "sample": (ops.grid_sample_backward, (random(2, 3, 3, 2), *sample, [False, True])),
         "bias": (ops.grouped_bias_add_backward, (bias[0], bias[2], "ends", [True])),
+        "attention, twice": (
+            ops.multi_scale_deformable_attention_double_backward,
+            (random(1, 3, 8), *attention, attention[0], None, attention[4], [True, False, True, True]),
+        ),
+        "compress, twice": (
+            ops.nsa_compress_double_backward,
+            (random(7, 2, 3), *compress[:3], None, compress[1], *compress[3:], [True, True, False]),
+        ),
     }
 
 
@@ -209,7 +217,7 @@ def test_opcheck(name):
     torch.library.opcheck(getattr(torch.ops.aclgrad, OPERATORS[name]).default, arguments)
 
 
-@pytest.mark.parametrize("name", ["attention", "compress", "sample", "bias"])
+@pytest.mark.parametrize("name", _gradient_calls())
 def test_opcheck_of_gradients(name):
     operator, arguments = _gradient_calls()[name]
     torch.library.opcheck(operator.default, arguments)

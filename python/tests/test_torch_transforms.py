@@ -184,6 +184,26 @@ def test_jacobians_and_hessians(name):
         check_close(outer(inner(case.loss, case.all), case.all)(*case.floats), expected)
 
 
+@pytest.mark.parametrize("name", ["attention", "compress"])
+def test_second_backward_runs_one_kernel(name):
+    case = Case(name)
+    floats = case.learned()
+    gradients = torch.autograd.grad(case.loss(*floats), floats, create_graph=True)
+    loss = sum(gradient.square().sum() for gradient in gradients)
+    kernels = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            kernels.append(function.name())
+            return function(*arguments, **(keywords or {}))
+
+    with Mode():
+        torch.autograd.grad(loss, floats)
+    ours = sorted(kernel for kernel in kernels if kernel.startswith("aclgrad::"))
+    # The gradient of the gradient, and that of the result, as the loss' square brings the first result in.
+    assert ours == [f"aclgrad::{OPERATORS[name]}_{what}_kernel" for what in ("backward", "double_backward")]
+
+
 @each_call
 def test_third_derivatives(name):
     case = Case(name)

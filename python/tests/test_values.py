@@ -1,5 +1,7 @@
 """Every function, in every type and layout, against its definition."""
 
+import itertools
+
 import aclgrad
 import aclgrad.reference
 import numpy
@@ -8,7 +10,7 @@ from case import DTYPES, TOLERANCE, relative_error
 from cases import CASES
 from operator_cases.grid_sampler import grid
 from operator_cases.grouped_bias_add import bias
-from operator_cases.multi_scale_deformable_attention import msda
+from operator_cases.multi_scale_deformable_attention import msda, msda_twice
 from operator_cases.nsa_compress import nsa
 
 all_cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -163,6 +165,53 @@ def test_grid_sample_computes_what_is_needed(output_mask):
         aclgrad.grid_sample_backward(**arguments, output_mask=output_mask), everything, output_mask, strict=True
     ):
         assert actual is None if not needed else actual.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("name", ["msda_double_backward", "nsa_compress_double_backward"])
+def test_double_backward_computes_what_is_given_and_needed(name):
+    case = CASES[name]
+    everything = case.run("float32")
+    for mask in itertools.product((True, False), repeat=len(everything)):
+        for actual, expected, needed in zip(case.run("float32", output_mask=mask), everything, mask, strict=True):
+            assert actual is None if not needed else actual.tobytes() == expected.tobytes()
+    tangents = [argument for argument in case.floats if argument.startswith("grad_grad_")]
+    for given in itertools.product((True, False), repeat=len(tangents)):
+        absent = [tangent for tangent, is_given in zip(tangents, given, strict=True) if not is_given]
+        zeros = {tangent: numpy.zeros_like(case.arguments("float32")[tangent]) for tangent in absent}
+        actual = case.run("float32", **dict.fromkeys(absent))
+        for one, other in zip(actual, case.run("float32", **zeros), strict=True):
+            numpy.testing.assert_array_equal(one, other)
+        assert any(result.any() for result in actual) == any(given)
+        case_in_double = case.arguments("float64") | dict.fromkeys(absent)
+        expected = getattr(aclgrad.reference, name)(**case_in_double)
+        for one, other in zip(case.run("float64", **dict.fromkeys(absent)), expected, strict=True):
+            numpy.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
+
+
+def test_double_backward_of_what_is_empty():
+    without_queries = msda_twice(queries=0)
+    grad_grad_output, *gradients = aclgrad.msda_double_backward(**without_queries)
+    assert grad_grad_output.shape == (2, 0, 72) and not any(gradient.any() for gradient in gradients)
+    arguments = nsa()
+    x, weight = arguments["x"][:5], arguments["weight"]
+    results = aclgrad.nsa_compress_double_backward(numpy.empty((0, 3, 20)), x, weight, None, x, weight, 8, 4)
+    assert [result.shape for result in results] == [(0, 3, 20), x.shape, weight.shape]
+    assert not any(result.any() for result in results)
+    rows, bias_of_groups = numpy.ones((3, 2)), numpy.ones((2, 2))
+    assert not aclgrad.grouped_bias_add_double_backward(rows, bias_of_groups, [0, 0]).any()
+    assert not aclgrad.grouped_bias_add_double_backward(rows, bias_of_groups[:0], numpy.zeros(0, int)).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("form", ["heads apart", "heads joined"])
+def test_msda_double_backward_follows_the_gradient_that_it_gets(form, dtype):
+    case = CASES["msda_double_backward"]
+    grad_output = case.arguments(dtype)["grad_output"]
+    changed = grad_output.reshape(2, 37, 3, 24) if form == "heads apart" else grad_output
+    actual, expected = case.run(dtype, grad_output=changed), case.run(dtype)
+    assert actual[0].shape == changed.shape
+    for one, other in zip(actual, expected, strict=True):
+        assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("shape", [(0, 33), (5, 0), (0, 0)])

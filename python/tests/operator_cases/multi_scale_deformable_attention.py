@@ -20,9 +20,21 @@ def msda(seed: int = 0, queries: int = 37, channels: int = 24) -> dict[str, Any]
     }
 
 
+def msda_twice(seed: int = 0, queries: int = 37, channels: int = 24) -> dict[str, Any]:
+    generator = numpy.random.default_rng(seed + 1)
+    arguments = msda(seed, queries, channels)
+    names = ("value", "sampling_locations", "attention_weights")
+    return arguments | {f"grad_grad_{name}": generator.standard_normal(arguments[name].shape) for name in names}
+
+
 _SAMPLING = "value spatial_shapes level_start_index sampling_locations attention_weights"
 
 CASES = {
     "msda_forward": case("msda_forward", msda(), _SAMPLING),
     "msda_backward": case("msda_backward", msda(), "grad_output " + _SAMPLING),
+    "msda_double_backward": case(
+        "msda_double_backward",
+        msda_twice(),
+        f"grad_output {_SAMPLING} grad_grad_value grad_grad_sampling_locations grad_grad_attention_weights",
+    ),
 }

@@ -14,6 +14,8 @@ def nsa(seed: int = 0) -> dict[str, Any]:
         "block": 8,
         "stride": 4,
         "grad_output": generator.standard_normal((windows, 3, 20)),
+        "grad_grad_x": generator.standard_normal((100, 3, 20)),
+        "grad_grad_weight": generator.standard_normal((8, 3)),
     }
 
 
@@ -22,4 +24,7 @@ _COMPRESSION = "x weight cu_seqlens block stride"
 CASES = {
     "nsa_compress": case("nsa_compress", nsa(), _COMPRESSION),
     "nsa_compress_backward": case("nsa_compress_backward", nsa(), "grad_output " + _COMPRESSION),
+    "nsa_compress_double_backward": case(
+        "nsa_compress_double_backward", nsa(), f"grad_output {_COMPRESSION} grad_grad_x grad_grad_weight"
+    ),
 }

@@ -1,5 +1,5 @@
-// Grouped bias-add and its gradient. The sum itself has no kernel in the library: adding one row to others is as fast as
-// memory, and so is done here.
+// Grouped bias-add, its gradient, and that gradient's. The sum itself has no kernel in the library: adding one row to
+// others is as fast as memory, and so is done here.
 #include "ops/grouped_bias_add/kernel.h"
 
 #include <fmt/format.h>
@@ -177,6 +177,21 @@ void compute_backward(const Place& place, const Grouping& grouping, const Array&
   out.finish();
 }
 
+void compute_double_backward(const Place& place, const Grouping& grouping, const Array& grad_grad_bias,
+                             const Array& grad_grad_output) {
+  if (grad_grad_output.empty()) return;
+  const bool equal = !grouping.group_idx;
+  const Operand grad_grad_bias_operand = Operand::read(place, grad_grad_bias.view, 0);
+  const Operand out = Operand::write(place, grad_grad_output.view, equal ? 2 : 1);
+  GroupedBiasAddDoubleBackward problem;
+  problem.grad_grad_bias = grad_grad_bias_operand.tensor();
+  problem.kind = grouping.kind;
+  if (!equal) problem.group_idx = Operand::read(place, grouping.group_idx->view, 0).tensor();
+  problem.grad_grad_output = out.tensor();
+  place.run(problem);
+  out.finish();
+}
+
 nb::object forward(nb::handle x_object, nb::handle bias_object, nb::handle group_ends, nb::handle kind,
                    nb::handle out) {
   const Arguments arguments("grouped_bias_add");
@@ -206,9 +221,27 @@ nb::object backward(nb::handle grad_output_object, nb::handle group_ends, nb::ha
   return grad_bias.object;
 }
 
+nb::object double_backward(nb::handle grad_output_object, nb::handle grad_grad_bias_object,
+                           nb::handle group_ends, nb::handle kind, nb::handle out) {
+  const Arguments arguments("grouped_bias_add_double_backward");
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  const Array grad_grad_bias = arguments.floats("grad_grad_bias", grad_grad_bias_object);
+  arguments.check_same_type(grad_output, {&grad_grad_bias});
+  const Grouping grouping = read_grouping(arguments, grad_output, group_ends, kind);
+  arguments.check_shape(grad_grad_bias, {grouping.groups, grouping.columns});
+  const Shape shape(grad_output.view.shape.data(), grad_output.view.rank);
+  const Array grad_grad_output = arguments.result("out", grad_output, shape, out);
+  const Place place(arguments, grad_output, {&grad_grad_bias, &grad_grad_output});
+  arguments.claim({&grad_grad_output},
+                  {&grad_output, &grad_grad_bias, grouping.group_idx ? &*grouping.group_idx : nullptr});
+  place.compute([&] { compute_double_backward(place, grouping, grad_grad_bias, grad_grad_output); });
+  return grad_grad_output.object;
+}
+
 const Binding kBinding([](nb::module_& module) {
   define(module, "grouped_bias_add", forward);
   define(module, "grouped_bias_add_backward", backward);
+  define(module, "grouped_bias_add_double_backward", double_backward);
 });
 
 }  // namespace

@@ -1,7 +1,10 @@
-// Multi-scale deformable attention and its gradient.
+// Multi-scale deformable attention, its gradient, and that gradient's.
 #include "ops/multi_scale_deformable_attention/kernel.h"
 
 #include <fmt/format.h>
+
+#include <array>
+#include <optional>
 
 #include "arguments.h"
 #include "binding.h"
@@ -180,24 +183,35 @@ Array new_output(const Arguments& arguments, const Sampling& sampling, nb::handl
                           out);
 }
 
+// An entry of `out`; None where the result is not needed.
+nb::object entry_of(const Arguments& arguments, nb::handle out, size_t count, size_t index, bool needed) {
+  const nb::object given = arguments.entry("out", out, count, index);
+  return needed ? given : nb::none();
+}
+
+nb::object object_of(const Array& array, bool needed) {
+  return needed ? array.object : nb::none();
+}
+
+// The last three of `count` results.
 struct Gradients {
   Array value;
   Array locations;
   Array weights;
 
-  Gradients(const Arguments& arguments, const Sampling& sampling, nb::handle out, const Needs& needs) {
-    const auto entry = [&](bool needed, size_t index) {
-      const nb::object given = arguments.entry("out", out, 3, index);
-      return needed ? given : nb::none();
+  Gradients(const Arguments& arguments, const Sampling& sampling, nb::handle out, const Needs& needs,
+            size_t count = 3) {
+    constexpr std::array kNames{"out[0]", "out[1]", "out[2]", "out[3]"};
+    const auto result = [&](size_t i, const Shape& shape, bool needed) {
+      const size_t index = count - 3 + i;
+      return arguments.result(kNames[index], sampling.value, shape,
+                              entry_of(arguments, out, count, index, needed));
     };
     const int64_t batches = sampling.batches(), rows = sampling.rows(), heads = sampling.heads();
     const int64_t queries = sampling.queries(), levels = sampling.levels(), points = sampling.points();
-    value = arguments.result("out[0]", sampling.value, {batches, rows, heads, sampling.channels()},
-                             entry(needs.value, 0));
-    locations = arguments.result("out[1]", sampling.value, {batches, queries, heads, levels, points, 2},
-                                 entry(needs.locations, 1));
-    weights = arguments.result("out[2]", sampling.value, {batches, queries, heads, levels, points},
-                               entry(needs.weights, 2));
+    value = result(0, {batches, rows, heads, sampling.channels()}, needs.value);
+    locations = result(1, {batches, queries, heads, levels, points, 2}, needs.locations);
+    weights = result(2, {batches, queries, heads, levels, points}, needs.weights);
   }
 };
 
@@ -237,10 +251,102 @@ Results backward(nb::handle grad_output_object, nb::handle value, nb::handle spa
     compute_backward(place, sampling, grad_output, gradients.value, gradients.locations, gradients.weights,
                      needs);
   });
-  return nb::make_tuple(needs.value ? gradients.value.object : nb::none(),
-                        needs.locations ? gradients.locations.object : nb::none(),
-                        needs.weights ? gradients.weights.object : nb::none());
+  return nb::make_tuple(object_of(gradients.value, needs.value),
+                        object_of(gradients.locations, needs.locations),
+                        object_of(gradients.weights, needs.weights));
 }
+
+// ---- The gradient of the gradient, on CPUs
+
+Shape shape_of(const Array& array) {
+  return {array.view.shape.data(), array.view.rank};
+}
+
+// The gradients with respect to the results of msda_backward; None stands for zeros.
+struct Tangents {
+  std::optional<Array> value;
+  std::optional<Array> locations;
+  std::optional<Array> weights;
+
+  Tangents(const Arguments& arguments, const Sampling& sampling, nb::handle value_object,
+           nb::handle locations_object, nb::handle weights_object) {
+    const auto read = [&](const char* name, nb::handle object, const Array& like) -> std::optional<Array> {
+      if (object.is_none()) return std::nullopt;
+      Array array = arguments.floats(name, object);
+      arguments.check_same_type(sampling.value, {&array});
+      arguments.check_shape(array, shape_of(like));
+      return array;
+    };
+    value = read("grad_grad_value", value_object, sampling.value);
+    locations = read("grad_grad_sampling_locations", locations_object, sampling.locations);
+    weights = read("grad_grad_attention_weights", weights_object, sampling.weights);
+  }
+};
+
+const Array* address_of(const std::optional<Array>& array) {
+  return array ? &*array : nullptr;
+}
+
+void compute_double_backward(const Place& place, const Sampling& sampling, const Array& grad_output,
+                             const Tangents& tangents, const Array& grad_grad_output,
+                             const Gradients& gradients, bool needs_grad_output, const Needs& needs) {
+  const Array* const results[] = {&grad_grad_output, &gradients.value, &gradients.locations,
+                                  &gradients.weights};
+  if (sampling.empty()) {
+    for (const Array* result : results) place.fill_zero(result->view);
+    return;
+  }
+  const SamplingOperands operands(place, sampling);
+  const auto read = [&](const TensorView& view) { return Operand::read(place, view, 3); };
+  MultiScaleDeformableAttentionDoubleBackward problem;
+  operands.describe(problem);
+  problem.grad_output = read(per_head(grad_output, sampling.heads())).tensor();
+  if (tangents.value) problem.grad_grad_value = read(tangents.value->view).tensor();
+  if (tangents.locations) problem.grad_grad_sampling_locations = read(tangents.locations->view).tensor();
+  if (tangents.weights) problem.grad_grad_attention_weights = read(tangents.weights->view).tensor();
+  const Operand outputs[] = {Operand::write(place, per_head(grad_grad_output, sampling.heads()), 3),
+                             Operand::write(place, gradients.value.view, 3),
+                             Operand::write(place, gradients.locations.view, 3),
+                             Operand::write(place, gradients.weights.view, 3)};
+  if (needs_grad_output) problem.grad_grad_output = outputs[0].tensor();
+  if (needs.value) problem.grad_value = outputs[1].tensor();
+  if (needs.locations) problem.grad_sampling_locations = outputs[2].tensor();
+  if (needs.weights) problem.grad_attention_weights = outputs[3].tensor();
+  place.run(problem);
+  for (const Operand& output : outputs) output.finish();
+}
+
+Results double_backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
+                        nb::handle level_start_index, nb::handle locations, nb::handle weights,
+                        nb::handle grad_grad_value, nb::handle grad_grad_locations,
+                        nb::handle grad_grad_weights, nb::handle output_mask, nb::handle out) {
+  const Arguments arguments("msda_double_backward");
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  const Sampling sampling =
+      read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
+  arguments.check_same_type(sampling.value, {&grad_output});
+  check_per_head(arguments, grad_output, sampling);
+  const Tangents tangents(arguments, sampling, grad_grad_value, grad_grad_locations, grad_grad_weights);
+  const std::vector<bool> needed = arguments.flags("output_mask", output_mask, 4);
+  const Needs needs{needed[1], needed[2], needed[3]};
+  const Array grad_grad_output = arguments.result("out[0]", sampling.value, shape_of(grad_output),
+                                                  entry_of(arguments, out, 4, 0, needed[0]));
+  const Gradients gradients(arguments, sampling, out, needs, 4);
+  const Place place = place_of(arguments, sampling);
+  arguments.claim({&grad_grad_output, &gradients.value, &gradients.locations, &gradients.weights},
+                  {&grad_output, &sampling.value, &sampling.spatial_shapes, &sampling.level_start_index,
+                   &sampling.locations, &sampling.weights, address_of(tangents.value),
+                   address_of(tangents.locations), address_of(tangents.weights)});
+  place.compute([&] {
+    compute_double_backward(place, sampling, grad_output, tangents, grad_grad_output, gradients, needed[0],
+                            needs);
+  });
+  return nb::make_tuple(object_of(grad_grad_output, needed[0]), object_of(gradients.value, needs.value),
+                        object_of(gradients.locations, needs.locations),
+                        object_of(gradients.weights, needs.weights));
+}
+
+// ---- The definition
 
 nb::object reference_forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,
                              nb::handle locations, nb::handle weights, bool positions_in_double) {
@@ -278,11 +384,43 @@ Results reference_backward(nb::handle grad_output_object, nb::handle value, nb::
   return nb::make_tuple(gradients.value.object, gradients.locations.object, gradients.weights.object);
 }
 
+Results reference_double_backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
+                                  nb::handle level_start_index, nb::handle locations, nb::handle weights,
+                                  nb::handle grad_grad_value, nb::handle grad_grad_locations,
+                                  nb::handle grad_grad_weights, bool positions_in_double) {
+  const Arguments arguments("reference.msda_double_backward");
+  const Array grad_output = arguments.floats("grad_output", grad_output_object);
+  const Sampling sampling =
+      read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
+  check_per_head(arguments, grad_output, sampling);
+  const Tangents tangents(arguments, sampling, grad_grad_value, grad_grad_locations, grad_grad_weights);
+  const Array grad_grad_output =
+      arguments.result("grad_grad_output", sampling.value, shape_of(grad_output), nb::none());
+  const Gradients gradients(arguments, sampling, nb::none(), Needs{});
+  {
+    nb::gil_scoped_release unlocked;
+    auto golden = definition(sampling, positions_in_double);
+    golden.grad_output = doubles_of(per_head(grad_output, sampling.heads()));
+    if (tangents.value) golden.grad_grad_value = doubles_of(tangents.value->view);
+    if (tangents.locations) golden.grad_grad_location = doubles_of(tangents.locations->view);
+    if (tangents.weights) golden.grad_grad_attention_weight = doubles_of(tangents.weights->view);
+    golden.run_double_backward();
+    write_doubles(golden.grad_grad_output, per_head(grad_grad_output, sampling.heads()));
+    write_doubles(golden.grad_value, gradients.value.view);
+    write_doubles(golden.grad_location, gradients.locations.view);
+    write_doubles(golden.grad_attention_weight, gradients.weights.view);
+  }
+  return nb::make_tuple(grad_grad_output.object, gradients.value.object, gradients.locations.object,
+                        gradients.weights.object);
+}
+
 const Binding kBinding([](nb::module_& module) {
   define(module, "msda_forward", forward);
   define(module, "msda_backward", backward);
   define(module, "reference_msda_forward", reference_forward);
   define(module, "reference_msda_backward", reference_backward);
+  define(module, "msda_double_backward", double_backward);
+  define(module, "reference_msda_double_backward", reference_double_backward);
 });
 
 }  // namespace

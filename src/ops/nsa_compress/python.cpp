@@ -1,5 +1,8 @@
-// NSA compress and its gradient.
+// NSA compress, its gradient, and that gradient's.
 #include "ops/nsa_compress/kernel.h"
+
+#include <array>
+#include <optional>
 
 #include "arguments.h"
 #include "binding.h"
@@ -151,9 +154,100 @@ Results backward(nb::handle grad_output_object, nb::handle x, nb::handle weight,
   return nb::make_tuple(needs_x ? grad_x.object : nb::none(), needs_weight ? grad_weight.object : nb::none());
 }
 
+// ---- The gradient of the gradient, on CPUs
+
+// Of what is None or not wanted there is none.
+struct SecondGradients {
+  Array grad_output;
+  std::optional<Array> grad_grad_x;
+  std::optional<Array> grad_grad_weight;
+  std::array<std::optional<Array>, 3> results;  // grad_grad_output, grad_x, grad_weight
+};
+
+std::vector<double> doubles_or_zeros(const std::optional<Array>& array, const Array& like) {
+  if (array) return doubles_of(array->view);
+  return std::vector<double>(static_cast<size_t>(like.view.size()));
+}
+
+void compute_double_backward_in_double(const Compression& compression, const SecondGradients& arrays) {
+  const reference::NsaSecondGradients golden = reference::nsa_compress_double_backward(
+      sizes_of(compression), doubles_of(arrays.grad_output.view), doubles_of(compression.x.view),
+      doubles_of(compression.weight.view), doubles_or_zeros(arrays.grad_grad_x, compression.x),
+      doubles_or_zeros(arrays.grad_grad_weight, compression.weight));
+  const std::vector<double>* values[] = {&golden.output_grad, &golden.input, &golden.weight};
+  for (size_t i = 0; i < 3; ++i) {
+    if (arrays.results[i]) write_doubles(*values[i], arrays.results[i]->view);
+  }
+}
+
+void compute_double_backward(const Place& place, const Compression& compression,
+                             const SecondGradients& arrays) {
+  if (compression.x.type() == DataType::float64)
+    return compute_double_backward_in_double(compression, arrays);
+  constexpr std::array kFirstDense{2, 2, 0};
+  const auto read = [&](const Array& array, int first_dense) {
+    return Operand::read(place, array.view, first_dense);
+  };
+  auto problem =
+      describe<NsaCompressDoubleBackward>(compression, read(compression.x, 2), read(compression.weight, 0));
+  problem.grad_output = read(arrays.grad_output, 2).tensor();
+  if (arrays.grad_grad_x) problem.grad_grad_input = read(*arrays.grad_grad_x, 2).tensor();
+  if (arrays.grad_grad_weight) problem.grad_grad_weight = read(*arrays.grad_grad_weight, 0).tensor();
+  Tensor* const outputs[] = {&problem.grad_grad_output, &problem.grad_input, &problem.grad_weight};
+  std::array<std::optional<Operand>, 3> operands;
+  for (size_t i = 0; i < 3; ++i) {
+    if (!arrays.results[i]) continue;
+    operands[i] = Operand::write(place, arrays.results[i]->view, kFirstDense[i]);
+    *outputs[i] = operands[i]->tensor();
+  }
+  place.run(problem);
+  for (const auto& operand : operands) {
+    if (operand) operand->finish();
+  }
+}
+
+Results double_backward(nb::handle grad_output, nb::handle x, nb::handle weight, nb::handle cu_seqlens,
+                        nb::handle grad_grad_x, nb::handle grad_grad_weight, nb::handle block,
+                        nb::handle stride, nb::handle output_mask, nb::handle out) {
+  const Arguments arguments("nsa_compress_double_backward");
+  SecondGradients arrays{arguments.floats("grad_output", grad_output), {}, {}, {}};
+  const Compression compression = read_compression(arguments, x, weight, cu_seqlens, block, stride);
+  const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 3);
+  const Shape shapes[] = {{compression.window_count, compression.heads(), compression.channels()},
+                          {compression.tokens(), compression.heads(), compression.channels()},
+                          {compression.problem.block(), compression.heads()}};
+  const auto check = [&](const Array& array, const Shape& shape) {
+    arguments.check_same_type(compression.x, {&array});
+    arguments.check_shape(array, shape);
+  };
+  check(arrays.grad_output, shapes[0]);
+  if (!grad_grad_x.is_none()) {
+    arrays.grad_grad_x = arguments.floats("grad_grad_x", grad_grad_x);
+    check(*arrays.grad_grad_x, shapes[1]);
+  }
+  if (!grad_grad_weight.is_none()) {
+    arrays.grad_grad_weight = arguments.floats("grad_grad_weight", grad_grad_weight);
+    check(*arrays.grad_grad_weight, shapes[2]);
+  }
+  constexpr std::array kNames{"out[0]", "out[1]", "out[2]"};
+  for (size_t i = 0; i < 3; ++i) {
+    const nb::object given = arguments.entry("out", out, 3, i);
+    if (needs[i]) arrays.results[i] = arguments.result(kNames[i], compression.x, shapes[i], given);
+  }
+  const Place place(arguments, compression.x, {&compression.weight, &arrays.grad_output});
+  const auto given = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };
+  arguments.claim({given(arrays.results[0]), given(arrays.results[1]), given(arrays.results[2])},
+                  {&arrays.grad_output, &compression.x, &compression.weight, given(arrays.grad_grad_x),
+                   given(arrays.grad_grad_weight)});
+  place.compute([&] { compute_double_backward(place, compression, arrays); });
+  const auto object = [&](size_t i) { return arrays.results[i] ? arrays.results[i]->object : nb::none(); };
+  return nb::make_tuple(object(0), object(1), object(2));
+}
+
 const Binding kBinding([](nb::module_& module) {
   define(module, "nsa_compress", forward);
   define(module, "nsa_compress_backward", backward);
+  define(module, "nsa_compress_double_backward", double_backward);
 });
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""The addition of a bias to each group of rows, and its gradient."""
+"""The addition of a bias to each group of rows, its gradient, and that gradient's."""
 
 from __future__ import annotations
 
@@ -63,3 +63,33 @@ def grouped_bias_add_backward(
     array([1., 2.])
     """
     return _core.grouped_bias_add_backward(grad_output, group_ends, kind, out)
+
+
+@function("grad_grad_output")
+def grouped_bias_add_double_backward(
+    grad_output: Array,
+    grad_grad_bias: Array,
+    group_ends: Indices | None = None,
+    kind: GroupKind = "ends",
+    *,
+    out: Array | None = None,
+) -> Any:
+    """The gradient of `grouped_bias_add_backward`, for arrays in the memory of the CPU. Each row gets what its group has.
+
+    Args:
+        grad_output: [R, H], or [G, R, H] without `group_ends`, as for `grouped_bias_add_backward`. Its values are not
+            read.
+        grad_grad_bias: [G, H], the gradient of the result of `grouped_bias_add_backward`.
+        group_ends: [G], the row after the last one of each group, or with `kind="counts"` the number of its rows.
+        kind: what `group_ends` holds.
+        out: where the result shall go.
+
+    Returns:
+        As `grad_output`. Rows after the last group have zeros.
+
+    >>> import aclgrad, numpy
+    >>> rows, grad_grad_bias = numpy.ones((4, 1)), numpy.array([[1.0], [2.0]])
+    >>> aclgrad.grouped_bias_add_double_backward(rows, grad_grad_bias, [1, 3]).ravel()
+    array([1., 2., 2., 0.])
+    """
+    return _core.grouped_bias_add_double_backward(grad_output, grad_grad_bias, group_ends, kind, out)

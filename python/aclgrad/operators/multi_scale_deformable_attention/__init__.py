@@ -1,4 +1,4 @@
-"""Multi-scale deformable attention and its gradient."""
+"""Multi-scale deformable attention, its gradient, and that gradient's."""
 
 from __future__ import annotations
 
@@ -90,6 +90,71 @@ def msda_backward(
         level_start_index,
         sampling_locations,
         attention_weights,
+        output_mask,
+        out,
+    )
+
+
+@function("grad_grad_output", "grad_value", "grad_sampling_locations", "grad_attention_weights")
+def msda_double_backward(
+    grad_output: Array,
+    value: Array,
+    spatial_shapes: Indices,
+    level_start_index: Indices,
+    sampling_locations: Array,
+    attention_weights: Array,
+    grad_grad_value: Array | None = None,
+    grad_grad_sampling_locations: Array | None = None,
+    grad_grad_attention_weights: Array | None = None,
+    *,
+    output_mask: tuple[bool, bool, bool, bool] = (True, True, True, True),
+    out: Sequence[Array | None] | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """The gradients of `msda_backward`, for arrays in the memory of the CPU.
+
+    With B batches, S pixels in all levels, M heads, C channels of a head, Q queries, L levels and P points:
+
+    Args:
+        grad_output: [B, Q, M * C] or [B, Q, M, C], as for `msda_backward`.
+        value: [B, S, M, C], the feature maps, one level after the other.
+        spatial_shapes: [L, 2], height and width of each level.
+        level_start_index: [L], the first row of each level in `value`.
+        sampling_locations: [B, Q, M, L, P, 2] as (x, y), where 0 and 1 are the outer edges of a level.
+        attention_weights: [B, Q, M, L, P].
+        grad_grad_value: [B, S, M, C], the gradient of the first result of `msda_backward`. None means zeros.
+        grad_grad_sampling_locations: [B, Q, M, L, P, 2], the gradient of its second result. None means zeros.
+        grad_grad_attention_weights: [B, Q, M, L, P], the gradient of its third result. None means zeros.
+        output_mask: whether the gradients of `grad_output`, `value`, `sampling_locations` and `attention_weights` are
+            wanted. What is not is None.
+        out: where the four results shall go, or None for those that shall be new.
+
+    Returns:
+        The gradients of `grad_output`, `value`, `sampling_locations` and `attention_weights`, of their shapes. Which
+        pixels a sample lies between, and whether it counts, has the derivative zero.
+
+    >>> import aclgrad, numpy
+    >>> value = numpy.arange(4.0).reshape(1, 4, 1, 1)  # one level of 2 x 2 pixels
+    >>> locations = numpy.full((1, 1, 1, 1, 1, 2), 0.5)  # its centre
+    >>> weights, grad_output = numpy.ones((1, 1, 1, 1, 1)), numpy.ones((1, 1, 1))
+    >>> for gradient in aclgrad.msda_double_backward(
+    ...     grad_output, value, [[2, 2]], [0], locations, weights, grad_grad_sampling_locations=locations
+    ... ):
+    ...     print(gradient.ravel())
+    [3.]
+    [-1.  0.  0.  1.]
+    [0. 0.]
+    [3.]
+    """
+    return _core.msda_double_backward(
+        grad_output,
+        value,
+        spatial_shapes,
+        level_start_index,
+        sampling_locations,
+        attention_weights,
+        grad_grad_value,
+        grad_grad_sampling_locations,
+        grad_grad_attention_weights,
         output_mask,
         out,
     )

@@ -97,6 +97,7 @@ attention_gradient = Gradient(
     _attention_tangent,
     floats=_ATTENTION_FLOATS,
     batch_axis=0,
+    double_backward=_core.msda_double_backward,
 )
 _attention = Operator(
     "multi_scale_deformable_attention(Tensor value, Tensor spatial_shapes, Tensor level_start_index, "

@@ -1,4 +1,4 @@
-"""The key compression of native sparse attention and its gradient."""
+"""The key compression of native sparse attention, its gradient, and that gradient's."""
 
 from __future__ import annotations
 
@@ -80,3 +80,49 @@ def nsa_compress_backward(
     (array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5]), array([6., 9.]))
     """
     return _core.nsa_compress_backward(grad_output, x, weight, cu_seqlens, block, stride, output_mask, out)
+
+
+@function("grad_grad_output", "grad_x", "grad_weight")
+def nsa_compress_double_backward(
+    grad_output: Array,
+    x: Array,
+    weight: Array,
+    cu_seqlens: Indices | None,
+    grad_grad_x: Array | None,
+    grad_grad_weight: Array | None,
+    block: int,
+    stride: int,
+    *,
+    output_mask: tuple[bool, bool, bool] = (True, True, True),
+    out: Sequence[Array | None] | None = None,
+) -> tuple[Any, Any, Any]:
+    """The gradients of `nsa_compress_backward`, for arrays in the memory of the CPU.
+
+    Args:
+        grad_output: [windows, N, D], as for `nsa_compress_backward`.
+        x: [T, N, D], as for `nsa_compress`.
+        weight: [block, N].
+        cu_seqlens: the token after the last one of each sequence; the last entry is T. A 0 may
+            come first. None: one sequence.
+        grad_grad_x: [T, N, D], the gradient of the first result of `nsa_compress_backward`. None means zeros.
+        grad_grad_weight: [block, N], the gradient of its second result. None means zeros.
+        block: tokens of a window.
+        stride: tokens from one window of a sequence to the next.
+        output_mask: whether the gradients of `grad_output`, `x` and `weight` are wanted. What is not is None.
+        out: where the three results shall go, or None for those that shall be new.
+
+    Returns:
+        The gradients of `grad_output`, `x` and `weight`, of their shapes.
+
+    >>> import aclgrad, numpy
+    >>> x, weight = numpy.arange(6.0).reshape(6, 1, 1), numpy.full((2, 1), 0.5)
+    >>> grad_output, along_x = numpy.ones((3, 1, 1)), numpy.ones((6, 1, 1))
+    >>> for gradient in aclgrad.nsa_compress_double_backward(grad_output, x, weight, [2, 6], along_x, None, 2, 2):
+    ...     print(gradient.ravel())
+    [1. 1. 1.]
+    [0. 0. 0. 0. 0. 0.]
+    [3. 3.]
+    """
+    return _core.nsa_compress_double_backward(
+        grad_output, x, weight, cu_seqlens, grad_grad_x, grad_grad_weight, block, stride, output_mask, out
+    )

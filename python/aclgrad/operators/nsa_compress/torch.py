@@ -84,6 +84,7 @@ compress_gradient = Gradient(
     _compress_tangent,
     floats=(0, 1),
     batch_axis=1,
+    double_backward=_core.nsa_compress_double_backward,
 )
 _compress = Operator(
     "nsa_compress(Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride) -> Tensor",
