@@ -33,8 +33,8 @@ def _reference_of(function: Function) -> Callable[..., Any]:
             raise TypeError(f"aclgrad.{name}: {error}") from None
         bound.apply_defaults()
         values = bound.arguments
-        given = [array for array in function.floats if values[array] is not None or array not in function.optional_inputs]
-        floats = {array: as_numpy(name, array, values[array]) for array in given}
+        absent = {array for array in function.optional_inputs if values[array] is None}
+        floats = {array: as_numpy(name, array, values[array]) for array in function.floats if array not in absent}
         values |= {array: floats[array].astype(numpy.float64, copy=False) for array in floats}
         if definition is None:
             return function.call(**values)

@@ -74,7 +74,7 @@ def grouped_bias_add_double_backward(
     *,
     out: Array | None = None,
 ) -> Any:
-    """The gradient of `grouped_bias_add_backward`, for arrays in the memory of the CPU. Each row gets what its group has.
+    """The gradient of `grouped_bias_add_backward`, for arrays in the memory of the CPU: what each row's group has.
 
     Args:
         grad_output: [R, H], or [G, R, H] without `group_ends`, as for `grouped_bias_add_backward`. Its values are not
