@@ -39,6 +39,17 @@
 // Unless it is deterministic, terms and sums of grad_input below 2^-126 (subnormal) count as zero there, except in double.
 // Source: the document of aclnnGridSampler2DBackward.
 //
+// Second derivatives, of images: where the gradient is itself differentiated, v and u are the gradients with respect to
+// its results grad_input and grad_grid. With dw(t) = dw(t)/d(x, y) . u(n, i, j, :),
+//
+//   grad_grad_output[n, c, i, j] = sum over t of w(t) * v[n, c, t] + dw(t) * input[n, c, t]
+//   grad_input[n, c, t]          = sum over the samples (i, j) that read t of dw(t) * grad_output[n, c, i, j]
+//   grad_grid[n, i, j, :]        = sum over c and t of (dw(t)/d(x, y) * v[n, c, t]
+//                                      + d(dw(t))/d(x, y) * input[n, c, t]) * grad_output[n, c, i, j]
+//
+// What jumps has the derivative zero: rounding down, clipping, mirroring and nearest. A sample that contributes nothing
+// to the gradients contributes nothing here, and along an axis on which it is clipped u counts as zero. On CPUs only.
+//
 // Three dimensions: a grid has coordinates (x, y, z), and z lies at voxels of the depth D as x and y do at those of W and
 // H. A bilinear (trilinear) sample has 2 x 2 x 2 taps, a nearest one reads the nearest voxel; there is no bicubic.
 // Paddings, places that are not finite, types, rounding and determinism are as above.
@@ -71,6 +82,16 @@ struct GridSampler2DBackward : GridSampling {
   Tensor grad_grid;         // as grid, if wanted
 };
 
+// The gradient of GridSampler2DBackward. Of the tensors that begin with grad_grad_ those that are left out are zero.
+struct GridSampler2DDoubleBackward : GridSampling {
+  ConstTensor grad_output;      // [N, C, Ho, Wo]
+  ConstTensor grad_grad_input;  // v, as input
+  ConstTensor grad_grad_grid;   // u, as grid
+  Tensor grad_grad_output;      // as grad_output, if wanted
+  Tensor grad_input;            // as input, if wanted
+  Tensor grad_grid;             // as grid, if wanted
+};
+
 // The same of volumes: input [N, C, D, H, W], grid [N, Do, Ho, Wo, 3] as (x, y, z), output [N, C, Do, Ho, Wo]. D, H and W
 // are below 2^30, and there is no bicubic interpolation.
 struct GridSampler3D : GridSampling {
@@ -86,17 +107,21 @@ struct GridSampler3DBackward : GridSampling {
 // Bytes of workspace that the operator needs. They follow from types, shapes, strides and what is wanted.
 ACLGRAD_API size_t workspace_size(const GridSampler2D& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem);
+ACLGRAD_API size_t workspace_size(const GridSampler2DDoubleBackward& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler3D& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler3DBackward& problem);
 
 ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, const WorkspaceView& workspace);
 ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem,
                                           const WorkspaceView& workspace);
+ACLGRAD_API void grid_sampler_2d_double_backward(const GridSampler2DDoubleBackward& problem,
+                                                 const WorkspaceView& workspace);
 ACLGRAD_API void grid_sampler_3d(const GridSampler3D& problem, const WorkspaceView& workspace);
 ACLGRAD_API void grid_sampler_3d_backward(const GridSampler3DBackward& problem,
                                           const WorkspaceView& workspace);
 
-// The same on a CUDA GPU. They throw std::exception where CUDA refuses, or the library was built without CUDA.
+// The same on a CUDA GPU, but for second derivatives. They throw std::exception where CUDA refuses, or the library was
+// built without CUDA.
 namespace cuda {
 
 ACLGRAD_API size_t workspace_size(const GridSampler2D& problem, const CudaLaunch& on);

@@ -223,6 +223,68 @@ def test_third_derivatives(name):
     torch.testing.assert_close((func.grad(thrice)(x) * direction).sum(), difference, rtol=1e-5, atol=0)
 
 
+def grid_sample_twice(*tensors):
+    """The second gradients of bicubic sampling as an operator of their own, of all its floating-point tensors."""
+    return torch.ops.aclgrad.grid_sample_double_backward(*tensors, "bicubic", "zeros", False, [True] * 3)
+
+
+def second_arguments(dtype=torch.float64):
+    image, grid, *_ = sample_arguments(dtype)
+    shapes = (2, 3, 3, 2), image.shape, grid.shape
+    grad_output, *grad_grads = (random(*shape, 5, dtype=dtype)[..., i] for i, shape in enumerate(shapes))
+    return grad_output, image, grid, *grad_grads
+
+
+def test_second_gradients_run_one_kernel():
+    kernels = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            if function.namespace == "aclgrad":
+                kernels.append(function.name())
+            return function(*arguments, **(keywords or {}))
+
+    case = Case("sample", torch.float32)
+    learned = case.learned()
+    gradients = torch.autograd.grad(case.loss(*learned), learned, create_graph=True)
+    with Mode():
+        torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), learned)
+    # The second one is for the gradient of the result, which the loss squares.
+    assert kernels == ["aclgrad::grid_sample_double_backward_kernel", "aclgrad::grid_sample_backward_kernel"]
+
+
+def test_derivatives_of_second_gradients():
+    arguments = [tensor.clone().requires_grad_() for tensor in second_arguments()]
+    options = {"check_forward_ad": True, "fast_mode": True}
+    assert torch.autograd.gradcheck(grid_sample_twice, arguments, **options)
+    assert torch.autograd.gradgradcheck(grid_sample_twice, arguments, fast_mode=True)
+    for absent in (3, 4):
+        given = [argument for i, argument in enumerate(arguments) if i != absent]
+
+        def without(*tensors, absent=absent):
+            return grid_sample_twice(*tensors[:absent], None, *tensors[absent:])
+
+        assert torch.autograd.gradcheck(without, given, **options)
+    assert torch.autograd.gradcheck(lambda *t: grid_sample_twice(*t, None, None), arguments[:3], **options)
+
+
+def test_second_gradients_in_pytorch():
+    arguments = second_arguments(torch.float32)
+    torch.library.opcheck(
+        torch.ops.aclgrad.grid_sample_double_backward.default,
+        [*(t.requires_grad_() for t in arguments[:4]), None, "bilinear", "border", True, [True, False, True]],
+    )
+    pairs = [torch.stack([t, 2 * t]).detach() for t in arguments]
+    mapped = func.vmap(grid_sample_twice)(*pairs)
+    for i in range(2):
+        check_close([result[i] for result in mapped], grid_sample_twice(*(pair[i] for pair in pairs)))
+    with pytest.raises(ValueError, match=r"grad_grad_grid: expected shape \[2, 3, 2, 2\], got \[2, 3, 2, 1\]"):
+        grid_sample_twice(*arguments[:4], arguments[4][..., :1])
+    on_meta = [t.to("meta") for t in arguments]
+    with pytest.raises(ValueError, match=r"grad_grad_grid: expected shape \[2, 3, 2, 2\], got \[2, 3, 2, 1\]"):
+        grid_sample_twice(*on_meta[:4], on_meta[4][..., :1])
+
+
 @each_call
 def test_linearize(name):
     case = Case(name)

@@ -8,7 +8,7 @@ import numpy
 import pytest
 from case import DTYPES, TOLERANCE, relative_error
 from cases import CASES
-from operator_cases.grid_sampler import grid
+from operator_cases.grid_sampler import grid, grid_twice
 from operator_cases.grouped_bias_add import bias
 from operator_cases.multi_scale_deformable_attention import msda, msda_twice
 from operator_cases.nsa_compress import nsa
@@ -212,6 +212,23 @@ def test_msda_double_backward_follows_the_gradient_that_it_gets(form, dtype):
     assert actual[0].shape == changed.shape
     for one, other in zip(actual, expected, strict=True):
         assert one.tobytes() == other.tobytes()
+
+
+def test_second_gradients_are_of_what_is_given_and_needed():
+    arguments = {name: array.astype(numpy.float32) for name, array in grid_twice().items()}
+    everything = aclgrad.grid_sample_double_backward(**arguments)
+    for mask in itertools.product((True, False), repeat=3):
+        results = aclgrad.grid_sample_double_backward(**arguments, output_mask=mask)
+        for actual, expected, needed in zip(results, everything, mask, strict=True):
+            assert actual is None if not needed else actual.tobytes() == expected.tobytes()
+    absent = {"grad_grad_input": None, "grad_grad_grid": None}
+    for name in absent:
+        alone = arguments | absent | {name: arguments[name]}
+        zeros = {other: 0 * arguments[other] for other in absent if other != name}
+        actual = aclgrad.grid_sample_double_backward(**alone)
+        for one, other in zip(actual, aclgrad.grid_sample_double_backward(**(arguments | zeros)), strict=True):
+            numpy.testing.assert_array_equal(one, other)
+    assert not any(gradient.any() for gradient in aclgrad.grid_sample_double_backward(**(arguments | absent)))
 
 
 @pytest.mark.parametrize("shape", [(0, 33), (5, 0), (0, 0)])

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "aclgrad/grid_sampler.h"
 #include "aclgrad/multi_scale_deformable_attention.h"
 #include "aclgrad/nsa_compress.h"
 #include "support/operator.h"
@@ -187,6 +188,33 @@ uint64_t smooth_grid_sampling(Interpolation interpolation, int64_t channels) {
   return grid_sampling(DataType::float32, interpolation, shape, shape, smooth_grid(2, 20, 70));
 }
 
+// Only the C++ interface has the gradient's gradient. Few samples are vectorised over samples.
+uint64_t grid_sampling_twice(DataType type, Interpolation interpolation, int64_t channels, int64_t samples) {
+  const aclgrad::Shape image = {2, channels, 11, 14}, points = {2, samples, 13, 2},
+                       sampled = {2, channels, samples, 13};
+  const int64_t pixels = 2 * channels * 11 * 14, results = 2 * channels * samples * 13;
+  const Bytes input = bytes_of(pixels, type, -2, 2, 12), grad_grad_input = bytes_of(pixels, type, -2, 2, 13);
+  const Bytes grad_output = bytes_of(results, type, -2, 2, 14);
+  const Bytes grid = bytes_of(2 * samples * 13 * 2, type, -1.2, 1.2, 15),
+              grad_grad_grid = bytes_of(2 * samples * 13 * 2, type, -0.5, 0.5, 16);
+  Bytes grad_grad_output(grad_output.size()), grad_input(input.size()), grad_grid(grid.size());
+  GridSampler2DDoubleBackward problem;
+  problem.input = {input.data(), type, image};
+  problem.grid = {grid.data(), type, points};
+  problem.interpolation = static_cast<aclgrad::Interpolation>(interpolation);
+  problem.padding = Padding::reflection;
+  problem.grad_output = {grad_output.data(), type, sampled};
+  problem.grad_grad_input = {grad_grad_input.data(), type, image};
+  problem.grad_grad_grid = {grad_grad_grid.data(), type, points};
+  problem.grad_grad_output = {grad_grad_output.data(), type, sampled};
+  problem.grad_input = {grad_input.data(), type, image};
+  problem.grad_grid = {grad_grid.data(), type, points};
+  grid_sampler_2d_double_backward(problem, Workspace(workspace_size(problem)));
+  Hash hash;
+  for (const Bytes* bytes : {&grad_grad_output, &grad_input, &grad_grid}) hash.add(*bytes);
+  return hash.value();
+}
+
 struct Known {
   const char* name;
   uint64_t (*run)();
@@ -231,6 +259,17 @@ const Known kKnown[] = {
      [] { return smooth_grid_sampling(Interpolation::nearest, 3); }, 0xE0B6D33B333504C9u},
     {"grid sampler, bfloat16, nearest, 16 channels",
      [] { return grid_sampling(kBFloat16, Interpolation::nearest, 16); }, 0xB41D121655F87DC9u},
+    {"grid sampler, second derivatives, float, bilinear, 20 channels",
+     [] { return grid_sampling_twice(kFloat, Interpolation::bilinear, 20, 9); }, 0x63615E4CAA411242u},
+    {"grid sampler, second derivatives, float, bicubic, 20 channels",
+     [] { return grid_sampling_twice(kFloat, Interpolation::bicubic, 20, 9); }, 0x97FB782692CCA52Fu},
+    {"grid sampler, second derivatives, half, bicubic, 3 channels",
+     [] { return grid_sampling_twice(kHalf, Interpolation::bicubic, 3, 9); }, 0x2957B8112BE08CC4u},
+    {"grid sampler, second derivatives, float, bicubic, few samples",
+     [] { return grid_sampling_twice(kFloat, Interpolation::bicubic, 3, 1); }, 0xEC8E460B815F5E0Cu},
+    {"grid sampler, second derivatives, double, bilinear, 3 channels",
+     [] { return grid_sampling_twice(DataType::float64, Interpolation::bilinear, 3, 9); },
+     0x813F0E799427C816u},
 };
 
 bool has_fused_multiply_add(int64_t target) {

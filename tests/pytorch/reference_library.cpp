@@ -195,6 +195,21 @@ void reference_grid_sampler_2d_backward(const int64_t* sizes, const double* grad
   write(gradients.grid, grid_grad);
 }
 
+void reference_grid_sampler_2d_double_backward(const int64_t* sizes, const double* grad_output,
+                                               const double* input, const double* grid,
+                                               const double* grad_grad_input, const double* grad_grad_grid,
+                                               double* grad_grad_output, double* input_grad,
+                                               double* grid_grad) {
+  const GridSampling sampling = grid_sampling(sizes);
+  const GridSamplerSecondGradients gradients = grid_sampler_2d_double_backward(
+      sampling, doubles(grad_output, point_count(sampling) * sampling.channels),
+      doubles(input, input_size(sampling)), doubles(grid, point_count(sampling) * 2),
+      doubles(grad_grad_input, input_size(sampling)), doubles(grad_grad_grid, point_count(sampling) * 2));
+  write(gradients.grad_output, grad_grad_output);
+  write(gradients.input, input_grad);
+  write(gradients.grid, grid_grad);
+}
+
 void reference_grid_sampler_3d(const int64_t* sizes, const double* input, const double* grid,
                                double* output) {
   const GridSampling3D s = grid_sampling_3d(sizes);

@@ -99,6 +99,88 @@ def test_bicubic_of_what_is_not_finite(padding):
     assert image_grad.count_nonzero() == 0 and grid_grad.count_nonzero() == 0  # PyTorch's are NaN
 
 
+# ---- Second derivatives: those of the formula in plain tensor operations, which PyTorch's own operator has none of
+
+
+def reflected(place, size, align_corners):
+    """Without a derivative where it flips."""
+    start, span = (0, size - 1) if align_corners else (-0.5, size)
+    if span == 0:
+        return torch.zeros_like(place)
+    distance = (place - start).abs()
+    flips = (distance.detach() / span).floor()
+    distance = distance - flips * span
+    return torch.where(flips.remainder(2) == 1, span - distance, distance) + start
+
+
+def padded(place, size, padding, align_corners):
+    if padding == "reflection":
+        place = reflected(place, size, align_corners)
+    return place if padding == "zeros" else place.clamp(0, size - 1)
+
+
+def cubic_weight(distance):
+    x = distance.abs()
+    near = 1.25 * x**3 - 2.25 * x**2 + 1
+    return torch.where(x <= 1, near, -0.75 * x**3 + 3.75 * x**2 - 6 * x + 3)
+
+
+def taps(x, size, mode, padding, align_corners):
+    """Pixel and weight of each tap along an axis."""
+    place = (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
+    if mode == "bicubic":
+        before = place.detach().floor()
+        neighbours = [before + k for k in (-1, 0, 1, 2)]
+        return [(padded(at, size, padding, align_corners), cubic_weight(place - at)) for at in neighbours]
+    place = padded(place, size, padding, align_corners)
+    if mode == "nearest":
+        return [(place.detach().round(), torch.ones_like(place))]
+    before = place.detach().floor()
+    return [(before, before + 1 - place), (before + 1, place - before)]
+
+
+def gather_and_weigh(image, grid, mode, padding, align_corners):
+    batches, _, height, width = image.shape
+    batch = torch.arange(batches).view(-1, 1, 1)
+    result = 0
+    for row, y_weight in taps(grid[..., 1], height, mode, padding, align_corners):
+        for column, x_weight in taps(grid[..., 0], width, mode, padding, align_corners):
+            is_pixel = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+            pixels = image[batch, :, row.clamp(0, height - 1).long(), column.clamp(0, width - 1).long()]
+            result = result + (is_pixel * y_weight * x_weight)[..., None] * pixels
+    return result.movedim(-1, 1)
+
+
+@pytest.mark.parametrize("height, width", [(1, 1), (1, 6), (5, 7), (8, 8), (33, 2)])
+@pytest.mark.parametrize("positions_in_double", [False, True])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("mode", MODES)
+def test_second_gradients(mode, padding, align_corners, positions_in_double, height, width):
+    generator = torch.Generator().manual_seed(height)
+    image = reference.random(generator, 2, 3, height, width).requires_grad_()
+    if positions_in_double:
+        grid = 2 * reference.random(generator, 2, 9, 11, 2)
+    else:
+        grid = reference.random_coordinates(generator, -3, 3, 2, 9, 11, 2)
+    grid.requires_grad_()
+    result = gather_and_weigh(image, grid, mode, padding, align_corners)
+    reference.assert_equal(result, grid_sample(image, grid, mode, padding, align_corners))
+    grad_output = reference.random(generator, *result.shape).requires_grad_()
+    gradients = torch.autograd.grad(
+        result, [image, grid], grad_output, create_graph=True, materialize_grads=True, allow_unused=True
+    )
+    grad_grads = [reference.random(generator, *tensor.shape) for tensor in (image, grid)]
+    loss = sum((one * other).sum() for one, other in zip(gradients, grad_grads, strict=True))
+    expected = torch.autograd.grad(loss, [grad_output, image, grid], materialize_grads=True, allow_unused=True)
+
+    sizes = (2, 3, height, width, 9, 11, MODES.index(mode), PADDINGS.index(padding), align_corners, positions_in_double)
+    actual = [torch.empty_like(tensor) for tensor in (grad_output, image, grid)]
+    reference.call("grid_sampler_2d_double_backward", sizes, grad_output, image, grid, *grad_grads, *actual)
+    for ours, theirs in zip(actual, expected, strict=True):
+        reference.assert_equal(ours, theirs)
+
+
 # ---- Three dimensions
 
 

@@ -372,18 +372,21 @@ class _DoubleBackward(_Gradients):
             batch_axis,
         )
 
-    def _composed(self, ctx: Any, saved: Sequence[Tensor | None]) -> tuple[list[int], Callable[..., tuple[Tensor, ...]]]:
+    def _composed(
+        self, ctx: Any, saved: Sequence[Tensor | None]
+    ) -> tuple[list[int], Callable[..., tuple[Tensor, ...]]]:
         """The results as a function of the floating-point tensors that there are, and their positions."""
 
         def composed(*floats: Tensor) -> tuple[Tensor, ...]:
-            replaced = list(saved)
+            replaced: list[Any] = list(saved)
             for position, tensor in zip(positions, floats, strict=True):
                 replaced[position] = tensor
             grad_output, *tensors = replaced[: self._inputs]
-            assert grad_output is not None
-            results = self._gradient.composed_curvature(
-                grad_output, tensors, replaced[self._inputs :], ctx.attributes
-            )
+            tangents = replaced[self._inputs :]
+            if any(tangent is not None for tangent in tangents):
+                results = self._gradient.composed_curvature(grad_output, tensors, tangents, ctx.attributes)
+            else:
+                results = [torch.zeros_like(replaced[position]) for position in self._gradient._floats]
             return tuple(result for result, needed in zip(results, ctx.output_mask, strict=True) if needed)
 
         positions = [position for position in self._floats if saved[position] is not None]

@@ -13,6 +13,14 @@ def grid(seed: int = 0) -> dict[str, Any]:
     }
 
 
+def grid_twice(seed: int = 0) -> dict[str, Any]:
+    generator = numpy.random.default_rng(seed + 1)
+    return grid(seed) | {
+        "grad_grad_input": generator.standard_normal((2, 5, 9, 14)),
+        "grad_grad_grid": generator.standard_normal((2, 6, 7, 2)),
+    }
+
+
 def grid_3d(seed: int = 0) -> dict[str, Any]:
     generator = numpy.random.default_rng(seed)
     return {
@@ -36,3 +44,10 @@ for _function, _arrays, _modes in (
                 CASES[f"{_function}_backward, {_name}"] = case(
                     f"{_function}_backward", _arrays(), "grad_output input grid", **_attributes
                 )
+                if _function == "grid_sample":
+                    CASES[f"{_function}_double_backward, {_name}"] = case(
+                        f"{_function}_double_backward",
+                        grid_twice(),
+                        "grad_output input grid grad_grad_input grad_grad_grid",
+                        **_attributes,
+                    )

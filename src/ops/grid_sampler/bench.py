@@ -81,6 +81,45 @@ def _training(*sizes):
     return prepare
 
 
+def _gather_and_weigh(image, grid):
+    """Bilinear sampling in plain tensor operations: that of PyTorch has no second derivative."""
+    n, c, h, w = image.shape
+    places = [((grid[..., axis] + 1) * size - 1) / 2 for axis, size in enumerate((w, h))]
+    before = [place.detach().floor() for place in places]
+    result = 0
+    for right, below in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        x, y = before[0] + right, before[1] + below
+        inside = (x >= 0) & (x < w) & (y >= 0) & (y < h)
+        weight = inside * (1 - (places[0] - x).abs()) * (1 - (places[1] - y).abs())
+        index = (y.clamp(0, h - 1) * w + x.clamp(0, w - 1)).long().view(n, 1, -1).expand(-1, c, -1)
+        result = result + weight[:, None] * image.flatten(2).gather(2, index).view(n, c, *grid.shape[1:3])
+    return result
+
+
+def _double_backward(*sizes, layout=torch.contiguous_format, smooth=True):
+    """Beside the first gradient, whose time is what it is measured by."""
+    def prepare(dtype, device):
+        import aclgrad
+
+        image, grid, grad = _data(dtype, device, *sizes, smooth=smooth)
+        image, grad = (t.contiguous(memory_format=layout) for t in (image, grad))
+        grad_grads = [torch.randn_like(image), torch.randn_like(grid)]
+        second = [torch.empty_like(t) for t in (grad, image, grid)]
+        first = [torch.empty_like(t) for t in (image, grid)]
+
+        def composed():
+            inputs = [t.detach().requires_grad_() for t in (grad, image, grid)]
+            result = _gather_and_weigh(*inputs[1:])
+            gradients = torch.autograd.grad(result, inputs[1:], inputs[0], create_graph=True)
+            return torch.autograd.grad(gradients, inputs, grad_grads)
+
+        def gradient():
+            return aclgrad.grid_sample_backward(grad, image, grid, out=first)
+        return Work({"": lambda: aclgrad.grid_sample_double_backward(grad, image, grid, *grad_grads, out=second)},
+                    {"gather and weigh": lambda transform: composed, "grid_sample_backward": lambda transform: gradient})
+    return prepare
+
+
 def _data_3d(n, c, d, h, w, samples):
     torch.manual_seed(2)
     volume = torch.randn(n, c, d, h, w)
@@ -155,4 +194,8 @@ def cases():
         Case(forward, "N1 C64 128x128, smooth", f32, _forward(1, *square), readme="grid sampler forward, 64 channels of 128²"),
         Case(forward, "N1 C3 1080x1920, smooth", f32, _forward(*screen), readme="… 3 channels of 1080 × 1920, forward"),
         Case("grid_sample in PyTorch, both passes", "N8 C64 128x128, random", f32, _training(8, *square), kind="python"),
+        *(Case("grid_sample_double_backward", f"N1 C64 128x128, {grid}{title}", f32,
+               _double_backward(1, *square, layout=layout, smooth=grid == "smooth"), kind="python")
+          for grid in ("smooth", "random")
+          for title, layout in (("", torch.contiguous_format), (", channels last", torch.channels_last))),
     ]

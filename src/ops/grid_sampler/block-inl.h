@@ -62,6 +62,13 @@ void prepare_rows(const Sampling& sampling, int64_t image, int64_t first, int64_
 // Prepares a block of these samples.
 void prepare_samples(const Sampling& sampling, int64_t image, const int64_t* samples, Block<float>& block);
 
+// Reads the coordinates of these samples.
+void load_coordinates(const Image& grid, const int64_t* samples, float (&to)[kBlock][2]);
+
+// Reads the coordinates of `count` samples from the given one on, and repeats the last up to the end of its block.
+template <class Real>
+void load_coordinates(const Image& grid, int64_t first, int64_t count, Real (&to)[2][kMostSamples]);
+
 // Finds the rows that the samples of each chunk read, at most kMostSamples each: spans[images, chunks].
 void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
                 double serial_nanoseconds, RowSpan* spans);

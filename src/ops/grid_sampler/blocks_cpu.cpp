@@ -24,10 +24,10 @@ Image elements_of(const Image& grid) {
   return {grid.data, grid.type, 1, 1, 2 * grid.pixels(), 0, 0, 1};
 }
 
-// Reads the coordinates of `count` samples from the given one on, and repeats the last up to the end of its block.
+}  // namespace
+
 template <class Real>
-HWY_INLINE void load_coordinates(const Image& grid, int64_t first, int64_t count,
-                                 Real (&to)[2][kMostSamples]) {
+void load_coordinates(const Image& grid, int64_t first, int64_t count, Real (&to)[2][kMostSamples]) {
   const BlockTag<Real> d;
   if (is_interleaved(grid)) {
     alignas(64) Real loaded[2 * kMostSamples];
@@ -47,6 +47,8 @@ HWY_INLINE void load_coordinates(const Image& grid, int64_t first, int64_t count
     for (int64_t k = count; k % kBlock != 0; ++k) of_axis[k] = of_axis[count - 1];
   }
 }
+
+namespace {
 
 template <int kTaps, class Real>
 void prepare(const Axis (&axes)[2], const Image& grid, int64_t first, int64_t count, bool rows_only,
@@ -97,17 +99,20 @@ void prepare_rows(const Sampling& sampling, int64_t image, int64_t first, int64_
                                                 blocks);
 }
 
-void prepare_samples(const Sampling& sampling, int64_t image, const int64_t* samples, Block<float>& block) {
-  const Image grid = sampling.grid[image];
-  float pairs[kBlock][2];
+void load_coordinates(const Image& grid, const int64_t* samples, float (&to)[kBlock][2]) {
   visit_type<float>(grid.type, [&]<class T>(T) {
     const T* from = grid.channel<T>(0);
     for (int i = 0; i < kBlock; ++i) {
       const int64_t offset = grid.offset(samples[i]);
-      pairs[i][0] = to_real(from[offset]);
-      pairs[i][1] = to_real(from[offset + grid.channel_stride]);
+      to[i][0] = to_real(from[offset]);
+      to[i][1] = to_real(from[offset + grid.channel_stride]);
     }
   });
+}
+
+void prepare_samples(const Sampling& sampling, int64_t image, const int64_t* samples, Block<float>& block) {
+  float pairs[kBlock][2];
+  load_coordinates(sampling.grid[image], samples, pairs);
   const Image listed{pairs, DataType::float32, 2, 1, kBlock, 1, 2 * kBlock, 2};
   choose_prepare<float>(sampling.interpolation)(sampling.axes, listed, 0, kBlock, false, &block);
 }
@@ -154,6 +159,8 @@ void store_grid_grad(const Image& grid_grad, const int64_t* samples, uint32_t bi
   });
 }
 
+template void load_coordinates<float>(const Image&, int64_t, int64_t, float (&)[2][kMostSamples]);
+template void load_coordinates<double>(const Image&, int64_t, int64_t, double (&)[2][kMostSamples]);
 template void prepare_blocks<float>(const Sampling&, int64_t, int64_t, int64_t, Block<float>*);
 template void prepare_blocks<double>(const Sampling&, int64_t, int64_t, int64_t, Block<double>*);
 template void store_grid_grad<float>(const Image&, int64_t, uint32_t, const float*, const float*);

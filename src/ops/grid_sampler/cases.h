@@ -173,4 +173,20 @@ Problem problem_of(const Sampling3D& s, DataType type, const void* input, const 
   return problem;
 }
 
+// What the gradient's gradient reads beside the inputs of the gradient. Small, so that no result of 16 bits overflows.
+struct MoreInputs : Inputs {
+  std::vector<double> grad_grad_input;
+  std::vector<double> grad_grad_grid;
+
+  MoreInputs(const Sampling& s, DataType type, double reach)
+      : Inputs(s, type, reach),
+        grad_grad_input(rounded(uniform(element_count(input_shape(s)), -5, 5, 6), type)),
+        grad_grad_grid(rounded(uniform(element_count(grid_shape(s)), -0.01, 0.01, 7), type)) {}
+};
+
+inline reference::GridSamplerSecondGradients expected_of(const Sampling& s, const MoreInputs& inputs) {
+  return reference::grid_sampler_2d_double_backward(s, inputs.grad_output, inputs.input, inputs.grid,
+                                                    inputs.grad_grad_input, inputs.grad_grad_grid);
+}
+
 }  // namespace aclgrad::test::grid_sampler_cases

@@ -341,6 +341,46 @@ std::vector<Case> function_cases(DataType type) {
   return result;
 }
 
+// The gradient of the gradient, of images alone.
+Case second_case(const Sampling& s, DataType type, const MoreInputs& inputs) {
+  const TensorValue input{input_shape(s), type, inputs.input}, grid{grid_shape(s), type, inputs.grid};
+  return {title_of(s),
+          {TensorValue{output_shape(s), type, inputs.grad_output}, input, grid,
+           TensorValue{input.shape, type, inputs.grad_grad_input},
+           TensorValue{grid.shape, type, inputs.grad_grad_grid}, TensorValue{output_shape(s), type},
+           TensorValue{input.shape, type}, TensorValue{grid.shape, type}, int64_t{s.mode}, int64_t{s.padding},
+           int64_t{s.align_corners}},
+          [=] {
+            const auto expected = expected_of(s, inputs);
+            return Outputs{Expected{expected.grad_output, allowed_error(type, expected.grad_output)},
+                           Expected{expected.input, allowed_error(type, expected.input), gradient_error},
+                           Expected{expected.grid, allowed_error(type, expected.grid), gradient_error}};
+          }};
+}
+
+std::vector<Case> second_cases(DataType type) {
+  std::vector<Case> result;
+  for (const Sampling& size : CaseSizes<Sampling>::any) {
+    const MoreInputs inputs(size, type, 1.3);
+    for_each_mode_to(2, size, type,
+                     [&](const Sampling& s) { result.push_back(second_case(s, type, inputs)); });
+  }
+  Sizes<Sampling> empty = without_pixels<Sampling>();
+  empty.push_back(kGood<Sampling>);
+  empty.back().batch = 0;
+  for (const Sampling& s : empty) result.push_back(second_case(s, type, MoreInputs(s, type, 1)));
+  for (size_t absent : {3u, 4u}) {
+    Sampling s = CaseSizes<Sampling>::any.back();
+    s.positions_in_double = type == DataType::float64;
+    MoreInputs inputs(s, type, 1.3);
+    std::vector<double>& zeros = absent == 3 ? inputs.grad_grad_input : inputs.grad_grad_grid;
+    std::fill(zeros.begin(), zeros.end(), 0.0);
+    result.push_back(second_case(s, type, inputs));
+    result.back().arguments[absent] = Null{};
+  }
+  return result;
+}
+
 // Points between the last `part` pixels of an axis of `size`, in quarters of a pixel. Both are powers of two, so that
 // the coordinates are exact, and those in an axis of `part` pixels mean the same points.
 std::vector<double> last_places(int64_t count, double size, double part) {
@@ -415,17 +455,18 @@ std::vector<LargeCase> large_backward_cases() {
            int64_t{7} << 30}};
 }
 
+template <class P>
+inline constexpr bool kIsSecond = std::is_same_v<P, GridSampler2DDoubleBackward>;
+
 template <class P, class S>
-FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+FunctionOf<P> function_of(const char* name, auto run) {
   constexpr bool is_backward = requires(P p) {
     p.grad_input;
   };
   const std::vector<size_t> sides = kIs3D<S> ? std::vector<size_t>{2, 3, 4} : std::vector<size_t>{2, 3};
   FunctionOf<P> of{.name = name,
                    .workspace_size = workspace_size,
-                   .workspace_size_on_gpu = cuda::workspace_size,
                    .run = run,
-                   .run_on_gpu = run_on_gpu,
                    .fields = {{"input", Role::input, &P::input, 0, sides}, {"grid", Role::input, &P::grid}},
                    .attributes = {{"mode", [](P& p, int64_t v) { p.interpolation = Interpolation(v); }},
                                   {"padding", [](P& p, int64_t v) { p.padding = Padding(v); }},
@@ -446,15 +487,29 @@ FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
     of.mistakes.push_back({"input.shape[4]", [](P& p) { p.input.shape[4] = int64_t{1} << 30; }});
   if constexpr (is_backward) {
     of.fields.insert(of.fields.begin(), {"grad_output", Role::input, &P::grad_output});
+    if constexpr (kIsSecond<P>) {
+      of.cases = second_cases;
+      of.fields.push_back({"grad_grad_input", Role::optional_input, &P::grad_grad_input});
+      of.fields.push_back({"grad_grad_grid", Role::optional_input, &P::grad_grad_grid});
+      of.fields.push_back({"grad_grad_output", Role::optional_output, &P::grad_grad_output});
+    }
     of.fields.push_back({"grad_input", Role::optional_output, &P::grad_input});
     of.fields.push_back({"grad_grid", Role::optional_output, &P::grad_grid});
-    if constexpr (!kIs3D<S>) of.large_cases = large_backward_cases;
+    if constexpr (!kIs3D<S> && !kIsSecond<P>) of.large_cases = large_backward_cases;
   } else {
     of.fields.push_back({"output", Role::output, &P::output});
     of.mistakes.push_back({"input.shape[2]", [](P& p) { p.input.shape[2] = 0; }});
     of.mistakes.push_back({"input.shape[3]", [](P& p) { p.input.shape[3] = 0; }});
     of.large_cases = large_forward_cases<S>;
   }
+  if constexpr (!kIsSecond<P>) of.workspace_size_on_gpu = cuda::workspace_size;
+  return of;
+}
+
+template <class P, class S>
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
+  FunctionOf<P> of = function_of<P, S>(name, run);
+  of.run_on_gpu = run_on_gpu;
   return of;
 }
 
@@ -463,6 +518,8 @@ const FunctionRegistration kFunctions[] = {
         function_of<GridSampler2D, Sampling>("grid_sampler_2d", grid_sampler_2d, cuda::grid_sampler_2d)),
     FunctionRegistration(function_of<GridSampler2DBackward, Sampling>(
         "grid_sampler_2d_backward", grid_sampler_2d_backward, cuda::grid_sampler_2d_backward)),
+    FunctionRegistration(function_of<GridSampler2DDoubleBackward, Sampling>("grid_sampler_2d_double_backward",
+                                                                            grid_sampler_2d_double_backward)),
     FunctionRegistration(
         function_of<GridSampler3D, Sampling3D>("grid_sampler_3d", grid_sampler_3d, cuda::grid_sampler_3d)),
     FunctionRegistration(function_of<GridSampler3DBackward, Sampling3D>(

@@ -200,8 +200,18 @@ bool is_empty(const GridSampler2D& problem) {
 
 }  // namespace
 
+size_t sample_workspace_size(const Sampling& sampling) {
+  return size_of_workspace<PackedInput>(sampling);
+}
+
+void sample(const Sampling& sampling, void* workspace) {
+  WorkspaceAllocator allocator(workspace);
+  const PackedInput packed(sampling, allocator);
+  HWY_DYNAMIC_DISPATCH(run_forward)(sampling, packed);
+}
+
 size_t kernel_workspace_size(const GridSampler2D& problem) {
-  return is_empty(problem) ? 0 : size_of_workspace<PackedInput>(sampling_of(problem));
+  return is_empty(problem) ? 0 : sample_workspace_size(sampling_of(problem));
 }
 
 double kernel_nanoseconds(const GridSampler2D& problem) {
@@ -209,11 +219,7 @@ double kernel_nanoseconds(const GridSampler2D& problem) {
 }
 
 void run_kernel(const GridSampler2D& problem, void* workspace) {
-  if (is_empty(problem)) return;
-  const Sampling sampling = sampling_of(problem);
-  WorkspaceAllocator allocator(workspace);
-  const PackedInput packed(sampling, allocator);
-  HWY_DYNAMIC_DISPATCH(run_forward)(sampling, packed);
+  if (!is_empty(problem)) sample(sampling_of(problem), workspace);
 }
 
 }  // namespace aclgrad::ops::grid_sampler

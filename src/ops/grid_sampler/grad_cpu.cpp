@@ -5,19 +5,8 @@
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-bool is_empty(const Sampling& sampling) {
-  return sampling.batch == 0 || sampling.channels == 0 || sampling.samples == 0 || sampling.pixels == 0;
-}
-
 bool has_work(const Sampling& sampling) {
   return !is_empty(sampling) && (sampling.wants_input_grad || sampling.wants_grid_grad);
-}
-
-void zero(const Images& images, int64_t batch) {
-  const Image& first = images.first;
-  parallel_for(batch, 0.1 * static_cast<double>(batch * first.channels * first.pixels()), [&](int64_t n) {
-    zero_rows(images[n], RowBand{0, first.height});
-  });
 }
 
 }  // namespace
@@ -36,9 +25,9 @@ double kernel_nanoseconds(const GridSampler2DBackward& problem) {
 
 void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
   const Sampling sampling = sampling_of(problem);
-  if (problem.wants_input_grad && is_empty(sampling)) zero(sampling.input_grad, sampling.batch);
+  if (problem.wants_input_grad && is_empty(sampling)) zero_images(sampling.input_grad, sampling.batch);
   if (problem.wants_grid_grad && (is_empty(sampling) || !sampling.wants_grid_grad))
-    zero(sampling.grid_grad, sampling.batch);
+    zero_images(sampling.grid_grad, sampling.batch);
   if (!has_work(sampling)) return;
   vectorises_over_samples(sampling) ? grad_by_samples(sampling, workspace)
                                     : grad_by_channels(sampling, workspace);

@@ -9,6 +9,7 @@ namespace aclgrad::ops::grid_sampler {
 
 size_t kernel_workspace_size(const GridSampler2D& problem);
 size_t kernel_workspace_size(const GridSampler2DBackward& problem);
+size_t kernel_workspace_size(const GridSampler2DDoubleBackward& problem);
 size_t kernel_workspace_size(const GridSampler3D& problem);
 size_t kernel_workspace_size(const GridSampler3DBackward& problem);
 
@@ -19,6 +20,7 @@ double kernel_nanoseconds(const GridSampler3DBackward& problem);
 
 void run_kernel(const GridSampler2D& problem, void* workspace);
 void run_kernel(const GridSampler2DBackward& problem, void* workspace);
+void run_kernel(const GridSampler2DDoubleBackward& problem, void* workspace);
 void run_kernel(const GridSampler3D& problem, void* workspace);
 void run_kernel(const GridSampler3DBackward& problem, void* workspace);
 

@@ -97,6 +97,31 @@ Sampling sampling_of(const GridSampler2DBackward& problem) {
   return sampling;
 }
 
+// Nearest interpolation has no derivative by the grid.
+DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem) {
+  const auto as_input = [&](const void* data, const Strides& strides) {
+    return images_of(problem, data, strides, problem.height, problem.width);
+  };
+  DoubleBackward sampling{};
+  static_cast<Sampling&>(sampling) = sampling_of(static_cast<const GridSampler2DBackward&>(problem));
+  sampling.has_grad_grad_input = problem.has_grad_grad_input;
+  sampling.has_grad_grad_grid = problem.has_grad_grad_grid && problem.interpolation != Interpolation::nearest;
+  sampling.wants_input_grad = problem.wants_input_grad && sampling.has_grad_grad_grid;
+  sampling.grad_grad_input = as_input(problem.grad_grad_input, problem.grad_grad_input_strides);
+  sampling.grad_grad_grid = grids_of(problem, problem.grad_grad_grid, problem.grad_grad_grid_strides);
+  sampling.grad_grad_output = images_of(problem, problem.grad_grad_output, problem.grad_grad_output_strides,
+                                        problem.output_height, problem.output_width);
+  sampling.wants_grad_grad_output = problem.wants_grad_grad_output;
+  return sampling;
+}
+
+void zero_images(const Images& images, int64_t batch) {
+  const Image& first = images.first;
+  parallel_for(batch, 0.1 * static_cast<double>(batch * first.channels * first.pixels()), [&](int64_t n) {
+    zero_rows(images[n], RowBand{0, first.height});
+  });
+}
+
 double forward_nanoseconds(const Sampling& sampling) {
   const auto samples = static_cast<double>(sampling.batch * sampling.samples);
   const auto channels = static_cast<double>(sampling.channels);
@@ -118,6 +143,11 @@ double gradient_nanoseconds(const Sampling& sampling) {
   return samples *
              (5 + (by_channels ? 0.3 + 0.12 * taps_of(sampling) : of_tap * taps_of(sampling)) * channels) +
          pixels * of_pixel * channels;
+}
+
+// The taps of two images, and a result for each sample.
+double double_backward_nanoseconds(const DoubleBackward& sampling) {
+  return 2 * gradient_nanoseconds(sampling);
 }
 
 bool vectorises_over_samples(const Sampling& sampling) {

@@ -74,12 +74,34 @@ struct Sampling {
   const Axis& y_axis() const { return axes[1]; }
 };
 
+// Of the gradient's gradient: `output` is grad_output.
+struct DoubleBackward : Sampling {
+  bool has_grad_grad_input;
+  bool has_grad_grad_grid;  // and the weights of the taps depend on the grid
+  Images grad_grad_input;
+  Images grad_grad_grid;
+  Images grad_grad_output;
+  bool wants_grad_grad_output;
+};
+
 Sampling sampling_of(const GridSampler2D& problem);
 Sampling sampling_of(const GridSampler2DBackward& problem);
+DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem);
+
+inline bool is_empty(const Sampling& sampling) {
+  return sampling.batch == 0 || sampling.channels == 0 || sampling.samples == 0 || sampling.pixels == 0;
+}
+
+void zero_images(const Images& images, int64_t batch);
+
+// The forward operator of a sampling that is not empty. In forward_cpu.cpp.
+size_t sample_workspace_size(const Sampling& sampling);
+void sample(const Sampling& sampling, void* workspace);
 
 // Estimates of the time on one thread.
 double forward_nanoseconds(const Sampling& sampling);
 double gradient_nanoseconds(const Sampling& sampling);
+double double_backward_nanoseconds(const DoubleBackward& sampling);
 
 // The part of an estimate that falls to some images of the batch.
 inline double share_of(double nanoseconds, int64_t images, const Sampling& sampling) {

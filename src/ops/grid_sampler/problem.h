@@ -95,9 +95,38 @@ struct BackwardOf : SamplingOf<kAxes> {
         grid_grad_strides(this->strides_of(problem.grad_grid)) {}
 };
 
+template <int kAxes>
+struct DoubleBackwardOf : BackwardOf<kAxes> {
+  using Strides = typename SamplingOf<kAxes>::Strides;
+
+  bool has_grad_grad_input;
+  bool has_grad_grad_grid;
+  const void* grad_grad_input;
+  Strides grad_grad_input_strides;
+  const void* grad_grad_grid;
+  Strides grad_grad_grid_strides;
+  bool wants_grad_grad_output;
+  void* grad_grad_output;
+  Strides grad_grad_output_strides;
+
+  template <class Problem>
+  explicit DoubleBackwardOf(const Problem& problem)
+      : BackwardOf<kAxes>(problem),
+        has_grad_grad_input(problem.grad_grad_input.defined()),
+        has_grad_grad_grid(problem.grad_grad_grid.defined()),
+        grad_grad_input(problem.grad_grad_input.data),
+        grad_grad_input_strides(this->strides_of(problem.grad_grad_input)),
+        grad_grad_grid(problem.grad_grad_grid.data),
+        grad_grad_grid_strides(this->strides_of(problem.grad_grad_grid)),
+        wants_grad_grad_output(problem.grad_grad_output.defined()),
+        grad_grad_output(problem.grad_grad_output.data),
+        grad_grad_output_strides(this->strides_of(problem.grad_grad_output)) {}
+};
+
 using GridSampling = SamplingOf<2>;
 using GridSampler2D = ForwardOf<2>;
 using GridSampler2DBackward = BackwardOf<2>;
+using GridSampler2DDoubleBackward = DoubleBackwardOf<2>;
 
 using GridSampling3D = SamplingOf<3>;
 using GridSampler3D = ForwardOf<3>;
@@ -113,6 +142,10 @@ struct ReadAs<aclgrad::GridSampler2D> {
 template <>
 struct ReadAs<aclgrad::GridSampler2DBackward> {
   using type = GridSampler2DBackward;
+};
+template <>
+struct ReadAs<aclgrad::GridSampler2DDoubleBackward> {
+  using type = GridSampler2DDoubleBackward;
 };
 template <>
 struct ReadAs<aclgrad::GridSampler3D> {

@@ -162,6 +162,84 @@ void compute_backward(const Place& place, const Sampling<kAxes>& sampling, const
   if (grid_operand) grid_operand->finish();
 }
 
+// What is read or written of it where it is there.
+Tensor read_if(std::optional<Operand>& operand, const Place& place, const std::optional<Array>& array) {
+  if (!array) return {};
+  operand = Operand::read(place, array->view, kNoDenseAxis<2>);
+  return operand->tensor();
+}
+Tensor write_if(std::optional<Operand>& operand, const Place& place, const std::optional<Array>& array) {
+  if (!array) return {};
+  operand = Operand::write(place, array->view, kNoDenseAxis<2>);
+  return operand->tensor();
+}
+
+// The arrays of the gradient's gradient; those that are not given or not wanted are absent.
+struct DoubleBackwardArrays {
+  Array grad_output;
+  std::optional<Array> grad_grad_input;
+  std::optional<Array> grad_grad_grid;
+  std::optional<Array> results[3];  // grad_grad_output, grad_input, grad_grid
+
+  DoubleBackwardArrays(const Arguments& arguments, const Sampling<2>& sampling, nb::handle grad_output_object,
+                       nb::handle grad_grad_input_object, nb::handle grad_grad_grid_object)
+      : grad_output(arguments.floats("grad_output", grad_output_object)) {
+    check(arguments, sampling, grad_output, sampling.output_shape());
+    if (!grad_grad_input_object.is_none()) {
+      grad_grad_input = arguments.floats("grad_grad_input", grad_grad_input_object);
+      check(arguments, sampling, *grad_grad_input, sampling.input_shape());
+    }
+    if (!grad_grad_grid_object.is_none()) {
+      grad_grad_grid = arguments.floats("grad_grad_grid", grad_grad_grid_object);
+      check(arguments, sampling, *grad_grad_grid, sampling.grid_shape());
+    }
+  }
+
+  void make_results(const Arguments& arguments, const Sampling<2>& sampling, const std::vector<bool>& needs,
+                    nb::handle out) {
+    const char* names[] = {"out[0]", "out[1]", "out[2]"};
+    const Shape shapes[] = {sampling.output_shape(), sampling.input_shape(), sampling.grid_shape()};
+    for (size_t i = 0; i < 3; ++i) {
+      if (!needs[i]) continue;
+      results[i] = arguments.result(names[i], sampling.input, shapes[i], arguments.entry("out", out, 3, i));
+    }
+  }
+
+  nb::object result(int index) const { return results[index] ? results[index]->object : nb::none(); }
+
+ private:
+  static void check(const Arguments& arguments, const Sampling<2>& sampling, const Array& array,
+                    const Shape& shape) {
+    arguments.check_same_type(sampling.input, {&array});
+    arguments.check_shape(array, shape);
+  }
+};
+
+void compute_double_backward(const Place& place, const Sampling<2>& sampling,
+                             const DoubleBackwardArrays& arrays) {
+  if (arrays.grad_output.empty()) {
+    for (const auto& result : arrays.results) {
+      if (result) place.fill_zero(result->view);
+    }
+    return;
+  }
+  const SamplingOperands<2> operands(place, sampling);
+  const Operand grad_output = Operand::read(place, arrays.grad_output.view, kNoDenseAxis<2>);
+  std::optional<Operand> grad_grad_input, grad_grad_grid, results[3];
+  GridSampler2DDoubleBackward problem;
+  operands.describe(sampling, problem);
+  problem.grad_output = grad_output.tensor();
+  problem.grad_grad_input = read_if(grad_grad_input, place, arrays.grad_grad_input);
+  problem.grad_grad_grid = read_if(grad_grad_grid, place, arrays.grad_grad_grid);
+  problem.grad_grad_output = write_if(results[0], place, arrays.results[0]);
+  problem.grad_input = write_if(results[1], place, arrays.results[1]);
+  problem.grad_grid = write_if(results[2], place, arrays.results[2]);
+  place.run(problem);
+  for (const auto& result : results) {
+    if (result) result->finish();
+  }
+}
+
 // The reference takes float64, but finds positions as the type did that the arrays had before they were widened.
 template <int kAxes>
 reference::GridSampling reference_sampling(const Sampling<kAxes>& sampling, bool positions_in_double) {
@@ -242,6 +320,23 @@ Results backward(nb::handle grad_output_object, nb::handle input, nb::handle gri
                         grad_grid ? grad_grid->object : nb::none());
 }
 
+Results double_backward(nb::handle grad_output, nb::handle input, nb::handle grid, nb::handle grad_grad_input,
+                        nb::handle grad_grad_grid, nb::handle mode, nb::handle padding_mode,
+                        nb::handle align_corners, nb::handle output_mask, nb::handle out) {
+  const Arguments arguments("grid_sample_double_backward");
+  const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 3);
+  const auto sampling = read_sampling<2>(arguments, input, grid, mode, padding_mode, align_corners);
+  DoubleBackwardArrays arrays(arguments, sampling, grad_output, grad_grad_input, grad_grad_grid);
+  arrays.make_results(arguments, sampling, needs, out);
+  const auto given = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };
+  arguments.claim({given(arrays.results[0]), given(arrays.results[1]), given(arrays.results[2])},
+                  {&arrays.grad_output, &sampling.input, &sampling.grid, given(arrays.grad_grad_input),
+                   given(arrays.grad_grad_grid)});
+  const Place place(arguments, sampling.input, {&sampling.grid, &arrays.grad_output});
+  place.compute([&] { compute_double_backward(place, sampling, arrays); });
+  return nb::make_tuple(arrays.result(0), arrays.result(1), arrays.result(2));
+}
+
 template <int kAxes>
 nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
                              nb::handle align_corners, bool positions_in_double) {
@@ -277,11 +372,37 @@ Results reference_backward(nb::handle grad_output_object, nb::handle input, nb::
   return nb::make_tuple(grad_input.object, grad_grid.object);
 }
 
+Results reference_double_backward(nb::handle grad_output, nb::handle input, nb::handle grid,
+                                  nb::handle grad_grad_input, nb::handle grad_grad_grid, nb::handle mode,
+                                  nb::handle padding_mode, nb::handle align_corners,
+                                  bool positions_in_double) {
+  const Arguments arguments("reference.grid_sample_double_backward");
+  const auto sampling = read_sampling<2>(arguments, input, grid, mode, padding_mode, align_corners);
+  DoubleBackwardArrays arrays(arguments, sampling, grad_output, grad_grad_input, grad_grad_grid);
+  arrays.make_results(arguments, sampling, {true, true, true}, nb::none());
+  {
+    nb::gil_scoped_release unlocked;
+    const auto values = [](const std::optional<Array>& array) {
+      return array ? doubles_of(array->view) : Doubles();
+    };
+    const reference::GridSamplerSecondGradients expected = reference::grid_sampler_2d_double_backward(
+        reference_sampling(sampling, positions_in_double), doubles_of(arrays.grad_output.view),
+        doubles_of(sampling.input.view), doubles_of(sampling.grid.view), values(arrays.grad_grad_input),
+        values(arrays.grad_grad_grid));
+    write_doubles(expected.grad_output, arrays.results[0]->view);
+    write_doubles(expected.input, arrays.results[1]->view);
+    write_doubles(expected.grid, arrays.results[2]->view);
+  }
+  return nb::make_tuple(arrays.result(0), arrays.result(1), arrays.result(2));
+}
+
 const Binding kBinding([](nb::module_& module) {
   define(module, "grid_sample", forward<2>);
   define(module, "grid_sample_backward", backward<2>);
   define(module, "reference_grid_sample", reference_forward<2>);
   define(module, "reference_grid_sample_backward", reference_backward<2>);
+  define(module, "grid_sample_double_backward", double_backward);
+  define(module, "reference_grid_sample_double_backward", reference_double_backward);
   define(module, "grid_sample_3d", forward<3>);
   define(module, "grid_sample_3d_backward", backward<3>);
   define(module, "reference_grid_sample_3d", reference_forward<3>);

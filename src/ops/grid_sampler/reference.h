@@ -26,7 +26,8 @@ struct GridSampling {
 struct GridTap {
   int64_t pixel;  // -1: none
   double weight;
-  double slope;  // derivative of the weight by the grid coordinate
+  double slope;          // derivative of the weight by the grid coordinate
+  double curvature = 0;  // the second one
 };
 
 template <class Real>
@@ -86,6 +87,12 @@ inline double cubic_slope(double distance) {
   return distance < 0 ? -slope : slope;
 }
 
+inline double cubic_curvature(double distance) {
+  const double a = -0.75;
+  const double x = std::fabs(distance);
+  return x <= 1 ? 6 * (a + 2) * x - 2 * (a + 3) : 6 * a * x - 10 * a;
+}
+
 // Bicubic interpolation pads the taps, not the point. A point that is not finite reads nothing; forward, its weights are
 // NaN.
 template <class Real>
@@ -104,12 +111,13 @@ std::vector<GridTap> cubic_taps(GridPosition<Real> at, int64_t size, const GridS
     centre = reflect_position<Real>({whole, 1}, size, sampling.align_corners);
     centre.pixel = std::clamp<Real>(centre.pixel, 0, last);
   }
+  const double multiplier = static_cast<double>(at.multiplier);
   std::vector<GridTap> taps;
   for (int64_t k = -1; k <= 2; ++k) {
     const double distance = t - static_cast<double>(k);
     const int64_t pixel = static_cast<int64_t>(centre.pixel) + k * static_cast<int64_t>(centre.multiplier);
     taps.push_back({pad_tap(pixel, size, sampling.padding, sampling.align_corners), cubic_weight(distance),
-                    cubic_slope(distance) * static_cast<double>(at.multiplier)});
+                    cubic_slope(distance) * multiplier, cubic_curvature(distance) * multiplier * multiplier});
   }
   return taps;
 }
@@ -208,6 +216,73 @@ inline GridSamplerGradients grid_sampler_2d_backward(const GridSampling& samplin
               if (sampling.mode == 1) continue;  // has no slope, not even next to infinity
               x_gradient += y.weight * x.slope * input[at] * gradient;
               y_gradient += y.slope * x.weight * input[at] * gradient;
+            }
+          }
+        }
+        gradients.grid[static_cast<size_t>(2 * point)] = x_gradient;
+        gradients.grid[static_cast<size_t>(2 * point + 1)] = y_gradient;
+      });
+  return gradients;
+}
+
+struct GridSamplerSecondGradients {
+  std::vector<double> grad_output;  // [N, C, Ho, Wo]
+  std::vector<double> input;        // [N, C, H, W]
+  std::vector<double> grid;         // [N, Ho, Wo, 2]
+};
+
+// The gradients of sum(grad_grad_input * input gradient) + sum(grad_grad_grid * grid gradient). Either may have no values,
+// and is zero then.
+inline GridSamplerSecondGradients grid_sampler_2d_double_backward(const GridSampling& sampling,
+                                                                  const std::vector<double>& grad_output,
+                                                                  const std::vector<double>& input,
+                                                                  const std::vector<double>& grid,
+                                                                  const std::vector<double>& grad_grad_input,
+                                                                  const std::vector<double>& grad_grad_grid) {
+  const int64_t points = sampling.output_height * sampling.output_width;
+  const bool moves = !grad_grad_grid.empty() && sampling.mode != 1;
+  // A coordinate that moves no tap, as one that is clipped, has no derivative.
+  const auto along = [&](const std::vector<GridTap>& taps, int64_t coordinate) {
+    const bool has_slope =
+        std::any_of(taps.begin(), taps.end(), [](const GridTap& tap) { return tap.slope != 0; });
+    return moves && has_slope ? grad_grad_grid[static_cast<size_t>(coordinate)] : 0;
+  };
+  GridSamplerSecondGradients gradients{std::vector<double>(grad_output.size(), 0.0),
+                                       std::vector<double>(input.size(), 0.0),
+                                       std::vector<double>(grid.size(), 0.0)};
+  for_each_grid_point(
+      sampling, grid, false, [&](int64_t point, int64_t n, const auto& x_taps, const auto& y_taps) {
+        const double x_along = along(x_taps, 2 * point);
+        const double y_along = along(y_taps, 2 * point + 1);
+        double x_gradient = 0;
+        double y_gradient = 0;
+        for (int64_t c = 0; c < sampling.channels; ++c) {
+          const int64_t plane = n * sampling.channels + c;
+          const auto of_point = static_cast<size_t>(plane * points + point % points);
+          const double gradient = grad_output[of_point];
+          for (const GridTap& y : y_taps) {
+            for (const GridTap& x : x_taps) {
+              if (x.pixel < 0 || y.pixel < 0) continue;
+              const auto at =
+                  static_cast<size_t>((plane * sampling.height + y.pixel) * sampling.width + x.pixel);
+              const double x_slope = y.weight * x.slope, y_slope = y.slope * x.weight;
+              if (!grad_grad_input.empty()) {
+                gradients.grad_output[of_point] += y.weight * x.weight * grad_grad_input[at];
+                if (sampling.mode == 1) continue;  // has no slope, not even next to infinity
+                x_gradient += x_slope * grad_grad_input[at] * gradient;
+                y_gradient += y_slope * grad_grad_input[at] * gradient;
+              }
+              if (!moves) continue;
+              const double weight = x_slope * x_along + y_slope * y_along;
+              const double xy = x.slope * y.slope;
+              gradients.grad_output[of_point] += weight * input[at];
+              gradients.input[at] += weight * gradient;
+              const double product = input[at] * gradient;
+              x_gradient += xy * y_along * product;
+              y_gradient += xy * x_along * product;
+              if (sampling.mode == 0) continue;  // has no curvature, not even next to infinity
+              x_gradient += y.weight * x.curvature * x_along * product;
+              y_gradient += y.curvature * x.weight * y_along * product;
             }
           }
         }

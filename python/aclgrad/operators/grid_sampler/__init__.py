@@ -85,6 +85,62 @@ def grid_sample_backward(
     return _core.grid_sample_backward(grad_output, input, grid, mode, padding_mode, align_corners, output_mask, out)
 
 
+@function("grad_grad_output", "grad_input", "grad_grid")
+def grid_sample_double_backward(
+    grad_output: Array,
+    input: Array,
+    grid: Array,
+    grad_grad_input: Array | None = None,
+    grad_grad_grid: Array | None = None,
+    mode: Mode = "bilinear",
+    padding_mode: PaddingMode = "zeros",
+    align_corners: bool | None = False,
+    *,
+    output_mask: tuple[bool, bool, bool] = (True, True, True),
+    out: Sequence[Array | None] | None = None,
+) -> tuple[Any, Any, Any]:
+    """The gradients of `grid_sample_backward`, for arrays in the memory of the CPU.
+
+    Args:
+        grad_output: [N, C, Ho, Wo], as for `grid_sample_backward`.
+        input: [N, C, H, W].
+        grid: [N, Ho, Wo, 2] as (x, y), as for `grid_sample`.
+        grad_grad_input: [N, C, H, W], the gradient of the first result of `grid_sample_backward`. None means zeros.
+        grad_grad_grid: [N, Ho, Wo, 2], the gradient of its second result. None means zeros.
+        mode: how to interpolate.
+        padding_mode: what a place outside of the image reads.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels.
+        output_mask: whether the gradients of `grad_output`, `input` and `grid` are wanted. What is not is None.
+        out: where the three results shall go, or None for those that shall be new.
+
+    Returns:
+        The gradients of `grad_output`, `input` and `grid`, of their shapes. What jumps has the derivative zero:
+        rounding down, clipping, mirroring and the choice of the nearest pixel. A coordinate that is NaN or infinite
+        contributes nothing; only border padding, but for bicubic, brings an infinity to the border.
+
+    >>> import aclgrad, numpy
+    >>> image, grid = numpy.arange(4.0).reshape(1, 1, 2, 2), numpy.zeros((1, 1, 1, 2))
+    >>> grad_output, to_the_right = numpy.ones((1, 1, 1, 1)), numpy.array([[[[1.0, 0.0]]]])
+    >>> grad_grad_output, grad_input, grad_grid = aclgrad.grid_sample_double_backward(
+    ...     grad_output, image, grid, grad_grad_grid=to_the_right
+    ... )
+    >>> grad_grad_output.item(), grad_input.ravel(), grad_grid.ravel()
+    (1.0, array([-0.5,  0.5, -0.5,  0.5]), array([0., 0.]))
+    """
+    return _core.grid_sample_double_backward(
+        grad_output,
+        input,
+        grid,
+        grad_grad_input,
+        grad_grad_grid,
+        mode,
+        padding_mode,
+        align_corners,
+        output_mask,
+        out,
+    )
+
+
 @function("output")
 def grid_sample_3d(
     input: Array,

@@ -160,7 +160,13 @@ def _normalised(pixel: Tensor, side: int, align_corners: bool) -> Tensor:
     return 2 * pixel / max(side - 1, 1) - 1 if align_corners else (2 * pixel + 1) / side - 1
 
 
-def _operator(name: str, sides: int, forward: Callable[..., Any], backward: Callable[..., Any]) -> Operator:
+def _operator(
+    name: str,
+    sides: int,
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    double_backward: Callable[..., Any] | None = None,
+) -> Operator:
     gradient = Gradient(
         f"{name}_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
         "bool align_corners, bool[2] output_mask) -> Tensor[]",
@@ -169,6 +175,7 @@ def _operator(name: str, sides: int, forward: Callable[..., Any], backward: Call
         _sample_tangent,
         floats=(0, 1),
         batch_axis=0,
+        double_backward=double_backward,
     )
     return Operator(
         f"{name}(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
@@ -182,7 +189,9 @@ def _operator(name: str, sides: int, forward: Callable[..., Any], backward: Call
     )
 
 
-_sample = _operator("grid_sample", 2, _core.grid_sample, _core.grid_sample_backward)
+_sample = _operator(
+    "grid_sample", 2, _core.grid_sample, _core.grid_sample_backward, _core.grid_sample_double_backward
+)
 _sample_3d = _operator("grid_sample_3d", 3, _core.grid_sample_3d, _core.grid_sample_3d_backward)
 
 

@@ -1,0 +1,328 @@
+// The gradient of the gradient of grid sampling. Only the C++ interface and Python have it.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/data_type.h"
+#include "ops/grid_sampler/cases.h"
+#include "support/test_tensor.h"
+
+namespace aclgrad::test {
+namespace {
+
+using namespace grid_sampler_cases;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// All tensors of one call. Those without values are left out.
+struct Call {
+  TestTensor grad_output, input, grid, grad_grad_input, grad_grad_grid;
+  TestTensor grad_grad_output, input_grad, grid_grad;
+  bool has_grad_grad_input, has_grad_grad_grid;
+
+  Call(const Sampling& s, DataType type, const MoreInputs& inputs, Layout layout = Layout::contiguous)
+      : grad_output(output_shape(s), type, layout, inputs.grad_output),
+        input(input_shape(s), type, layout, inputs.input),
+        grid(grid_shape(s), type, layout, inputs.grid),
+        grad_grad_input(input_shape(s), type, layout, or_zeros(inputs.grad_grad_input, input_shape(s))),
+        grad_grad_grid(grid_shape(s), type, layout, or_zeros(inputs.grad_grad_grid, grid_shape(s))),
+        grad_grad_output(output_shape(s), type, layout),
+        input_grad(input_shape(s), type, layout),
+        grid_grad(grid_shape(s), type, layout),
+        has_grad_grad_input(!inputs.grad_grad_input.empty()),
+        has_grad_grad_grid(!inputs.grad_grad_grid.empty()) {}
+
+  // `mask` has a bit for each of the results in their order.
+  void run(const Sampling& s, int mask = 7) {
+    GridSampler2DDoubleBackward problem;
+    problem.input = input.tensor();
+    problem.grid = grid.tensor();
+    problem.interpolation = static_cast<Interpolation>(s.mode);
+    problem.padding = static_cast<Padding>(s.padding);
+    problem.align_corners = s.align_corners;
+    problem.grad_output = grad_output.tensor();
+    if (has_grad_grad_input) problem.grad_grad_input = grad_grad_input.tensor();
+    if (has_grad_grad_grid) problem.grad_grad_grid = grad_grad_grid.tensor();
+    if ((mask & 1) != 0) problem.grad_grad_output = grad_grad_output.tensor();
+    if ((mask & 2) != 0) problem.grad_input = input_grad.tensor();
+    if ((mask & 4) != 0) problem.grad_grid = grid_grad.tensor();
+    grid_sampler_2d_double_backward(problem, Workspace(workspace_size(problem)));
+  }
+
+  std::vector<const TestTensor*> results() const { return {&grad_grad_output, &input_grad, &grid_grad}; }
+
+ private:
+  static std::vector<double> or_zeros(std::vector<double> values, const Shape& shape) {
+    values.resize(static_cast<size_t>(element_count(shape)));
+    return values;
+  }
+};
+
+void expect_close(const Call& call, const reference::GridSamplerSecondGradients& expected, DataType type) {
+  EXPECT_LE(relative_error(call.grad_grad_output.values(), expected.grad_output),
+            allowed_error(type, expected.grad_output));
+  EXPECT_LE(gradient_error(call.input_grad.values(), expected.input), allowed_error(type, expected.input));
+  EXPECT_LE(gradient_error(call.grid_grad.values(), expected.grid), allowed_error(type, expected.grid));
+}
+
+void expect_same(const Call& actual, const Call& expected) {
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(actual.results()[i]->bytes(), expected.results()[i]->bytes()) << i;
+    EXPECT_TRUE(actual.results()[i]->holes_untouched()) << i;
+  }
+}
+
+// Calls body with all modes, paddings and alignments of the sizes.
+template <class Body>
+void for_each_mode(Sampling s, DataType type, Body&& body) {
+  s.positions_in_double = type == DataType::float64;
+  for (s.mode = 0; s.mode < 3; ++s.mode) {
+    for (s.padding = 0; s.padding < 3; ++s.padding) {
+      for (bool align_corners : {false, true}) {
+        s.align_corners = align_corners;
+        SCOPED_TRACE(testing::PrintToString(input_shape(s)) + " to " + testing::PrintToString(grid_shape(s)) +
+                     " mode " + std::to_string(s.mode) + " padding " + std::to_string(s.padding) +
+                     (s.align_corners ? " aligned" : "") + " type " + std::to_string(static_cast<int>(type)));
+        body(s);
+      }
+    }
+  }
+}
+
+// Many bands and few, packed and in place, scattered and in lines, few samples of a large image.
+const Sampling kMore[] = {
+    sizes(2, 3, 40, 70, 40, 70), sizes(1, 32, 96, 64, 80, 90), sizes(18, 1, 33, 34, 33, 34),
+    sizes(1, 16, 90, 90, 3, 3),  sizes(2, 24, 20, 30, 17, 19), sizes(3, 64, 70, 20, 70, 20),
+};
+
+MoreInputs inputs_of(const Sampling& size, DataType type) {
+  MoreInputs inputs(size, type, 1.3);
+  if (size.height == size.output_height && size.width == size.output_width)
+    inputs.grid = smooth_grid(size, type);
+  return inputs;
+}
+
+TEST(GridSampler2DDoubleBackward, MatchesTheReference) {
+  for (DataType type : kTypes) {
+    for (const Sampling& size : kSizes) {
+      const MoreInputs inputs = inputs_of(size, type);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        Call call(s, type, inputs);
+        call.run(s);
+        expect_close(call, expected_of(s, inputs), type);
+      });
+    }
+    for (const Sampling& size : kMore) {
+      const MoreInputs inputs = inputs_of(size, type);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        if (s.padding != s.mode % 3) return;
+        Call call(s, type, inputs);
+        call.run(s);
+        expect_close(call, expected_of(s, inputs), type);
+      });
+    }
+  }
+}
+
+TEST(GridSampler2DDoubleBackward, LayoutsAndThreadsChangeNoBit) {
+  for (DataType type : kTypes) {
+    for (const Sampling& size : kMore) {
+      const MoreInputs inputs = inputs_of(size, type);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        if (s.padding != s.mode % 3 || s.align_corners) return;
+        set_thread_count(1);
+        Call first(s, type, inputs);
+        first.run(s);
+        for (int threads : {3, 16}) {
+          set_thread_count(threads);
+          const Layout layout = threads == 3 ? Layout::transposed : Layout::gapped;
+          Call other(s, type, inputs, layout);
+          other.run(s);
+          expect_same(other, first);
+        }
+        set_thread_count(0);
+      });
+    }
+  }
+}
+
+// Of a tensor [N, C, H, W] that lies in memory as [N, H, W, C].
+aclgrad::Shape channels_last(const aclgrad::Shape& shape) {
+  return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
+}
+
+// The values of [N, C, P] as [N, P, C], or back.
+std::vector<float> swapped(const std::vector<double>& values, int64_t batch, int64_t first, int64_t second) {
+  std::vector<float> result(values.size());
+  for (int64_t n = 0; n < batch; ++n) {
+    for (int64_t i = 0; i < first; ++i) {
+      for (int64_t j = 0; j < second; ++j) {
+        result[static_cast<size_t>((n * second + j) * first + i)] =
+            static_cast<float>(values[static_cast<size_t>((n * first + i) * second + j)]);
+      }
+    }
+  }
+  return result;
+}
+
+TEST(GridSampler2DDoubleBackward, ChannelsLastGivesTheSameBits) {
+  for (const Sampling& size : {sizes(2, 16, 20, 24, 22, 26), sizes(1, 64, 40, 40, 40, 40),
+                               sizes(2, 20, 20, 24, 22, 26), sizes(1, 3, 40, 40, 30, 50)}) {
+    const MoreInputs inputs = inputs_of(size, DataType::float32);
+    for_each_mode(size, DataType::float32, [&](const Sampling& s) {
+      const int64_t pixels = s.height * s.width, points = s.output_height * s.output_width;
+      Call first(s, DataType::float32, inputs);
+      first.run(s);
+      const auto input = swapped(inputs.input, s.batch, s.channels, pixels);
+      const auto grad_output = swapped(inputs.grad_output, s.batch, s.channels, points);
+      const auto grad_grad_input = swapped(inputs.grad_grad_input, s.batch, s.channels, pixels);
+      const std::vector<float> grid(inputs.grid.begin(), inputs.grid.end());
+      const std::vector<float> grad_grad_grid(inputs.grad_grad_grid.begin(), inputs.grad_grad_grid.end());
+      std::vector<float> input_grad(input.size()), grid_grad(grid.size()), result(grad_output.size());
+      auto problem = problem_of<GridSampler2DDoubleBackward>(s, DataType::float32, input.data(), grid.data());
+      const aclgrad::Shape of_input = channels_last(problem.input.shape);
+      const aclgrad::Shape of_output = channels_last(output_extents(s));
+      problem.input.strides = of_input;
+      problem.grad_output = {grad_output.data(), output_extents(s), of_output};
+      problem.grad_grad_input = {grad_grad_input.data(), problem.input.shape, of_input};
+      problem.grad_grad_grid = {grad_grad_grid.data(), problem.grid.shape};
+      problem.grad_grad_output = {result.data(), output_extents(s), of_output};
+      problem.grad_input = {input_grad.data(), problem.input.shape, of_input};
+      problem.grad_grid = {grid_grad.data(), problem.grid.shape};
+      grid_sampler_2d_double_backward(problem, Workspace(workspace_size(problem)));
+      EXPECT_EQ(result, swapped(first.grad_grad_output.values(), s.batch, s.channels, points));
+      EXPECT_EQ(input_grad, swapped(first.input_grad.values(), s.batch, s.channels, pixels));
+      EXPECT_EQ(grid_grad, swapped(first.grid_grad.values(), 1, 1, 2 * s.batch * points));
+
+      // With nothing to pack.
+      std::vector<float> alone(result.size());
+      problem.grad_input = problem.grad_grid = {};
+      problem.grad_grad_output.data = alone.data();
+      grid_sampler_2d_double_backward(problem, Workspace(workspace_size(problem)));
+      EXPECT_EQ(alone, result);
+    });
+  }
+}
+
+TEST(GridSampler2DDoubleBackward, ComputesOnlyWhatIsAskedForOfWhatIsGiven) {
+  for (const Sampling& size :
+       {sizes(2, 3, 20, 30, 17, 19), sizes(2, 24, 20, 30, 17, 19), sizes(1, 16, 90, 90, 3, 3)}) {
+    for (DataType type : kTypes) {
+      for (int given = 0; given < 4; ++given) {
+        MoreInputs inputs(size, type, 1.3);
+        if ((given & 1) == 0) inputs.grad_grad_input.clear();
+        if ((given & 2) == 0) inputs.grad_grad_grid.clear();
+        for_each_mode(size, type, [&](const Sampling& s) {
+          if (s.padding != s.mode % 3 || s.align_corners) return;
+          Call untouched(s, type, inputs);
+          Call all(s, type, inputs);
+          all.run(s);
+          expect_close(all, expected_of(s, inputs), type);
+          for (int mask = 0; mask < 7; ++mask) {
+            Call some(s, type, inputs);
+            some.run(s, mask);
+            for (size_t i = 0; i < 3; ++i) {
+              const Call& expected = (mask >> i & 1) != 0 ? all : untouched;
+              EXPECT_EQ(some.results()[i]->bytes(), expected.results()[i]->bytes()) << mask << " " << i;
+            }
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST(GridSampler2DDoubleBackward, TakesAnyGrid) {
+  for (const Sampling& size : {sizes(1, 3, 8, 8, 20, 20), sizes(2, 16, 9, 4, 20, 20),
+                               sizes(1, 1, 300, 1, 1, 1), sizes(1, 20, 1, 5, 16, 16)}) {
+    for (DataType type : kTypes) {
+      MoreInputs inputs(size, type, 1);
+      inputs.grid = hostile_grid(size, type);
+      for_each_mode(size, type, [&](const Sampling& s) {
+        Call call(s, type, inputs);
+        call.run(s);
+        expect_close(call, expected_of(s, inputs), type);
+      });
+    }
+  }
+}
+
+// Which of infinity and NaN it is depends on the order of terms.
+TEST(GridSampler2DDoubleBackward, WhatIsNotFiniteReachesWhatDependsOnIt) {
+  for (const Sampling& size : {sizes(1, 2, 6, 6, 5, 7), sizes(1, 16, 6, 6, 5, 7)}) {
+    for (DataType type : kTypes) {
+      MoreInputs inputs(size, type, 1.2);
+      inputs.input[3] = std::nan("");
+      inputs.input[20] = kInfinity;
+      inputs.grad_output[4] = -kInfinity;
+      inputs.grad_grad_input[31] = kInfinity;
+      inputs.grad_grad_grid[8] = kInfinity;
+      inputs.grad_grad_grid[17] = inputs.grad_grad_grid[24] = std::nan("");
+      // What moves samples that are nowhere, or beyond the border.
+      inputs.grid[24] = kInfinity;
+      inputs.grid[40] = std::nan("");
+      inputs.grid[44] = inputs.grid[45] = 2;
+      for (size_t i = 40; i < 46; ++i) inputs.grad_grad_grid[i] = kInfinity;
+      for_each_mode(size, type, [&](const Sampling& s) {
+        const auto expected = expected_of(s, inputs);
+        Call call(s, type, inputs);
+        call.run(s);
+        const std::vector<double>* of_results[] = {&expected.grad_output, &expected.input, &expected.grid};
+        for (size_t k = 0; k < 3; ++k) {
+          const std::vector<double> values = call.results()[k]->values();
+          for (size_t i = 0; i < values.size(); ++i)
+            EXPECT_EQ(std::isfinite(values[i]), std::isfinite((*of_results[k])[i])) << k << " " << i;
+        }
+      });
+    }
+  }
+}
+
+TEST(GridSampler2DDoubleBackward, EmptyTensors) {
+  for (const Sampling& s :
+       {sizes(2, 3, 4, 5, 0, 6), sizes(2, 0, 4, 5, 3, 6), sizes(0, 3, 4, 5, 3, 6), sizes(2, 3, 0, 5, 3, 6)}) {
+    const MoreInputs inputs(s, DataType::float32, 1);
+    Call call(s, DataType::float32, inputs, Layout::gapped);
+    call.has_grad_grad_input = call.has_grad_grad_grid = true;
+    call.run(s);
+    for (const TestTensor* result : call.results()) {
+      EXPECT_EQ(result->values(),
+                std::vector<double>(static_cast<size_t>(element_count(result->shape())), 0.0));
+      EXPECT_TRUE(result->holes_untouched());
+    }
+  }
+}
+
+TEST(GridSampler2DDoubleBackward, ReferenceIsTheDerivativeOfTheReferenceOfTheGradient) {
+  const Sampling size = sizes(1, 2, 5, 6, 4, 5);
+  MoreInputs inputs(size, DataType::float64, 1.4);
+  for_each_mode(size, DataType::float64, [&](const Sampling& s) {
+    const auto gradients = expected_of(s, inputs);
+    const auto loss = [&] {
+      const auto first =
+          reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+      double sum = 0;
+      for (size_t i = 0; i < first.input.size(); ++i) sum += first.input[i] * inputs.grad_grad_input[i];
+      for (size_t i = 0; i < first.grid.size(); ++i) sum += first.grid[i] * inputs.grad_grad_grid[i];
+      return sum;
+    };
+    const auto expect_derivatives = [&](std::vector<double>& variables, const std::vector<double>& expected) {
+      constexpr double kStep = 1e-6;
+      for (size_t i = 0; i < variables.size(); ++i) {
+        const double value = variables[i];
+        variables[i] = value + kStep;
+        const double above = loss();
+        variables[i] = value - kStep;
+        const double below = loss();
+        variables[i] = value;
+        EXPECT_NEAR((above - below) / (2 * kStep), expected[i], 1e-5) << i;
+      }
+    };
+    expect_derivatives(inputs.grad_output, gradients.grad_output);
+    expect_derivatives(inputs.input, gradients.input);
+    expect_derivatives(inputs.grid, gradients.grid);
+  });
+}
+
+}  // namespace
+}  // namespace aclgrad::test
