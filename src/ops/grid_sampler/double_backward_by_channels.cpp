@@ -23,7 +23,7 @@ namespace aclgrad::ops::grid_sampler {
 enum Source { kInput, kGradGradInput, kSources };
 
 // Sizes that follow from types, shapes and strides, and the workspace.
-struct DoubleChannelsLayout {
+struct DoubleBackwardChannelsLayout {
   static constexpr int64_t kChunk = 64;        // samples, of which the first and last row are known
   static constexpr int64_t kRunSamples = 256;  // whose gradients are packed together
   static constexpr int64_t kResults = 16;      // of a block of samples
@@ -49,7 +49,7 @@ struct DoubleChannelsLayout {
   float* all_gradients;  // [images, samples, channels]
   float* all_results;    // [images, samples, channels]
 
-  DoubleChannelsLayout(const DoubleBackward& sampling, WorkspaceAllocator& allocator)
+  DoubleBackwardChannelsLayout(const DoubleBackward& sampling, WorkspaceAllocator& allocator)
       : channels(padded_channels(sampling.channels)),
         wants_input_grad(sampling.wants_input_grad),
         reads(sampling.wants_grad_grad_output || sampling.wants_grid_grad),
@@ -119,7 +119,7 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 // What a band of rows works on.
-struct DoubleBandTask {
+struct DoubleBackwardBand {
   int64_t image;  // in the round
   RowBand band;
   const Axis (&axes)[2];
@@ -134,7 +134,7 @@ struct DoubleBandTask {
 };
 
 // 16 samples, in channels-last order.
-struct BlockTask {
+struct DoubleBackwardBlock {
   const Block<float>& block;
   Tangents<float> tangents;
   uint32_t bits;   // of those that the band works on
@@ -145,7 +145,7 @@ struct BlockTask {
 
 // Of 16 samples: for each source the weights of its taps, and the products of grad_output with its pixels.
 template <int kTaps>
-struct DoubleBlockTaps {
+struct DoubleBackwardTaps {
   alignas(64) float weight[kSources][kTaps * kTaps][kBlock];
   alignas(64) float product[kSources][TapSet<kTaps>::kSets][kBlock][4];
 };
@@ -153,8 +153,8 @@ struct DoubleBlockTaps {
 // Adds to the sums of the taps what one sample gives. Its `result` becomes what it was `before`, plus the weighted
 // pixels of the taps; returns the products of its gradient with these.
 template <int kChannels, bool kSums, bool kReads, class Taps>
-HWY_INLINE FourVector visit_taps_twice(const Taps& taps, const float* weights, const float* gradients,
-                                       const float* before, float* result, int64_t channels) {
+HWY_INLINE FourVector weigh_taps(const Taps& taps, const float* weights, const float* gradients,
+                                 const float* before, float* result, int64_t channels) {
   using Channels = ChannelBlock<kChannels>;
   using Tag = typename Channels::Tag;
   const Tag d;
@@ -196,8 +196,8 @@ HWY_INLINE FourVector visit_taps_twice(const Taps& taps, const float* weights, c
 
 // Where the taps of a set lie that are pixels, next to each other.
 template <int kTaps, bool kSums, bool kReads>
-HWY_INLINE void find_interior(const DoubleBandTask& task, Source source, const Block<float>& block, size_t i,
-                              int set, TapSet<kTaps>& taps) {
+HWY_INLINE void find_interior(const DoubleBackwardBand& task, Source source, const Block<float>& block,
+                              size_t i, int set, TapSet<kTaps>& taps) {
   using Set = TapSet<kTaps>;
   const Rows<const float>& input = task.sources[source];
   const int64_t row = block.y().first[i] + set;
@@ -213,7 +213,7 @@ HWY_INLINE void find_interior(const DoubleBandTask& task, Source source, const B
 
 // The same of any sample. A bit for each tap that is a pixel.
 template <int kTaps, bool kSums, bool kReads>
-HWY_NOINLINE uint32_t find_edge(const DoubleBandTask& task, Source source, const Block<float>& block,
+HWY_NOINLINE uint32_t find_edge(const DoubleBackwardBand& task, Source source, const Block<float>& block,
                                 size_t i, int set, TapSet<kTaps>& taps) {
   using Set = TapSet<kTaps>;
   const SampleTaps<kTaps> sample = sample_taps<kTaps>(block, i, task.axes[0], task.axes[1]);
@@ -230,9 +230,9 @@ HWY_NOINLINE uint32_t find_edge(const DoubleBandTask& task, Source source, const
 }
 
 template <int kTaps, int kChannels, bool kSums, bool kReads>
-HWY_INLINE void visit_source(const DoubleBandTask& task, Source source, const Block<float>& block, size_t i,
-                             const float* gradients, const float* before, float* result,
-                             DoubleBlockTaps<kTaps>& block_taps) {
+HWY_INLINE void visit_source(const DoubleBackwardBand& task, Source source, const Block<float>& block,
+                             size_t i, const float* gradients, const float* before, float* result,
+                             DoubleBackwardTaps<kTaps>& block_taps) {
   using Set = TapSet<kTaps>;
   const bool is_interior = (block.interior >> i & 1) != 0;
   for (int set = 0; set < Set::kSets; ++set) {
@@ -243,7 +243,7 @@ HWY_INLINE void visit_source(const DoubleBandTask& task, Source source, const Bl
     } else {
       pixels = find_edge<kTaps, kSums, kReads>(task, source, block, i, set, taps);
     }
-    const FourVector product = visit_taps_twice<kChannels, kSums, kReads>(
+    const FourVector product = weigh_taps<kChannels, kSums, kReads>(
         taps, block_taps.weight[source][set * Set::kCount] + i, gradients, before, result, task.channels);
     before = result;
     if constexpr (kReads) {
@@ -260,10 +260,10 @@ HWY_INLINE void visit_source(const DoubleBandTask& task, Source source, const Bl
 
 // Works on the samples of a block: adds to the sums, and finds the results, and x and y of grad_grid.
 template <int kTaps, int kChannels, bool kSums>
-void visit_block(const DoubleBandTask& task, const BlockTask& samples, float* x, float* y) {
+void visit_block(const DoubleBackwardBand& task, const DoubleBackwardBlock& samples, float* x, float* y) {
   const Block<float>& block = samples.block;
   const FloatTag d;
-  DoubleBlockTaps<kTaps> taps;
+  DoubleBackwardTaps<kTaps> taps;
   std::memset(taps.product, 0, sizeof taps.product);
   for (size_t lane = 0; lane < kBlock; lane += kLanes) {
     const BlockCurves<FloatTag, kTaps> curves(d, block, samples.tangents, lane);
@@ -319,7 +319,7 @@ auto choose_visit_block(const DoubleBackward& sampling) {
 
 class DoubleBackwardByChannels {
  public:
-  DoubleBackwardByChannels(const DoubleBackward& sampling, const DoubleChannelsLayout& layout)
+  DoubleBackwardByChannels(const DoubleBackward& sampling, const DoubleBackwardChannelsLayout& layout)
       : sampling_(sampling),
         layout_(layout),
         bands_(layout.bands_for(thread_count())),
@@ -345,8 +345,8 @@ class DoubleBackwardByChannels {
   }
 
  private:
-  static constexpr int64_t kChunk = DoubleChannelsLayout::kChunk;
-  static constexpr int64_t kRunSamples = DoubleChannelsLayout::kRunSamples;
+  static constexpr int64_t kChunk = DoubleBackwardChannelsLayout::kChunk;
+  static constexpr int64_t kRunSamples = DoubleBackwardChannelsLayout::kRunSamples;
   static_assert(kChunk == kMostSamples);
 
   // Everything below counts images within the current round, up to where it takes one from the problem.
@@ -372,7 +372,7 @@ class DoubleBackwardByChannels {
   };
 
   // Of samples [first, first + count): where they lie, or packed.
-  Gradients gradients_of(const DoubleBandTask& task, int64_t first, int64_t count) const {
+  Gradients gradients_of(const DoubleBackwardBand& task, int64_t first, int64_t count) const {
     const Image gradients = image_of(sampling_.output, task.image);
     if (!layout_.packs_gradient)
       return {gradients.channel<float>(0) + gradients.offset(first), gradients.flat_stride()};
@@ -382,7 +382,7 @@ class DoubleBackwardByChannels {
   }
 
   // Where the result of a sample goes that is number `i` of its block.
-  float* result_of(const DoubleBandTask& task, int64_t sample, int64_t i) const {
+  float* result_of(const DoubleBackwardBand& task, int64_t sample, int64_t i) const {
     if (!sampling_.wants_grad_grad_output) return task.results;
     const Image results = image_of(sampling_.grad_grad_output, task.image);
     if (!layout_.packs_result) return results.channel<float>(0) + results.offset(sample);
@@ -390,7 +390,7 @@ class DoubleBackwardByChannels {
     return task.results + i * layout_.channels;
   }
 
-  int64_t number_of(const DoubleBandTask& task, int64_t sample) const {
+  int64_t number_of(const DoubleBackwardBand& task, int64_t sample) const {
     return (task.image * sampling_.samples + sample) * layout_.channels;
   }
 
@@ -407,9 +407,9 @@ class DoubleBackwardByChannels {
   // ---- Bands
 
   void visit_band(int64_t image, RowBand band, float* buffer) const {
-    DoubleBandTask task{image,  band, sampling_.axes,   layout_.channels, layout_.has_source,
-                        {},     {},   layout_.no_pixel, nullptr,          nullptr,
-                        nullptr};
+    DoubleBackwardBand task{image,  band, sampling_.axes,   layout_.channels, layout_.has_source,
+                            {},     {},   layout_.no_pixel, nullptr,          nullptr,
+                            nullptr};
     const Images* images[kSources] = {&sampling_.input, &sampling_.grad_grad_input};
     for (int source = 0; source < kSources; ++source) {
       if (!layout_.reads || !layout_.has_source[source]) continue;
@@ -445,12 +445,12 @@ class DoubleBackwardByChannels {
     return {buffer, rows.first_row, rows.row_stride, rows.column_stride};
   }
 
-  bool meets(const DoubleBandTask& task, int64_t chunk) const {
+  bool meets(const DoubleBackwardBand& task, int64_t chunk) const {
     return layout_.spans[task.image * layout_.chunks + chunk].meets(task.band);
   }
 
   // Goes through the chunks that have to do with the band, in runs of neighbours.
-  void visit_runs(const DoubleBandTask& task) const {
+  void visit_runs(const DoubleBackwardBand& task) const {
     for (int64_t chunk = 0; chunk < layout_.chunks;) {
       int64_t end = chunk;
       const int64_t last_end = std::min(layout_.chunks, chunk + kRunSamples / kChunk);
@@ -460,7 +460,7 @@ class DoubleBackwardByChannels {
     }
   }
 
-  void visit_run(const DoubleBandTask& task, int64_t begin, int64_t end) const {
+  void visit_run(const DoubleBackwardBand& task, int64_t begin, int64_t end) const {
     const int64_t first = begin * kChunk;
     const Gradients gradients = gradients_of(task, first, std::min(end * kChunk, sampling_.samples) - first);
     for (int64_t chunk = begin; chunk < end; ++chunk)
@@ -468,7 +468,7 @@ class DoubleBackwardByChannels {
                   {gradients.first + (chunk - begin) * kChunk * gradients.stride, gradients.stride});
   }
 
-  void visit_chunk(const DoubleBandTask& task, int64_t chunk, Gradients gradients) const {
+  void visit_chunk(const DoubleBackwardBand& task, int64_t chunk, Gradients gradients) const {
     const int64_t begin = chunk * kChunk, count = samples_of(chunk);
     Block<float> blocks[kMostBlocks];
     prepare_blocks(sampling_, first_image_ + task.image, begin, count, blocks);
@@ -480,7 +480,7 @@ class DoubleBackwardByChannels {
       const uint32_t bits = samples_of_band(block, std::min<int64_t>(kBlock, count - k), task.band);
       if (bits == 0) continue;
       const Tangents<float> tangents = tangents_of(block, along[0] + k, along[1] + k);
-      BlockTask samples{block, tangents, bits, owned_of(task, block, bits), {}, {}};
+      DoubleBackwardBlock samples{block, tangents, bits, owned_of(task, block, bits), {}, {}};
       for (int64_t i = 0; i < kBlock; ++i) {
         samples.gradients[i] = gradients.first + (k + i) * gradients.stride;
         samples.results[i] = result_of(task, begin + k + i, i);
@@ -495,7 +495,7 @@ class DoubleBackwardByChannels {
     }
   }
 
-  void unpack_owned(const DoubleBandTask& task, int64_t first, uint32_t owned) const {
+  void unpack_owned(const DoubleBackwardBand& task, int64_t first, uint32_t owned) const {
     const Image to = image_of(sampling_.grad_grad_output, task.image);
     while (owned != 0) {
       const int begin = __builtin_ctz(owned);
@@ -506,7 +506,7 @@ class DoubleBackwardByChannels {
   }
 
   // Collects the samples of the band, 16 at a time.
-  void visit_scattered(const DoubleBandTask& task) const {
+  void visit_scattered(const DoubleBackwardBand& task) const {
     const Gradients gradients = gradients_of(task, 0, sampling_.samples);
     int64_t samples[kBlock];
     int64_t count = 0;
@@ -530,7 +530,7 @@ class DoubleBackwardByChannels {
     visit_collected(task, samples, count, gradients);
   }
 
-  void visit_collected(const DoubleBandTask& task, const int64_t* numbers, int64_t count,
+  void visit_collected(const DoubleBackwardBand& task, const int64_t* numbers, int64_t count,
                        Gradients gradients) const {
     Block<float> block;
     prepare_samples(sampling_, first_image_ + task.image, numbers, block);
@@ -540,7 +540,7 @@ class DoubleBackwardByChannels {
     float along[2][kBlock];
     const uint32_t bits = (1u << count) - 1;
     const uint32_t owned = owned_of(task, block, bits);
-    BlockTask samples{block, {}, bits, owned, {}, {}};
+    DoubleBackwardBlock samples{block, {}, bits, owned, {}, {}};
     for (int64_t i = 0; i < kBlock; ++i) {
       along[0][i] = pairs[i][0];
       along[1][i] = pairs[i][1];
@@ -555,7 +555,7 @@ class DoubleBackwardByChannels {
       store_grid_grad(image_of(sampling_.grid_grad, task.image), numbers, owned, x, y);
   }
 
-  uint32_t owned_of(const DoubleBandTask& task, const Block<float>& block, uint32_t bits) const {
+  uint32_t owned_of(const DoubleBackwardBand& task, const Block<float>& block, uint32_t bits) const {
     return layout_.reads ? bits & samples_owned(block, task.band) : 0;
   }
 
@@ -567,15 +567,16 @@ class DoubleBackwardByChannels {
   }
 
   const DoubleBackward& sampling_;
-  const DoubleChannelsLayout& layout_;
+  const DoubleBackwardChannelsLayout& layout_;
   const Bands bands_;
   const bool is_bicubic_;
-  void (*const visit_block_)(const DoubleBandTask&, const BlockTask&, float*, float*);
+  void (*const visit_block_)(const DoubleBackwardBand&, const DoubleBackwardBlock&, float*, float*);
   int64_t first_image_ = 0;  // of the current round
   bool scattered_ = false;
 };
 
-void run_double_backward_by_channels(const DoubleBackward& sampling, const DoubleChannelsLayout& layout) {
+void run_double_backward_by_channels(const DoubleBackward& sampling,
+                                     const DoubleBackwardChannelsLayout& layout) {
   DoubleBackwardByChannels(sampling, layout).run();
 }
 
@@ -593,12 +594,12 @@ HWY_EXPORT(run_double_backward_by_channels);
 }  // namespace
 
 size_t double_backward_by_channels_workspace_size(const DoubleBackward& sampling) {
-  return size_of_workspace<DoubleChannelsLayout>(sampling);
+  return size_of_workspace<DoubleBackwardChannelsLayout>(sampling);
 }
 
 void double_backward_by_channels(const DoubleBackward& sampling, void* workspace) {
   WorkspaceAllocator allocator(workspace);
-  const DoubleChannelsLayout layout(sampling, allocator);
+  const DoubleBackwardChannelsLayout layout(sampling, allocator);
   HWY_DYNAMIC_DISPATCH(run_double_backward_by_channels)(sampling, layout);
 }
 

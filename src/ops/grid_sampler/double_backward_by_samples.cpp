@@ -17,7 +17,7 @@
 namespace aclgrad::ops::grid_sampler {
 
 // Sizes that follow from types and shapes, and the workspace.
-struct DoubleSamplesLayout {
+struct DoubleBackwardSamplesLayout {
   static constexpr int64_t kChunk = 64;  // samples, of which the first and last row are known
 
   int64_t chunks;  // of samples, in an image
@@ -26,7 +26,7 @@ struct DoubleSamplesLayout {
   RowSpan* spans;      // [batch, chunks]
   std::byte* sums;     // [slots, sums_bytes]
 
-  DoubleSamplesLayout(const DoubleBackward& sampling, WorkspaceAllocator& allocator)
+  DoubleBackwardSamplesLayout(const DoubleBackward& sampling, WorkspaceAllocator& allocator)
       : chunks(divide_up(sampling.samples, kChunk)) {
     constexpr int64_t kMostBands = 16;
     constexpr int64_t kLeastRows = 8;
@@ -50,7 +50,7 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
-static_assert(DoubleSamplesLayout::kChunk == kMostSamples);
+static_assert(DoubleBackwardSamplesLayout::kChunk == kMostSamples);
 
 template <class Real, int kTaps>
 class DoubleBackwardBySamples {
@@ -237,9 +237,10 @@ class DoubleBackwardBySamples {
 };
 
 template <class Real>
-void run_by_samples(const DoubleBackward& sampling, const DoubleSamplesLayout& layout) {
+void run_by_samples(const DoubleBackward& sampling, const DoubleBackwardSamplesLayout& layout) {
   const double nanoseconds = double_backward_nanoseconds(sampling);
-  find_spans(sampling, 0, sampling.batch, DoubleSamplesLayout::kChunk, 0.1 * nanoseconds, layout.spans);
+  find_spans(sampling, 0, sampling.batch, DoubleBackwardSamplesLayout::kChunk, 0.1 * nanoseconds,
+             layout.spans);
   for_each_band(layout.bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t index, int64_t slot) {
     auto* sums = reinterpret_cast<Real*>(layout.sums + slot * layout.sums_bytes);
     const RowSpan* spans = layout.spans + image * layout.chunks;
@@ -252,7 +253,8 @@ void run_by_samples(const DoubleBackward& sampling, const DoubleSamplesLayout& l
   });
 }
 
-void run_double_backward_by_samples(const DoubleBackward& sampling, const DoubleSamplesLayout& layout) {
+void run_double_backward_by_samples(const DoubleBackward& sampling,
+                                    const DoubleBackwardSamplesLayout& layout) {
   sampling.type == DataType::float64 ? run_by_samples<double>(sampling, layout)
                                      : run_by_samples<float>(sampling, layout);
 }
@@ -271,12 +273,12 @@ HWY_EXPORT(run_double_backward_by_samples);
 }  // namespace
 
 size_t double_backward_by_samples_workspace_size(const DoubleBackward& sampling) {
-  return size_of_workspace<DoubleSamplesLayout>(sampling);
+  return size_of_workspace<DoubleBackwardSamplesLayout>(sampling);
 }
 
 void double_backward_by_samples(const DoubleBackward& sampling, void* workspace) {
   WorkspaceAllocator allocator(workspace);
-  const DoubleSamplesLayout layout(sampling, allocator);
+  const DoubleBackwardSamplesLayout layout(sampling, allocator);
   HWY_DYNAMIC_DISPATCH(run_double_backward_by_samples)(sampling, layout);
 }
 
