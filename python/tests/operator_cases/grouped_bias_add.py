@@ -11,12 +11,12 @@ def bias(seed: int = 0) -> dict[str, Any]:
         "x": rows,
         "grad_output": rows,
         "bias": generator.standard_normal((4, 33)),
-        "grad_grad_bias": generator.standard_normal((4, 33)),
         "group_ends": numpy.array([10, 10, 64, 88]),
     }
 
 
 _EQUAL = {"x": bias()["x"].reshape(6, 15, 33), "bias": numpy.ones((6, 33))}
+_TWICE = bias() | {"grad_grad_bias": bias(1)["bias"]}
 _EQUAL_TWICE = {"grad_output": _EQUAL["x"], "grad_grad_bias": bias()["x"][:6]}
 
 CASES = {
@@ -27,7 +27,7 @@ CASES = {
         "grouped_bias_add_backward", bias(), "grad_output", group_ends=numpy.array([10, 0, 54, 24]), kind="counts"
     ),
     "grouped_bias_add_double_backward": case(
-        "grouped_bias_add_double_backward", bias(), "grad_output grad_grad_bias group_ends"
+        "grouped_bias_add_double_backward", _TWICE, "grad_output grad_grad_bias group_ends"
     ),
     "grouped_bias_add_double_backward, equal groups": case(
         "grouped_bias_add_double_backward", _EQUAL_TWICE, "grad_output grad_grad_bias", group_ends=None

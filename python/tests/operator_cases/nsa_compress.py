@@ -14,6 +14,12 @@ def nsa(seed: int = 0) -> dict[str, Any]:
         "block": 8,
         "stride": 4,
         "grad_output": generator.standard_normal((windows, 3, 20)),
+    }
+
+
+def nsa_twice(seed: int = 0) -> dict[str, Any]:
+    generator = numpy.random.default_rng(seed + 1)
+    return nsa(seed) | {
         "grad_grad_x": generator.standard_normal((100, 3, 20)),
         "grad_grad_weight": generator.standard_normal((8, 3)),
     }
@@ -25,6 +31,6 @@ CASES = {
     "nsa_compress": case("nsa_compress", nsa(), _COMPRESSION),
     "nsa_compress_backward": case("nsa_compress_backward", nsa(), "grad_output " + _COMPRESSION),
     "nsa_compress_double_backward": case(
-        "nsa_compress_double_backward", nsa(), f"grad_output {_COMPRESSION} grad_grad_x grad_grad_weight"
+        "nsa_compress_double_backward", nsa_twice(), f"grad_output {_COMPRESSION} grad_grad_x grad_grad_weight"
     ),
 }

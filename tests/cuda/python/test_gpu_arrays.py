@@ -9,8 +9,8 @@ from case import TOLERANCE, as_tuple, relative_error
 from cases import CASES
 from gpu_tensor import GpuTensor
 
-ON_CPUS_ALONE = ("grouped_bias_add", "grid_sample_double_backward")
-ON_GPU = [name for name in CASES if name.split(",")[0] not in ON_CPUS_ALONE]
+ON_CPUS_ALONE = ("grouped_bias_add", *{case.function for case in CASES.values() if "double" in case.function})
+ON_GPU = [name for name, case in CASES.items() if case.function not in ON_CPUS_ALONE]
 
 
 def on_gpu(arguments, change=lambda array: array, device=0):
@@ -50,8 +50,9 @@ def test_float64_is_refused_where_a_kernel_has_none(name):
         run(case, on_gpu(case.arguments("float64")))
 
 
-def test_second_gradients_are_for_the_cpu():
-    case = CASES["grid_sample_double_backward, bilinear, zeros, edges"]
+@pytest.mark.parametrize("function", ON_CPUS_ALONE)
+def test_what_has_no_kernel_is_refused(function):
+    case = next(case for case in CASES.values() if case.function == function)
     with pytest.raises(ValueError, match="expected an array in the memory of the CPU, got one on CUDA device 0"):
         run(case, on_gpu(case.arguments("float32")))
 
