@@ -75,6 +75,7 @@ struct WindowTokens {
   const T* first;
   int64_t stride;
   const float* weights;
+  int64_t head_stride;
 };
 
 // The weighted sum of `tokens` tokens of each window at kVectors * 16 channels from `channel` on, or at
@@ -85,16 +86,17 @@ void sum_tokens(std::span<const WindowTokens<T>> windows, int64_t tokens, int64_
   ReadAhead in_registers = ahead;
   Float16Lanes total[kVectors];
   for (int v = 0; v < kVectors; ++v) total[v] = zero16();
-  for (const WindowTokens<T> window : windows) {
+  for (const auto [first_token, stride, weights, head_stride] : windows) {
+    const T* input = first_token + channel;
     for (int64_t first = 0; first < tokens; first += kTokensPerSum) {
       const int64_t end = std::min(first + kTokensPerSum, tokens);
       Float16Lanes sum[kVectors];
       for (int v = 0; v < kVectors; ++v) sum[v] = zero16();
       for (int64_t t = first; t < end; ++t) {
         in_registers.step();
-        const Float16Lanes weight = broadcast16(window.weights[t]);
+        const Float16Lanes weight = broadcast16(weights[t]);
         for (int v = 0; v < kVectors; ++v) {
-          const T* from = window.first + t * window.stride + channel + v * 16;
+          const T* from = input + t * stride + v * 16;
           sum[v] = multiply_add(weight, kHasTail ? load16(from, tail) : load16(from), sum[v]);
         }
       }
@@ -122,15 +124,15 @@ void sum_window(std::span<const WindowTokens<T>> windows, int64_t tokens, int64_
   }
 }
 
-// For the tokens behind a window of the first term, of some heads.
+// For the tokens behind a window, of some heads.
 template <class T>
-ReadAhead read_ahead(const NsaCompress& problem, const ConstTensor& input, const T* window, int64_t heads) {
+ReadAhead read_ahead(const NsaCompress& problem, const WindowTokens<T>& window, int64_t heads) {
   const auto element = static_cast<int64_t>(sizeof(T));
-  const bool packed_heads = input.stride(1) == problem.channels();
+  const bool packed_heads = window.head_stride == problem.channels();
   const int64_t row_bytes = packed_heads ? heads * problem.channels() * element : 0;
   const int64_t rows = std::min(problem.stride, problem.block());
   const int64_t steps = heads * std::max<int64_t>(1, problem.channels() / 64) * problem.block();
-  return ReadAhead(window + problem.block() * input.stride(0), input.stride(0) * element, row_bytes, rows,
+  return ReadAhead(window.first + problem.block() * window.stride, window.stride * element, row_bytes, rows,
                    steps);
 }
 
@@ -141,22 +143,24 @@ void compress_windows(const NsaCompress& problem, std::span<const WeightedTerm> 
                       int64_t end_head) {
   visit_float_type(problem.output.type, [&]<class T>(T) HWY_ATTR {
     std::array<WindowTokens<T>, kMaxTerms> windows;
+    const std::span<const WindowTokens<T>> of_head(windows.data(), terms.size());
     for (int64_t k = first_window; k < end_window; ++k) {
-      const auto first_of = [&](const ConstTensor& input, int64_t head) {
-        return static_cast<const T*>(input.data) + table.first_token_of(k) * input.stride(0) +
-               head * input.stride(1);
-      };
-      const ConstTensor& first_input = terms.front().input;
-      ReadAhead ahead =
-          read_ahead(problem, first_input, first_of(first_input, first_head), end_head - first_head);
+      for (size_t i = 0; i < terms.size(); ++i) {
+        const ConstTensor& input = terms[i].input;
+        windows[i] = {static_cast<const T*>(input.data) + table.first_token_of(k) * input.stride(0) +
+                          first_head * input.stride(1),
+                      input.stride(0), terms[i].weights + first_head * problem.block(), input.stride(1)};
+      }
+      T* output = static_cast<T*>(problem.output.data) + k * problem.output.stride(0) +
+                  first_head * problem.output.stride(1);
+      ReadAhead ahead = read_ahead(problem, windows[0], end_head - first_head);
       for (int64_t n = first_head; n < end_head; ++n) {
+        sum_window<T>(of_head, problem.block(), problem.channels(), ahead, output);
         for (size_t i = 0; i < terms.size(); ++i) {
-          const ConstTensor& input = terms[i].input;
-          windows[i] = {first_of(input, n), input.stride(0), terms[i].weights + n * problem.block()};
+          windows[i].first += windows[i].head_stride;
+          windows[i].weights += problem.block();
         }
-        T* output = static_cast<T*>(problem.output.data) + k * problem.output.stride(0) +
-                    n * problem.output.stride(1);
-        sum_window<T>({windows.data(), terms.size()}, problem.block(), problem.channels(), ahead, output);
+        output += problem.output.stride(1);
       }
     }
   });
