@@ -4,6 +4,7 @@ set(CPACK_PACKAGE_NAME aclgrad)
 set(CPACK_PACKAGE_VERSION $ENV{version})
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_PACKAGE_VENDOR "the aclgrad authors")
+# A package must name an address. Nobody reads this one, as its domain is reserved: SECURITY.md says where to report.
 set(CPACK_PACKAGE_CONTACT "the aclgrad authors <aclgrad@example.org>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Ascend's aclnn gradient operators on any machine")
 set(CPACK_PACKAGE_DESCRIPTION "Multi-scale deformable attention, NSA compression, grid sampling and

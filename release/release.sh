@@ -25,7 +25,8 @@ unpack_sources() {
     "$source/include/aclgrad/version.h" | paste -sd .)
 }
 
-export CFLAGS="-ffile-prefix-map=$work=." CXXFLAGS="-ffile-prefix-map=$work=."
+# The same compiler and options for everything, so that a compiler cache serves all builds of one processor.
+export CC=cc CXX=c++ CFLAGS="-ffile-prefix-map=$work=." CXXFLAGS="-ffile-prefix-map=$work=."
 
 build_prefix() {  # architecture, options
   cmake -S "$source" -B "$source/build/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DACLGRAD_CUDA=OFF -DACLGRAD_TESTS=OFF \
@@ -92,7 +93,8 @@ make_wheels() {
 }
 
 make_wheel() {  # interpreter, options of pip
-  "$tools/pip" --python "$1" wheel --quiet --no-deps --wheel-dir "$work/wheels" "${@:2}" "$work/aclgrad-$version"
+  "$tools/pip" --python "$1" wheel --quiet --no-deps --wheel-dir "$work/wheels" \
+    --config-settings cmake.define.ACLGRAD_CUDA=OFF "${@:2}" "$work/aclgrad-$version"
 }
 
 # The variables are those by which Python's build tools learn what they build for. The stub is that of the wheel before.
@@ -111,7 +113,7 @@ make_wheel_for_aarch64() {  # interpreter
 # one version then. Pythons that were built elsewhere have one pyconfig.h, which holds for both.
 unpack_arm64_headers() {  # folder
   mkdir -p "$1"
-  (cd "$1" && apt-get download --quiet --quiet libpython3.11-dev:arm64 && dpkg-deb --extract *.deb .)
+  (cd "$1" && apt-get download --quiet=2 --option APT::Sandbox::User=root libpython3.11-dev:arm64 && dpkg-deb --extract *.deb .)
 }
 
 interpreter() {  # version; the newest that there is of 3.12 and later, since all take the same wheel
