@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/handle_registry.h"
 #include "executor/executor.h"
@@ -44,7 +45,8 @@ void check_storage(std::string_view operator_name, const char* name, const aclTe
 
 // Checks a handle's own consistency and snapshots it. The sizes are checked here once, so that no later
 // product of them can overflow.
-TensorView checked_view(std::string_view operator_name, const char* name, const aclTensor& tensor) {
+void take_checked_view(TensorView& view, std::string_view operator_name, const char* name,
+                       const aclTensor& tensor) {
   const auto& shape = tensor.view_shape;
   const auto shape_text = [&] { return format_shape(shape.data(), static_cast<int64_t>(shape.size())); };
   if (shape.size() > static_cast<size_t>(TensorView::kMaxRank)) {
@@ -54,7 +56,6 @@ TensorView checked_view(std::string_view operator_name, const char* name, const 
   const bool has_negative_size =
       std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; });
   if (has_negative_size) refuse(operator_name, name, "a shape without negative sizes", shape_text());
-  TensorView view;
   view.type = static_cast<DataType>(tensor.type);
   view.rank = static_cast<int>(shape.size());
   view.base = tensor.data;
@@ -85,13 +86,23 @@ TensorView checked_view(std::string_view operator_name, const char* name, const 
   if (!empty) check_storage(operator_name, name, tensor, last);
   // Without an element there is no first one: its place must not be computed from a null address.
   view.offset = empty ? 0 : tensor.offset;
-  return view;
 }
+
+class Zeros final : public Work {
+ public:
+  explicit Zeros(std::initializer_list<const Argument*> outputs) : outputs_(outputs) {}
+
+  void run(const Launch& launch) const override {
+    for (const Argument* output : outputs_) launch.set_to_zero(*output);
+  }
+
+ private:
+  const std::vector<const Argument*> outputs_;  // of the plan
+};
 
 }  // namespace
 
-Call::Call(std::string_view operator_name) : plan_(std::make_shared<Plan>()) {
-  plan_->operator_name = operator_name;
+Call::Call(std::string_view operator_name) : plan_(std::make_shared<Plan>(operator_name)) {
   plan_->deterministic = deterministic_requested();
 }
 
@@ -107,7 +118,7 @@ const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is
   argument.given = true;
   argument.format = tensor->format;
   argument.handle = tensor;
-  argument.view = checked_view(plan_->operator_name, name, *tensor);
+  take_checked_view(argument.view, plan_->operator_name, name, *tensor);
   return argument;
 }
 
@@ -197,53 +208,42 @@ void Call::use_partly(const Argument& argument) {
   plan_->arguments[static_cast<size_t>(argument.index)].partly_used = true;
 }
 
-void Call::pack(std::initializer_list<const Argument*> arguments) {
-  for (const Argument* argument : arguments) {
-    if (!argument->given || argument->view.is_contiguous()) continue;
-    plan_->arguments[static_cast<size_t>(argument->index)].packed_at = reserve(argument->view.bytes());
-    plan_->serial_nanoseconds += static_cast<double>(argument->view.size());  // about one for each element
-  }
+void Call::pack(const Argument& argument) {
+  plan_->arguments[static_cast<size_t>(argument.index)].packed_at = reserve(argument.view.bytes());
+  plan_->serial_nanoseconds += static_cast<double>(argument.view.size());  // about one for each element
 }
 
 template <class Void>
 void Call::operand(BasicTensor<Void>& tensor, const Argument& argument, int dense_from) {
   if (!argument.given) return;
+  const auto* const address = reinterpret_cast<std::byte*>(&tensor.data);
+  plan_->operands[plan_->operand_count++] = {argument.index, address - problem_};
   const TensorView& view = argument.view;
   tensor.type = view.type;
   tensor.shape = Shape(view.shape.data(), view.rank);
   tensor.strides = Shape(view.strides.data(), view.rank);
-  if (view.is_dense_from(dense_from)) return;
-  pack({&argument});
-  if (argument.packed_at != Argument::kNotPacked) tensor.strides = tensor.shape.contiguous_strides();
+  if (view.is_dense_from(dense_from) || view.is_contiguous()) return;
+  pack(argument);
+  tensor.strides = tensor.shape.contiguous_strides();
 }
 template void Call::operand(Tensor& tensor, const Argument& argument, int dense_from);
 template void Call::operand(ConstTensor& tensor, const Argument& argument, int dense_from);
 
-void Call::plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel) {
+void Call::plan(double serial_nanoseconds, size_t scratch_bytes, std::unique_ptr<const Work> work) {
   plan_->scratch_at = reserve(static_cast<int64_t>(scratch_bytes));
   plan_->serial_nanoseconds += serial_nanoseconds;
-  plan_->kernel = std::move(kernel);
+  plan_->work = std::move(work);
 }
 
 void Call::plan_zeros(std::initializer_list<const Argument*> outputs) {
-  std::array<bool, kMaxArguments> zeroed{};
   double bytes = 0;
-  for (const Argument* output : outputs) {
-    zeroed[static_cast<size_t>(output->index)] = true;
-    bytes += static_cast<double>(output->view.bytes());
-  }
-  if (bytes == 0) return;
-  const Plan* plan = plan_.get();
-  this->plan(0.1 * bytes, 0, [plan, zeroed](const Launch& launch) {
-    for (const Argument& argument : plan->arguments) {
-      if (zeroed[static_cast<size_t>(argument.index)] && argument.is_output) launch.set_to_zero(argument);
-    }
-  });
+  for (const Argument* output : outputs) bytes += static_cast<double>(output->view.bytes());
+  if (bytes > 0) plan(0.1 * bytes, 0, std::make_unique<Zeros>(outputs));
 }
 
 std::shared_ptr<Plan> Call::finish() {
   // The caller's workspace may lie on any boundary: room to align it.
-  if (plan_->kernel != nullptr && reserved_.size() > 0)
+  if (plan_->work != nullptr && reserved_.size() > 0)
     plan_->workspace_size = reserved_.size() + kWorkspaceAlignment;
   return std::move(plan_);
 }

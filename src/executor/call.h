@@ -1,7 +1,9 @@
 // The two phases of a call, and the words in which an operator's phase 1 states its checks and its plan.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -45,26 +47,28 @@ class Call {
   // True where ACLGRAD_STRICT asks to refuse what any one of the documents refuses.
   static bool strict() { return Environment::get().strict; }
 
-  // Plans. Inputs and outputs named in `pack` reach the kernel as contiguous memory, whatever their strides.
+  // Plans.
   void leave_out(const Argument& argument);   // the kernel will not touch it: it may be without data
   void use_partly(const Argument& argument);  // parts that the kernel will not touch may be without contents
   // Its kernel may refuse what lies in device memory, with a code.
   void checks_data(Queue::DataError error) { plan_->data_error = error; }
-  void pack(std::initializer_list<const Argument*> arguments);
 
-  // Makes `tensor` the argument as the kernel gets it, but for its address: where it lies, or packed unless its elements
-  // along the axes from `dense_from` on lie side by side. Nothing happens where it was not given.
+  // The call's problem, which the operator describes where it lies, so that nothing is copied.
+  template <class Problem>
+  Problem& problem();
+
+  // Makes `tensor`, of the problem, the argument as the kernel gets it: where it lies, or packed unless its elements along
+  // the axes from `dense_from` on lie side by side. Each launch has the address. Nothing happens where it was not given.
   template <class Void>
   void operand(BasicTensor<Void>& tensor, const Argument& argument, int dense_from);
 
-  void plan(double serial_nanoseconds, size_t scratch_bytes, std::function<void(const Launch&)> kernel);
+  // Runs the problem's kernel on either kind of device. `prepare` gets the launch's own copy of the problem before.
+  template <class Problem>
+  using Prepare = std::function<void(const Launch&, Problem&)>;
+  template <class Problem>
+  void plan_problem(const Problem& problem, Prepare<Problem> prepare = nullptr);
   void plan_nothing() {}
-
-  // The same for the problem's kernel on either kind of device; `bind` puts the addresses of a launch into a copy of the
-  // problem.
-  template <class Problem, class Bind>
-  void plan_problem(const Problem& problem, Bind bind);
-  void plan_zeros(std::initializer_list<const Argument*> outputs);  // sets them to zero; goes without pack
+  void plan_zeros(std::initializer_list<const Argument*> outputs);  // sets them to zero
 
   std::shared_ptr<Plan> finish();
   std::shared_ptr<const Plan> begun() const { return plan_; }
@@ -73,26 +77,51 @@ class Call {
   void check_given(const aclTensor* tensor, std::string_view parameter) const;  // 161001
   const Argument& declare(const char* name, const aclTensor* tensor, bool is_output);
   int64_t reserve(int64_t bytes);  // tells where in the workspace
+  void pack(const Argument& argument);
+  void plan(double serial_nanoseconds, size_t scratch_bytes, std::unique_ptr<const Work> work);
 
   std::shared_ptr<Plan> plan_;
   WorkspaceAllocator reserved_;
+  std::unique_ptr<Work> work_;    // the problem's, until it is planned
+  std::byte* problem_ = nullptr;  // in work_
 };
 
-template <class Problem, class Bind>
-void Call::plan_problem(const Problem& problem, Bind bind) {
-  const size_t scratch =
-      visible_device_kind() == DeviceKind::cuda
-          ? kernel_workspace_size(problem, CudaLaunch{.deterministic = plan_->deterministic})
-          : kernel_workspace_size(problem);
-  plan(kernel_nanoseconds(problem), scratch, [=](const Launch& launch) {
+// A problem and its kernel.
+template <class Problem>
+class ProblemWork final : public Work {
+ public:
+  void run(const Launch& launch) const override {
     Problem bound = problem;
-    bind(launch, bound);
+    launch.bind(&bound);
+    if (prepare) prepare(launch, bound);
     if (launch.on_gpu()) {
       run_kernel(bound, launch.scratch(), launch.cuda());
     } else {
       run_kernel(bound, launch.scratch());
     }
-  });
+  }
+
+  Problem problem;
+  Call::Prepare<Problem> prepare;
+};
+
+template <class Problem>
+Problem& Call::problem() {
+  auto work = std::make_unique<ProblemWork<Problem>>();
+  Problem& problem = work->problem;
+  problem_ = reinterpret_cast<std::byte*>(&problem);
+  work_ = std::move(work);
+  return problem;
+}
+
+template <class Problem>
+void Call::plan_problem(const Problem& problem, Prepare<Problem> prepare) {
+  static_cast<ProblemWork<Problem>&>(*work_).prepare = std::move(prepare);
+  const size_t scratch =
+      visible_device_kind() == DeviceKind::cuda
+          ? kernel_workspace_size(problem, CudaLaunch{.deterministic = plan_->deterministic})
+          : kernel_workspace_size(problem);
+  plan(kernel_nanoseconds(problem), scratch, std::move(work_));
 }
 
 namespace detail {

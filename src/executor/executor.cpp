@@ -112,7 +112,7 @@ void check_addresses(std::string_view function, const aclOpExecutor& executor) {
 void submit(std::string_view function, const aclOpExecutor& executor, void* workspace, aclrtStream stream) {
   try {
     const std::shared_ptr<Queue> held = queue_of_stream(function, stream);
-    if (executor.plan->kernel == nullptr) return;  // nothing to do
+    if (executor.plan->work == nullptr) return;  // nothing to do
     Queue& queue = *held;
     Addresses addresses = executor.addresses;
     submit_observed([&] {
@@ -131,7 +131,7 @@ void submit(std::string_view function, const aclOpExecutor& executor, void* work
 // Phase 2 of an executor that nobody else uses now.
 void run(std::string_view operator_name, const aclOpExecutor& executor, void* workspace,
          uint64_t workspace_size, aclrtStream stream) {
-  if (executor.plan->kernel != nullptr) {
+  if (executor.plan->work != nullptr) {
     check_workspace(operator_name, *executor.plan, workspace, workspace_size);
     check_addresses(operator_name, executor);
   }

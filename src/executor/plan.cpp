@@ -1,5 +1,6 @@
 #include "executor/plan.h"
 
+#include <cstring>
 #include <utility>
 
 #include "base/workspace.h"
@@ -55,7 +56,17 @@ void Launch::dispose() noexcept {
 
 void* Launch::data(const Argument& argument) const {
   if (argument.packed_at != Argument::kNotPacked) return workspace_ + argument.packed_at;
-  return argument.given && argument.used ? view(argument).first() : nullptr;
+  if (!argument.given || !argument.used) return nullptr;
+  const auto offset = argument.view.offset * static_cast<int64_t>(size_of(argument.type()));
+  return static_cast<std::byte*>(addresses_[static_cast<size_t>(argument.index)]) + offset;
+}
+
+void Launch::bind(void* problem) const {
+  for (size_t i = 0; i < plan_->operand_count; ++i) {
+    const auto [argument, offset] = plan_->operands[i];
+    void* const address = data(plan_->arguments[static_cast<size_t>(argument)]);
+    std::memcpy(static_cast<std::byte*>(problem) + offset, &address, sizeof(address));
+  }
 }
 
 TensorView Launch::view(const Argument& argument) const {
@@ -75,7 +86,7 @@ void Launch::run(Queue& queue) {
     const bool packed = argument.packed_at != Argument::kNotPacked;
     if (packed && !argument.is_output) pack_input(argument);
   }
-  plan_->kernel(*this);
+  plan_->work->run(*this);
   for (const Argument& argument : plan_->arguments) {
     const bool packed = argument.packed_at != Argument::kNotPacked;
     if (packed && argument.is_output) unpack_output(argument);

@@ -3,8 +3,8 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -39,7 +39,20 @@ inline constexpr size_t kMaxArguments = 10;
 using Addresses =
     std::array<void*, kMaxArguments>;  // storage of each argument, as refreshed by aclSet…TensorAddr
 
+// Where in a problem the address of an argument belongs.
+struct Operand {
+  int argument;
+  ptrdiff_t offset;  // bytes
+};
+
 class Launch;
+
+// What a plan runs.
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual void run(const Launch& launch) const = 0;
+};
 
 // The launches of a plan that are not under way: phase 2 takes memory for one only where more of them than ever are under
 // way at once. One thread at a time takes, the one that holds the executor; any may give back.
@@ -56,16 +69,20 @@ class SpareLaunches {
 };
 
 struct Plan {
+  explicit Plan(std::string_view name) : operator_name(name) {}
+
   std::string_view operator_name;
   std::array<Argument, kMaxArguments> arguments;  // inputs, then outputs, in the order of the call
   int inputs = 0;
   int outputs = 0;
-  uint64_t workspace_size = 0;                // bytes
-  int64_t scratch_at = 0;                     // where in the workspace the kernel's own scratch lies
-  double serial_nanoseconds = 0;              // estimate of the work on one thread
-  bool deterministic = false;                 // ACL_OPT_DETERMINISTIC was on
-  Queue::DataError data_error = nullptr;      // where its kernel may refuse what lies in device memory
-  std::function<void(const Launch&)> kernel;  // empty where there is nothing to do
+  std::array<Operand, kMaxArguments> operands;
+  size_t operand_count = 0;
+  uint64_t workspace_size = 0;            // bytes
+  int64_t scratch_at = 0;                 // where in the workspace the kernel's own scratch lies
+  double serial_nanoseconds = 0;          // estimate of the work on one thread
+  bool deterministic = false;             // ACL_OPT_DETERMINISTIC was on
+  Queue::DataError data_error = nullptr;  // where its kernel may refuse what lies in device memory
+  std::unique_ptr<const Work> work;       // null where there is nothing to do
   mutable SpareLaunches spare_launches;
 };
 
@@ -82,6 +99,9 @@ class Launch final : public Task {
   // The elements of an argument: the packed copy where the plan makes one, else the tensor's own first
   // element.
   void* data(const Argument& argument) const;
+
+  // Puts the addresses of the plan's operands into a copy of its problem.
+  void bind(void* problem) const;
 
   // The argument with its strides, at the memory of this run.
   TensorView view(const Argument& argument) const;

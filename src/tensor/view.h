@@ -17,9 +17,9 @@ struct TensorView {
 
   DataType type = DataType::float32;
   int rank = 0;
-  std::array<int64_t, kMaxRank> shape{};
-  std::array<int64_t, kMaxRank> strides{};  // in elements
-  int64_t offset = 0;                       // of the first element from `base`, in elements
+  std::array<int64_t, kMaxRank> shape;    // of the axes that there are: the rest is not set
+  std::array<int64_t, kMaxRank> strides;  // in elements, likewise
+  int64_t offset = 0;                     // of the first element from `base`, in elements
   void* base = nullptr;
 
   std::byte* first() const {

@@ -1,44 +1,104 @@
-// The C entry points of two-dimensional grid sampling and its gradient.
+// The C entry points of grid sampling in two and three dimensions, and of its gradients.
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
+#include "aclnnop/aclnn_grid_sampler3d.h"
+#include "aclnnop/aclnn_grid_sampler3d_backward.h"
 #include "executor/call.h"
 #include "ops/grid_sampler/kernel.h"
 
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-constexpr int kNoDenseAxis = 4;  // kernels take any strides
+constexpr int kNoDenseAxis = 5;  // kernels take any strides
+constexpr int kImageRank = 4, kVolumeRank = 5;
 
-void check_modes(const Call& call, int64_t interpolationMode, int64_t paddingMode) {
-  const bool bicubic_allowed = !Call::strict();
-  call.check(interpolationMode >= 0 && interpolationMode <= (bicubic_allowed ? 2 : 1), "interpolationMode",
-             bicubic_allowed ? "0 (bilinear), 1 (nearest) or 2 (bicubic)" : "0 (bilinear) or 1 (nearest)",
-             interpolationMode);
-  call.check(paddingMode >= 0 && paddingMode <= 2, "paddingMode", "0 (zeros), 1 (border) or 2 (reflection)",
-             paddingMode);
+template <class Problem>
+constexpr int kRank = std::is_base_of_v<aclgrad::GridSampler3D, Problem> ||
+                              std::is_base_of_v<aclgrad::GridSampler3DBackward, Problem>
+                          ? kVolumeRank
+                          : kImageRank;
+
+struct Modes {
+  int64_t interpolation;
+  int64_t padding;
+  bool align_corners;
+};
+
+bool is_ndhwc(const Argument& argument) {
+  return argument.view.rank == kVolumeRank && argument.format == ACL_FORMAT_NDHWC;
 }
 
-void check_input_and_grid(const Call& call, const Argument& input, const Argument& grid) {
-  call.check(grid.size(0) == input.size(0), "grid", "the same first axis as input", grid.size(0));
-  call.check(input.size(2) != 0, "input", "a height other than 0", input.size(2));
-  call.check(input.size(3) != 0, "input", "a width other than 0", input.size(3));
-  call.check(grid.size(3) == 2, "grid", "a last axis of 2", grid.size(3));
+// N, C, H, W of a tensor of images, and N, C, D, H, W of one of volumes, whatever their order.
+Shape image_sizes(const Argument& a) {
+  if (is_ndhwc(a)) return {a.size(0), a.size(4), a.size(1), a.size(2), a.size(3)};
+  return {a.view.shape.data(), a.view.rank};
+}
+
+template <class Void>
+void place_images(BasicTensor<Void>& tensor, Call& call, const Argument& argument) {
+  call.operand(tensor, argument, kNoDenseAxis);
+  if (!is_ndhwc(argument)) return;
+  const Shape shape = tensor.shape, strides = tensor.strides;
+  tensor.shape = {shape[0], shape[4], shape[1], shape[2], shape[3]};
+  tensor.strides = {strides[0], strides[4], strides[1], strides[2], strides[3]};
+}
+
+void check_image_shape(const Call& call, const Argument& argument, const Shape& expected) {
+  if (is_ndhwc(argument)) {
+    call.check_shape(argument, {expected[0], expected[2], expected[3], expected[4], expected[1]});
+  } else {
+    call.check_shape(argument, expected);
+  }
+}
+
+void check_padding(const Call& call, int64_t padding) {
+  call.check(padding >= 0 && padding <= 2, "paddingMode", "0 (zeros), 1 (border) or 2 (reflection)", padding);
+}
+
+void check_modes(const Call& call, int rank, const Modes& modes) {
+  if (rank == kVolumeRank) {
+    check_padding(call, modes.padding);
+    call.check(modes.interpolation >= 0 && modes.interpolation <= 1, "interpolationMode",
+               "0 (trilinear) or 1 (nearest)", modes.interpolation);
+    return;
+  }
+  const bool bicubic_allowed = !Call::strict();
+  call.check(modes.interpolation >= 0 && modes.interpolation <= (bicubic_allowed ? 2 : 1),
+             "interpolationMode",
+             bicubic_allowed ? "0 (bilinear), 1 (nearest) or 2 (bicubic)" : "0 (bilinear) or 1 (nearest)",
+             modes.interpolation);
+  check_padding(call, modes.padding);
+}
+
+// What of a grid's axes does not follow from input. Returns the sizes of a tensor with a value for each sample.
+Shape check_input_and_grid(const Call& call, const Argument& input, const Argument& grid) {
+  constexpr const char* kSides[] = {"a width other than 0", "a height other than 0", "a depth other than 0"};
+  const Shape sizes = image_sizes(input);
+  const int last = sizes.rank() - 1, dimensions = sizes.rank() - 2;
+  call.check(grid.size(0) == sizes[0], "grid", "the same first axis as input", grid.size(0));
+  for (int axis = 2; axis <= last; ++axis)
+    call.check(sizes[axis] != 0, "input", kSides[last - axis], sizes[axis]);
+  call.check(grid.size(last) == dimensions, "grid", dimensions == 2 ? "a last axis of 2" : "a last axis of 3",
+             grid.size(last));
+  Shape samples = sizes;
+  for (int axis = 2; axis <= last; ++axis) samples[axis] = grid.size(axis - 1);
+  return samples;
 }
 
 // What the forward operator and the gradient have in common of their problems.
 void describe(aclgrad::GridSampling& sampling, Call& call, const Argument& input, const Argument& grid,
-              int64_t interpolationMode, int64_t paddingMode, bool alignCorners) {
-  call.operand(sampling.input, input, kNoDenseAxis);
+              const Modes& modes) {
+  place_images(sampling.input, call, input);
   call.operand(sampling.grid, grid, kNoDenseAxis);
-  sampling.interpolation = static_cast<Interpolation>(interpolationMode);
-  sampling.padding = static_cast<Padding>(paddingMode);
-  sampling.align_corners = alignCorners;
+  sampling.interpolation = static_cast<Interpolation>(modes.interpolation);
+  sampling.padding = static_cast<Padding>(modes.padding);
+  sampling.align_corners = modes.align_corners;
 }
 
+template <class Problem>
 void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* input_tensor,
-                   const aclTensor* grid_tensor, int64_t interpolationMode, int64_t paddingMode,
-                   bool alignCorners, const aclBoolArray* outputMask, const aclTensor* inputGrad,
-                   const aclTensor* gridGrad) {
+                   const aclTensor* grid_tensor, const Modes& modes, const aclBoolArray* outputMask,
+                   const aclTensor* inputGrad, const aclTensor* gridGrad) {
   if (outputMask == nullptr) return call.plan_nothing();
   const Argument& grad_output = call.input("gradOutput", gradOutput);
   const Argument& input = call.input("input", input_tensor);
@@ -47,20 +107,23 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   const Argument& grid_grad = call.output("gridGrad", gridGrad);
   call.check_live(outputMask, HandleKind::bool_array, "outputMask");
 
-  if (Call::strict()) {
+  if (kRank<Problem> == kImageRank && Call::strict()) {
     call.check_type(input, {DataType::float32, DataType::float16, DataType::bfloat16});
   } else {
     call.check_type(input, {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
   }
   call.check_same_type(input, {&grad_output, &grid, &input_grad, &grid_grad});
-  check_modes(call, interpolationMode, paddingMode);
+  check_modes(call, kRank<Problem>, modes);
   for (const Argument* argument : {&grad_output, &input, &grid, &input_grad, &grid_grad}) {
-    call.check_rank(*argument, {4});
+    call.check_rank(*argument, {kRank<Problem>});
   }
-  check_input_and_grid(call, input, grid);
-  call.check_shape(grad_output, {input.size(0), input.size(1), grid.size(1), grid.size(2)});
-  call.check_shape(input_grad, {input.size(0), input.size(1), input.size(2), input.size(3)});
-  call.check_shape(grid_grad, {grid.size(0), grid.size(1), grid.size(2), 2});
+  for (const Argument* argument : {&grad_output, &input, &input_grad}) {
+    call.check(input.type() != DataType::float64 || !is_ndhwc(*argument), argument->name,
+               "another format than NDHWC with float64", "NDHWC");
+  }
+  check_image_shape(call, grad_output, check_input_and_grid(call, input, grid));
+  check_image_shape(call, input_grad, image_sizes(input));
+  call.check_shape(grid_grad, Shape(grid.view.shape.data(), grid.view.rank));
   call.check(outputMask->size == 2, "outputMask", "2 entries", static_cast<int64_t>(outputMask->size));
 
   const bool wants_input = outputMask->values[0], wants_grid = outputMask->values[1];
@@ -73,23 +136,25 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
     return call.plan_zeros({&input_grad, &grid_grad});
   }
 
-  aclgrad::GridSampler2DBackward problem;
-  describe(problem, call, input, grid, interpolationMode, paddingMode, alignCorners);
-  call.operand(problem.grad_output, grad_output, kNoDenseAxis);
-  if (wants_input) call.operand(problem.grad_input, input_grad, kNoDenseAxis);
+  auto& problem = call.problem<Problem>();
+  describe(problem, call, input, grid, modes);
+  place_images(problem.grad_output, call, grad_output);
+  if (wants_input) place_images(problem.grad_input, call, input_grad);
   if (wants_grid) call.operand(problem.grad_grid, grid_grad, kNoDenseAxis);
-  call.plan_problem(problem, [&grad_output, &input, &grid, &input_grad, &grid_grad](
-                                 const Launch& launch, aclgrad::GridSampler2DBackward& bound) {
-    bound.grad_output.data = launch.data(grad_output);
-    bound.input.data = launch.data(input);
-    bound.grid.data = launch.data(grid);
-    bound.grad_input.data = launch.data(input_grad);
-    bound.grad_grid.data = launch.data(grid_grad);
-  });
+  call.plan_problem(problem);
 }
 
-void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* grid_tensor,
-                  int64_t interpolationMode, int64_t paddingMode, bool alignCorners,
+// The forward operator takes NDHWC as far as the document says.
+void check_ndhwc(const Call& call, const Modes& modes, const Argument& argument) {
+  if (!is_ndhwc(argument)) return;
+  const bool is_possible =
+      argument.type() == DataType::float32 && modes.interpolation == 0 && image_sizes(argument)[1] % 4 == 0;
+  call.check(is_possible, argument.name,
+             "another format than NDHWC, which is for float32, mode 0 and a multiple of 4 channels", "NDHWC");
+}
+
+template <class Problem>
+void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* grid_tensor, const Modes& modes,
                   const aclTensor* out_tensor) {
   const Argument& input = call.input("input", input_tensor);
   const Argument& grid = call.input("grid", grid_tensor);
@@ -97,22 +162,18 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
 
   call.check_type(input, {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
   call.check_same_type(input, {&grid, &out});
-  check_modes(call, interpolationMode, paddingMode);
-  call.check(input.type() != DataType::float64 || interpolationMode != 2, "interpolationMode",
-             "0 (bilinear) or 1 (nearest) with float64", interpolationMode);
-  for (const Argument* argument : {&input, &grid, &out}) call.check_rank(*argument, {4});
-  check_input_and_grid(call, input, grid);
-  call.check_shape(out, {input.size(0), input.size(1), grid.size(1), grid.size(2)});
+  check_modes(call, kRank<Problem>, modes);
+  call.check(input.type() != DataType::float64 || modes.interpolation != 2, "interpolationMode",
+             "0 (bilinear) or 1 (nearest) with float64", modes.interpolation);
+  for (const Argument* argument : {&input, &grid, &out}) call.check_rank(*argument, {kRank<Problem>});
+  for (const Argument* argument : {&input, &out}) check_ndhwc(call, modes, *argument);
+  check_image_shape(call, out, check_input_and_grid(call, input, grid));
   if (out.empty()) return call.plan_nothing();
 
-  aclgrad::GridSampler2D problem;
-  describe(problem, call, input, grid, interpolationMode, paddingMode, alignCorners);
-  call.operand(problem.output, out, kNoDenseAxis);
-  call.plan_problem(problem, [&input, &grid, &out](const Launch& launch, aclgrad::GridSampler2D& bound) {
-    bound.input.data = launch.data(input);
-    bound.grid.data = launch.data(grid);
-    bound.output.data = launch.data(out);
-  });
+  auto& problem = call.problem<Problem>();
+  describe(problem, call, input, grid, modes);
+  place_images(problem.output, call, out);
+  call.plan_problem(problem);
 }
 
 }  // namespace
@@ -128,8 +189,9 @@ aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(const aclTensor* gradOutp
                                                        aclTensor* gridGrad, uint64_t* workspaceSize,
                                                        aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler2DBackward", workspaceSize, executor, [&](Call& call) {
-    plan_backward(call, gradOutput, input, grid, interpolationMode, paddingMode, alignCorners, outputMask,
-                  inputGrad, gridGrad);
+    plan_backward<aclgrad::GridSampler2DBackward>(call, gradOutput, input, grid,
+                                                  {interpolationMode, paddingMode, alignCorners}, outputMask,
+                                                  inputGrad, gridGrad);
   });
 }
 
@@ -143,11 +205,45 @@ aclnnStatus aclnnGridSampler2DGetWorkspaceSize(const aclTensor* input, const acl
                                                bool alignCorners, aclTensor* out, uint64_t* workspaceSize,
                                                aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler2D", workspaceSize, executor, [&](Call& call) {
-    plan_forward(call, input, grid, interpolationMode, paddingMode, alignCorners, out);
+    plan_forward<aclgrad::GridSampler2D>(call, input, grid, {interpolationMode, paddingMode, alignCorners},
+                                         out);
   });
 }
 
 aclnnStatus aclnnGridSampler2D(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                aclrtStream stream) {
   return run_call("aclnnGridSampler2D", workspace, workspaceSize, executor, stream);
+}
+
+aclnnStatus aclnnGridSampler3DBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* input,
+                                                       const aclTensor* grid, int64_t interpolationMode,
+                                                       int64_t paddingMode, bool alignCorners,
+                                                       const aclBoolArray* outputMask, aclTensor* inputGrad,
+                                                       aclTensor* gridGrad, uint64_t* workspaceSize,
+                                                       aclOpExecutor** executor) {
+  return plan_call("aclnnGridSampler3DBackward", workspaceSize, executor, [&](Call& call) {
+    plan_backward<aclgrad::GridSampler3DBackward>(call, gradOutput, input, grid,
+                                                  {interpolationMode, paddingMode, alignCorners}, outputMask,
+                                                  inputGrad, gridGrad);
+  });
+}
+
+aclnnStatus aclnnGridSampler3DBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                       aclrtStream stream) {
+  return run_call("aclnnGridSampler3DBackward", workspace, workspaceSize, executor, stream);
+}
+
+aclnnStatus aclnnGridSampler3DGetWorkspaceSize(const aclTensor* input, const aclTensor* grid,
+                                               int64_t interpolationMode, int64_t paddingMode,
+                                               bool alignCorners, aclTensor* out, uint64_t* workspaceSize,
+                                               aclOpExecutor** executor) {
+  return plan_call("aclnnGridSampler3D", workspaceSize, executor, [&](Call& call) {
+    plan_forward<aclgrad::GridSampler3D>(call, input, grid, {interpolationMode, paddingMode, alignCorners},
+                                         out);
+  });
+}
+
+aclnnStatus aclnnGridSampler3D(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                               aclrtStream stream) {
+  return run_call("aclnnGridSampler3D", workspace, workspaceSize, executor, stream);
 }

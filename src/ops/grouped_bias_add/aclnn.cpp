@@ -35,17 +35,12 @@ void plan(Call& call, const aclTensor* gradY, const aclTensor* groupIdxOptional,
 
   if (grouped) call.use_partly(grad_y);  // without rows behind the last group
 
-  GroupedBiasAddBackward problem;
+  auto& problem = call.problem<GroupedBiasAddBackward>();
   call.operand(problem.grad_output, grad_y, grouped ? 1 : 2);
   call.operand(problem.group_idx, group_idx, 0);
   problem.kind = static_cast<GroupKind>(groupIdxType);
   call.operand(problem.grad_bias, out, 0);
-  call.plan_problem(problem,
-                    [&grad_y, &group_idx, &out](const Launch& launch, GroupedBiasAddBackward& bound) {
-                      bound.grad_output.data = launch.data(grad_y);
-                      bound.group_idx.data = launch.data(group_idx);
-                      bound.grad_bias.data = launch.data(out);
-                    });
+  call.plan_problem(problem);
 }
 
 }  // namespace

@@ -127,14 +127,6 @@ void place_inputs(Call& call, const Inputs& in, MultiScaleDeformableSampling& pr
   call.operand(problem.attention_weights, in.attention_weight, 3);
 }
 
-void bind_inputs(const Launch& launch, const Inputs& in, MultiScaleDeformableSampling& problem) {
-  problem.value.data = launch.data(in.value);
-  problem.spatial_shapes.data = launch.data(in.spatial_shape);
-  problem.level_start_index.data = launch.data(in.level_start_index);
-  problem.sampling_locations.data = launch.data(in.location);
-  problem.attention_weights.data = launch.data(in.attention_weight);
-}
-
 void plan_grad(Call& call, const Inputs& in, const aclTensor* gradOutput, const aclTensor* gradValue,
                const aclTensor* gradLocation, const aclTensor* gradAttnWeight) {
   const Argument& grad_output = call.input("gradOutput", gradOutput);
@@ -156,20 +148,13 @@ void plan_grad(Call& call, const Inputs& in, const aclTensor* gradOutput, const 
     return call.plan_zeros({&grad_value, &grad_location, &grad_attention_weight});
   }
 
-  MultiScaleDeformableAttentionBackward problem;
+  auto& problem = call.problem<MultiScaleDeformableAttentionBackward>();
   place_inputs(call, in, problem);
   place(problem.grad_output, call, grad_output, sizes.heads);
   call.operand(problem.grad_value, grad_value, 3);
   call.operand(problem.grad_sampling_locations, grad_location, 3);
   call.operand(problem.grad_attention_weights, grad_attention_weight, 3);
-  call.plan_problem(problem, [in, &grad_output, &grad_value, &grad_location, &grad_attention_weight](
-                                 const Launch& launch, MultiScaleDeformableAttentionBackward& bound) {
-    bind_inputs(launch, in, bound);
-    bound.grad_output.data = launch.data(grad_output);
-    bound.grad_value.data = launch.data(grad_value);
-    bound.grad_sampling_locations.data = launch.data(grad_location);
-    bound.grad_attention_weights.data = launch.data(grad_attention_weight);
-  });
+  call.plan_problem(problem);
 }
 
 void plan_forward(Call& call, const Inputs& in, const aclTensor* output_tensor) {
@@ -189,13 +174,10 @@ void plan_forward(Call& call, const Inputs& in, const aclTensor* output_tensor) 
 
   if (in.any_empty()) return call.plan_zeros({&output});
 
-  MultiScaleDeformableAttention problem;
+  auto& problem = call.problem<MultiScaleDeformableAttention>();
   place_inputs(call, in, problem);
   place(problem.output, call, output, sizes.heads);
-  call.plan_problem(problem, [in, &output](const Launch& launch, MultiScaleDeformableAttention& bound) {
-    bind_inputs(launch, in, bound);
-    bound.output.data = launch.data(output);
-  });
+  call.plan_problem(problem);
 }
 
 }  // namespace

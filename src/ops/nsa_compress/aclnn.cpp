@@ -130,7 +130,7 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
   check_layout_and_type(call, attributes);
   std::vector<int64_t> ends = checked_ends(call, ends_array);
 
-  NsaCompressBackward problem;
+  auto& problem = call.problem<NsaCompressBackward>();
   problem.stride = attributes.stride;
   problem.ends_on_gpu = act_seq_len.given && !act_seq_len.empty();
   call.operand(problem.grad_output, output_grad, 2);
@@ -146,16 +146,14 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
     problem.sequence_ends = tensor_of(ends);
     check_windows(call, problem, output_grad);
   }
-  call.plan_problem(problem, [ends = std::move(ends), &output_grad, &input, &weight, &act_seq_len,
-                              &input_grad, &weight_grad](const Launch& launch, NsaCompressBackward& bound) {
-    bound.sequence_ends.data = bound.ends_on_gpu ? launch.data(act_seq_len) : ends.data();
-    if (bound.ends_on_gpu && !launch.on_gpu()) check_windows_on_device(bound);
-    bound.grad_output.data = launch.data(output_grad);
-    bound.input.data = launch.data(input);
-    bound.weight.data = launch.data(weight);
-    bound.grad_input.data = launch.data(input_grad);
-    bound.grad_weight.data = launch.data(weight_grad);
-  });
+  call.plan_problem<NsaCompressBackward>(
+      problem, [ends = std::move(ends)](const Launch& launch, NsaCompressBackward& bound) {
+        if (!bound.ends_on_gpu) {
+          bound.sequence_ends.data = ends.data();
+        } else if (!launch.on_gpu()) {
+          check_windows_on_device(bound);
+        }
+      });
 }
 
 void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* weight_tensor,
@@ -180,7 +178,7 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* we
   std::vector<int64_t> ends = checked_ends(call, ends_array);
   call.check(!ends.empty(), "actSeqLenOptional", "at least one entry", "none");
 
-  NsaCompress problem;
+  auto& problem = call.problem<NsaCompress>();
   problem.stride = attributes.stride;
   problem.sequence_ends = tensor_of(ends);
   call.use_partly(input);  // without tokens outside of the windows
@@ -190,13 +188,9 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* we
   check_windows(call, problem, output);
   if (output.empty()) return call.plan_nothing();
 
-  call.plan_problem(
-      problem, [ends = std::move(ends), &input, &weight, &output](const Launch& launch, NsaCompress& bound) {
-        bound.sequence_ends.data = ends.data();
-        bound.input.data = launch.data(input);
-        bound.weight.data = launch.data(weight);
-        bound.output.data = launch.data(output);
-      });
+  call.plan_problem<NsaCompress>(problem, [ends = std::move(ends)](const Launch&, NsaCompress& bound) {
+    bound.sequence_ends.data = ends.data();
+  });
 }
 
 }  // namespace

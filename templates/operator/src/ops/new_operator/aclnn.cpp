@@ -22,15 +22,11 @@ void plan(Call& call, const aclTensor* gradOutput, const aclTensor* other_tensor
 
   if (out.empty()) return call.plan_nothing();
 
-  NewOperator problem;
+  auto& problem = call.problem<NewOperator>();
   call.operand(problem.grad_output, grad_output, 0);
   call.operand(problem.other, other, 0);
   call.operand(problem.grad_input, out, 0);
-  call.plan_problem(problem, [&grad_output, &other, &out](const Launch& launch, NewOperator& bound) {
-    bound.grad_output.data = launch.data(grad_output);
-    bound.other.data = launch.data(other);
-    bound.grad_input.data = launch.data(out);
-  });
+  call.plan_problem(problem);
 }
 
 }  // namespace
