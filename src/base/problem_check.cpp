@@ -48,41 +48,39 @@ void ProblemCheck::number(std::string_view field, int64_t got, int64_t least, in
   refuse(field, fmt::format("{} to {}", least, most), std::to_string(got));
 }
 
-void ProblemCheck::input(std::string_view field, const ConstTensor& tensor, DataType type,
-                         std::initializer_list<int64_t> shape, int dense_from) const {
+void ProblemCheck::input(std::string_view field, const ConstTensor& tensor, DataType type, const Shape& shape,
+                         int dense_from) const {
   this->type(field, tensor, {type});
   this->tensor(field, tensor, shape, kLeastInputStride, dense_from);
 }
 
-void ProblemCheck::output(std::string_view field, const Tensor& tensor, DataType type,
-                          std::initializer_list<int64_t> shape, int dense_from) const {
+void ProblemCheck::output(std::string_view field, const Tensor& tensor, DataType type, const Shape& shape,
+                          int dense_from) const {
   this->type(field, tensor, {type});
   this->tensor(field, tensor, shape, kLeastOutputStride, dense_from);
 }
 
-void ProblemCheck::indices(std::string_view field, const ConstTensor& tensor,
-                           std::initializer_list<int64_t> shape) const {
+void ProblemCheck::indices(std::string_view field, const ConstTensor& tensor, const Shape& shape) const {
   type(field, tensor, {DataType::int32, DataType::int64});
   this->tensor(field, tensor, shape, kLeastInputStride, 0);
 }
 
-void ProblemCheck::tensor(std::string_view field, const ConstTensor& tensor,
-                          std::initializer_list<int64_t> shape, int64_t least_stride, int dense_from) const {
+void ProblemCheck::tensor(std::string_view field, const ConstTensor& tensor, const Shape& shape,
+                          int64_t least_stride, int dense_from) const {
   this->shape(field, tensor, shape);
   if (!has_elements(tensor)) return;
   strides(field, tensor, least_stride, dense_from);
   if (checks_addresses()) address(field, tensor);
 }
 
-void ProblemCheck::shape(std::string_view field, const ConstTensor& tensor,
-                         std::initializer_list<int64_t> expected) const {
+void ProblemCheck::shape(std::string_view field, const ConstTensor& tensor, const Shape& expected) const {
   const Shape& shape = tensor.shape;
-  if (static_cast<size_t>(shape.rank()) != expected.size())
-    refuse(fmt::format("{}.shape", field), fmt::format("{} axes", expected.size()), text_of(shape));
+  if (shape.rank() != expected.rank())
+    refuse(fmt::format("{}.shape", field), fmt::format("{} axes", expected.rank()), text_of(shape));
   int64_t count = 1;
   bool fits = true;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    const int64_t extent = expected.begin()[axis];
+    const int64_t extent = expected[axis];
     if (extent == kAny ? shape[axis] < 0 : shape[axis] != extent) {
       refuse(fmt::format("{}.shape[{}]", field, axis), extent == kAny ? "at least 0" : std::to_string(extent),
              std::to_string(shape[axis]));

@@ -42,27 +42,26 @@ class ProblemCheck {
 
   void number(std::string_view field, int64_t got, int64_t least, int64_t most = kMaxElements) const;
 
-  void shape(std::string_view field, const ConstTensor& tensor,
-             std::initializer_list<int64_t> expected) const;
+  void shape(std::string_view field, const ConstTensor& tensor, const Shape& expected) const;
 
   // The tensors of a problem: type, shape, strides and address. Axes from `dense_from` on must lie side by side.
-  void input(std::string_view field, const ConstTensor& tensor, DataType type,
-             std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const;
-  void output(std::string_view field, const Tensor& tensor, DataType type,
-              std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const;
+  void input(std::string_view field, const ConstTensor& tensor, DataType type, const Shape& shape,
+             int dense_from = Shape::kMaxRank) const;
+  void output(std::string_view field, const Tensor& tensor, DataType type, const Shape& shape,
+              int dense_from = Shape::kMaxRank) const;
 
   // An input and an output that may be left out.
-  void given_input(std::string_view field, const ConstTensor& tensor, DataType type,
-                   std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const {
+  void given_input(std::string_view field, const ConstTensor& tensor, DataType type, const Shape& shape,
+                   int dense_from = Shape::kMaxRank) const {
     if (tensor.defined()) input(field, tensor, type, shape, dense_from);
   }
-  void wanted_output(std::string_view field, const Tensor& tensor, DataType type,
-                     std::initializer_list<int64_t> shape, int dense_from = Shape::kMaxRank) const {
+  void wanted_output(std::string_view field, const Tensor& tensor, DataType type, const Shape& shape,
+                     int dense_from = Shape::kMaxRank) const {
     if (tensor.defined()) output(field, tensor, type, shape, dense_from);
   }
 
   // Contiguous values of int32 or int64.
-  void indices(std::string_view field, const ConstTensor& tensor, std::initializer_list<int64_t> shape) const;
+  void indices(std::string_view field, const ConstTensor& tensor, const Shape& shape) const;
 
   // At least so many bytes.
   void workspace(const WorkspaceView& got, size_t bytes) const;
@@ -70,8 +69,8 @@ class ProblemCheck {
   [[noreturn]] void refuse(std::string_view field, std::string_view expected, std::string_view got) const;
 
  private:
-  void tensor(std::string_view field, const ConstTensor& tensor, std::initializer_list<int64_t> shape,
-              int64_t least_stride, int dense_from) const;
+  void tensor(std::string_view field, const ConstTensor& tensor, const Shape& shape, int64_t least_stride,
+              int dense_from) const;
   void strides(std::string_view field, const ConstTensor& tensor, int64_t least, int dense_from) const;
   void address(std::string_view field, const ConstTensor& tensor) const;
 
