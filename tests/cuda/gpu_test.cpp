@@ -207,24 +207,44 @@ void test_multi_scale_deformable_attention() {
   }
 }
 
-void test_grid_sampler_case(const grid_sampler_cases::Sampling& s, DataType type,
+// What the grid samplers of images and of volumes differ in.
+struct Images {
+  using Sampling = grid_sampler_cases::Sampling;
+  using Forward = GridSampler2D;
+  using Backward = GridSampler2DBackward;
+  static constexpr const char* kName = "grid sampler";
+  static constexpr int kModes = 3;
+  static constexpr auto& kSizes = grid_sampler_cases::kSizes;
+};
+
+struct Volumes {
+  using Sampling = grid_sampler_cases::Sampling3D;
+  using Forward = GridSampler3D;
+  using Backward = GridSampler3DBackward;
+  static constexpr const char* kName = "3-D grid sampler";
+  static constexpr int kModes = 2;
+  static constexpr auto& kSizes = grid_sampler_cases::kSizes3D;
+};
+
+template <class Kind>
+void test_grid_sampler_case(const typename Kind::Sampling& s, DataType type,
                             const grid_sampler_cases::Inputs& inputs, bool aligned, const std::string& what) {
   namespace cases = grid_sampler_cases;
   const DeviceTensor input(inputs.input, type, aligned), grid(inputs.grid, type, aligned);
   const DeviceTensor grad_output(inputs.grad_output, type, aligned);
-  auto problem = cases::problem_of<GridSampler2DBackward>(s, type, input.data(), grid.data());
+  auto problem = cases::problem_of<typename Kind::Backward>(s, type, input.data(), grid.data());
   problem.grad_output = {grad_output.data(), type, cases::output_extents(s)};
 
-  GridSampler2D forward;
+  typename Kind::Forward forward;
   static_cast<GridSampling&>(forward) = problem;
   const DeviceTensor output(element_count(cases::output_shape(s)), type, aligned);
   forward.output = {output.data(), type, cases::output_extents(s)};
   run(forward, false);
-  const auto expected_output = reference::grid_sampler_2d(s, inputs.input, inputs.grid);
+  const auto expected_output = cases::sample(s, inputs);
   expect_close(output.values(), expected_output, cases::allowed_error(type, expected_output),
                what + " output");
 
-  const auto expected = reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+  const auto expected = cases::gradients_of(s, inputs);
   Bytes first;
   for (bool deterministic : {false, true, true}) {
     const DeviceTensor input_grad(element_count(cases::input_shape(s)), type, aligned);
@@ -244,78 +264,24 @@ void test_grid_sampler_case(const grid_sampler_cases::Sampling& s, DataType type
   }
 }
 
-void test_grid_sampler_3d_case(const grid_sampler_cases::Sampling3D& s, DataType type,
-                               const grid_sampler_cases::Inputs& inputs, const std::string& what) {
+template <class Kind>
+void test_grid_sampler() {
   namespace cases = grid_sampler_cases;
-  const DeviceTensor input(inputs.input, type, true), grid(inputs.grid, type, true);
-  const DeviceTensor grad_output(inputs.grad_output, type, true);
-  auto problem = cases::problem_of<GridSampler3DBackward>(s, type, input.data(), grid.data());
-  problem.grad_output = {grad_output.data(), type, cases::output_extents(s)};
-
-  GridSampler3D forward;
-  static_cast<GridSampling&>(forward) = problem;
-  const DeviceTensor output(element_count(cases::output_shape(s)), type, true);
-  forward.output = {output.data(), type, cases::output_extents(s)};
-  run(forward, false);
-  const auto expected_output = reference::grid_sampler_3d(s, inputs.input, inputs.grid);
-  expect_close(output.values(), expected_output, cases::allowed_error(type, expected_output),
-               what + " output");
-
-  const auto expected = reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
-  Bytes first;
-  for (bool deterministic : {false, true, true}) {
-    const DeviceTensor input_grad(element_count(cases::input_shape(s)), type, true);
-    const DeviceTensor grid_grad(element_count(cases::grid_shape(s)), type, true);
-    problem.grad_input = {input_grad.data(), type, problem.input.shape};
-    problem.grad_grid = {grid_grad.data(), type, problem.grid.shape};
-    run(problem, deterministic);
-    const std::string mode = what + (deterministic ? " deterministic" : " fast");
-    expect_close(input_grad.values(), expected.input, cases::allowed_error(type, expected.input),
-                 mode + " input_grad");
-    expect(
-        cases::gradient_error(grid_grad.values(), expected.grid) <= cases::allowed_error(type, expected.grid),
-        mode + " grid_grad");
-    if (!deterministic) continue;
-    if (first.empty()) first = input_grad.bytes();
-    expect(input_grad.bytes() == first, mode + " has the same bits again");
-  }
-}
-
-void test_grid_sampler_3d() {
-  namespace cases = grid_sampler_cases;
-  for (size_t k = 0; k < entries_of(cases::kSizes3D); ++k) {
+  for (size_t k = 0; k < entries_of(Kind::kSizes); ++k) {
     for (DataType type : kAllTypes) {
-      for (int mode = 0; mode < 12; ++mode) {
-        cases::Sampling3D s = cases::kSizes3D[k];
-        s.mode = mode % 2, s.padding = mode / 2 % 3, s.align_corners = mode >= 6;
+      for (int variant = 0; variant < Kind::kModes * 6; ++variant) {
+        auto s = Kind::kSizes[k];
+        s.mode = variant % Kind::kModes, s.padding = variant / Kind::kModes % 3;
+        s.align_corners = variant >= Kind::kModes * 3;
         s.positions_in_double = type == DataType::float64;
         cases::Inputs inputs(s, type, 1.3);
-        const std::string what = "3-D grid sampler case " + std::to_string(k) + " variant " +
-                                 std::to_string(mode) + " " + name_of(type);
-        test_grid_sampler_3d_case(s, type, inputs, what);
-        inputs.grid = cases::hostile_grid(s, type);
-        test_grid_sampler_3d_case(s, type, inputs, what + " hostile");
-      }
-    }
-  }
-}
-
-void test_grid_sampler_2d() {
-  namespace cases = grid_sampler_cases;
-  for (size_t k = 0; k < entries_of(cases::kSizes); ++k) {
-    for (DataType type : kAllTypes) {
-      for (int mode = 0; mode < 18; ++mode) {
-        cases::Sampling s = cases::kSizes[k];
-        s.mode = mode % 3, s.padding = mode / 3 % 3, s.align_corners = mode >= 9;
-        s.positions_in_double = type == DataType::float64;
-        cases::Inputs inputs(s, type, 1.3);
-        const std::string what = "grid sampler case " + std::to_string(k) + " mode " +
+        const std::string what = std::string(Kind::kName) + " case " + std::to_string(k) + " mode " +
                                  std::to_string(s.mode) + " padding " + std::to_string(s.padding) +
                                  (s.align_corners ? " aligned " : " ") + name_of(type);
-        test_grid_sampler_case(s, type, inputs, true, what);
-        test_grid_sampler_case(s, type, inputs, false, what + " unaligned");
+        test_grid_sampler_case<Kind>(s, type, inputs, true, what);
+        test_grid_sampler_case<Kind>(s, type, inputs, false, what + " unaligned");
         inputs.grid = cases::hostile_grid(s, type);
-        test_grid_sampler_case(s, type, inputs, true, what + " hostile");
+        test_grid_sampler_case<Kind>(s, type, inputs, true, what + " hostile");
       }
     }
   }
@@ -475,8 +441,8 @@ int main(int argc, char** argv) {
   test_grouped_bias_add();
   test_nsa_compress();
   test_multi_scale_deformable_attention();
-  test_grid_sampler_2d();
-  test_grid_sampler_3d();
+  test_grid_sampler<Images>();
+  test_grid_sampler<Volumes>();
   std::printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;
 }

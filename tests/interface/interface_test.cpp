@@ -161,6 +161,18 @@ class AnyFunction : public testing::TestWithParam<const Function*> {
     EXPECT_FALSE(right.empty());
     return right;
   }
+
+  // Calls body(call, field) for each tensor of these cases.
+  template <class Body>
+  void for_each_tensor(Body&& body) const {
+    for (const Case& c : right_cases()) {
+      SCOPED_TRACE(c.title);
+      const FunctionCall call(of(), c.arguments);
+      for (size_t i = 0; i < of().fields.size(); ++i) {
+        if (call.tensor(i) != nullptr) body(call, i);
+      }
+    }
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(, AnyFunction, testing::ValuesIn(function_pointers()), name_of_function);
@@ -178,74 +190,57 @@ TEST_P(AnyFunction, RefusesEveryMistake) {
 }
 
 TEST_P(AnyFunction, RefusesTypesAndShapes) {
-  for (const Case& c : right_cases()) {
-    SCOPED_TRACE(c.title);
-    const FunctionCall call(of(), c.arguments);
-    for (size_t i = 0; i < of().fields.size(); ++i) {
-      if (call.tensor(i) == nullptr) continue;
-      const auto& [name, role, dense_axes, free_axes] = of().fields[i];
-      const auto refused = [&, i = i](const std::string& field, auto change) {
-        expect_refused(field, call.problem(), i, change);
-      };
-      refused(name + ".type", [](Tensor& t) { t.type = static_cast<DataType>(-77); });
-      if (i > 0) {
-        const bool is_index = call.tensor(i)->type() == DataType::int64;
-        refused(name + ".type", [&](Tensor& t) { t.type = is_index ? DataType::float32 : DataType::int32; });
-      }
-      if (role == Role::input || role == Role::output)
-        refused(name + ".shape", [](Tensor& t) { t.shape = {}; });
-      const size_t rank = call.tensor(i)->shape().size();
-      for (size_t axis = 0; axis < rank; ++axis) {
-        const auto at = static_cast<int>(axis);
-        const std::string suffix = "[" + std::to_string(axis) + "]";
-        refused(name + ".shape" + suffix, [&](Tensor& t) { t.shape[at] = -1; });
-        if (std::count(free_axes.begin(), free_axes.end(), axis) > 0) continue;
-        const auto longer = call.problem().copy();
-        Tensor tensor = longer->tensor(i);
-        ++tensor.shape[at];
-        longer->set_tensor(i, tensor);
-        expect_refused("", [&] { longer->run(Workspace(size_t{1} << 20)); });
-      }
+  for_each_tensor([&](const FunctionCall& call, size_t i) {
+    const auto& [name, role, dense_axes, free_axes] = of().fields[i];
+    const auto refused = [&, i](const std::string& field, auto change) {
+      expect_refused(field, call.problem(), i, change);
+    };
+    refused(name + ".type", [](Tensor& t) { t.type = static_cast<DataType>(-77); });
+    if (i > 0) {
+      const bool is_index = call.tensor(i)->type() == DataType::int64;
+      refused(name + ".type", [&](Tensor& t) { t.type = is_index ? DataType::float32 : DataType::int32; });
     }
-  }
+    if (role == Role::input || role == Role::output)
+      refused(name + ".shape", [](Tensor& t) { t.shape = {}; });
+    for (size_t axis = 0; axis < call.tensor(i)->shape().size(); ++axis) {
+      const auto at = static_cast<int>(axis);
+      refused(name + ".shape[" + std::to_string(axis) + "]", [&](Tensor& t) { t.shape[at] = -1; });
+      if (std::count(free_axes.begin(), free_axes.end(), axis) > 0) continue;
+      const auto longer = call.problem().copy();
+      Tensor tensor = longer->tensor(i);
+      ++tensor.shape[at];
+      longer->set_tensor(i, tensor);
+      expect_refused("", [&] { longer->run(Workspace(size_t{1} << 20)); });
+    }
+  });
 }
 
 TEST_P(AnyFunction, RefusesStrides) {
-  for (const Case& c : right_cases()) {
-    SCOPED_TRACE(c.title);
-    const FunctionCall call(of(), c.arguments);
-    for (size_t i = 0; i < of().fields.size(); ++i) {
-      if (call.tensor(i) == nullptr) continue;
-      const auto& [name, role, dense_axes, free_axes] = of().fields[i];
-      expect_refused(name + ".strides", call.problem(), i, [](Tensor& t) { t.strides = {}; });
-      const size_t rank = call.tensor(i)->shape().size();
-      for (size_t axis = 0; axis < rank; ++axis) {
-        const std::string field = name + ".strides[" + std::to_string(axis) + "]";
-        std::vector<int64_t> wrong = {-1, std::numeric_limits<int64_t>::max(), int64_t{1} << 60};
-        if (is_output(role)) wrong.push_back(0);
-        if (axis + dense_axes >= rank) wrong.push_back(call.tensor(i)->strides()[axis] + 1);
-        for (int64_t stride : wrong) {
-          expect_refused(field, call.problem(), i,
-                         [&](Tensor& t) { t.strides[static_cast<int>(axis)] = stride; });
-        }
+  for_each_tensor([&](const FunctionCall& call, size_t i) {
+    const auto& [name, role, dense_axes, free_axes] = of().fields[i];
+    expect_refused(name + ".strides", call.problem(), i, [](Tensor& t) { t.strides = {}; });
+    const size_t rank = call.tensor(i)->shape().size();
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const std::string field = name + ".strides[" + std::to_string(axis) + "]";
+      std::vector<int64_t> wrong = {-1, std::numeric_limits<int64_t>::max(), int64_t{1} << 60};
+      if (is_output(role)) wrong.push_back(0);
+      if (axis + dense_axes >= rank) wrong.push_back(call.tensor(i)->strides()[axis] + 1);
+      for (int64_t stride : wrong) {
+        expect_refused(field, call.problem(), i,
+                       [&](Tensor& t) { t.strides[static_cast<int>(axis)] = stride; });
       }
     }
-  }
+  });
 }
 
 TEST_P(AnyFunction, RefusesAddresses) {
-  for (const Case& c : right_cases()) {
-    SCOPED_TRACE(c.title);
-    const FunctionCall call(of(), c.arguments);
-    for (size_t i = 0; i < of().fields.size(); ++i) {
-      if (call.tensor(i) == nullptr) continue;
-      const std::string field = of().fields[i].name + ".data";
-      const auto unaligned = [](Tensor& t) { t.data = static_cast<std::byte*>(t.data) + 1; };
-      expect_refused(
-          field, call.problem(), i, [](Tensor& t) { t.data = nullptr; }, true);
-      expect_refused(field, call.problem(), i, unaligned, true);
-    }
-  }
+  for_each_tensor([&](const FunctionCall& call, size_t i) {
+    const std::string field = of().fields[i].name + ".data";
+    const auto unaligned = [](Tensor& t) { t.data = static_cast<std::byte*>(t.data) + 1; };
+    expect_refused(
+        field, call.problem(), i, [](Tensor& t) { t.data = nullptr; }, true);
+    expect_refused(field, call.problem(), i, unaligned, true);
+  });
 }
 
 TEST_P(AnyFunction, RefusesWorkspaces) {

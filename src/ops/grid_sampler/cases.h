@@ -52,6 +52,20 @@ struct Inputs {
         grid(rounded(uniform(element_count(grid_shape(s)), -reach, reach, 3), type)) {}
 };
 
+inline std::vector<double> sample(const Sampling& s, const Inputs& inputs) {
+  return reference::grid_sampler_2d(s, inputs.input, inputs.grid);
+}
+inline std::vector<double> sample(const Sampling3D& s, const Inputs& inputs) {
+  return reference::grid_sampler_3d(s, inputs.input, inputs.grid);
+}
+
+inline reference::GridSamplerGradients gradients_of(const Sampling& s, const Inputs& inputs) {
+  return reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+}
+inline reference::GridSamplerGradients gradients_of(const Sampling3D& s, const Inputs& inputs) {
+  return reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+}
+
 inline Sampling sizes(int64_t batch, int64_t channels, int64_t height, int64_t width, int64_t output_height,
                       int64_t output_width) {
   return {batch, channels, height, width, output_height, output_width, 0, 0, false, false};
@@ -142,35 +156,25 @@ inline std::vector<double> smooth_grid(const Sampling3D& s, DataType type) {
   return rounded(grid, type);
 }
 
-inline aclgrad::Shape output_extents(const Sampling& s) {
-  return {s.batch, s.channels, s.output_height, s.output_width};
+inline aclgrad::Shape extents(const Shape& shape) {
+  return {shape.data(), static_cast<int>(shape.size())};
 }
 
 // The problem of a sampling, on contiguous tensors.
-template <class Problem>
-Problem problem_of(const Sampling& s, DataType type, const void* input, const void* grid) {
+template <class Problem, class AnySampling>
+Problem problem_of(const AnySampling& s, DataType type, const void* input, const void* grid) {
   Problem problem;
-  problem.input = {input, type, {s.batch, s.channels, s.height, s.width}};
-  problem.grid = {grid, type, {s.batch, s.output_height, s.output_width, 2}};
+  problem.input = {input, type, extents(input_shape(s))};
+  problem.grid = {grid, type, extents(grid_shape(s))};
   problem.interpolation = static_cast<Interpolation>(s.mode);
   problem.padding = static_cast<Padding>(s.padding);
   problem.align_corners = s.align_corners;
   return problem;
 }
 
-inline aclgrad::Shape output_extents(const Sampling3D& s) {
-  return {s.batch, s.channels, s.output_depth, s.output_height, s.output_width};
-}
-
-template <class Problem>
-Problem problem_of(const Sampling3D& s, DataType type, const void* input, const void* grid) {
-  Problem problem;
-  problem.input = {input, type, {s.batch, s.channels, s.depth, s.height, s.width}};
-  problem.grid = {grid, type, {s.batch, s.output_depth, s.output_height, s.output_width, 3}};
-  problem.interpolation = static_cast<Interpolation>(s.mode);
-  problem.padding = static_cast<Padding>(s.padding);
-  problem.align_corners = s.align_corners;
-  return problem;
+template <class AnySampling>
+aclgrad::Shape output_extents(const AnySampling& s) {
+  return extents(output_shape(s));
 }
 
 // What the gradient's gradient reads beside the inputs of the gradient. Small, so that no result of 16 bits overflows.

@@ -18,20 +18,6 @@ const Mask kBoth = {true, true};
 template <class S>
 inline constexpr bool kIs3D = std::is_same_v<S, Sampling3D>;
 
-std::vector<double> sample(const Sampling& s, const Inputs& inputs) {
-  return reference::grid_sampler_2d(s, inputs.input, inputs.grid);
-}
-std::vector<double> sample(const Sampling3D& s, const Inputs& inputs) {
-  return reference::grid_sampler_3d(s, inputs.input, inputs.grid);
-}
-
-reference::GridSamplerGradients gradients_of(const Sampling& s, const Inputs& inputs) {
-  return reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
-}
-reference::GridSamplerGradients gradients_of(const Sampling3D& s, const Inputs& inputs) {
-  return reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
-}
-
 template <class S>
 int last_mode(bool is_backward, DataType type) {
   return kIs3D<S> || (!is_backward && type == DataType::float64) ? 1 : 2;

@@ -108,8 +108,7 @@ TEST(GridSampler2DBackward, InfinityStaysWhereItIsOnASmoothGrid) {
     for (size_t i = 37; i < inputs.grad_output.size(); i += 41) inputs.grad_output[i] = kInfinity;
     Sampling sampling = s;
     sampling.positions_in_double = type == DataType::float64;
-    const auto expected =
-        reference::grid_sampler_2d_backward(sampling, inputs.grad_output, inputs.input, inputs.grid);
+    const auto expected = gradients_of(sampling, inputs);
     Call call(s, type, inputs);
     ASSERT_EQ(call.run(s), OK);
     const auto values = call.input_grad.values();
@@ -127,8 +126,7 @@ TEST(GridSampler2DBackward, TakesAnyGrid) {
       Inputs inputs(size, type, 1);
       inputs.grid = hostile_grid(size, type);
       for_each_mode(size, type, [&](const Sampling& s) {
-        const auto expected =
-            reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        const auto expected = gradients_of(s, inputs);
         Call call(s, type, inputs);
         ASSERT_EQ(call.run(s), OK);
         EXPECT_LE(relative_error(call.input_grad.values(), expected.input),
@@ -143,16 +141,15 @@ TEST(GridSampler2D, TakesAnyGrid) {
   for (const Sampling& size :
        {sizes(1, 3, 8, 8, 20, 20), sizes(2, 16, 9, 4, 20, 20), sizes(1, 20, 1, 5, 16, 16)}) {
     for (DataType type : kTypes) {
-      const Inputs inputs(size, type, 1);
-      const std::vector<double> values = hostile_grid(size, type);
+      Inputs inputs(size, type, 1);
+      inputs.grid = hostile_grid(size, type);
       for_each_mode(size, type, [&](const Sampling& s) {
         if (s.mode == 2 && type == DataType::float64) return;
         TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
-        TestTensor grid(grid_shape(s), type, Layout::contiguous, values);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
         TestTensor out(output_shape(s), type);
         ASSERT_EQ(run_forward(input, grid, s.mode, s.padding, s.align_corners, out), OK);
-        EXPECT_LE(relative_error(out.values(), reference::grid_sampler_2d(s, inputs.input, values)),
-                  tolerance(type, true));
+        EXPECT_LE(relative_error(out.values(), sample(s, inputs)), tolerance(type, true));
       });
     }
   }
@@ -284,8 +281,7 @@ TEST(GridSampler2DBackward, CarriesNanAndInfinityOfItsInputs) {
       inputs.grad_output[4] = -kInfinity;
       inputs.grad_output[30] = std::nan("");
       for_each_mode(size, type, [&](const Sampling& s) {
-        const auto expected =
-            reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        const auto expected = gradients_of(s, inputs);
         Call call(s, type, inputs);
         ASSERT_EQ(call.run(s), OK);
         EXPECT_LE(relative_error(call.input_grad.values(), expected.input),
@@ -327,10 +323,9 @@ TEST(GridSampler2DBackward, ReferenceIsTheDerivativeOfTheForwardReference) {
   Sampling size = sizes(1, 2, 5, 6, 4, 5);
   Inputs inputs(size, DataType::float64, 1.4);
   for_each_mode(size, DataType::float64, [&](const Sampling& s) {
-    const auto gradients =
-        reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+    const auto gradients = gradients_of(s, inputs);
     const auto loss = [&] {
-      const auto output = reference::grid_sampler_2d(s, inputs.input, inputs.grid);
+      const auto output = sample(s, inputs);
       double sum = 0;
       for (size_t i = 0; i < output.size(); ++i) sum += output[i] * inputs.grad_output[i];
       return sum;
@@ -358,8 +353,7 @@ TEST(GridSampler2DBackward, PrintsItsErrors) {
       Sampling sampling = s;
       sampling.positions_in_double = type == DataType::float64;
       const Inputs inputs(s, type, 1);
-      const auto expected =
-          reference::grid_sampler_2d_backward(sampling, inputs.grad_output, inputs.input, inputs.grid);
+      const auto expected = gradients_of(sampling, inputs);
       Call call(sampling, type, inputs);
       ASSERT_EQ(call.run(sampling), OK);
       print_ulp_histogram(describe(sampling, type) + ", inputGrad", call.input_grad.values(), expected.input,
@@ -379,7 +373,7 @@ TEST(GridSampler2DBackward, MaskedOutputsNeedNoData) {
   Call call(s, DataType::float32, inputs);
   ASSERT_EQ(aclSetRawTensorAddr(call.input_grad, nullptr), OK);
   ASSERT_EQ(call.run(s, false, true), OK);
-  const auto expected = reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+  const auto expected = gradients_of(s, inputs);
   EXPECT_LE(relative_error(call.grid_grad.values(), expected.grid),
             allowed_error(DataType::float32, expected.grid));
   EXPECT_EQ(call.run(s, true, true), 161001);

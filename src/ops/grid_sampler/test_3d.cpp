@@ -64,8 +64,7 @@ TEST(GridSampler3DBackward, TakesAnyGrid) {
       Inputs inputs(size, type, 1);
       inputs.grid = hostile_grid(size, type);
       for_each_mode(size, type, [&](const Sampling3D& s) {
-        const auto expected =
-            reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        const auto expected = gradients_of(s, inputs);
         TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
         TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
         TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
@@ -81,15 +80,14 @@ TEST(GridSampler3DBackward, TakesAnyGrid) {
 TEST(GridSampler3D, TakesAnyGrid) {
   for (const Sampling3D& size : kSomeSizes) {
     for (DataType type : kTypes) {
-      const Inputs inputs(size, type, 1);
-      const std::vector<double> values = hostile_grid(size, type);
+      Inputs inputs(size, type, 1);
+      inputs.grid = hostile_grid(size, type);
       for_each_mode(size, type, [&](const Sampling3D& s) {
         TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
-        TestTensor grid(grid_shape(s), type, Layout::contiguous, values);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
         TestTensor out(output_shape(s), type);
         ASSERT_EQ(run_forward(input, grid, s, out), OK);
-        EXPECT_LE(relative_error(out.values(), reference::grid_sampler_3d(s, inputs.input, values)),
-                  tolerance(type, true));
+        EXPECT_LE(relative_error(out.values(), sample(s, inputs)), tolerance(type, true));
       });
     }
   }
@@ -104,8 +102,7 @@ TEST(GridSampler3DBackward, InfinitiesStayWhereTheyAre) {
       for (size_t i = 37; i < inputs.grad_output.size(); i += 141) inputs.grad_output[i] = kInfinity;
       for (size_t i = 11; i < inputs.input.size(); i += 233) inputs.input[i] = -kInfinity;
       for_each_mode(size, type, [&](const Sampling3D& s) {
-        const auto expected =
-            reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+        const auto expected = gradients_of(s, inputs);
         TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
         TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
         TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
@@ -184,7 +181,7 @@ TEST(GridSampler3D, TakesNdhwc) {
   TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
   const NdhwcTensor out(output_shape(s), DataType::float32, zeros(output_shape(s)));
   ASSERT_EQ(run_forward(input, grid, s, out), OK);
-  const auto expected = reference::grid_sampler_3d(s, inputs.input, inputs.grid);
+  const auto expected = sample(s, inputs);
   EXPECT_LE(relative_error(out.values(), channels_last(expected, output_shape(s))),
             tolerance(DataType::float32, true));
 
@@ -229,8 +226,7 @@ TEST(GridSampler3DBackward, TakesNdhwc) {
       continue;
     }
     ASSERT_EQ(status, OK);
-    const auto expected =
-        reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+    const auto expected = gradients_of(s, inputs);
     EXPECT_LE(relative_error(input_grad.values(), channels_last(expected.input, input_shape(s))),
               tolerance(type, true));
     EXPECT_LE(relative_error(grid_grad.values(), expected.grid), tolerance(type, true));
