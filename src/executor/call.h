@@ -57,8 +57,9 @@ class Call {
   template <class Problem>
   Problem& problem();
 
-  // Makes `tensor`, of the problem, the argument as the kernel gets it: where it lies, or packed unless its elements along
-  // the axes from `dense_from` on lie side by side. Each launch has the address. Nothing happens where it was not given.
+  // Makes `tensor`, of the problem, the argument as the kernel gets it: where it lies, or packed unless its elements
+  // along the axes from `dense_from` on lie side by side. Each launch puts in the address. Nothing happens where it
+  // was not given.
   template <class Void>
   void operand(BasicTensor<Void>& tensor, const Argument& argument, int dense_from);
 

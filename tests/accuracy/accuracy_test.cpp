@@ -20,7 +20,8 @@ double bound(DataType type, bool uses_positions) {
   }
 }
 
-// With positions in double precision, where these cannot make it another value. Rounding to 16 bits hides the difference.
+// With positions in double precision, where these cannot make it another value. Rounding to 16 bits hides the
+// difference.
 double bound_in_double(DataType type) {
   return type == DataType::float32 ? 2e-5 : bound(type, true);
 }

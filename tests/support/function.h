@@ -1,7 +1,7 @@
-// A function of the C++ interface as the tests see it: the fields of its problem, right problems with what they must give,
-// and mistakes with the field that their refusal must name. Each operator describes its functions in
-// src/ops/<operator>/description.cpp; what must hold for every function is a loop over functions(), in tests/interface/,
-// tests/large/ and tests/accuracy/.
+// A function of the C++ interface as the tests see it: the fields of its problem, right problems with what they must
+// give, and mistakes with the field that their refusal must name. Each operator describes its functions in
+// src/ops/<operator>/description.cpp; what must hold for every function is a loop over functions(), in
+// tests/interface/, tests/large/ and tests/accuracy/.
 #pragma once
 
 #include <functional>
@@ -48,8 +48,8 @@ struct ProblemMistake {
   bool is_in_memory;  // and not seen where only the size of the workspace is asked for
 };
 
-// A call with more than 2^31 elements, and a small one that gives the same bits where it lies in the large one. Inputs of
-// the large one that have no values are zero elsewhere.
+// A call with more than 2^31 elements, and a small one that gives the same bits where it lies in the large one. Inputs
+// of the large one that have no values are zero elsewhere.
 struct LargeCase {
   struct Part {
     Shape first{};      // where in the large tensor the small one lies

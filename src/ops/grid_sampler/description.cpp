@@ -367,13 +367,13 @@ std::vector<Case> second_cases(DataType type) {
   return result;
 }
 
-// Points between the last `part` pixels of an axis of `size`, in quarters of a pixel. Both are powers of two, so that
-// the coordinates are exact, and those in an axis of `part` pixels mean the same points.
-std::vector<double> last_places(int64_t count, double size, double part) {
+// Sampling locations between the last `part` pixels of an axis of `size`, in quarters of a pixel. Both are powers of
+// two, so that the coordinates are exact, and those in an axis of `part` pixels mean the same locations.
+std::vector<double> last_locations(int64_t count, double size, double part) {
   std::vector<double> coordinates;
   for (int64_t i = 0; i < count; ++i) {
-    const double place = static_cast<double>(i * 7 % (4 * static_cast<int64_t>(part) - 4)) / 4;
-    coordinates.push_back((2 * (size - part + place) + 1) / size - 1);
+    const double offset = static_cast<double>(i * 7 % (4 * static_cast<int64_t>(part) - 4)) / 4;
+    coordinates.push_back((2 * (size - part + offset) + 1) / size - 1);
   }
   return coordinates;
 }
@@ -381,7 +381,7 @@ std::vector<double> last_places(int64_t count, double size, double part) {
 // Planes of 2^32 pixels, and channels of 2^33 voxels.
 template <class S>
 std::vector<LargeCase> large_forward_cases() {
-  constexpr int64_t kSide = kIs3D<S> ? 1 << 11 : 1 << 16, kPart = 16, kPoints = 40;
+  constexpr int64_t kSide = kIs3D<S> ? 1 << 11 : 1 << 16, kPart = 16, kSamples = 40;
   constexpr size_t kAxes = kIs3D<S> ? 3 : 2;
   const auto side = [](int64_t extent) {
     Shape shape(kAxes, extent);
@@ -389,18 +389,18 @@ std::vector<LargeCase> large_forward_cases() {
     return shape;
   };
   Shape of_grid(kAxes, 1), of_output(kAxes, 1);
-  of_grid.insert(of_grid.end(), {kPoints, int64_t{kAxes}});
+  of_grid.insert(of_grid.end(), {kSamples, int64_t{kAxes}});
   of_output.insert(of_output.begin(), {1, 2});
-  of_output.back() = kPoints;
+  of_output.back() = kSamples;
   Shape first(kAxes, kSide - kPart);
   first.insert(first.begin(), 2, 0);
   std::vector<LargeCase> result;
   for (DataType type : {DataType::float32, DataType::float64}) {
     const auto arguments = [&](int64_t extent, std::vector<double> values) {
-      const std::vector<double> places =
-          last_places(kAxes * kPoints, static_cast<double>(extent), static_cast<double>(kPart));
+      const std::vector<double> locations =
+          last_locations(kAxes * kSamples, static_cast<double>(extent), static_cast<double>(kPart));
       return std::vector<Value>{TensorValue{side(extent), type, std::move(values)},
-                                TensorValue{of_grid, type, places},
+                                TensorValue{of_grid, type, locations},
                                 TensorValue{of_output, type},
                                 int64_t{0},
                                 int64_t{0},
@@ -413,11 +413,11 @@ std::vector<LargeCase> large_forward_cases() {
   return result;
 }
 
-// Vectors of channels take a sample for each 8 pixels. All but the last samples lie in the middle of the image and bring
-// zeros. bfloat16 has no place between the last pixels but the last one's, whose coordinate rounds to 1.
+// Vectors of channels take a sample for each 8 pixels. All but the last samples lie in the middle of the image and
+// bring zeros. bfloat16 has no location between the last pixels but the last one, whose coordinate rounds to 1.
 std::vector<LargeCase> large_backward_cases() {
   constexpr DataType kType = DataType::bfloat16;
-  constexpr int64_t kSide = 1 << 12, kChannels = 144, kPart = 16, kPoints = 64, kRows = kSide / 8;
+  constexpr int64_t kSide = 1 << 12, kChannels = 144, kPart = 16, kSamples = 64, kRows = kSide / 8;
   static_assert(kChannels * kSide * kSide > int64_t{1} << 31);
   const auto arguments = [](int64_t side, int64_t rows, int64_t columns, const Inputs& values) {
     const TensorValue input{{1, kChannels, side, side}, kType, values.input};
@@ -427,17 +427,17 @@ std::vector<LargeCase> large_backward_cases() {
         grad_output, input,      grid,      TensorValue{input.shape, kType}, TensorValue{grid.shape, kType},
         int64_t{0},  int64_t{0}, int64_t{0}};
   };
-  Inputs values(sizes(1, kChannels, kPart, kPart, 1, kPoints), kType, 1);
-  for (double& place : values.grid) place = 1;
+  Inputs values(sizes(1, kChannels, kPart, kPart, 1, kSamples), kType, 1);
+  for (double& coordinate : values.grid) coordinate = 1;
   const LargeCase::Part pixels{{0, 0, kSide - kPart, kSide - kPart}};
-  const LargeCase::Part output{{0, 0, kRows - 1, kSide - kPoints}};
-  const LargeCase::Part points{{0, kRows - 1, kSide - kPoints, 0}};
+  const LargeCase::Part output{{0, 0, kRows - 1, kSide - kSamples}};
+  const LargeCase::Part samples{{0, kRows - 1, kSide - kSamples, 0}};
   // Coordinates go from -1 to 1 in images of any size, and so gradients with respect to them grow with it.
-  const LargeCase::Part slopes{points.first, kSide / kPart};
+  const LargeCase::Part slopes{samples.first, kSide / kPart};
   return {{"elements",
            arguments(kSide, kRows, kSide, Inputs(Sampling{}, kType, 1)),
-           arguments(kPart, 1, kPoints, values),
-           {output, pixels, points, pixels, slopes},
+           arguments(kPart, 1, kSamples, values),
+           {output, pixels, samples, pixels, slopes},
            int64_t{7} << 30}};
 }
 
