@@ -383,7 +383,7 @@ template <class S>
 std::vector<LargeCase> large_forward_cases() {
   constexpr int64_t kSide = kIs3D<S> ? 1 << 11 : 1 << 16, kPart = 16, kSamples = 40;
   constexpr size_t kAxes = kIs3D<S> ? 3 : 2;
-  const auto side = [](int64_t extent) {
+  const auto side = [&](int64_t extent) {
     Shape shape(kAxes, extent);
     shape.insert(shape.begin(), {1, 2});
     return shape;
