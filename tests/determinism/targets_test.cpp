@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <random>
 
 #include "aclgrad/grid_sampler.h"
@@ -215,6 +216,44 @@ uint64_t grid_sampling_twice(DataType type, Interpolation interpolation, int64_t
   return hash.value();
 }
 
+uint64_t volume_sampling(DataType type, Interpolation interpolation, const Shape& volume,
+                         const Shape& sampled, const std::vector<double>& grid) {
+  const TensorValue input = random_tensor(volume, type, -2, 2, 12),
+                    grad_output = random_tensor(sampled, type, -2, 2, 13);
+  const TensorValue points{{sampled[0], sampled[2], sampled[3], sampled[4], 3}, type, grid};
+  const Value mode = static_cast<int64_t>(interpolation), padding = int64_t{0}, align_corners = int64_t{0};
+  Hash hash;
+  add_results(operator_named("aclnnGridSampler3D"),
+              {input, points, mode, padding, align_corners, TensorValue{sampled, type}}, hash);
+  add_results(operator_named("aclnnGridSampler3DBackward"),
+              {grad_output, input, points, mode, padding, align_corners, std::vector<bool>{true, true},
+               TensorValue{volume, type}, TensorValue{points.shape, type}},
+              hash);
+  return hash.value();
+}
+
+uint64_t volume_sampling(DataType type, Interpolation interpolation, int64_t channels) {
+  return volume_sampling(type, interpolation, {2, channels, 7, 9, 11}, {2, channels, 5, 6, 13},
+                         data(2 * 5 * 6 * 13 * 3, -1.2, 1.2, 14));
+}
+
+// A point for each voxel, most of them next to the voxels of the point before; some outside.
+uint64_t smooth_volume_sampling(DataType type, Interpolation interpolation, int64_t channels) {
+  constexpr int64_t kSide = 40;
+  constexpr double kSize = kSide;
+  std::vector<double> grid;
+  for (int64_t point = 0; point < kSide * kSide * kSide; ++point) {
+    const auto slice = static_cast<double>(point / kSide / kSide);
+    const auto row = static_cast<double>(point / kSide % kSide);
+    const auto column = static_cast<double>(point % kSide);
+    const double slant = (row - column) / 16, shift = (slice - row) / 8;
+    for (double place : {2 * column + shift, 2 * row - slant, 2 * slice + 2 * slant})
+      grid.push_back(std::round(1024 * (place / kSize - 1)) / 1024);
+  }
+  const Shape shape = {1, channels, kSide, kSide, kSide};
+  return volume_sampling(type, interpolation, shape, shape, grid);
+}
+
 struct Known {
   const char* name;
   uint64_t (*run)();
@@ -222,6 +261,7 @@ struct Known {
 };
 
 constexpr DataType kFloat = DataType::float32;
+constexpr DataType kDouble = DataType::float64;
 constexpr DataType kHalf = DataType::float16;
 constexpr DataType kBFloat16 = DataType::bfloat16;
 
@@ -270,6 +310,20 @@ const Known kKnown[] = {
     {"grid sampler, second derivatives, double, bilinear, 3 channels",
      [] { return grid_sampling_twice(DataType::float64, Interpolation::bilinear, 3, 9); },
      0x813F0E799427C816u},
+    {"grid sampler, volumes, float, 1 channel",
+     [] { return volume_sampling(kFloat, Interpolation::bilinear, 1); }, 0x7F541A03389E9885u},
+    {"grid sampler, volumes, float, 20 channels",
+     [] { return volume_sampling(kFloat, Interpolation::bilinear, 20); }, 0x8CBF4D9FEC856744u},
+    {"grid sampler, volumes, double, 2 channels",
+     [] { return volume_sampling(kDouble, Interpolation::bilinear, 2); }, 0x60C4BD88F2CA39BBu},
+    {"grid sampler, volumes, float, smooth grid, 1 channel",
+     [] { return smooth_volume_sampling(kFloat, Interpolation::bilinear, 1); }, 0x6989B42E7D89D64Au},
+    {"grid sampler, volumes, double, smooth grid, 1 channel",
+     [] { return smooth_volume_sampling(kDouble, Interpolation::bilinear, 1); }, 0x01A8996B68FC5D20u},
+    {"grid sampler, volumes, half, smooth grid, 3 channels",
+     [] { return smooth_volume_sampling(kHalf, Interpolation::bilinear, 3); }, 0x248FEBBCD3B8E825u},
+    {"grid sampler, volumes, float, nearest, smooth grid, 3 channels",
+     [] { return smooth_volume_sampling(kFloat, Interpolation::nearest, 3); }, 0x717A9E7F19E161BAu},
 };
 
 bool has_fused_multiply_add(int64_t target) {

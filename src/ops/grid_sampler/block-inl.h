@@ -7,6 +7,8 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_BLOCK_INL_H_
 #endif
 
+#include <bit>
+
 #include "base/simd-inl.h"
 #include "ops/grid_sampler/layout.h"
 
@@ -166,9 +168,17 @@ HWY_INLINE void transpose_rows(D d, const float* const* rows, int64_t at, hn::Ve
 // A bit for each lane of the mask.
 template <class D>
 HWY_INLINE uint32_t bits_of(D d, hn::Mask<D> mask) {
-  uint8_t bytes[8];
-  hn::StoreMaskBits(d, mask, bytes);
-  return hn::MaxLanes(d) > 8 ? static_cast<uint32_t>(bytes[0] | bytes[1] << 8) : bytes[0];
+  static_assert(std::endian::native == std::endian::little);
+  uint32_t bits = 0;
+  hn::StoreMaskBits(d, mask, reinterpret_cast<uint8_t*>(&bits));
+  return bits;
+}
+
+// The mask of the lanes whose bits are set.
+template <class D>
+HWY_INLINE hn::Mask<D> mask_of(D d, uint32_t bits) {
+  const uint8_t bytes[8] = {static_cast<uint8_t>(bits), static_cast<uint8_t>(bits >> 8)};
+  return hn::LoadMaskBits(d, bytes);
 }
 
 using IndexTag = hn::CappedTag<int32_t, kBlock>;

@@ -19,6 +19,7 @@ class Forward3D {
  public:
   using Real = RealOf<T>;
   using Group = VolumeGroup<Real, kTaps>;
+  using Tag = BlockTag<Real>;
 
   Forward3D(const GridSampler3D& problem, WorkspaceAllocator& allocator)
       : problem_(problem),
@@ -27,7 +28,8 @@ class Forward3D {
         block_(channel_block(problem.channels)),
         layout_{problem.width, padded_channels(problem.channels)},
         packs_(by_channels_ && !is_channels_last(problem, problem.input_strides)),
-        cut_(problem.depth, problem.height, [&](const BoxCut& cut) { return packs_ && are_too_large(cut); }),
+        cut_(problem.depth, problem.height, BoxCut::Shape::compact,
+             [&](const BoxCut& cut) { return packs_ && are_too_large(cut); }),
         buffer_rows_(cut_.rows() + kTaps - 1),
         buffer_floats_(layout_.floats(cut_.slices() + kTaps - 1, buffer_rows_)),
         images_(std::clamp<int64_t>(kRoundBytes / (samples_of(problem) * 4), 1, problem.batch)),
@@ -41,7 +43,9 @@ class Forward3D {
       const int64_t samples = samples_of(problem_), chunks = divide_up(samples, kMostSamples);
       return parallel_for(problem_.batch * chunks, nanoseconds, [&](int64_t task) HWY_ATTR {
         const int64_t n = task / chunks, first = task % chunks * kMostSamples;
-        Lists::for_each_block_between(first, std::min(first + kMostSamples, samples),
+        const int64_t end = std::min(first + kMostSamples, samples);
+        if (!by_channels_) return sample_by_samples(n, first, end);
+        Lists::for_each_block_between(first, end,
                                       [&](const SampleBlock& block) HWY_ATTR { sample(n, block, {}); });
       });
     }
@@ -82,65 +86,44 @@ class Forward3D {
   }
 
   HWY_INLINE void sample(int64_t n, const SampleBlock& block, Slab<const float> input) const {
-    Group group;
-    plan_block(grid_volume<T>(problem_, n), axes_, block, group);
-    const auto output = sampled_volume<T>(problem_, problem_.output, problem_.output_strides, n);
     if constexpr (!std::is_same_v<T, double>) {
-      if (by_channels_) {
-        if constexpr (std::is_same_v<T, float>) {
-          const Volume<const T> from = input_volume<T>(problem_, n);
-          if (!packs_) input = {from.data, 0, 0, from.slice_stride, from.row_stride, from.column_stride};
-        }
-        return visit_channel_tag(
-            block_, [&](auto d) HWY_ATTR { sample_by_channels(d, input, block, group, output); });
+      Group group;
+      plan_block(grid_volume<T>(problem_, n), axes_, block, group);
+      if constexpr (std::is_same_v<T, float>) {
+        const Volume<const T> from = input_volume<T>(problem_, n);
+        if (!packs_) input = {from.data, 0, 0, from.slice_stride, from.row_stride, from.column_stride};
       }
+      const auto output = sampled_volume<T>(problem_, problem_.output, problem_.output_strides, n);
+      visit_channel_tag(block_, [&](auto d) HWY_ATTR { sample_by_channels(d, input, block, group, output); });
     }
-    sample_by_samples(input_volume<T>(problem_, n), block, group, output);
   }
 
-  void sample_by_samples(const Volume<const T>& input, const SampleBlock& block, const Group& group,
-                         const Volume<T>& output) const {
-    const BlockTag<Real> d;
-    const SampleOffsets offsets = offsets_of(output, block);
-    if (sample_lines(input, offsets, group, output)) return;
-    for (int64_t c = 0; c < problem_.channels; ++c) {
-      alignas(64) T voxels[kVoxelTaps<kTaps>][kBlock];
-      alignas(64) T values[kBlock];
-      load_voxels<kTaps>(input, input.data + c * input.channel_stride, group, voxels);
-      T* to = output.data + c * output.channel_stride;
-      T* vectors = offsets.are_contiguous ? to + offsets.at[0] : values;
+  // At samples [begin, end) of a volume.
+  void sample_by_samples(int64_t n, int64_t begin, int64_t end) const {
+    const Volume<const T> input = input_volume<T>(problem_, n), grid = grid_volume<T>(problem_, n);
+    const auto output = sampled_volume<T>(problem_, problem_.output, problem_.output_strides, n);
+    const TapRows<kTaps> rows(axes_, Box{{0, problem_.depth}, {0, problem_.height}});
+    const bool may_have_lines = input.is_dense() && VoxelLines<Tag, kTaps>::suit(axes_);
+    Lists::for_each_block_between(begin, end, [&](const SampleBlock& samples) HWY_ATTR {
+      const Tag d;
+      Group group;
+      plan_block(grid, axes_, samples, group);
+      const SampleOffsets offsets = offsets_of(output, samples);
       for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-        const auto weights = load_weights<BlockTag<Real>, kTaps>(d, group, lane);
-        const auto sum = interpolated(d, weights, [&](int slice, int row, int column) HWY_ATTR {
-          return load_lanes(d, voxels[(slice * kTaps + row) * kTaps + column] + lane);
-        });
-        store_lanes(d, sum, vectors + lane);
-      }
-      if (offsets.are_contiguous) continue;
-      for (int64_t k = 0; k < block.count; ++k) to[offsets.at[k]] = values[k];
-    }
-  }
-
-  // Computes the samples of a block if they lie in lines.
-  HWY_INLINE bool sample_lines(const Volume<const T>& input, const SampleOffsets& offsets, const Group& group,
-                               const Volume<T>& output) const {
-    using Tag = BlockTag<Real>;
-    const Tag d;
-    VoxelLines<Real, kTaps> lines;
-    if (!offsets.are_contiguous || !input.has_lines() || !lines.find(group, axes_)) return false;
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      const auto weights = load_weights<Tag, kTaps>(d, group, lane);
-      lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
+        VoxelLines<Tag, kTaps> lines;
+        if (may_have_lines) lines.find(group, lane, samples.count, axes_, rows);
+        lines.prefetch(rows, input.data);
+        const auto weights = load_weights<Tag, kTaps>(d, group, lane);
         for (int64_t c = 0; c < problem_.channels; ++c) {
           const T* channel = input.data + c * input.channel_stride;
-          const auto sum = interpolated(d, weights, [&](int slice, int row, int column) HWY_ATTR {
-            return load_tap(d, of_lanes, input, channel, slice, row, column);
-          });
-          store_lanes(d, sum, output.data + c * output.channel_stride + offsets.at[0] + lane);
+          hn::Vec<Tag> values[kVoxelTaps<kTaps>];
+          lines.is_found() ? lines.load(d, rows, channel, values)
+                           : load_voxels(d, group, lane, input, channel, values);
+          store_samples(d, interpolated(d, weights, values), offsets, lane, samples.count,
+                        output.data + c * output.channel_stride);
         }
-      });
-    }
-    return true;
+      }
+    });
   }
 
   template <class D>

@@ -29,7 +29,8 @@ class Grad3DByChannels {
         block_(channel_block(problem.channels)),
         layout_{problem.width, padded_channels(problem.channels)},
         packs_gradient_(!is_channels_last(problem, problem.grad_output_strides)),
-        cut_(problem.depth, problem.height, [&](const BoxCut& cut) { return are_too_large(cut); }),
+        cut_(problem.depth, problem.height, BoxCut::Shape::compact,
+             [&](const BoxCut& cut) { return are_too_large(cut); }),
         images_(std::clamp<int64_t>(kRoundBytes / (samples_of(problem) * 16), 1, problem.batch)),
         input_floats_(
             problem.wants_grid_grad ? layout_.floats(cut_.slices() + kTaps - 1, cut_.rows() + kTaps - 1) : 0),

@@ -69,8 +69,9 @@ class Grad3DBySamples {
     Volume<T> grid_grad;
     Box box;
     Sums sums;
-    bool is_whole;   // the box is the volume
-    bool has_lines;  // what is read and added to has rows of neighbours
+    TapRows<kTaps> input_rows;
+    TapRows<kTaps> sums_rows;
+    bool may_have_lines;  // what is read and added to is dense
   };
 
   // The fewer boxes, the fewer samples lie in two; one thread needs none.
@@ -81,7 +82,7 @@ class Grad3DBySamples {
     const int64_t elements = problem_.channels * std::max(samples_of(problem_), pixels_of(problem_));
     int64_t wanted = threads == 1 ? 1 : divide_up(threads * kBoxesPerThread, problem_.batch);
     wanted = std::min(wanted, elements / kLeastElements);
-    return {problem_.depth, problem_.height, [&](const BoxCut& cut) {
+    return {problem_.depth, problem_.height, BoxCut::Shape::side_by_side, [&](const BoxCut& cut) {
               return cut.count() < wanted || (!kInPlace && floats_of(cut) * 4 > kBoxBytes);
             }};
   }
@@ -91,17 +92,20 @@ class Grad3DBySamples {
            std::min(cut.rows(), problem_.height) * problem_.width;
   }
 
-  Task task_of(int64_t n, const Box& box, const Sums& sums, bool is_whole) const {
+  Task task_of(int64_t n, const Box& box, const Sums& sums) const {
+    const Box whole{{0, problem_.depth}, {0, problem_.height}};
     Task task{input_volume<T>(problem_, n),
               grad_output_volume<T>(problem_, n),
               grid_volume<T>(problem_, n),
               grid_grad_volume<T>(problem_, n),
               box,
               sums,
-              is_whole,
-              false};
-    task.has_lines = (!problem_.wants_grid_grad || task.input.has_lines()) &&
-                     (!problem_.wants_input_grad || sums.volume.column_stride == 1);
+              TapRows<kTaps>(axes_, whole),
+              TapRows<kTaps>(axes_, box),
+              VoxelLines<Tag, kTaps>::suit(axes_)};
+    if (problem_.wants_grid_grad) task.may_have_lines &= task.input.is_dense();
+    if (problem_.wants_input_grad)
+      task.may_have_lines &= input_grad_volume<T>(problem_, n).is_dense() || !kInPlace;
     return task;
   }
 
@@ -132,7 +136,7 @@ class Grad3DBySamples {
               box.slices.begin,
               box.rows.begin};
     }
-    const Task task = task_of(n, box, sums, cut_.count() == 1);
+    const Task task = task_of(n, box, sums);
     lists_.for_each_block(cut_, n, index, [&](const SampleBlock& block) HWY_ATTR {
       differentiate_block<true, kGrid>(task, block);
     });
@@ -152,7 +156,7 @@ class Grad3DBySamples {
     const int64_t samples = samples_of(problem_), chunks = divide_up(samples, kMostSamples);
     parallel_for(problem_.batch * chunks, kernel_nanoseconds(problem_), [&](int64_t index) HWY_ATTR {
       const Box whole{{0, problem_.depth}, {0, problem_.height}};
-      const Task task = task_of(index / chunks, whole, Sums{}, true);
+      const Task task = task_of(index / chunks, whole, Sums{});
       const int64_t first = index % chunks * kMostSamples;
       Lists::for_each_block_between(first, std::min(first + kMostSamples, samples),
                                     [&](const SampleBlock& block)
@@ -160,141 +164,103 @@ class Grad3DBySamples {
     });
   }
 
+  // The first voxel of the box, in one channel of the sums.
+  static Real* box_of(const Task& task, int64_t c) {
+    return task.sums.at(task.box.slices.begin, task.box.rows.begin, 0) + c * task.sums.volume.channel_stride;
+  }
+
   template <bool kInput, bool kGrid>
-  HWY_INLINE void differentiate_block(const Task& task, const SampleBlock& block) const {
+  HWY_INLINE void differentiate_block(const Task& task, const SampleBlock& samples) const {
     const Tag d;
     Group group;
-    plan_block(task.grid, axes_, block, group);
-    const uint32_t bits = (1u << block.count) - 1;
-    const uint32_t owned = !kGrid ? 0 : task.is_whole ? bits : bits & samples_owned(group, axes_, task.box);
-    const SampleOffsets offsets = offsets_of(task.grad_output, block);
-    VoxelLines<Real, kTaps> lines{};
-    const bool has_lines = task.has_lines && lines.find(group, axes_);
-    alignas(64) Real slopes[3][kBlock] = {};
-    for (int64_t c = 0; c < problem_.channels; ++c) {
-      alignas(64) Real gradients[kBlock];
-      load_samples(task.grad_output.data + c * task.grad_output.channel_stride, offsets, gradients);
-      if (has_lines) {
-        for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-          lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
-            if constexpr (kGrid && kTaps == 2) {
-              const T* channel = task.input.data + c * task.input.channel_stride;
-              add_slopes(group, lane, gradients, slopes, [&](int slice, int row, int column) HWY_ATTR {
-                return load_tap(d, of_lanes, task.input, channel, slice, row, column);
-              });
-            }
-            if constexpr (kInput) add_lines(task, c, group, of_lanes, lane, gradients);
-          });
-        }
-        continue;
-      }
-      if constexpr (kGrid && kTaps == 2) {
-        if (owned != 0) add_slopes_of_voxels(task.input, c, group, gradients, slopes);
-      }
-      if constexpr (kInput) add_terms(task, c, group, bits, gradients);
-    }
-    if constexpr (kGrid) {
-      for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-        const auto scale = [&](Real* slope, const Real* scales) HWY_ATTR {
-          hn::Store(hn::Mul(hn::Load(d, slope + lane), hn::Load(d, scales + lane)), d, slope + lane);
-        };
-        scale(slopes[0], group.x.scale);
-        scale(slopes[1], group.y.scale);
-        scale(slopes[2], group.z.scale);
-      }
-      store_grid_grad(task.grid_grad, block, owned, slopes);
-    }
-  }
-
-  // Adds what a channel gives to the derivatives by the places of the samples from `lane` on.
-  template <class Value>
-  static HWY_INLINE void add_slopes(const Group& group, size_t lane, const Real* gradients,
-                                    Real (&slopes)[3][kBlock], Value&& value) {
-    const Tag d;
-    const auto slope = trilinear_slopes(d, load_weights<Tag, kTaps>(d, group, lane), value);
-    const V gradient = hn::Load(d, gradients + lane);
-    hn::Store(hn::MulAdd(gradient, slope.x, hn::Load(d, slopes[0] + lane)), d, slopes[0] + lane);
-    hn::Store(hn::MulAdd(gradient, slope.y, hn::Load(d, slopes[1] + lane)), d, slopes[1] + lane);
-    hn::Store(hn::MulAdd(gradient, slope.z, hn::Load(d, slopes[2] + lane)), d, slopes[2] + lane);
-  }
-
-  // The same for a whole block, wherever its samples lie.
-  static HWY_INLINE void add_slopes_of_voxels(const Volume<const T>& input, int64_t c, const Group& group,
-                                              const Real* gradients, Real (&slopes)[3][kBlock]) {
-    const Tag d;
-    alignas(64) T voxels[kVoxelTaps<kTaps>][kBlock];
-    load_voxels<kTaps>(input, input.data + c * input.channel_stride, group, voxels);
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      add_slopes(group, lane, gradients, slopes, [&](int slice, int row, int column) HWY_ATTR {
-        return load_lanes(d, voxels[(slice * kTaps + row) * kTaps + column] + lane);
-      });
-    }
-  }
-
-  // Adds to channel c of input_grad what samples in lines give to the box. A voxel of a line gets the right term of the
-  // sample before its own, then the left one of its own.
-  template <int kLines>
-  static HWY_INLINE void add_lines(const Task& task, int64_t c, const Group& group,
-                                   const Lines<Tag, kLines>& lines, size_t lane, const Real* gradients) {
-    const Tag d;
-    constexpr auto kLast = hn::MaxLanes(Tag()) - 1;
-    const auto weights = load_weights<Tag, kTaps>(d, group, lane);
-    for (int k = 0; k < kLines; ++k) {
-      const Line<Tag>& line = lines.line[k];
-      const int64_t z = line.row / task.input.height, y = line.row % task.input.height;
-      const V gradient = lines.keep(k, hn::Load(d, gradients + lane));
-      for (int slice = 0; slice < kTaps; ++slice) {
-        for (int row = 0; row < kTaps; ++row) {
-          if (!task.box.contains(z + slice, y + row)) continue;
-          Real* to = task.sums.at(z + slice, y + row, line.column) + c * task.sums.volume.channel_stride;
-          V sum = hn::LoadU(d, to);
-          if constexpr (kTaps == 2) {
-            sum = hn::Add(sum, previous_lanes(d, hn::Mul(weights.of(slice, row, 1), gradient)));
-          }
-          hn::StoreU(hn::Add(sum, hn::Mul(weights.of(slice, row, 0), gradient)), d, to);
-          if (kTaps == 2 && line.has_last_sample) {
-            const size_t last = lane + kLast;
-            to[kLast + 1] += group.z.weight[slice][last] * group.y.weight[row][last] *
-                             group.x.weight[kTaps - 1][last] * gradients[last];
-          }
-        }
-      }
-    }
-  }
-
-  // Adds to channel c of input_grad what the samples whose bits are set give to the box.
-  static HWY_INLINE void add_terms(const Task& task, int64_t c, const Group& group, uint32_t bits,
-                                   const Real* gradients) {
-    const Tag d;
-    alignas(64) Real terms[kVoxelTaps<kTaps>][kBlock];
+    plan_block(task.grid, axes_, samples, group);
+    const bool is_whole = !kInput || task.sums_rows.is_whole;
+    const uint32_t bits = (1u << samples.count) - 1;
+    const uint32_t owned = !kGrid ? 0 : is_whole ? bits : bits & samples_owned(group, axes_, task.box);
+    const SampleOffsets offsets = offsets_of(task.grad_output, samples);
+    alignas(64) Real slopes[3][kBlock];
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       const auto weights = load_weights<Tag, kTaps>(d, group, lane);
-      const V gradient = hn::Load(d, gradients + lane);
-      for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
-        const TapIndex<kTaps> tap(k);
-        hn::Store(hn::Mul(weights.of(tap.slice, tap.row, tap.column), gradient), d, terms[k] + lane);
+      VoxelLines<Tag, kTaps> in_volume, in_box;  // which are the same where the box is the volume
+      if (task.may_have_lines && (owned != 0 || is_whole)) {
+        in_volume.find(group, lane, samples.count, axes_, task.input_rows);
+        if constexpr (kGrid) in_volume.prefetch(task.input_rows, task.input.data);
+      }
+      if (task.may_have_lines && !is_whole) in_box.find(group, lane, samples.count, axes_, task.sums_rows);
+      const VoxelLines<Tag, kTaps>& added = is_whole ? in_volume : in_box;
+      if constexpr (kInput) added.prefetch(task.sums_rows, box_of(task, 0));
+      VolumeSlopes<V> sums{hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+      for (int64_t c = 0; c < problem_.channels; ++c) {
+        const T* gradients = task.grad_output.data + c * task.grad_output.channel_stride;
+        const V gradient = load_samples(d, gradients, offsets, lane);
+        if constexpr (kGrid && kTaps == 2) {
+          if (owned != 0) add_slopes(task, c, group, in_volume, lane, weights, gradient, sums);
+        }
+        if constexpr (kInput) {
+          V terms[kVoxelTaps<kTaps>];
+          unroll<kVoxelTaps<kTaps>>([&](auto k) HWY_ATTR {
+            constexpr TapIndex<kTaps> tap(k);
+            terms[k] = hn::Mul(weights.of(tap.slice, tap.row, tap.column), gradient);
+          });
+          added.is_found() ? added.add(d, task.sums_rows, terms, box_of(task, c))
+                           : add_terms(task, c, group, lane, samples.count, terms);
+        }
+      }
+      if constexpr (kGrid) {
+        hn::Store(hn::Mul(sums.x, hn::Load(d, group.x.scale + lane)), d, slopes[0] + lane);
+        hn::Store(hn::Mul(sums.y, hn::Load(d, group.y.scale + lane)), d, slopes[1] + lane);
+        hn::Store(hn::Mul(sums.z, hn::Load(d, group.z.scale + lane)), d, slopes[2] + lane);
       }
     }
+    if constexpr (kGrid) store_grid_grad(task.grid_grad, samples, owned, slopes);
+  }
+
+  // Adds what channel c gives to the derivatives by the places of the samples from `lane` on.
+  static HWY_INLINE void add_slopes(const Task& task, int64_t c, const Group& group,
+                                    const VoxelLines<Tag, kTaps>& lines, size_t lane,
+                                    const VolumeWeights<Tag, kTaps>& weights, V gradient,
+                                    VolumeSlopes<V>& sums) {
+    const Tag d;
+    const T* channel = task.input.data + c * task.input.channel_stride;
+    V values[kVoxelTaps<kTaps>];
+    lines.is_found() ? lines.load(d, task.input_rows, channel, values)
+                     : load_voxels(d, group, lane, task.input, channel, values);
+    const auto slope = trilinear_slopes(d, weights, [&](int slice, int row, int column) HWY_ATTR {
+      return values[(slice * kTaps + row) * kTaps + column];
+    });
+    sums.x = hn::MulAdd(gradient, slope.x, sums.x);
+    sums.y = hn::MulAdd(gradient, slope.y, sums.y);
+    sums.z = hn::MulAdd(gradient, slope.z, sums.z);
+  }
+
+  // Adds terms[tap] of the samples from `lane` on to channel c of input_grad, as far as they fall into the box: sample
+  // by sample.
+  static HWY_NOINLINE void add_terms(const Task& task, int64_t c, const Group& group, size_t lane,
+                                     int64_t count, const V (&terms)[kVoxelTaps<kTaps>]) {
+    const Tag d;
+    alignas(64) Real stored[kVoxelTaps<kTaps>][hn::MaxLanes(Tag())];
+    for (int k = 0; k < kVoxelTaps<kTaps>; ++k) hn::Store(terms[k], d, stored[k]);
     const Volume<Real>& sums = task.sums.volume;
-    for (; bits != 0; bits &= bits - 1) {
-      const auto i = static_cast<size_t>(__builtin_ctz(bits));
+    for (size_t k = 0; k < hn::Lanes(d); ++k) {
+      const size_t i = lane + k;
+      if (i >= static_cast<size_t>(count)) return;
       const int64_t z = group.z.first[i], y = group.y.first[i], x = group.x.first[i];
       const bool is_inside = (group.interior >> i & 1) != 0 && z >= task.box.slices.begin &&
                              y >= task.box.rows.begin && z + kTaps <= task.box.slices.end &&
                              y + kTaps <= task.box.rows.end;
       if (HWY_LIKELY(is_inside)) {
         Real* first = task.sums.at(z, y, x) + c * sums.channel_stride;
-        for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
-          const TapIndex<kTaps> tap(k);
-          first[tap.slice * sums.slice_stride + tap.row * sums.row_stride +
-                tap.column * sums.column_stride] += terms[k][i];
+        for (int tap = 0; tap < kVoxelTaps<kTaps>; ++tap) {
+          const TapIndex<kTaps> at(tap);
+          first[at.slice * sums.slice_stride + at.row * sums.row_stride + at.column * sums.column_stride] +=
+              stored[tap][k];
         }
         continue;
       }
-      for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
-        const TapIndex<kTaps> tap(k);
-        if (!task.box.contains(z + tap.slice, y + tap.row) || !is_index(x + tap.column, sums.width)) continue;
-        task.sums.at(z + tap.slice, y + tap.row, x + tap.column)[c * sums.channel_stride] += terms[k][i];
+      for (int tap = 0; tap < kVoxelTaps<kTaps>; ++tap) {
+        const TapIndex<kTaps> at(tap);
+        if (!task.box.contains(z + at.slice, y + at.row) || !is_index(x + at.column, sums.width)) continue;
+        task.sums.at(z + at.slice, y + at.row, x + at.column)[c * sums.channel_stride] += stored[tap][k];
       }
     }
   }

@@ -12,21 +12,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// Up to 16 samples of one image, in their order. What is missing repeats the last.
+// Up to 16 samples of one image, in their order: neighbours, or listed. What is missing repeats the last.
 struct SampleBlock {
   int64_t count;
-  int64_t sample[kBlock];
+  int64_t first;
+  const uint32_t* listed = nullptr;  // numbers, counted from `first`
 
-  bool is_consecutive() const { return count == kBlock && sample[kBlock - 1] - sample[0] == kBlock - 1; }
+  int64_t operator[](int64_t k) const {
+    const int64_t at = std::min(k, count - 1);
+    return first + (listed == nullptr ? at : listed[at]);
+  }
+  bool is_consecutive() const {
+    return count == kBlock && (listed == nullptr || listed[kBlock - 1] - listed[0] == kBlock - 1);
+  }
 };
-
-// sample(k) for k in [0, count) are their numbers.
-template <class Sample>
-HWY_INLINE SampleBlock block_of(int64_t count, Sample&& sample) {
-  SampleBlock block{count, {}};
-  for (int64_t k = 0; k < kBlock; ++k) block.sample[k] = sample(std::min(k, count - 1));
-  return block;
-}
 
 // Where a block's samples lie in a volume with an element for each sample: side by side from at[0] on, or anywhere.
 struct SampleOffsets {
@@ -39,18 +38,18 @@ template <class T, class Body>
 HWY_INLINE void for_each_offset(const Volume<T>& volume, const SampleBlock& block, Body&& body) {
   if (volume.is_flat()) {
     const int64_t stride = volume.flat_stride();
-    for (int64_t k = 0; k < kBlock; ++k) body(k, block.sample[k] * stride);
+    for (int64_t k = 0; k < kBlock; ++k) body(k, block[k] * stride);
     return;
   }
   int64_t x = 0, y = 0, z = 0;
   for (int64_t k = 0; k < kBlock; ++k) {
-    if (k > 0 && block.sample[k] == block.sample[k - 1] + 1) {
+    if (k > 0 && block[k] == block[k - 1] + 1) {
       if (++x == volume.width) x = 0, ++y;
       if (y == volume.height) y = 0, ++z;
-    } else if (k == 0 || block.sample[k] != block.sample[k - 1]) {
-      x = block.sample[k] % volume.width;
-      y = block.sample[k] / volume.width % volume.height;
-      z = block.sample[k] / volume.width / volume.height;
+    } else if (k == 0 || block[k] != block[k - 1]) {
+      x = block[k] % volume.width;
+      y = block[k] / volume.width % volume.height;
+      z = block[k] / volume.width / volume.height;
     }
     body(k, volume.offset(z, y, x));
   }
@@ -61,10 +60,9 @@ template <class T, class Body>
 HWY_INLINE void for_each_run(const Volume<T>& volume, const SampleBlock& block, Body&& body) {
   const int64_t pixels = volume.height * volume.width;
   for (int64_t k = 0; k < block.count;) {
-    const int64_t z = block.sample[k] / pixels, first = block.sample[k] % pixels;
+    const int64_t z = block[k] / pixels, first = block[k] % pixels;
     int64_t end = k + 1;
-    while (end < block.count && block.sample[end] == block.sample[end - 1] + 1 && first + end - k < pixels)
-      ++end;
+    while (end < block.count && block[end] == block[end - 1] + 1 && first + end - k < pixels) ++end;
     body(volume.slice(z), first, k, end - k);
     k = end;
   }
@@ -75,7 +73,7 @@ HWY_INLINE SampleOffsets offsets_of(const Volume<T>& volume, const SampleBlock& 
   SampleOffsets offsets;
   offsets.are_contiguous = block.is_consecutive() && volume.is_flat() && volume.flat_stride() == 1;
   if (offsets.are_contiguous) {
-    offsets.at[0] = block.sample[0];
+    offsets.at[0] = block[0];
   } else {
     for_each_offset(volume, block, [&](int64_t k, int64_t offset) { offsets.at[k] = offset; });
   }
@@ -101,7 +99,7 @@ HWY_INLINE void load_coordinates(const Volume<const T>& grid, const SampleBlock&
   if (is_interleaved(grid, block)) {
     alignas(64) Real widened[3 * kBlock];
     const Real* triples = widened;
-    const T* from = grid.data + 3 * block.sample[0];
+    const T* from = grid.data + 3 * block[0];
     if constexpr (std::is_same_v<T, Real>) {
       triples = from;
     } else {
@@ -155,7 +153,7 @@ HWY_INLINE void store_grid_grad(const Volume<T>& grid_grad, const SampleBlock& b
   if constexpr (std::is_same_v<T, Real>) {
     if (bits == kAllSamples && is_interleaved(grid_grad, block)) {
       const BlockTag<Real> d;
-      Real* to = grid_grad.data + 3 * block.sample[0];
+      Real* to = grid_grad.data + 3 * block[0];
       for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
         hn::StoreInterleaved3(hn::Load(d, slopes[0] + lane), hn::Load(d, slopes[1] + lane),
                               hn::Load(d, slopes[2] + lane), d, to + 3 * lane);
@@ -251,7 +249,7 @@ class SampleLists {
       const uint32_t* entries = entries_ + number * segment_entries_;
       const int64_t first = segment * segment_samples_, end = ends[box];
       for (int64_t k = box == 0 ? 0 : ends[box - 1]; k < end; k += kBlock) {
-        body(block_of(std::min<int64_t>(kBlock, end - k), [&](int64_t i) { return first + entries[k + i]; }));
+        body(SampleBlock{std::min<int64_t>(kBlock, end - k), first, entries + k});
       }
     }
   }
@@ -260,7 +258,7 @@ class SampleLists {
   template <class Body>
   static HWY_INLINE void for_each_block_between(int64_t begin, int64_t end, Body&& body) {
     for (int64_t first = begin; first < end; first += kBlock) {
-      body(block_of(std::min<int64_t>(kBlock, end - first), [&](int64_t i) { return first + i; }));
+      body(SampleBlock{std::min<int64_t>(kBlock, end - first), first});
     }
   }
 
@@ -272,19 +270,23 @@ class SampleLists {
   void fill_segment(const BoxCut& cut, const Volume<const T>& grid, int64_t first, uint32_t* entries,
                     int64_t* ends) const {
     std::fill_n(ends, cut.count(), 0);
-    for_each_box_of_samples(cut, grid, first, [&](int64_t box, int64_t) { ++ends[box]; });
+    for_each_box_of_samples(cut, grid, first,
+                            [&](int64_t box, int64_t, int64_t samples) { ends[box] += samples; });
     int64_t start = 0;
     for (int64_t box = 0; box < cut.count(); ++box) {
       const int64_t count = ends[box];
       ends[box] = start;  // moves to the end as the list is filled
       start += count;
     }
-    for_each_box_of_samples(cut, grid, first, [&](int64_t box, int64_t sample) {
-      entries[ends[box]++] = static_cast<uint32_t>(sample);
+    for_each_box_of_samples(cut, grid, first, [&](int64_t box, int64_t sample, int64_t samples) {
+      uint32_t* entry = entries + ends[box];
+      for (int64_t k = 0; k < samples; ++k) entry[k] = static_cast<uint32_t>(sample + k);
+      ends[box] += samples;
     });
   }
 
-  // Calls body(box, number in the segment) for the samples of a segment, for each box that they have to do with.
+  // Calls body(box, number in the segment, count) for neighbouring samples of a segment, for each box that they have to
+  // do with.
   template <class Body>
   HWY_INLINE void for_each_box_of_samples(const BoxCut& cut, const Volume<const T>& grid, int64_t first,
                                           Body&& body) const {
@@ -299,6 +301,15 @@ class SampleLists {
           find_reach<kTaps>(taps, axes_.y, rows);
           plan_axis<kTaps>(axes_.z, coordinates[2], taps);
           find_reach<kTaps>(taps, axes_.z, slices);
+          int32_t other_slices = 0, other_rows = 0;  // bits in which they differ from the first
+          for (int64_t i = 0; i < kBlock; ++i) {
+            other_slices |= (slices.first[i] ^ slices.first[0]) | (slices.last[i] ^ slices.first[0]);
+            other_rows |= (rows.first[i] ^ rows.first[0]) | (rows.last[i] ^ rows.first[0]);
+          }
+          if (other_slices >> slice_shift == 0 && other_rows >> row_shift == 0) {
+            const int64_t slab = slices.first[0] >> slice_shift, band = rows.first[0] >> row_shift;
+            return body(slab * bands + band, block.first - first, block.count);
+          }
           for (int64_t i = 0; i < block.count; ++i) {
             const int64_t first_slab = slices.first[i] >> slice_shift,
                           first_band = rows.first[i] >> row_shift;
@@ -306,7 +317,7 @@ class SampleLists {
             const int64_t last_band = only_owned_ ? first_band : rows.last[i] >> row_shift;
             for (int64_t slab = first_slab; slab <= last_slab; ++slab) {
               for (int64_t band = first_band; band <= last_band; ++band) {
-                body(slab * bands + band, block.sample[i] - first);
+                body(slab * bands + band, block[i] - first, 1);
               }
             }
           }
@@ -323,6 +334,15 @@ class SampleLists {
   uint32_t* entries_ = nullptr;  // [images, segments, segment_entries]
   int64_t* ends_ = nullptr;      // [images, segments, boxes]
 };
+
+// Calls body(k) for k in [0, kCount), each a std::integral_constant, so that vectors in arrays stay in registers.
+template <int kCount, class Body>
+HWY_INLINE void unroll(Body&& body) {
+  [&]<int... kIndices>(std::integer_sequence<int, kIndices...>) HWY_ATTR {
+    (body(std::integral_constant<int, kIndices>()), ...);
+  }
+  (std::make_integer_sequence<int, kCount>());
+}
 
 // ---- Arithmetic, lane by lane: lanes are channels of one sample, or samples
 
@@ -358,14 +378,15 @@ struct TapIndex {
   constexpr explicit TapIndex(int k) : slice(k / kTaps / kTaps), row(k / kTaps % kTaps), column(k % kTaps) {}
 };
 
-// The sum of value(slice, row, column) over the taps, each with its weight.
-template <int kTaps, class D, class Value>
-HWY_INLINE hn::Vec<D> interpolated(D d, const VolumeWeights<D, kTaps>& weights, Value&& value) {
+// The sum of the values of the taps, each with its weight.
+template <int kTaps, class D>
+HWY_INLINE hn::Vec<D> interpolated(D d, const VolumeWeights<D, kTaps>& weights,
+                                   const hn::Vec<D> (&values)[kVoxelTaps<kTaps>]) {
   auto sum = hn::Zero(d);
-  for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
-    const TapIndex<kTaps> tap(k);
-    sum = hn::MulAdd(weights.of(tap.slice, tap.row, tap.column), value(tap.slice, tap.row, tap.column), sum);
-  }
+  unroll<kVoxelTaps<kTaps>>([&](auto k) HWY_ATTR {
+    constexpr TapIndex<kTaps> tap(k);
+    sum = hn::MulAdd(weights.of(tap.slice, tap.row, tap.column), values[k], sum);
+  });
   return sum;
 }
 

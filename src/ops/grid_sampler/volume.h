@@ -45,8 +45,8 @@ struct Volume {
   }
   int64_t flat_stride() const { return height * width == 1 ? slice_stride : slice(0).flat_stride(); }
 
-  // Whether rows of neighbouring voxels follow each other through all slices with one stride.
-  bool has_lines() const { return column_stride == 1 && (depth == 1 || slice_stride == height * row_stride); }
+  // Whether the voxels of a channel lie side by side.
+  bool is_dense() const { return is_flat() && flat_stride() == 1; }
 
   int64_t offset(int64_t z, int64_t y, int64_t x) const {
     return z * slice_stride + y * row_stride + x * column_stride;
@@ -153,14 +153,19 @@ struct BoxCut {
   int64_t slice_shift = 0;
   int64_t row_shift = 0;
 
+  // Those of compact boxes have few neighbours, those of `side_by_side` lie side by side in a dense volume.
+  enum class Shape { compact, side_by_side };
+
   // Halves the boxes as long as `are_too_large` says so.
   template <class Predicate>
-  BoxCut(int64_t volume_depth, int64_t volume_height, Predicate&& are_too_large)
+  BoxCut(int64_t volume_depth, int64_t volume_height, Shape shape, Predicate&& are_too_large)
       : depth(volume_depth), height(volume_height) {
     while (int64_t{1} << slice_shift < depth) ++slice_shift;
     while (int64_t{1} << row_shift < height) ++row_shift;
-    while (slice_shift + row_shift > 0 && are_too_large(*this))
-      --(slice_shift >= row_shift ? slice_shift : row_shift);
+    while (slice_shift + row_shift > 0 && are_too_large(*this)) {
+      const bool cuts_slices = shape == Shape::compact ? slice_shift >= row_shift : slice_shift > 0;
+      --(cuts_slices ? slice_shift : row_shift);
+    }
   }
 
   int64_t slices() const { return int64_t{1} << slice_shift; }  // of a box

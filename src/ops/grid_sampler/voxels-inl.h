@@ -16,20 +16,230 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // ---- For vectors of samples
 
-// values[tap][i]: what sample i reads in one channel; zero where the tap is no voxel.
-template <int kTaps, class T>
-HWY_INLINE void load_voxels(const Volume<const T>& volume, const T* channel,
-                            const VolumeGroup<RealOf<T>, kTaps>& group,
-                            T (&values)[kVoxelTaps<kTaps>][kBlock]) {
+// The taps of samples in a box of a dense volume, whose voxels are numbered through rows and slices.
+template <int kTaps>
+struct TapRows {
+  static constexpr int kRows = kTaps * kTaps;
+
+  Box box;
+  bool is_whole;  // the box is the volume
+  int64_t begin;  // voxel of the box
+  int64_t end;
+  int64_t width;
+  int64_t step[kRows];  // voxels from the first tap of a sample to the row
+
+  TapRows(const VolumeAxes& axes, const Box& of_volume)
+      : box(of_volume),
+        is_whole(box.slices.end - box.slices.begin == axes.z.size &&
+                 box.rows.end - box.rows.begin == axes.y.size),
+        begin((box.slices.begin * axes.y.size + box.rows.begin) * axes.x.size),
+        end(((box.slices.end - 1) * axes.y.size + box.rows.end) * axes.x.size),
+        width(axes.x.size) {
+    for (int k = 0; k < kRows; ++k) step[k] = (k / kTaps * axes.y.size + k % kTaps) * axes.x.size;
+  }
+};
+
+// Samples of a vector in a line: where a grid is smooth, a sample mostly reads the voxels next to those of the sample
+// before. The first tap of the sample in lane i is voxel `first` + i, counted from the first voxel of a box.
+struct VoxelLine {
+  int64_t first;
+  uint32_t samples;  // a bit for each lane
+};
+
+// The lines of as many samples as a vector has lanes, in the order of the samples, and which of their taps lie in a
+// box.
+template <class D, int kTaps>
+class VoxelLines {
+ public:
+  static constexpr int kRows = kTaps * kTaps;
+
+  // Whether lines may be looked for in dense volumes: rows are longer than vectors, so that two samples of a line only
+  // ever add to a voxel as neighbours, and 32 bits hold the number of any voxel and of those just outside.
+  static bool suit(const VolumeAxes& axes) {
+    constexpr double kMost = 1 << 30;
+    const auto voxels = [](const Axis& axis) { return static_cast<double>(axis.size + 4); };
+    return axes.x.size > kBlock && voxels(axes.x) * voxels(axes.y) * voxels(axes.z) < kMost;
+  }
+
+  // Finds those of the samples from `lane` on, of which the block has `count`.
+  HWY_INLINE void find(const VolumeGroup<hn::TFromD<D>, kTaps>& group, size_t lane, int64_t count,
+                       const VolumeAxes& axes, const TapRows<kTaps>& rows) {
+    const hn::Rebind<int32_t, D> d;
+    const auto height = hn::Set(d, static_cast<int32_t>(axes.y.size)),
+               width = hn::Set(d, static_cast<int32_t>(axes.x.size));
+    const auto row =
+        hn::Add(hn::Mul(hn::Load(d, group.z.first + lane), height), hn::Load(d, group.y.first + lane));
+    const auto voxel = hn::Add(hn::Mul(row, width), hn::Load(d, group.x.first + lane));
+    const auto first_voxel = hn::Sub(voxel, hn::Iota(d, 0));
+    uint32_t starts = bits_of(d, hn::Ne(first_voxel, previous_lanes(d, first_voxel))) | 1;
+    count_ = 0;
+    is_found_ = __builtin_popcount(starts) <= kMost;
+    if (!is_found_) return;
+    const uint32_t with_taps = find_taps(group, lane, count, axes, rows);
+    alignas(64) int32_t first_voxels[hn::MaxLanes(D())];
+    hn::Store(first_voxel, d, first_voxels);
+    while (starts != 0) {
+      const int32_t first = first_voxels[__builtin_ctz(starts)];
+      const uint32_t before = (starts & -starts) - 1;
+      starts &= starts - 1;
+      const uint32_t samples = with_taps & ((starts & -starts) - 1) & ~before;
+      if (samples != 0) add_line({first - rows.begin, samples}, rows);
+    }
+  }
+
+  // Whether lines were found, few enough, with room for whole vectors in the box. Else one goes sample by sample.
+  bool is_found() const { return is_found_; }
+
+  // values[tap]: what the samples read in one channel, of which `channel` is the first voxel of the box; zero where the
+  // tap is not in the box.
+  template <class T>
+  HWY_INLINE void load(D d, const TapRows<kTaps>& rows, const T* channel,
+                       hn::Vec<D> (&values)[kVoxelTaps<kTaps>]) const {
+    if (is_one() && is_all_) {
+      return unroll<kVoxelTaps<kTaps>>([&](auto k) HWY_ATTR {
+        values[k] = load_lanes(d, channel + lines_[0].first + rows.step[k / kTaps] + k % kTaps);
+      });
+    }
+    hn::Mask<D> in_line[kMost];
+    for (int n = 0; n < count_; ++n) in_line[n] = mask_of(d, lines_[n].samples);
+    unroll<kRows>([&](auto k) HWY_ATTR {
+      hn::Vec<D> of_row[kTaps];
+      for (auto& of_column : of_row) of_column = hn::Zero(d);
+      for (int n = 0; n < count_; ++n) {
+        if ((lines_[n].samples & rows_[k]) == 0) continue;
+        const T* from = channel + lines_[n].first + rows.step[k];
+        unroll<kTaps>([&](auto column) HWY_ATTR {
+          of_row[column] = hn::IfThenElse(in_line[n], load_lanes(d, from + column), of_row[column]);
+        });
+      }
+      unroll<kTaps>([&](auto column)
+                        HWY_ATTR { values[k * kTaps + column] = keep_taps(d, k, column, of_row[column]); });
+    });
+  }
+
+  // Adds terms[tap] of the samples to one channel of the box. A voxel gets the right term of the sample before its own,
+  // then the left one of its own; voxels beside the line get zeros.
+  template <class Real>
+  HWY_INLINE void add(D d, const TapRows<kTaps>& rows, const hn::Vec<D> (&terms)[kVoxelTaps<kTaps>],
+                      Real* channel) const {
+    constexpr size_t kLast = hn::MaxLanes(D()) - 1;
+    hn::Vec<D> left[kRows], right[kRows];
+    alignas(64) Real rights[kRows][kLast + 1];
+    unroll<kRows>([&](auto k) HWY_ATTR {
+      left[k] = keep_taps(d, k, 0, terms[k * kTaps]);
+      right[k] = keep_taps(d, k, kTaps - 1, terms[k * kTaps + kTaps - 1]);
+      hn::Store(right[k], d, rights[k]);
+      right[k] = previous_lanes(d, right[k]);
+    });
+    for (int n = 0; n < count_; ++n) {
+      const VoxelLine& line = lines_[n];
+      const auto in_line = mask_of(d, line.samples), after_line = mask_of(d, line.samples << 1);
+      const bool has_last = (line.samples >> kLast & 1) != 0;
+      unroll<kRows>([&](auto k) HWY_ATTR {
+        if ((line.samples & rows_[k]) == 0) return;
+        Real* to = channel + line.first + rows.step[k];
+        auto sum = hn::LoadU(d, to);
+        if constexpr (kTaps == 2)
+          sum = hn::Add(sum, is_one() ? right[k] : hn::IfThenElseZero(after_line, right[k]));
+        hn::StoreU(hn::Add(sum, is_one() ? left[k] : hn::IfThenElseZero(in_line, left[k])), d, to);
+        if (kTaps == 2 && has_last) to[kLast + 1] += rights[k][kLast];
+      });
+    }
+  }
+
+  // Asks for what the samples of the next row of a grid will be the first to read of a channel, or to add to, if it goes
+  // on as it is: the row below, in the next slice.
+  template <class T>
+  HWY_INLINE void prefetch(const TapRows<kTaps>& rows, const T* channel) const {
+    for (int n = 0; n < count_; ++n) {
+      const T* below = channel + lines_[n].first + rows.step[kRows - 1] + rows.width;
+      hwy::Prefetch(below + __builtin_ctz(lines_[n].samples));
+      hwy::Prefetch(below + 31 - __builtin_clz(lines_[n].samples));
+    }
+  }
+
+ private:
+  static constexpr int kMost = 4;
+  static constexpr uint32_t kAll = (uint32_t{1} << hn::MaxLanes(D())) - 1;
+
+  bool is_one() const { return count_ == 1; }
+
+  // Returns the samples with a tap in the box.
+  HWY_INLINE uint32_t find_taps(const VolumeGroup<hn::TFromD<D>, kTaps>& group, size_t lane, int64_t count,
+                                const VolumeAxes& axes, const TapRows<kTaps>& rows) {
+    is_all_ = rows.is_whole && (group.interior >> lane & kAll) == kAll;
+    if (is_all_) {
+      for (uint32_t& bits : rows_) bits = kAll;
+      return kAll;
+    }
+    const uint32_t samples = ((uint32_t{1} << count) - 1) >> lane & kAll;
+    uint32_t in_slice[kTaps], in_row[kTaps];
+    taps_between(group.z, lane, rows.box.slices, in_slice);
+    taps_between(group.y, lane, rows.box.rows, in_row);
+    taps_between(group.x, lane, RowBand{0, axes.x.size}, columns_);
+    uint32_t any_row = 0, any_column = 0, all = samples;
+    for (int k = 0; k < kRows; ++k) {
+      rows_[k] = in_slice[k / kTaps] & in_row[k % kTaps] & samples;
+      any_row |= rows_[k];
+      all &= rows_[k];
+    }
+    for (uint32_t bits : columns_) any_column |= bits, all &= bits;
+    is_all_ = all == kAll;
+    return any_row & any_column;
+  }
+
+  // A bit for each sample whose tap k along an axis lies in the band.
+  static HWY_INLINE void taps_between(const AxisTaps<hn::TFromD<D>>& taps, size_t lane, RowBand band,
+                                      uint32_t (&bits)[kTaps]) {
+    const hn::Rebind<int32_t, D> d;
+    const auto begin = hn::Set(d, static_cast<int32_t>(band.begin) - 1),
+               end = hn::Set(d, static_cast<int32_t>(band.end));
+    for (int k = 0; k < kTaps; ++k) {
+      const auto tap = hn::Add(hn::Load(d, taps.first + lane), hn::Set(d, k));
+      bits[k] = bits_of(d, hn::And(hn::Gt(tap, begin), hn::Lt(tap, end)));
+    }
+  }
+
+  HWY_INLINE void add_line(const VoxelLine& line, const TapRows<kTaps>& rows) {
+    constexpr auto kRoom = static_cast<int64_t>(hn::MaxLanes(D())) + kTaps - 1;
+    const auto has_room = [&](int k) {
+      const int64_t first = line.first + rows.step[k];
+      return first >= 0 && first + kRoom <= rows.end - rows.begin;
+    };
+    if (HWY_UNLIKELY(!has_room(0) || !has_room(kRows - 1))) {
+      for (int k = 0; k < kRows; ++k) is_found_ &= (line.samples & rows_[k]) == 0 || has_room(k);
+    }
+    lines_[count_++] = line;
+  }
+
+  HWY_INLINE hn::Vec<D> keep_taps(D d, int row, int column, hn::Vec<D> v) const {
+    return is_all_ ? v : hn::IfThenElseZero(mask_of(d, rows_[row] & columns_[column]), v);
+  }
+
+  bool is_found_ = false;
+  bool is_all_ = false;  // samples are there, with all taps in the box
+  int count_ = 0;
+  uint32_t rows_[kRows] = {};  // a bit for each sample with a tap in the row
+  uint32_t columns_[kTaps] = {};
+  VoxelLine lines_[kMost];
+};
+
+// values[tap]: what the samples from `lane` on read in one channel, wherever they lie.
+template <class D, int kTaps, class T>
+HWY_NOINLINE void load_voxels(D d, const VolumeGroup<RealOf<T>, kTaps>& group, size_t lane,
+                              const Volume<const T>& volume, const T* channel,
+                              hn::Vec<D> (&values)[kVoxelTaps<kTaps>]) {
+  constexpr size_t kCount = hn::MaxLanes(D());
   const int64_t slice_stride = volume.slice_stride, row_stride = volume.row_stride;
   const int64_t column_stride = volume.column_stride;
-  for (size_t i = 0; i < kBlock; ++i) {
-    const int64_t z = group.z.first[i], y = group.y.first[i], x = group.x.first[i];
-    if (HWY_LIKELY(group.interior >> i & 1)) {
+  alignas(64) T voxels[kVoxelTaps<kTaps>][kCount];
+  for (size_t i = 0; i < kCount; ++i) {
+    const int64_t z = group.z.first[lane + i], y = group.y.first[lane + i], x = group.x.first[lane + i];
+    if (HWY_LIKELY(group.interior >> (lane + i) & 1)) {
       const T* first = channel + volume.offset(z, y, x);
       for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
         const TapIndex<kTaps> tap(k);
-        values[k][i] = first[tap.slice * slice_stride + tap.row * row_stride + tap.column * column_stride];
+        voxels[k][i] = first[tap.slice * slice_stride + tap.row * row_stride + tap.column * column_stride];
       }
       continue;
     }
@@ -37,64 +247,30 @@ HWY_INLINE void load_voxels(const Volume<const T>& volume, const T* channel,
       const TapIndex<kTaps> tap(k);
       const bool is_voxel = is_index(z + tap.slice, volume.depth) && is_index(y + tap.row, volume.height) &&
                             is_index(x + tap.column, volume.width);
-      values[k][i] = is_voxel ? channel[volume.offset(z + tap.slice, y + tap.row, x + tap.column)] : T{};
+      voxels[k][i] = is_voxel ? channel[volume.offset(z + tap.slice, y + tap.row, x + tap.column)] : T{};
     }
   }
+  for (int k = 0; k < kVoxelTaps<kTaps>; ++k) values[k] = load_lanes(d, voxels[k]);
 }
 
-// The lines that a block's samples make up, see lines-inl.h, in a volume that has_lines(): its rows are numbered through
-// all slices.
-template <class Real, int kTaps>
-class VoxelLines {
- public:
-  using Tag = BlockTag<Real>;
-
-  // Returns whether there are at most two in each vector, away from the ends of the rows.
-  HWY_INLINE bool find(const VolumeGroup<Real, kTaps>& group, const VolumeAxes& axes) {
-    constexpr int64_t kMostRows = 1 << 30;
-    if (group.interior != kAllSamples || axes.z.size * axes.y.size > kMostRows) return false;
-    const IndexTag d;
-    const auto height = hn::Set(d, static_cast<int32_t>(axes.y.size));
-    Block<Real> plane;
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      const auto slice_row = hn::Mul(hn::Load(d, group.z.first + lane), height);
-      hn::Store(hn::Add(slice_row, hn::Load(d, group.y.first + lane)), d, plane.taps[1].first + lane);
-      hn::Store(hn::Load(d, group.x.first + lane), d, plane.taps[0].first + lane);
-    }
-    return lines_.find(plane, axes.x.size);
-  }
-
-  // Calls function(Lines) for the samples from `lane` on.
-  template <class Function>
-  HWY_INLINE void visit(size_t lane, Function&& function) const {
-    lines_.visit(lane, function);
-  }
-
- private:
-  BlockLines<Tag, kTaps> lines_;
-};
-
-// What one tap of the samples in lines reads.
-template <class D, int kCount, class T>
-HWY_INLINE hn::Vec<D> load_tap(D d, const Lines<D, kCount>& lines, const Volume<const T>& volume,
-                               const T* channel, int slice, int row, int column) {
-  const int64_t first_row = slice * volume.height + row;
-  return lines.load_tap(d, channel + first_row * volume.row_stride, volume.row_stride, 0, column);
+// One channel of the elements of the samples from `lane` on.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_samples(D d, const T* channel, const SampleOffsets& offsets, size_t lane) {
+  if (offsets.are_contiguous) return load_lanes(d, channel + offsets.at[0] + lane);
+  alignas(64) T values[hn::MaxLanes(D())];
+  for (size_t i = 0; i < hn::MaxLanes(D()); ++i) values[i] = channel[offsets.at[lane + i]];
+  return load_lanes(d, values);
 }
 
-// One channel of the elements of a block's samples.
-template <class T>
-HWY_INLINE void load_samples(const T* channel, const SampleOffsets& offsets, RealOf<T> (&to)[kBlock]) {
-  const BlockTag<RealOf<T>> d;
-  alignas(64) T values[kBlock];
-  const T* from = values;
-  if (offsets.are_contiguous) {
-    from = channel + offsets.at[0];
-  } else {
-    for (size_t i = 0; i < kBlock; ++i) values[i] = channel[offsets.at[i]];
-  }
-  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d))
-    hn::Store(load_lanes(d, from + lane), d, to + lane);
+// Writes those of the samples from `lane` on of which the block has `count`.
+template <class D, class T>
+HWY_INLINE void store_samples(D d, hn::Vec<D> v, const SampleOffsets& offsets, size_t lane, int64_t count,
+                              T* channel) {
+  if (offsets.are_contiguous) return store_lanes(d, v, channel + offsets.at[0] + lane);
+  alignas(64) T values[hn::MaxLanes(D())];
+  store_lanes(d, v, values);
+  for (size_t i = lane; i < std::min(lane + hn::Lanes(d), static_cast<size_t>(count)); ++i)
+    channel[offsets.at[i]] = values[i - lane];
 }
 
 // ---- For vectors of channels
