@@ -236,7 +236,8 @@ HWY_INLINE Float16Lanes sum16_to_4(const Float16Lanes& a, const Float16Lanes& b,
   };
   return {add_neighbouring_blocks(halves(a.part[0], c.part[0]), halves(b.part[0], d.part[0]))};
 #elif HWY_TARGET == HWY_AVX2
-  const auto halves = [](const Float16Lanes& value) HWY_ATTR { return hn::Add(value.part[0], value.part[1]); };
+  const auto halves = [](const Float16Lanes& value)
+                          HWY_ATTR { return hn::Add(value.part[0], value.part[1]); };
   return {add_neighbouring_blocks(halves(a), halves(b)), add_neighbouring_blocks(halves(c), halves(d))};
 #else
   return {sum16_to_4(a), sum16_to_4(b), sum16_to_4(c), sum16_to_4(d)};

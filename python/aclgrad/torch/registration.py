@@ -52,8 +52,8 @@ def _function(name: str, **methods: Callable[..., Any]) -> Any:
 
 
 class _Registered:
-    """An operator, as two of PyTorch's: `aclgrad::<name>` for everybody, which applies an autograd.Function, and under it
-    `aclgrad::<name>_kernel`, which has kernels and no gradient. A call that needs no gradient goes there at once.
+    """An operator, as two of PyTorch's: `aclgrad::<name>` for everybody, which applies an autograd.Function, and under
+    it `aclgrad::<name>_kernel`, which has kernels and no gradient. A call that needs no gradient goes there at once.
 
     Within transforms of torch.func the dispatcher calls `_transform` for both, whose Function has what transforms need;
     PyTorch takes twice as long to apply such a one. `batch_axis` is the axis of all floating-point tensors, results
