@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tries the files in build/release-artifacts/ in clean systems made by debootstrap, which are kept in build/roots/: the wheels
-# on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, for x86-64 and, under QEMU, for AArch64;
+# on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, that for AArch64 on Debian 12 under QEMU;
 # the archive and the Debian package on a Debian 12 that has g++ alone. Needs root. Nothing in those systems reaches a network but apt-get.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -54,14 +54,6 @@ try_wheel() {  # root, version of Python, requirements
     environment/bin/python try.py"
 }
 
-try_wheels() {  # suffix of the systems' names, further requirements for the first
-  root "debian12$1" bookworm python3,python3-venv
-  try_wheel "debian12$1" 3.11 numpy "${@:2}"
-  compgen -G "$artifacts/*-abi3-*.whl" >/dev/null || return 0
-  root "debian13$1" trixie python3,python3-venv
-  try_wheel "debian13$1" 3.13 numpy
-}
-
 try_archive() {
   echo "---- The archive, moved, in debian12-gxx"
   fill debian12-gxx examples "$artifacts"/*-linux-"$(uname -m)".tar.gz
@@ -96,11 +88,17 @@ example() {  # prefix
 (cd "$artifacts" && sha256sum --quiet --check SHA256SUMS)
 lintian --fail-on error --suppress-tags initial-upload-closes-no-bugs "$artifacts"/*.deb
 torch=$(grep '^torch==' tests/pytorch/requirements.txt)
-try_wheels '' "$torch"
+root debian12 bookworm python3,python3-venv
+try_wheel debian12 3.11 numpy "$torch"
+if compgen -G "$artifacts/*-abi3-*.whl" >/dev/null; then
+  root debian13 trixie python3,python3-venv
+  try_wheel debian13 3.13 numpy
+fi
 root debian12-gxx bookworm g++
 try_archive
 try_debian_package
 if [ "$(uname -m)" = x86_64 ]; then
-  try_wheels -arm64
+  root debian12-arm64 bookworm python3,python3-venv
+  try_wheel debian12-arm64 3.11 numpy
   try_aarch64_archive
 fi
