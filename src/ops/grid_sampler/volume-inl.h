@@ -6,6 +6,8 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_VOLUME_INL_H_
 #endif
 
+#include <array>
+
 #include "ops/grid_sampler/axis-inl.h"
 #include "ops/grid_sampler/volume.h"
 
@@ -21,6 +23,16 @@ struct SampleBlock {
   int64_t operator[](int64_t k) const {
     const int64_t at = std::min(k, count - 1);
     return first + (listed == nullptr ? at : listed[at]);
+  }
+  // All of them, for what looks at them more than once.
+  HWY_INLINE std::array<int64_t, kBlock> numbers() const {
+    std::array<int64_t, kBlock> result;
+    if (listed == nullptr) {
+      for (int64_t k = 0; k < kBlock; ++k) result[k] = first + std::min(k, count - 1);
+    } else {
+      for (int64_t k = 0; k < kBlock; ++k) result[k] = first + listed[std::min(k, count - 1)];
+    }
+    return result;
   }
   bool is_consecutive() const {
     return count == kBlock && (listed == nullptr || listed[kBlock - 1] - listed[0] == kBlock - 1);
@@ -41,15 +53,16 @@ HWY_INLINE void for_each_offset(const Volume<T>& volume, const SampleBlock& bloc
     for (int64_t k = 0; k < kBlock; ++k) body(k, block[k] * stride);
     return;
   }
+  const auto sample = block.numbers();
   int64_t x = 0, y = 0, z = 0;
   for (int64_t k = 0; k < kBlock; ++k) {
-    if (k > 0 && block[k] == block[k - 1] + 1) {
+    if (k > 0 && sample[k] == sample[k - 1] + 1) {
       if (++x == volume.width) x = 0, ++y;
       if (y == volume.height) y = 0, ++z;
-    } else if (k == 0 || block[k] != block[k - 1]) {
-      x = block[k] % volume.width;
-      y = block[k] / volume.width % volume.height;
-      z = block[k] / volume.width / volume.height;
+    } else if (k == 0 || sample[k] != sample[k - 1]) {
+      x = sample[k] % volume.width;
+      y = sample[k] / volume.width % volume.height;
+      z = sample[k] / volume.width / volume.height;
     }
     body(k, volume.offset(z, y, x));
   }
@@ -58,11 +71,12 @@ HWY_INLINE void for_each_offset(const Volume<T>& volume, const SampleBlock& bloc
 // Calls body(slice, first pixel there, k, count) for runs of neighbours in a slice, from sample k of the block on.
 template <class T, class Body>
 HWY_INLINE void for_each_run(const Volume<T>& volume, const SampleBlock& block, Body&& body) {
+  const auto sample = block.numbers();
   const int64_t pixels = volume.height * volume.width;
   for (int64_t k = 0; k < block.count;) {
-    const int64_t z = block[k] / pixels, first = block[k] % pixels;
+    const int64_t z = sample[k] / pixels, first = sample[k] % pixels;
     int64_t end = k + 1;
-    while (end < block.count && block[end] == block[end - 1] + 1 && first + end - k < pixels) ++end;
+    while (end < block.count && sample[end] == sample[end - 1] + 1 && first + end - k < pixels) ++end;
     body(volume.slice(z), first, k, end - k);
     k = end;
   }
