@@ -128,10 +128,14 @@ class Differentiation {
       for (Work* work = works; work != works_end; ++work) {
         if (work->has_lines) {
           differentiate_lines(task, *work, channel, channels);
-        } else if ((work->bits | work->owned) != 0) {
-          differentiate_block(task, *work, channel, channels);
+        } else if (kInput && (work->bits | work->owned) != 0) {
+          differentiate_block(task, *work, channel, channel + channels);
         }
       }
+    }
+    // Without sums, whose order matters, where the pixels lie is found once for all channels.
+    for (Work* work = works; !kInput && work != works_end; ++work) {
+      if (!work->has_lines && work->owned != 0) differentiate_block(task, *work, 0, task.input.channels);
     }
     if constexpr (kGrid) {
       for (const Work* work = works; work != works_end; ++work) {
@@ -211,12 +215,19 @@ class Differentiation {
     }
   }
 
-  // Differentiates at the samples of a block by channels [first_channel, first_channel + channels).
+  // Differentiates at the samples of a block by channels [first_channel, end_channel).
   static HWY_NOINLINE void differentiate_block(const Task& task, Work& work, int64_t first_channel,
-                                               int64_t channels) {
+                                               int64_t end_channel) {
+    BlockPixels<Real, kTaps> pixels(*work.block, task.input, task.gathers, task.sampling.axes);
+    for (int64_t channel = first_channel; channel < end_channel; channel += kChannels)
+      differentiate_channels(task, work, pixels, channel, std::min(kChannels, end_channel - channel));
+  }
+
+  static HWY_INLINE void differentiate_channels(const Task& task, Work& work,
+                                                BlockPixels<Real, kTaps>& pixels, int64_t first_channel,
+                                                int64_t channels) {
     const Tag d;
     const Block<Real>& block = *work.block;
-    BlockPixels<Real, kTaps> pixels(block, task.input, task.gathers, task.sampling.axes);
     const Real* from[kChannels];
     if constexpr (kGrid) pixels.find_channels(first_channel, channels, from);
     alignas(64) Real terms[kChannels][kTaps][kTaps][kBlock];

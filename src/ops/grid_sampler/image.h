@@ -101,6 +101,11 @@ struct Images {
 // Calls body(k, offset of pixel first + k) for k in [0, count).
 template <class Body>
 void for_each_pixel(const Image& image, int64_t first, int64_t count, Body&& body) {
+  if (image.is_flat()) {
+    const int64_t stride = image.flat_stride();
+    for (int64_t k = 0; k < count; ++k) body(k, (first + k) * stride);
+    return;
+  }
   int64_t row = first / image.width;
   int64_t column = first % image.width;
   for (int64_t k = 0; k < count; ++k) {

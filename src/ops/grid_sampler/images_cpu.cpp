@@ -141,9 +141,9 @@ void pack_tile(D d, const Image& image, int64_t channel, int64_t first, int64_t 
       std::fill(staged[k] + pixels, staged[k] + kStep, 0.0f);
   }
   const float* rows[lanes];
-  for (int64_t k = 0; k < lanes; ++k) {
-    rows[k] = k >= channels ? kZeros : in_place ? image.channel<float>(channel + k) + first : staged[k];
-  }
+  const float* const first_row = in_place ? image.channel<float>(channel) + first : staged[0];
+  const int64_t row_stride = in_place ? image.channel_stride : kTilePixels;
+  for (int64_t k = 0; k < lanes; ++k) rows[k] = k < channels ? first_row + k * row_stride : kZeros;
   for_each_step(pixels, kStep, [&](int64_t pixel, int64_t count) HWY_ATTR {
     if (in_place) {
       for (const float* row : rows) __builtin_prefetch(row + pixel + kPrefetchPixels);
@@ -167,8 +167,10 @@ void unpack_tile(D d, const float* from, int64_t pixel_stride, const Image& imag
   const bool in_place = has_tile_rows(image, pixels, lanes);
   float* rows[lanes];
   const float* of_pixels[lanes];
+  float* const first_row = in_place ? image.channel<float>(channel) + first : staged[0];
+  const int64_t row_stride = in_place ? image.channel_stride : kTilePixels;
   for (int64_t k = 0; k < lanes; ++k) {
-    rows[k] = in_place && k < channels ? image.channel<float>(channel + k) + first : staged[k];
+    rows[k] = k < channels ? first_row + k * row_stride : staged[k];
     of_pixels[k] = from + std::min(k, pixels - 1) * pixel_stride + channel;
   }
   for_each_step(pixels, lanes, [&](int64_t pixel, int64_t) HWY_ATTR {
