@@ -35,6 +35,8 @@ void zero_rows_as(const Image& image, RowBand band) {
 }  // namespace
 
 void zero_rows(const Image& image, RowBand band) {
+  // Where there are no pixels there need be no address, which memset takes for no bytes, too.
+  if (band.begin == band.end || image.width == 0 || image.channels == 0) return;
   visit_element_type(image.type, [&]<class T>(T) { zero_rows_as<T>(image, band); });
 }
 
