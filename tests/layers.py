@@ -15,7 +15,7 @@ OTHER_NAMESPACES = NO_LIBRARY | {"interface.cpp", "cases.h", "reference.h"}
 
 
 def kind_of(file):
-    """What a file holds: fuzz_3d.cpp is of the kind fuzz.cpp."""
+    """What a file holds: cuda_3d.cu is of the kind cuda.cu."""
     return file.stem.split("_")[0] + file.suffix
 
 

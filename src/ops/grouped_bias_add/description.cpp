@@ -148,7 +148,7 @@ const Registration kGradV2({
 // ---- The C++ interface
 
 using P = GroupedBiasAddBackward;
-using P2 = GroupedBiasAddDoubleBackward;
+using DoubleBackward = GroupedBiasAddDoubleBackward;
 
 constexpr DataType kTypesOfSecond[] = {DataType::float32, DataType::float16, DataType::bfloat16,
                                        DataType::float64};
@@ -231,20 +231,20 @@ const FunctionRegistration kFunction(FunctionOf<P>{
     .large_cases = large_cases,
 });
 
-const FunctionRegistration kDoubleBackwardFunction(FunctionOf<P2>{
+const FunctionRegistration kDoubleBackwardFunction(FunctionOf<DoubleBackward>{
     .name = "grouped_bias_add_double_backward",
     .workspace_size = workspace_size,
     .run = grouped_bias_add_double_backward,
-    .fields = {{"grad_grad_bias", Role::input, &P2::grad_grad_bias, kContiguous, {0}},
-               {"group_idx", Role::optional_input, &P2::group_idx, kContiguous},
-               {"grad_grad_output", Role::output, &P2::grad_grad_output, 1, {0, 1}}},
-    .attributes = {{"kind", [](P2& p, int64_t v) { p.kind = GroupKind(v); }}},
+    .fields = {{"grad_grad_bias", Role::input, &DoubleBackward::grad_grad_bias, kContiguous, {0}},
+               {"group_idx", Role::optional_input, &DoubleBackward::group_idx, kContiguous},
+               {"grad_grad_output", Role::output, &DoubleBackward::grad_grad_output, 1, {0, 1}}},
+    .attributes = {{"kind", [](DoubleBackward& p, int64_t v) { p.kind = GroupKind(v); }}},
     .types = {std::begin(kTypesOfSecond), std::end(kTypesOfSecond)},
     .cases = second_cases,
-    .mistakes = {{"kind", [](P2& p) { p.kind = GroupKind(2); }},
-                 {"grad_grad_bias.type", [](P2& p) { p.grad_grad_bias.type = DataType::int32; }},
+    .mistakes = {{"kind", [](DoubleBackward& p) { p.kind = GroupKind(2); }},
+                 {"grad_grad_bias.type", [](DoubleBackward& p) { p.grad_grad_bias.type = DataType::int32; }},
                  {"grad_grad_output.shape[",
-                  [](P2& p) { ++p.grad_grad_output.shape[p.has_equal_groups() ? 2 : 1]; }}},
+                  [](DoubleBackward& p) { ++p.grad_grad_output.shape[p.has_equal_groups() ? 2 : 1]; }}},
 });
 
 }  // namespace
