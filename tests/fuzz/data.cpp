@@ -1,6 +1,7 @@
-// Valid calls of every operator with any contents of device memory: coordinates, grids, level shapes, indices and values
-// from raw bytes. Nothing may leave its tensor, results must not depend on strides, and where the values are small whole
-// numbers they must be those of the reference.
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Valid calls of every operator and of every function of the C++ interface, with any contents of device memory:
+// coordinates, grids, level shapes, indices and values from raw bytes. Nothing may leave its tensor, results must not
+// depend on strides, and where the values are small whole numbers they must be those of the reference.
 #include "data.h"
 
 #include <algorithm>
@@ -10,6 +11,10 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
@@ -62,31 +67,76 @@ const T& one_of(Bytes& bytes, const std::vector<T>& all) {
   return all[bytes.ConsumeIntegralInRange<size_t>(0, all.size() - 1)];
 }
 
-const std::vector<Case>& cases_of(const Operator& of, DataType type) {
-  static std::map<std::pair<const Operator*, DataType>, std::vector<Case>> all;
+// Of the cases that an operator or a function describes, every `step`th. What they must give is not kept.
+template <class Described>
+const std::vector<std::vector<Value>>& arguments_of(const Described& of, DataType type, size_t step) {
+  static std::map<std::pair<const Described*, DataType>, std::vector<std::vector<Value>>> all;
   const auto [at, is_new] = all.try_emplace({&of, type});
-  if (is_new) at->second = of.cases(type);
+  if (is_new) {
+    std::vector<Case> cases = of.cases(type);
+    for (size_t i = 0; i < cases.size(); i += step) at->second.push_back(std::move(cases[i].arguments));
+  }
   return at->second;
+}
+
+// Of one input, which may be no tensor.
+void draw_other_values(Bytes& bytes, Contents contents, Value& argument) {
+  auto* tensor = std::get_if<TensorValue>(&argument);
+  if (tensor == nullptr || bytes.ConsumeBool()) return;
+  const bool is_index = tensor->type == DataType::int32 || tensor->type == DataType::int64;
+  tensor->values = is_index ? draw_indices(bytes, tensor->shape, 100).values
+                            : rounded(draw_values(bytes, tensor->shape, contents), tensor->type);
+  if (tensor->type == DataType::int32) {
+    for (double& value : tensor->values) value = static_cast<int32_t>(static_cast<int64_t>(value));
+  }
 }
 
 // A case that an operator describes, with other contents.
 void fuzz_described(Bytes& bytes) {
   const Operator& of = one_of(bytes, operators());
-  std::vector<Value> arguments = one_of(bytes, cases_of(of, one_of(bytes, of.types))).arguments;
+  std::vector<Value> arguments = one_of(bytes, arguments_of(of, one_of(bytes, of.types), 1));
   const Contents contents = draw_contents(bytes);
   const Layout layout = draw_layout(bytes);
   for (size_t i = 0; i < arguments.size(); ++i) {
-    auto* tensor = std::get_if<TensorValue>(&arguments[i]);
-    if (tensor == nullptr || of.parameters[i].role == Role::output || bytes.ConsumeBool()) continue;
-    const bool is_index = tensor->type == DataType::int32 || tensor->type == DataType::int64;
-    tensor->values = is_index ? draw_indices(bytes, tensor->shape, 100).values
-                              : rounded(draw_values(bytes, tensor->shape, contents), tensor->type);
-    if (tensor->type == DataType::int32) {
-      for (double& value : tensor->values) value = static_cast<int32_t>(static_cast<int64_t>(value));
-    }
+    if (of.parameters[i].role != Role::output) draw_other_values(bytes, contents, arguments[i]);
   }
   run_in_layouts(of, arguments, layout, Data::any);
 }
+
+// Whether the function takes what lies in memory.
+bool runs(const FunctionCall& call) {
+  try {
+    call.run();
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+// The same of a function of the C++ interface.
+void fuzz_function(Bytes& bytes) {
+  const Function& of = one_of(bytes, functions());
+  // All of them would not fit into libFuzzer's memory.
+  constexpr size_t kStep = 7;
+  std::vector<Value> arguments = one_of(bytes, arguments_of(of, one_of(bytes, of.types), kStep));
+  const Contents contents = draw_contents(bytes);
+  const Layout layout = draw_layout(bytes);
+  for (size_t i = 0; i < of.fields.size(); ++i) {
+    if (!is_output(of.fields[i].role)) draw_other_values(bytes, contents, arguments[i]);
+  }
+  const FunctionCall contiguous(of, arguments), other(of, arguments, layout);
+  const bool is_taken = runs(contiguous);
+  require(runs(other) == is_taken, of.name + " refuses data whatever the strides");
+  require(contiguous.holes_untouched() && other.holes_untouched(), of.name + " leaves holes alone");
+  if (!is_taken) return;
+  for (size_t output : of.outputs()) {
+    if (contiguous.tensor(output) == nullptr) continue;
+    require(all_same(contiguous.tensor(output)->values(), other.tensor(output)->values()),
+            of.name + ": strides do not matter");
+  }
+}
+
+const FuzzTarget kFunctions(15, fuzz_function);
 
 }  // namespace
 
