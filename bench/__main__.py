@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Times aclgrad against PyTorch, in turn, in one process, on the same data and the same number of threads.
 
     ./dev bench                              every operator through the C interface, with one thread and with all

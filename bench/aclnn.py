@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The C interface of aclgrad from Python, as far as the benchmark needs it: no binding, the interface itself."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What is measured. Each operator lists its cases in src/ops/<operator>/bench.py; models.py has whole training steps."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The CUDA kernels of the gradients on contiguous tensors, as plain C functions for bench/aclnn.py. Each returns the bytes of
 // workspace that it needs; where `workspace` is null, it does no more than that. -1: it failed.
 #include <cstdio>

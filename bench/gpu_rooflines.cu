@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What a GPU can do at most: bytes that memory moves, and numbers that its second-level cache adds up. The benchmarks of
 // the kernels are held against these.
 #include <cstdio>

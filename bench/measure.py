@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Runs cases in one process with one number of threads: ours and every baseline in turn, on the same data."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Training steps of whole models of Hugging Face with random weights: with and without aclgrad.torch.patch()."""
 
 import torch

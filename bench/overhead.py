@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What a call of the Python functions costs where there is next to nothing to compute: the smallest size of each operator.
 
     python -m bench.overhead                         microseconds, the fastest of many short loops in turn

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The plot of docs/performance.md: a bar for each problem, as SVG. It needs no library, and the same figures give the same
 file."""
 

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The figures that are published: docs/performance.json, and what is made of it: docs/performance.md and .svg, and the
 README's table. `python -m bench.report` makes these of the JSON; with --check it fails where they are not what it makes."""
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The memory floors: how fast this machine reads and copies, with the library's own threads. Each chunk is walked in
 // several places side by side, because one place at a time is slower: the processor fetches ahead within a page only.
 #include <hwy/cache_control.h>

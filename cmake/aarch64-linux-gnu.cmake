@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # Cross-building for Arm with Debian's compiler and the arm64 packages beside the machine's own; its programs run under
 # QEMU's user mode.
 set(CMAKE_SYSTEM_NAME Linux)

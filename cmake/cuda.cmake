@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # The CUDA language, and how all files in it are compiled. check_language(CUDA) has found the compiler before.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   # What the kernels are written for, as far as this nvcc knows it (the last since 12.8), and later GPUs from the newest.

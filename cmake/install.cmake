@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` lays out: the library and its headers in <arch>-linux/, and around them the files and links
 # that build files written for CANN look for.
 include(CMakePackageConfigHelpers)

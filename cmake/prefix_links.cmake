@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # Makes the links of the prefix. Runs at install time, with `arch` and `vendor_libraries` set. All links are relative:
 # the prefix may be moved.
 set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # Points programs and build files at this prefix: source it. Works in bash and zsh, which name the file that they source,
 # and in dash, busybox's sh and mksh, which hold it open meanwhile.
 

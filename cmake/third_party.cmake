@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # What others wrote and ours holds. THIRD_PARTY.md lists it.
 
 # The licences, from where Debian keeps them. Further arguments are those of install().

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// What the example programs share: a device with a stream, tensors in device memory, operators that can run
 /// again and again, and a check of sampled results against double precision. Copy what you need.
 #ifndef ACLGRAD_EXAMPLES_EXAMPLE_H

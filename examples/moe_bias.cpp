@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// The gradient of the expert biases of a mixture-of-experts layer: the rows of 65536 routed tokens, sorted
 /// by expert, are summed for each of 32 experts. Popularity is skewed, and one expert got nothing.
 

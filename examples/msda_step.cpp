@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// One step of multi-scale deformable attention at the size of Deformable-DETR's encoder: an image of 800 x
 /// 1333 pixels gives four levels of features, and every one of their 22223 cells is also a query.
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// One step of the key compression of native sparse attention: 32768 tokens of sequences of many lengths,
 /// packed one after the other, in half precision. Blocks of 32 tokens, every 16 tokens, become one compressed
 /// key each.

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Registers a photograph with a warped copy of itself: finds, by gradient descent through the grid sampler,
 /// how the copy was bent, and undoes the difference.
 ///

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Bounds-checked functions for memory and strings, in the library libc_sec (link with -lc_sec).
 ///
 /// `destMax` is the size of the destination, in bytes. Nothing is ever written beyond it, and every string that is

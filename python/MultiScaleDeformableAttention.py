@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The extension of Deformable DETR and of the models made from it, for which no CUDA sources have to be compiled.
 
 It has the functions of that extension, see `aclgrad.torch.ms_deform_attn`. The extension itself goes first wherever it

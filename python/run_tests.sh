@@ -1,4 +1,5 @@
 #!/bin/sh
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # Builds the wheel, installs it in a clean virtual environment and runs the tests there.
 # usage: [EXTRA_PACKAGES="torch==2.13.0"] python/run_tests.sh [folder of work, default build/python-test] [arguments of pytest …]
 # Tests that need a package which is not there, PyTorch or JAX, are skipped.

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Writes the stubs of the modules that collect the operators' functions only while they are imported.
 
 usage: stubs.py <folder of the installed package aclgrad>

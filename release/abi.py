@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The binary interface (ABI) of the libraries in an install prefix, a line for each thing on which a compiled program
 depends: SONAMEs, functions with their types, structures with their members' offsets, enumerators, other names of types.
 

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # For cpack: the Debian package of the tree in $root, of $version.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME aclgrad)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # Makes what is released of the commit that is checked out, in build/release-artifacts/: wheels, the source package, the
 # prefix as an archive and as a Debian package, its binary interface, a bill of materials, and checksums. Two runs of one
 # commit give the same bytes: times are the commit's, and no path of this machine goes into the files.

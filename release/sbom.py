@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """sbom.py VERSION TIME FILE…: a bill of materials in CycloneDX's JSON of what the released files hold."""
 
 import datetime

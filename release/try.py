@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Uses the installed package as its users do: NumPy, the command line, and PyTorch where it is installed."""
 
 import importlib.util

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # Tries the files in build/release-artifacts/ in clean systems made by debootstrap, which are kept in build/roots/: the wheels
 # on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, that for AArch64 on Debian 12 under QEMU;
 # the archive and the Debian package on a Debian 12 that has g++ alone. Needs root. Nothing in those systems reaches a network but apt-get.

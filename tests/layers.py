@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Reads the sources in src/ and fails on the first exception from the layers: what a file includes, and what it names."""
 
 import pathlib

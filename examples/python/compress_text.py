@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Learns the compression weights of native sparse attention on text.
 
     python examples/python/compress_text.py [--steps 300] [--out build/examples]

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Trains a small Deformable DETR on drawn shapes, with the drop-in module `MultiScaleDeformableAttention`.
 
     python examples/python/deformable_detr.py [--steps 250] [--out build/examples]

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Trains a small detector with deformable attention on drawn shapes.
 
     python examples/python/detect_shapes.py [--steps 300] [--out build/examples]

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Learns the distance to a curve from points on it, with a gradient penalty through `aclgrad.torch.grid_sample`.
 
     python examples/python/distance_field.py [--steps 200] [--out build/examples]

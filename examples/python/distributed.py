@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Trains deformable attention on several processes with PyTorch's DistributedDataParallel.
 
     torchrun --standalone --nproc-per-node 2 examples/python/distributed.py

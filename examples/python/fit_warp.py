@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Finds how a photograph was warped, by gradient descent through `aclgrad.torch.grid_sample`.
 
     python examples/python/fit_warp.py [--steps 150] [--out build/examples]

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Finds how a volume was deformed, by gradient descent through `aclgrad.torch.grid_sample`.
 
     python examples/python/register_volume.py [--steps 120] [--out build/examples]

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Drawn pictures of shapes, on which deformable_detr.py trains."""
 
 import torch

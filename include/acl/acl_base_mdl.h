@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Tensor descriptions of the older single-operator interface. The aclnn operators use aclTensor instead.
 #ifndef ACLGRAD_ACL_ACL_BASE_MDL_H
 #define ACLGRAD_ACL_ACL_BASE_MDL_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Types, error codes and helpers that need no device.
 #ifndef ACLGRAD_ACL_ACL_BASE_RT_H
 #define ACLGRAD_ACL_ACL_BASE_RT_H

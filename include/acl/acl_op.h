@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Single operators by name, the interface before aclnn. Present so that programs which mention it link;
 /// running an operator this way is not supported. The aclnn operators are in aclnnop/.
 #ifndef ACLGRAD_ACL_ACL_OP_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Compiling single operators by name; as acl_op.h, present for linking only.
 #ifndef ACLGRAD_ACL_ACL_OP_COMPILER_H
 #define ACLGRAD_ACL_ACL_OP_COMPILER_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// The runtime: process, devices, contexts, streams, events, memory.
 ///
 /// Unless said otherwise a function returns ACL_SUCCESS, answers a null pointer that it must write through

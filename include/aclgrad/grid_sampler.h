@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling in two and three dimensions and its gradient: the C++ interface. See aclgrad/types.h, too. What follows is
 // said of images; volumes are next.
 //

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of the grouped bias-add: the C++ interface. See aclgrad/types.h, too.
 //
 // The forward operator adds one bias row to all rows of a group: y[r, h] = x[r, h] + bias[group of r, h]. Its

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Multi-scale deformable attention (MSDA) and its gradient: the C++ interface. See aclgrad/types.h, too.
 //
 // Each query q of head m takes P samples from each of L levels (feature maps of different sizes) that lie

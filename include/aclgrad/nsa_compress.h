@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // NSA compress and its gradient: the C++ interface. See aclgrad/types.h, too.
 //
 // The key compression of native sparse attention slides a window of B tokens over each sequence, in steps

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The C++ interface of aclgrad: the types that its operators share, and what holds for all of them.
 //
 // Language: C++11 or newer.

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /* The version of aclgrad, for C and C++. What holds for it:
  *
  * - Versions are those of semver.org. The C interface (acl/, aclnn/, aclnnop/, securec.h, hccl/) grows and changes nothing

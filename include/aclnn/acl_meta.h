@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Tensors, scalars, arrays and executors: what the aclnn operators take.
 ///
 /// Objects made here are descriptions in host memory: creating one copies the sizes and values it is given,

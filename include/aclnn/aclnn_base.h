@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// What every aclnn operator shares.
 ///
 /// An operator is two functions. Phase 1, aclnnXGetWorkspaceSize, checks the arguments, says how many bytes

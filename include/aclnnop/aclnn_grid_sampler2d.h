@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Two-dimensional grid sampling, the forward partner of aclnnGridSampler2DBackward (document 003).
 #ifndef ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER2D_H
 #define ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER2D_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Gradient of two-dimensional grid sampling, from the document "aclnnGridSampler2DBackward" (003).
 #ifndef ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER2D_BACKWARD_H
 #define ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER2D_BACKWARD_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Three-dimensional grid sampling, the forward partner of aclnnGridSampler3DBackward.
 #ifndef ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER3D_H
 #define ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER3D_H

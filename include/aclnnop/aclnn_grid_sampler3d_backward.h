@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Gradient of three-dimensional grid sampling: what aclnn_grid_sampler2d_backward.h is to images, for volumes.
 #ifndef ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER3D_BACKWARD_H
 #define ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER3D_BACKWARD_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Gradient of a bias that is added to groups of rows, from the document "aclnnGroupedBiasAddGrad" (004).
 #ifndef ACLGRAD_ACLNNOP_ACLNN_GROUPED_BIAS_ADD_GRAD_H
 #define ACLGRAD_ACLNNOP_ACLNN_GROUPED_BIAS_ADD_GRAD_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Multi-scale deformable attention, the forward partner of aclnnMultiScaleDeformableAttentionGrad (documents
 /// 000 and 001).
 #ifndef ACLGRAD_ACLNNOP_ACLNN_MULTI_SCALE_DEFORMABLE_ATTN_FUNCTION_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Key compression of native sparse attention, the forward partner of aclnnNsaCompressGrad (document 002).
 #ifndef ACLGRAD_ACLNNOP_ACLNN_NSA_COMPRESS_H
 #define ACLGRAD_ACLNNOP_ACLNN_NSA_COMPRESS_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// What headers of operators include: the mark of what a library exports.
 #ifndef ACLGRAD_ACLNNOP_ACLNN_UTIL_H
 #define ACLGRAD_ACLNNOP_ACLNN_UTIL_H

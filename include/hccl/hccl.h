@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// The communicator calls that single-device programs make. There is no communication behind them: a communicator of one
 /// device has a name, no more. A null pointer is answered with HCCL_E_PTR; aclGetRecentErrMsg says more about a failure.
 #ifndef ACLGRAD_HCCL_HCCL_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// What kernels that communicate by themselves ask for. There are none here: every call returns HCCL_E_NOT_SUPPORT, and
 /// aclGetRecentErrMsg says so. Programs declare these functions themselves, so that hccl.h does not.
 #ifndef ACLGRAD_HCCL_HCCL_COMM_RESOURCE_H

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Types of the collective-communication interface.
 #ifndef ACLGRAD_HCCL_HCCL_TYPES_H
 #define ACLGRAD_HCCL_HCCL_TYPES_H

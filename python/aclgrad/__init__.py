@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Operators of vision and language models with their gradients, fast and reproducible on CPUs.
 
 Arrays go in and arrays come out: NumPy's, PyTorch's on the CPU, and whatever else has DLPack or the buffer protocol

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The command line of aclgrad: `python -m aclgrad verify`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What is known of every function of `aclgrad`: `reference` and `verify` are made from it."""
 
 from __future__ import annotations

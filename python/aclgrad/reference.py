@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The functions of aclgrad by their definition: plain loops in double precision, to hold fast code against.
 
 Arguments are those of the functions of the same names in `aclgrad`, without `output_mask` and `out`: arrays of any

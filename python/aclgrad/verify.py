@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Holds results of these operators, as from an NPU or a GPU, against their definition in double precision.
 
     >>> import aclgrad.verify, numpy

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The arguments of one call, and the words in which a function states what it expects of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // How an operator's functions come into the extension module: a static object in its src/ops/<operator>/python.cpp,
 //
 //   const Binding kBinding([](nb::module_& module) { define(module, "nsa_compress", forward); });

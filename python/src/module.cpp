@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // aclgrad._core: the operators over arrays of Python. What a user sees, and its documentation, is in Python.
 #include <nanobind/nanobind.h>
 

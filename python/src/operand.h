@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Between arrays and kernels. It runs without the interpreter's lock.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Tensors on the CPU as PyTorch's dispatcher hands them to kernels: through its stable C interface, which does not know
 // the objects that Python has for them. Here they lie in capsules instead, which the functions of operators take as they
 // take any array.

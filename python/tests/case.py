@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """A call of a function, with arrays that are exact in the type asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Calls of every function, from the files in operator_cases."""
 
 import pathlib

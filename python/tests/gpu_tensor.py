@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What the extension needs of a PyTorch tensor on a GPU, over memory of the CPU, which is what emulated GPUs have."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What tests of the PyTorch interface make of tensors."""
 
 import torch

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Arrays of other libraries, and what is refused."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The examples in Python of the README and of the documents run as they stand, those of a file one after the other."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What stands in for other packages: the extension of deformable attention, and torch_npu's names."""
 
 import pathlib

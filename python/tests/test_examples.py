@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The examples in Python run, write their pictures and learn something in a few steps."""
 
 import importlib

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Forked processes: of a process whose other threads are in kernels, and the workers of PyTorch's DataLoader."""
 
 import os

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The PyTorch interface: values, gradients, and what PyTorch asks of custom operators."""
 
 import aclgrad

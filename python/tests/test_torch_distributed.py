@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Training on two processes of this machine, with PyTorch's DistributedDataParallel."""
 
 import os

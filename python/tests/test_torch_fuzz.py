@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The functions with random shapes, strides, types and transforms against PyTorch, and with wrong arguments."""
 
 import dataclasses

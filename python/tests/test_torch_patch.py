@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The models of Hugging Face with and without our operators: small, with random weights, made from configurations."""
 
 import contextlib

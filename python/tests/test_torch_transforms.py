@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Derivatives of any order and transforms of PyTorch around the operators: each is right, or it raises."""
 
 import itertools

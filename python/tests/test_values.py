@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Every function, in every type and layout, against its definition."""
 
 import itertools

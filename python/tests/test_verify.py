@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Verification of results from elsewhere, as a function and on the command line."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Calls of every function of aclgrad.torch, from the files in torch_operator_cases."""
 
 import pathlib

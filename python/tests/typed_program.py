@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """A program whose types mypy checks, see test_package.py. Each ignored error has to be one."""
 
 import aclgrad

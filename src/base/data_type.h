@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Element types: the 16-bit floats, their conversion, and the choice of a template by DataType.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What the environment variables ask for, read once. docs/environment.md lists them. A wrong value is one line on standard error,
 // and counts as the strictest one.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Failures inside the library: thrown as Error, turned into a status code and a message of the calling thread
 // at the C interface, where nothing may throw.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What fork() needs of parts that have locks: the thread that forks holds all of them meanwhile, so that the child, which
 // has no other thread, finds them free and what they guard whole.
 #pragma once

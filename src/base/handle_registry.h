@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The handles that are alive, so that a double destroy or a foreign pointer gets an error instead of a crash.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The kernels behind both interfaces. They trust their problem, which whoever calls them has checked. An operator has, for
 // each of its problems, found by argument-dependent lookup:
 //

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The log: lines on stdout where ASCEND_SLOG_PRINT_TO_STDOUT is 1, from ASCEND_GLOBAL_LOG_LEVEL upwards.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Objects that outlive all others of the process: programs call the library in destructors of their own static objects.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Threads for kernels: one pool for the process, shared by all streams.
 #pragma once
 

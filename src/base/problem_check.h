@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Checks at the door of the C++ interface. Each throws std::invalid_argument, which names operator, field, what was
 // expected and what came.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What the kernels share on top of Highway, compiled once for each instruction set: the storage types widened
 // to float, and 16 virtual lanes whose sum is the same on every instruction set.
 //

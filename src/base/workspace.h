@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The memory of kernels: parts of the workspace that their caller brings.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A call that uses memory, at once or when its turn in a stream comes.
 #pragma once
 

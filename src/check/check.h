@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // ACLGRAD_CHECK: a checker of the calling program. docs/checking.md lists what it finds.
 //
 // It observes the layers below, which do not know it, and costs nothing while it is off. It never changes what a right

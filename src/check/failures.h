@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Calls that failed, and whether the program took note.
 #pragma once
 

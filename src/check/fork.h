@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The checker and fork(): see runtime/fork.h. The findings of a child are not counted, but it must not hang.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What the checker knows of handles: where they were made and destroyed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Accesses of the host, through a pointer, to memory that is out of its reach.
 #pragma once
 

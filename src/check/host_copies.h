@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Queued copies from and to the host. What is copied from the host is so a snapshot, taken when the copy is queued,
 // and what is copied to the host's own memory arrives when the program has synchronised: until then the program
 // must leave its memory alone, and what it does to it all the same shows.

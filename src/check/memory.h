@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Allocations under the checker: with guard zones around them, filled with a pattern while they are unset, and
 // kept for a while after they were freed, so that a late use finds neither other data nor no memory.
 #pragma once

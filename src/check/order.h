@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // In which order the work of streams and of the host happens, as far as the program has made sure of it.
 //
 // The host and every stream are timelines. A task comes after all that the host did before it was queued, after

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The two phases of a call, as the executor tells of them.
 #pragma once
 

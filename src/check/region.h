@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Which bytes a call uses: memory in runs of equal length at regular distances.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What operators are to write: whether it is there when it is read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Memory in two views: the same pages at two places of the address space. The program gets addresses in one view,
 // to which the host's access can be taken away, as an NPU's memory is out of the host's reach. The library works
 // through the other, so that its threads are never in the way.

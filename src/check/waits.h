@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What the host does until work is done, and what it knows then.
 #pragma once
 

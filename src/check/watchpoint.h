@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Uses of a few bytes of the program's own memory, which the processor can watch for: in one thread, and only where the
 // system lets a process watch itself.
 #pragma once

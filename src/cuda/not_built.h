@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What a library does that was built without CUDA, where it is asked for a GPU. Each folder has a file no_cuda.cpp, which
 // takes the place of its CUDA files.
 #pragma once

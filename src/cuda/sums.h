@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Sums in global memory to which any thread may add: as floats, fast but in no fixed order, or in fixed point, whose
 // integer additions give the same bits in every order. Additions of single-precision floats take subnormal numbers, and
 // sums that would be, for zero: the hardware has no other.

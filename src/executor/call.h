@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The two phases of a call, and the words in which an operator's phase 1 states its checks and its plan.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Phase 2, and the executor functions of acl_meta.h.
 #include "executor/executor.h"
 

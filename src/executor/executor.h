@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // aclOpExecutor: a plan, the addresses it will run on, and who frees it.
 #pragma once
 

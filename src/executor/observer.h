@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What one observer may see of the two phases (base/observer.h).
 #pragma once
 

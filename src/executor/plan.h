@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What phase 1 of a call yields and phase 2 runs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Callbacks at the C interface: host functions that take their turn in a stream and run in a thread of the
 // program, which asks for them with aclrtProcessReport.
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Devices and contexts at the C interface.
 #include "acl/acl_rt.h"
 #include "runtime/context.h"

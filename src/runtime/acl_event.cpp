@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Events at the C interface.
 #include <mutex>
 #include <utility>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Start and end of the library at the C interface.
 #include <algorithm>
 #include <charconv>

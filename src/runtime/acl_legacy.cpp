@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Data buffers and tensor descriptions of the older single-operator interface, and its operators, which are
 // refused.
 #include <memory>

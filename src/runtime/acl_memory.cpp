@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Memory at the C interface.
 #include <algorithm>
 #include <limits>

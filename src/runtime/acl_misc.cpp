@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Versions, errors, data types and float16 at the C interface.
 #include "acl/acl_base.h"
 #include "acl/acl_rt.h"

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Contexts: which device a thread works with, and the streams and options that belong together there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The queue and the event marks of the CPU device.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What all calls of CUDA's runtime and driver share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The CUDA GPUs of this machine as devices.
 #pragma once
 

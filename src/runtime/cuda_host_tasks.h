@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Tasks on the host that take their turn in a CUDA stream.
 #pragma once
 

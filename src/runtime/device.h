@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A device: what the runtime asks of the hardware underneath. `cpu` and `cuda` stand behind this interface.
 #pragma once
 

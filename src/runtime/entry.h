@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The frame of every C entry point of the runtime.
 #pragma once
 

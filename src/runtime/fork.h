@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // fork(): the child has the thread that forked and no other. It goes on with all contexts, streams, events and memory of
 // its parent, but the work that was queued or running is the parent's: who waits for it here gets an error.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The live objects of one kind that threads share, by handle.
 #pragma once
 

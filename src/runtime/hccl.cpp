@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Communicators of a single device, for programs that make one without communicating.
 #include "hccl/hccl.h"
 

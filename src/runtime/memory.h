@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Device and host memory that programs allocate, and what is known about it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "cuda/not_built.h"
 #include "runtime/cuda_device.h"
 

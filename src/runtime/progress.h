@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What host threads wait for across queues: marks of events, callbacks. One lock and one condition variable
 // serve all of it: such waits are few, and a single place to announce a change keeps every wait
 // interruptible.

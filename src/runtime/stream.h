@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Streams: queues of work that belong to a context.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The bounds-checked functions of <securec.h>: a library of its own, so that a program which has them from elsewhere
 // does not get these along with the operators.
 #include "securec.h"

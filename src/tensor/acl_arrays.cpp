@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The functions of acl_meta.h for scalars, arrays and lists.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The tensor functions of acl_meta.h.
 #include <algorithm>
 #include <utility>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The life of the handles of acl_meta.h: made, checked and destroyed by the functions of the C interface.
 #pragma once
 

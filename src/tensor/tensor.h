@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The handles of acl_meta.h as values: tensors, scalars, arrays and lists.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A strided view of memory, and what can be done with one: packing to and from contiguous memory.
 #pragma once
 

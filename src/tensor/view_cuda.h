@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Packing to and from contiguous memory, as in view.h, on a CUDA GPU.
 #pragma once
 

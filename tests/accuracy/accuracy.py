@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Writes the tables of docs/accuracy.md: errors over the functions' test cases, ours beside PyTorch's in float.
 
 usage: accuracy.py PROGRAM PAGE, where PROGRAM is accuracy_cases. What lies between the markers in PAGE is replaced.

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The bounds that README.md and docs/accuracy.md state, over all cases of every function.
 #include <gtest/gtest.h>
 

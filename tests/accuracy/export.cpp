@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Writes the cases of every function, with inputs, results and what the references give, for accuracy.py: for each case
 // lines that name it and its attributes, and for each array a line with its shape, followed by its values as doubles.
 #include <cstdio>

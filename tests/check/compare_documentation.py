@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Holds docs/checking.md against the code: it must name every kind of finding and every program with a mistake, include
 the programs that it shows, and show findings as those programs expect them."""
 

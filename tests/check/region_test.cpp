@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Overlap of strided regions against their bytes, one by one.
 #include "check/region.h"
 

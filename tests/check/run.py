@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Runs one program under ACLGRAD_CHECK and compares what is found with what the program's first comments say.
 
     // Finding: <kind>: <regular expression>     one for each finding, in any order

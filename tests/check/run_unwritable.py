@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Runs programs whose standard streams or files cannot be written, and compares how they end."""
 
 import argparse

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The CUDA kernels and the CUDA device on a GPU, on the cases that the CPU's tests have. A program without a test
 // framework, so that it can be built wherever there is an nvcc. `gpu_test short` takes a few cases of each operator, for
 // compute-sanitizer.

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What a CUDA queue has to get right beyond the runtime's own tests: devices of threads, errors that come later, and who
 // lives how long. CUDA's runtime is the emulated one.
 #include <cuda_runtime.h>

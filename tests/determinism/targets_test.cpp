@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The same bits on every instruction set that has fused multiply-add: each operator is run on each instruction set of
 // this processor. All cases must have the same results there, and the hash of some is compared with one value for all
 // processors.

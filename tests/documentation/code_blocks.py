@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """code_blocks.py SOURCE_FOLDER: every block of code in the documents is one that a test compiles or runs, a command, or
 says no language.
 

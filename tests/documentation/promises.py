@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """promises.py TRUST_MD SOURCE_FOLDER BUILD_FOLDER: every test that the table of promises names exists."""
 
 import fnmatch

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """statuses.py SOURCE_FOLDER: docs/statuses.md lists the statuses that the library answers with, under their values."""
 
 import pathlib

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // One call of an operator that has all its parts: inputs, an optional input, an output.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The two-phase protocol: executors, addresses, streams, workspaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What both phases ask of tensors, whatever the operator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

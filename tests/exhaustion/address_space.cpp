@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A limited address space, as of `ulimit -v`: kernels run with the threads that fit, or a call says what is missing. Each
 // case is a process of its own, which nothing may end but itself.
 //

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Exhaustion: every request for memory, or for a thread, made to fail in turn, alone and with all later ones. Each time
 // the calls must answer with an error or with right results; nothing may crash, hang or leak; and the same calls must
 // succeed right afterwards.

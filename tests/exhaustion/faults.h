@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Makes requests of this process for memory or threads fail. A program that is linked with it has these functions of
 // the C library, and operator new, replaced in itself and in every library that it loads.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Phase 2 takes no memory: from the call to the end of its kernel, in the thread that calls, in the stream's and in
 // those of kernels, but for what oneTBB takes for itself.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What programs do with the library, in pieces that may fail at any step. A scenario allocates nothing itself, releases
 // what it has made whatever happens, and has results to compare.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Any calls of the C interface in any order, right or wrong: null, destroyed and foreign handles, values outside of
 // enumerations, tensors and arrays of any description, streams, events and callbacks that wait for each other. With
 // ACLGRAD_CHECK=1 also memory that is too small or freed, which the checker must refuse.

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The calls that a program can be made of, in the order in which byte strings number them.
 #pragma once
 

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """check_calls.py FUZZER CORPUS INCLUDE: the kept corpus calls every function of the public C headers, right and wrong.
 
 A function that is declared and not in the fuzzer's table fails, and so does one that the corpus never calls, or calls

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What fuzzing of device data is made of. data.cpp has what holds for every operator; src/ops/<operator>/fuzz.cpp draws
 // problems of one operator and knows what they must give.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Calls of the older single-operator interface, and of communicators.
 #include <sys/mman.h>
 #include <unistd.h>

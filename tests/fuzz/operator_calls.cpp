@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Calls of executors, and both phases of each operator.
 #include <algorithm>
 #include <map>

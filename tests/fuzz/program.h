@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A program that calls the C interface as a byte string tells it to: what it has made so far, where it may point, and
 // what the library must answer.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Calls of the runtime: the process, devices, contexts, streams, events, memory and callbacks.
 #include <pthread.h>
 #include <sys/mman.h>

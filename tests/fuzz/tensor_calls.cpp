@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Calls that make, read and destroy tensors, scalars, arrays and lists.
 #include <algorithm>
 #include <array>

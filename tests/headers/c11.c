@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Compiled as C11: every function but the operators, which operators.c has.
 #include "acl/acl.h"
 #include "acl/acl_base.h"

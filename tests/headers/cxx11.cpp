@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Compiled as C++11: the exact type of every public function but the operators', which their descriptions state.
 #include "acl/acl.h"
 #include "acl/acl_base.h"

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // op::fp16_t and op::bfloat16, for all bits and at every tie, against the conversions of the library.
 #include "aclnn/opdev/bfloat16.h"
 #include "aclnn/opdev/fp16_t.h"

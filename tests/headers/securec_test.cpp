@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The bounds-checked functions: results, statuses, and that nothing beyond the destination is touched.
 #include "securec.h"
 

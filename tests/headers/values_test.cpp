@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Programs are compiled against the interface's numbers, so these must never move. Checked when this
 // compiles.
 #include <type_traits>

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """compare_symbols.py PREFIX: each library exports what the public headers declare of it, and nothing else."""
 
 import collections

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # consume.sh CASE PREFIX WORK BUILD: builds programs against the installed PREFIX in the way of CASE, in the folder
 # WORK, and runs them. Each program checks the numbers that it computes. BUILD is where the prefix was built.
 set -eu

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /* The bounds-checked functions from C, with nothing else linked. */
 #include <securec.h>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Prepares data on the host as programs do, in C++11: 16-bit floats, bounds-checked functions, headers without a folder.
 #include <securec.h>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Looks operators up as dynamic loaders do: in custom packages first, then in what is installed.
 #include <dlfcn.h>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The C++ interface: no tensors, no executors, no device.
 #include <aclgrad/grid_sampler.h>
 #include <aclgrad/grouped_bias_add.h>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // An operator from C: both phases, and what phase 2 says to another operator's executor.
 #include <stdio.h>
 

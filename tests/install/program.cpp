@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A program as people write them for aclnn, in C++11: sums the rows of two groups and checks the result.
 #include <cstdint>
 #include <cstdio>

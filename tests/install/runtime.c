@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The runtime from C: memory that goes to the device and comes back.
 #include <stdio.h>
 #include <string.h>

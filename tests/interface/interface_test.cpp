@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What holds for every function of the C++ interface, on the cases and mistakes that each describes: its values in all
 // types and layouts, and that it looks at its problem before it computes, and refuses what no kernel can run on with
 // the name of the field.

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Messages of refusals, but for those of operators, which tests/operators/ reads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

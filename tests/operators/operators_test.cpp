@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What holds for every operator, on the cases and mistakes that each describes.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /* A program in C that forks while another thread has work in flight. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /* What a program learns where there is no device. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The definitions in double precision (src/ops/*/reference.h), called with tensors."""
 
 import ctypes

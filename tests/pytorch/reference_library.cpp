@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The operators' definitions in double precision behind a C interface, for the PyTorch tests: an array of sizes, then
 // plain arrays of values.
 #include <algorithm>

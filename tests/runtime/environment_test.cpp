@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The environment variables under which there are devices, each in a process of its own, as they are read while the library is loaded.
 #include "base/environment.h"
 

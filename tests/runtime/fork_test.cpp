@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The library in a child that was forked while other threads of its parent were using it.
 #include <sys/types.h>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Cases that each run in a process of their own, which exits with 0 if all that it required held.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // How many threads kernels may have.
 #include <gtest/gtest.h>
 #include <sched.h>

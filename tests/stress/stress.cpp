@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Many threads in the C interface at once: own and shared contexts, streams, events, executors that are made in one
 // thread and run in another, and contexts that end in the middle of others' work. For the thread sanitizer.
 #include <atomic>

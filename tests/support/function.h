@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A function of the C++ interface as the tests see it: the fields of its problem, right problems with what they must
 // give, and mistakes with the field that their refusal must name. Each operator describes its functions in
 // src/ops/<operator>/description.cpp; what must hold for every function is a loop over functions(), in

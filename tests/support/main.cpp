@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // One main for all tests: every test may assume a device and a context.
 #include <gtest/gtest.h>
 

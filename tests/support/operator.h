@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // An operator as the tests see it: its C functions, right calls with what they must give, and wrong ones with the status
 // that they must get. Each operator describes itself in src/ops/<operator>/description.cpp; what must hold for every
 // operator is a loop over operators(), in tests/operators/.

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Tensors for tests: double values in and out, any type and layout, holes that must stay untouched.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Values for tests as doubles: made, rounded to a type and compared. Needs no library.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The 16-bit floats against their definition in double precision.
 #include "base/data_type.h"
 

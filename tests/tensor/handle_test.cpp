@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The functions of acl_meta.h: what they keep, hand out and refuse.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

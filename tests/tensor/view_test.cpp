@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Packing and unpacking of strided views against a plain loop over their elements.
 #include "tensor/view.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Codes of the graph engine, kept for programs that name them; this library returns none of them.
 #ifndef ACLGRAD_ACL_ERROR_CODES_GE_ERROR_CODES_H
 #define ACLGRAD_ACL_ERROR_CODES_GE_ERROR_CODES_H

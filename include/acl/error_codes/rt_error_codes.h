@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Codes of the runtime layer. 107xxx: wrong use; 207xxx: resources and support; 507xxx: device and runtime.
 #ifndef ACLGRAD_ACL_ERROR_CODES_RT_ERROR_CODES_H
 #define ACLGRAD_ACL_ERROR_CODES_RT_ERROR_CODES_H

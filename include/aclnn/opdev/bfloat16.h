@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// op::bfloat16: the upper half of a float, to prepare and read the data of ACL_BF16 tensors on the host. C++ only.
 #ifndef ACLGRAD_ACLNN_OPDEV_BFLOAT16_H
 #define ACLGRAD_ACLNN_OPDEV_BFLOAT16_H

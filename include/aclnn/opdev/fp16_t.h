@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// op::fp16_t: an IEEE 754 half on the host, to prepare and read the data of ACL_FLOAT16 tensors. C++ only.
 #ifndef ACLGRAD_ACLNN_OPDEV_FP16_T_H
 #define ACLGRAD_ACLNN_OPDEV_FP16_T_H

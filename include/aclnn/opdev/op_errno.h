@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Status codes of the aclnn functions. 1xxxxx: the caller's arguments; 3xxxxx: runtime; 5xxxxx: internal.
 #ifndef ACLGRAD_ACLNN_OPDEV_OP_ERRNO_H
 #define ACLGRAD_ACLNN_OPDEV_OP_ERRNO_H

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The operators, a folder for each: `__init__.py` has its functions over arrays, `torch.py` makes it one of PyTorch's.
 They are found, not listed: all that `aclgrad`, its `reference`, `verify` and `torch` have comes from here."""
 

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The operators in PyTorch: with gradients, under torch.compile, torch.export and autocast, on CPUs and, where aclgrad
 was built with CUDA, on NVIDIA GPUs. There they run on the current stream, wait for nothing and can be captured in CUDA
 graphs; `torch.use_deterministic_algorithms` gives the same bits run after run.

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Lists what `aclgrad.torch.patch` finds installed and would replace: `python -m aclgrad.torch`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What operators expect of their arguments, where no kernel runs that checks them: with fake and meta tensors."""
 
 from __future__ import annotations

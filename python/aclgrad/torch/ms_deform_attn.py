@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The functions of the extension `MultiScaleDeformableAttention`, which Deformable DETR and the models made from it
 compile from CUDA sources. The module of that name, beside aclgrad, has them from here.
 

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The functions that the operators have for PyTorch."""
 
 from importlib import import_module as _import_module

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Makes code that others wrote use the operators of aclgrad, on CPUs and GPUs."""
 
 from __future__ import annotations

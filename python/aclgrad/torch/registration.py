@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """How an operator becomes one of PyTorch's, `torch.ops.aclgrad.*`."""
 
 from __future__ import annotations

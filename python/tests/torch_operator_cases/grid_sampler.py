@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 import aclgrad.torch
 import torch
 from tensors import random

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // From a coordinate to the taps of an axis: unnormalised, padded, with weights and derivatives. For 16 samples at a time,
 // and any axis of an image or a volume.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_AXIS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // One axis of an image or a volume as a grid sees it: where taps fall on it that lie outside.
 #pragma once
 

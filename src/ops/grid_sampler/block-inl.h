@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Blocks of 16 samples: where their taps fall among the pixels of an image, and what follows from that; and what kernels
 // call that is compiled once for all of them.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)

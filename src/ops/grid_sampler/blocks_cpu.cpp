@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Blocks of samples: their coordinates read, their taps prepared, their gradients written. This is where forward operator
 // and gradient find out which pixels a sample reads.
 #include "ops/grid_sampler/layout.h"

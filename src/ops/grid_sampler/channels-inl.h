@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The arithmetic of grid sampling vectorised over channels, on channels-last images of floats.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_CHANNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_CHANNELS_INL_H_

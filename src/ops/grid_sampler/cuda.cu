@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Two-dimensional grid sampling and its gradient on a GPU.
 //
 // By samples: a thread owns a sample and goes through the channels. Neighbouring threads own neighbouring samples, so

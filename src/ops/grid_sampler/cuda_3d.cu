@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Three-dimensional grid sampling and its gradient on a GPU. A thread owns a sample and goes through the channels.
 // Neighbouring threads own neighbouring samples, so volumes in which the voxels of a channel lie side by side are read in
 // long pieces, as far as the grid is smooth.

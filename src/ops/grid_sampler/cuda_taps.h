@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What a coordinate of a grid reads along one axis, on a GPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The weights of taps as their samples move along grad_grad_grid. Bilinear and bicubic.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_DOUBLE_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_DOUBLE_BACKWARD_INL_H_

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The implementations of the gradient's gradient for bilinear and bicubic interpolation, see layout.h.
 #pragma once
 

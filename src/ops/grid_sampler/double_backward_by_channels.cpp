@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient's gradient, vectorised over channels.
 //
 // Each task takes a band of rows of an image. It brings the rows of input and grad_grad_input that its samples read

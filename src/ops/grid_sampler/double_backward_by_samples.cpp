@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient's gradient, vectorised over samples.
 //
 // Each task takes a band of rows of an image and goes through the samples that have to do with it, 16 at a time and few

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Three-dimensional grid sampling, forward, on the CPU: vectorised over channels or over samples, see volume.h.
 #include "ops/grid_sampler/kernel.h"
 #include "ops/grid_sampler/layout.h"

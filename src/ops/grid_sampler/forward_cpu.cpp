@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling, forward, on the CPU: vectorised over channels or over samples, see layout.h.
 #include "ops/grid_sampler/kernel.h"
 #include "ops/grid_sampler/layout.h"

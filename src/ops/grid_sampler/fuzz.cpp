@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Problems of the grid samplers and their gradients with any contents of device memory.
 #include "fuzz/data.h"
 #include "ops/grid_sampler/cases.h"

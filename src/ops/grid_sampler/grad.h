@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The two implementations of the gradient, see layout.h.
 #pragma once
 

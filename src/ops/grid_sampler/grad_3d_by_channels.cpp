@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of three-dimensional grid sampling, vectorised over channels.
 //
 // Each task takes a box of slices and rows of a volume: it brings what its samples read into channels-last order, adds

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of three-dimensional grid sampling, vectorised over samples. float and double add up in input_grad itself;
 // the 16-bit types in a buffer of floats for each box, which is rounded in the end.
 #include "ops/grid_sampler/grad.h"

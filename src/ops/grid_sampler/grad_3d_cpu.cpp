@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of three-dimensional grid sampling on the CPU: which implementation computes it, and what needs none.
 #include "base/parallel.h"
 #include "ops/grid_sampler/grad.h"

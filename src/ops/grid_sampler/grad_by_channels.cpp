@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of grid sampling, vectorised over channels.
 //
 // Each task takes a band of rows of an image: it brings the rows that its samples read into channels-last order, adds

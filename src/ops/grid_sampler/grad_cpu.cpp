@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of grid sampling on the CPU: which implementation computes it, and what needs none.
 #include "ops/grid_sampler/grad.h"
 #include "ops/grid_sampler/kernel.h"

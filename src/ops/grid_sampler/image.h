@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Images where they lie, of any element type and any strides.
 #pragma once
 

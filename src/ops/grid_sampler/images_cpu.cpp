@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Images read and written where they lie, whatever their type and strides.
 #include "ops/grid_sampler/image.h"
 

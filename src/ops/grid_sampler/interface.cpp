@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The C++ interface of grid sampling in two and three dimensions: checks a problem, then runs its kernel.
 #include "base/problem_check.h"
 #include "ops/grid_sampler/kernel.h"

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A problem as the CPU's kernels see it, and how its work is cut. There are two implementations:
 //
 // Vectorised over channels: a vector holds channels of one pixel, so images are first brought into channels-last order,

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Samples in lines: where a grid is smooth, a sample mostly reads the pixels next to those of the sample before. Then the
 // pixels that a vector of samples reads are vectors of neighbours, which need no gather.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_LINES_INL_H_) == defined(HWY_TARGET_TOGGLE)

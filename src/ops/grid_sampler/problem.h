@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The problems of aclgrad/grid_sampler.h as the kernels read them: sizes, strides and addresses by name. kAxes is 2 for
 // images and 3 for volumes.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling of images (two axes) and volumes (three), and its gradient.
 #include <optional>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The reference of grid sampling and its gradient. Positions are computed in the operator's own arithmetic type, since
 // a point that is rounded across a pixel's border belongs to that pixel; everything else is in double.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The reference of three-dimensional grid sampling and its gradient: as reference.h, with one more axis.
 #pragma once
 

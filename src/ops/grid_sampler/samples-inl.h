@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The pixels that kernels vectorised over samples read: gathered, and side by side where they are neighbours.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_SAMPLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_SAMPLES_INL_H_

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What is true of three-dimensional grid sampling and its gradient alone.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of the gradient of grid sampling. Only the C++ interface and Python have it.
 #include <gtest/gtest.h>
 

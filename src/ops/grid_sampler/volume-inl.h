@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Where the samples of a grid fall among the voxels of a volume, 16 samples at a time.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_VOLUME_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_VOLUME_INL_H_

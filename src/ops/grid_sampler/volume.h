@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Volumes where they lie, and how their work is cut.
 //
 // Vectorised over channels or over samples, as images are (layout.h), but without a look at the grid: the choice follows

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Voxels as the kernels read them: where they lie, for vectors of samples, or from volumes whose channels lie side by side,
 // for vectors of channels.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_VOXELS_INL_H_) == defined(HWY_TARGET_TOGGLE)

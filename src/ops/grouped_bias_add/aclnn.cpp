@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The C entry points of the grouped bias-add gradient.
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The grouped bias-add gradient, and both passes through PyTorch."""
 
 from functools import partial

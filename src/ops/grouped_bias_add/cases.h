@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The problems that the tests hold against the reference, on every kind of device.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The grouped bias-add gradient on the CPU.
 //
 // The rows of each group are cut into tiles of 512, the columns into strips of at most 4096. A task sums one

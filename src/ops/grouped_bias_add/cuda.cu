@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The grouped bias-add gradient on a GPU, without atomics.
 //
 // The rows of each group are cut into tiles of 256. A block sums one tile of a strip of columns: a warp reads one row of

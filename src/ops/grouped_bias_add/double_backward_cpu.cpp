@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of the grouped bias-add's gradient on the CPU: each row is that of its group.
 #include <algorithm>
 #include <cstddef>

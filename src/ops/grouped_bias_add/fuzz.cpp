@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Problems of the grouped bias-add gradient with any contents of device memory.
 #include "fuzz/data.h"
 #include "ops/grouped_bias_add/cases.h"

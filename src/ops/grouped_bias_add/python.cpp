@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grouped bias-add, its gradient, and that gradient's. The sum itself has no kernel in the library: adding one row to
 // others is as fast as memory, and so is done here.
 #include "ops/grouped_bias_add/kernel.h"

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The reference of the grouped bias-add gradient, and of its gradient, in double precision.
 #pragma once
 

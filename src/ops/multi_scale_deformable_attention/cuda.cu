@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Multi-scale deformable attention and its gradient on a GPU.
 //
 // A group of lanes owns one query of one head, and each lane four channels of it: rows of value and sums of grad_value

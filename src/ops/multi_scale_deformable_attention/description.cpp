@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Multi-scale deformable attention and its gradient as the tests see them.
 #include <algorithm>
 #include <type_traits>

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of the gradient of multi-scale deformable attention on the CPU, in one pass over the samples. How its
 // work is shared out: grad_tasks.h.
 //

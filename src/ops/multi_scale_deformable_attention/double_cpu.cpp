@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A task owns one head of one batch, so that no other task adds to its rows of grad_value.
 #include "ops/multi_scale_deformable_attention/double_cpu.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Multi-scale deformable attention in double precision: plain loops without workspace, for whoever checks
 // gradients by differences.
 #pragma once

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Multi-scale deformable attention on the CPU.
 //
 // A first pass copies the rows of each head of value to a plane of the workspace, where they lie side by

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Problems of multi-scale deformable attention and its gradient with any contents of device memory.
 #include <algorithm>
 #include <cmath>

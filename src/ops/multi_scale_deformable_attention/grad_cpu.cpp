@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of multi-scale deformable attention on the CPU. How its work is shared out: grad_tasks.h.
 #include "ops/multi_scale_deformable_attention/kernel.h"
 

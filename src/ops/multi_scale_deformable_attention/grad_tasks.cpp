@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/multi_scale_deformable_attention/grad_tasks.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The tasks of the gradient, and of the gradient of the gradient.
 //
 // A task owns one head of one batch: no other task adds to its rows of grad_value. It copies the head's rows

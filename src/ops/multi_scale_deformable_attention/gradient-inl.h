@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What the gradient and the gradient of the gradient share: a query's row of grad_output, the pixels beside its
 // samples, and bilinear interpolation.
 //

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // One head of one batch, the unit that the kernels work on: its rows of value lie far apart in the tensor,
 // and are copied to a plane where they lie side by side as soon as there are enough points to sample.
 #pragma once

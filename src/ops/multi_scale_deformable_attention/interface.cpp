@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The C++ interface of multi-scale deformable attention: checks a problem, then runs its kernel.
 #include "base/problem_check.h"
 #include "ops/multi_scale_deformable_attention/kernel.h"

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The levels of value, as the caller's index arrays describe them, whatever these hold.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The reference of multi-scale deformable attention, of its gradient and of that gradient's gradient, in double
 // precision. Only positions are computed in the operator's own arithmetic type, since a point that is rounded
 // across a pixel's border belongs to that pixel.

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The sample points of a head, prepared a block at a time: which rows of value each point touches, with which
 // weights.
 //

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of the gradient of multi-scale deformable attention, which the C++ interface alone has.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The C entry points of NSA compress and its gradient.
 #include <fmt/format.h>
 

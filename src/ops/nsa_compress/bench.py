@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """NSA compress and its gradient, and both passes through PyTorch."""
 
 from functools import partial

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // NSA compress and its gradient on a GPU, without atomics.
 //
 // The gradient gathers: whoever owns a token goes through the windows over it, so that grad_input is written once. A

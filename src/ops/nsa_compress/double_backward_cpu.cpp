@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of NSA compress' gradient on the CPU. Compression is linear in its input and in its weight, so
 // that it is made of the kernels of the compression and of its gradient.
 #include <algorithm>

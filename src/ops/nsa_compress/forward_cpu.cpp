@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // NSA compress on the CPU, and the sum of two compressions that its double backward has: a task has the windows
 // of one chunk and a few heads, and holds the sums of 64 channels in registers while it walks along a window.
 #include <algorithm>

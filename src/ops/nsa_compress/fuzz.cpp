@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Problems of NSA compress and its gradient with any contents of device memory.
 #include "fuzz/data.h"
 #include "ops/nsa_compress/reference.h"

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of NSA compress on the CPU, in one pass over the tokens.
 //
 // Every token gathers the windows that cover it, so that it is read once and its gradient written once. While

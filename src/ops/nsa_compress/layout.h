@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // How NSA compress and its gradient read windows and rows, and lay out the weights in their workspace.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // NSA compress, its gradient, and that gradient's.
 #include "ops/nsa_compress/kernel.h"
 

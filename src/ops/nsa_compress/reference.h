@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The reference of NSA compress, of its gradient and of that gradient's gradient, in double precision.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What is true of NSA compress and its gradient alone; what holds for every operator is tested in tests/operators/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

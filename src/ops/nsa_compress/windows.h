@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Which windows lie where: shared by NSA compress and its gradient.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: callback-waits: a callback waits for work that comes after it: stream
 #include <pthread.h>
 

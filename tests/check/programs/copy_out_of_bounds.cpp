@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: out-of-bounds: aclrtMemcpy.dst
 #include "program.h"
 

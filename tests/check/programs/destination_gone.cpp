@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: destination-changed: aclrtMemcpyAsync.dst .* was overwritten or freed on the host before the stream
 #include "program.h"
 

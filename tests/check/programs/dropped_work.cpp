@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: dropped-work: aclrtMemcpy.src .* reads memory that aclnnGroupedBiasAddGrad.out .* was to write
 #include "program.h"
 

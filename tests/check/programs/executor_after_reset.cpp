@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: executor-after-reset: aclnnGroupedBiasAddGrad got aclOpExecutor .* device 0, for which it was made, was reset
 #include "program.h"
 

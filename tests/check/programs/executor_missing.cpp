@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: executor-missing: aclnnGroupedBiasAddGrad got .* after the failure of aclnnGroupedBiasAddGradGetWorkspaceSize: .*expected shape
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: overlap: elements of aclnnGroupedBiasAddGrad.out share memory
 #include "program.h"
 

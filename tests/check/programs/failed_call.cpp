@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: failed-call: no right program makes a call that fails with status 107002: aclrtMemsetAsync: The calling thread has no context
 #include <thread>
 

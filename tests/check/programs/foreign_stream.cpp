@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: foreign-stream: aclrtMemsetAsync got aclrtStream
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: use-after-free: the host (reads|uses) byte 0 of host memory of aclrtMallocHost .* freed at
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: failed-call: the program ended with status 2 after a call had failed with status 161002: .*out: expected shape
 #include "program.h"
 

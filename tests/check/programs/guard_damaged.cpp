@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: guard-damaged: something wrote byte 256 of host memory .* of 256 bytes
 #include "program.h"
 

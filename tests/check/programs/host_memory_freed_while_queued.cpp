@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: free-while-queued: aclrtFreeHost frees .*aclrtMemcpyAsync.dst
 #include "program.h"
 

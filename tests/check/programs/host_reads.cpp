@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: host-access: the host (reads|uses) byte 4 of device memory .* of 64 bytes, allocated at
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: host-access: the host (writes|uses) byte 0 of device memory .* of 256 bytes, allocated at
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: ignored-status: .* a call had failed with status 107000
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: leak: aclFinalize never followed the aclInit at
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: invalid-free: aclrtFree got .*, which is not the start of live memory
 #include "program.h"
 

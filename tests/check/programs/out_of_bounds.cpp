@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: out-of-bounds: aclnnGroupedBiasAddGrad.gradY .*bytes 0 to 255 of device memory .* of 64 bytes
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: overlap: aclnnGroupedBiasAddGrad.out .*aclnnGroupedBiasAddGrad.gradY
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: read-before-synchronize: the host (reads|uses) .* which aclrtMemcpyAsync.dst
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What the programs share: a device with a stream, memory with contents, and the operator that they run. Statuses
 // are checked here, so that each program shows its one mistake only.
 #pragma once

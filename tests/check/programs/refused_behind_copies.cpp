@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: out-of-bounds: aclrtMemcpyAsync.dst .* uses bytes 0 to 8388607 of device memory .* of 256 bytes
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: ignored-status: aclrtMemcpy.src .* reads what aclnnGroupedBiasAddGrad.out was to be.* expected shape \[2, 8\]
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: ignored-status: aclrtMemcpyAsync.src .* reads what aclnnGroupedBiasAddGrad.out was to be
 #include "program.h"
 

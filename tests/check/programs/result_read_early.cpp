@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: read-before-synchronize: the host uses .* which aclrtMemcpyAsync.dst .* At .*result_read_early
 // Needs: watched words
 #include "program.h"

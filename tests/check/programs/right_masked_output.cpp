@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: none
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "program.h"

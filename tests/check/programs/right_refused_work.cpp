@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: none
 #include "aclnnop/aclnn_nsa_compress_grad.h"
 #include "program.h"

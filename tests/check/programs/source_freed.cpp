@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: source-changed: aclrtMemcpyAsync.src
 #include "program.h"
 

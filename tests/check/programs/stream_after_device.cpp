@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: dead-handle: aclrtDestroyStream got aclrtStream .* was destroyed with its context or device at
 #include "program.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Finding: unset-memory: aclnnGroupedBiasAddGrad.gradY .*bytes 64 to 255
 #include "program.h"
 

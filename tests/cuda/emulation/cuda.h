@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What the device uses of CUDA's driver. See cuda_runtime.h.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // CUDA's execution model on one thread of the host, so that the kernels' own source can be tested where there is no
 // GPU: the threads of a block are fibers, and blocks run one after the other. Only what the kernels and the device use
 // is here. Device memory is the host's, so that the address sanitizer watches every access of a kernel.

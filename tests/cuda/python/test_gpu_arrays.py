@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Tensors on GPUs through the Python functions, on emulated GPUs."""
 
 import aclgrad

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Grid sampling in two and three dimensions and its gradient."""
 
 from __future__ import annotations

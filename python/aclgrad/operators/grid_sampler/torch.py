@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Grid sampling in two and three dimensions as operators of PyTorch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The addition of a bias to each group of rows as an operator of PyTorch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Multi-scale deformable attention, its gradient, and that gradient's."""
 
 from __future__ import annotations

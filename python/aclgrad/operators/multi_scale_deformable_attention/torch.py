@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Multi-scale deformable attention as an operator of PyTorch."""
 
 from __future__ import annotations

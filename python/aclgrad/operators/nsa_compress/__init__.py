@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The key compression of native sparse attention, its gradient, and that gradient's."""
 
 from __future__ import annotations

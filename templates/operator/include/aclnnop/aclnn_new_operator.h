@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Gradient of an elementwise product with respect to one of its factors.
 #ifndef ACLGRAD_ACLNNOP_ACLNN_NEW_OPERATOR_H
 #define ACLGRAD_ACLNNOP_ACLNN_NEW_OPERATOR_H

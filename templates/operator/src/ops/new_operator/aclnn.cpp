@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The C entry points of the elementwise product's gradient.
 #include "aclnnop/aclnn_new_operator.h"
 

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The elementwise product's gradient on the CPU. A task takes a tile of elements.
 #include "ops/new_operator/kernel.h"
 

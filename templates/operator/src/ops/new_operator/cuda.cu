@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The elementwise product's gradient on a GPU: a thread an element.
 #include "cuda/kernel.h"
 #include "ops/new_operator/kernel.h"

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The elementwise product's gradient as the tests see it.
 #include "aclgrad/new_operator.h"
 #include "aclnnop/aclnn_new_operator.h"

@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Gradient of an elementwise product with respect to one of its factors, over arrays of Python.
 #include "arguments.h"
 #include "binding.h"

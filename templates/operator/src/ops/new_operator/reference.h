@@ -1,3 +1,4 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The reference of the elementwise product's gradient, in double precision.
 #pragma once
 

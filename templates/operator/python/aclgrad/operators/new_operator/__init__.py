@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The gradient of an elementwise product with respect to one of its factors."""
 
 from __future__ import annotations

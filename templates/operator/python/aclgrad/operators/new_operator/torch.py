@@ -1,3 +1,4 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The gradient of an elementwise product as an operator of PyTorch."""
 
 from __future__ import annotations
