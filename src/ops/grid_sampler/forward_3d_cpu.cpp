@@ -35,7 +35,7 @@ class Forward3D {
         buffer_floats_(layout_.floats(cut_.slices() + kTaps - 1, buffer_rows_)),
         images_(std::clamp<int64_t>(kRoundBytes / (samples_of(problem) * 4), 1, problem.batch)),
         slots_(packs_ ? std::min(most_slots(buffer_floats_), images_ * cut_.count()) : 0),
-        lists_(problem, axes_, true, images_, packs_ ? cut_.count() : 1, allocator),
+        lists_(problem, axes_, Listing::owned, images_, packs_ ? cut_.count() : 1, allocator),
         buffers_(allocator.take<float>(slots_ * buffer_floats_)) {}
 
   void run() const {
@@ -112,7 +112,7 @@ class Forward3D {
       const SampleOffsets offsets = offsets_of(output, samples);
       for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
         VoxelLines<Tag, kTaps> lines;
-        if (may_have_lines) lines.find(group, lane, samples.count, axes_, rows);
+        if (may_have_lines) lines.find(group, lane, samples.count, axes_, rows, true);
         lines.prefetch(rows, input.data);
         const auto weights = load_weights<Tag, kTaps>(d, group, lane);
         for (int64_t c = 0; c < problem_.channels; ++c) {

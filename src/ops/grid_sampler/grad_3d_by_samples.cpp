@@ -33,8 +33,8 @@ class Grad3DBySamples {
         buffer_floats_(kInPlace || !problem.wants_input_grad ? 0 : floats_of(finest_)),
         slots_(kInPlace ? problem.batch * finest_.count()
                         : std::min<int64_t>(kMostSlots, problem.batch * finest_.count())),
-        lists_(problem, axes_, false, problem.batch, problem.wants_input_grad ? finest_.count() : 1,
-               allocator),
+        lists_(problem, axes_, Listing::with_block, problem.batch,
+               problem.wants_input_grad ? finest_.count() : 1, allocator),
         buffers_(allocator.take<Real>(slots_ * buffer_floats_)) {}
 
   void run() const {
@@ -77,7 +77,7 @@ class Grad3DBySamples {
 
   // The fewer boxes, the fewer samples lie in two; one thread needs none.
   BoxCut cut_for(int64_t threads) const {
-    constexpr int64_t kBoxesPerThread = 4;
+    constexpr int64_t kBoxesPerThread = 2;
     constexpr int64_t kLeastElements = 8192;  // of a box
     constexpr int64_t kBoxBytes = 1 << 20;
     const int64_t elements = problem_.channels * std::max(samples_of(problem_), pixels_of(problem_));
@@ -175,27 +175,29 @@ class Grad3DBySamples {
     const Tag d;
     Group group;
     plan_block(task.grid, axes_, samples, group);
-    const bool is_whole = !kInput || task.sums_rows.is_whole;
+    const bool is_inside = has_all_taps<kTaps>(group, axes_, task.box);
     const uint32_t bits = (1u << samples.count) - 1;
-    const uint32_t owned = !kGrid ? 0 : is_whole ? bits : bits & samples_owned(group, axes_, task.box);
+    const uint32_t owned = !kGrid ? 0 : is_inside ? bits : bits & samples_owned(group, axes_, task.box);
+    const TapRows<kTaps>& read_rows = is_inside ? task.sums_rows : task.input_rows;
     const SampleOffsets offsets = offsets_of(task.grad_output, samples);
     alignas(64) Real slopes[3][kBlock];
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       const auto weights = load_weights<Tag, kTaps>(d, group, lane);
-      VoxelLines<Tag, kTaps> in_volume, in_box;  // which are the same where the box is the volume
-      if (task.may_have_lines && (owned != 0 || is_whole)) {
-        in_volume.find(group, lane, samples.count, axes_, task.input_rows);
-        if constexpr (kGrid) in_volume.prefetch(task.input_rows, task.input.data);
+      VoxelLines<Tag, kTaps> in_box, in_volume;
+      const VoxelLines<Tag, kTaps>& read = is_inside ? in_box : in_volume;
+      if (task.may_have_lines) {
+        in_box.find(group, lane, samples.count, axes_, task.sums_rows, is_inside);
+        if (HWY_UNLIKELY(!is_inside && owned != 0))
+          find_in_volume(group, lane, samples.count, axes_, task.input_rows, in_volume);
+        if constexpr (kGrid) read.prefetch(read_rows, task.input.data + read_rows.begin);
+        if constexpr (kInput) in_box.prefetch(task.sums_rows, box_of(task, 0));
       }
-      if (task.may_have_lines && !is_whole) in_box.find(group, lane, samples.count, axes_, task.sums_rows);
-      const VoxelLines<Tag, kTaps>& added = is_whole ? in_volume : in_box;
-      if constexpr (kInput) added.prefetch(task.sums_rows, box_of(task, 0));
       VolumeSlopes<V> sums{hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       for (int64_t c = 0; c < problem_.channels; ++c) {
         const T* gradients = task.grad_output.data + c * task.grad_output.channel_stride;
         const V gradient = load_samples(d, gradients, offsets, lane);
         if constexpr (kGrid && kTaps == 2) {
-          if (owned != 0) add_slopes(task, c, group, in_volume, lane, weights, gradient, sums);
+          if (owned != 0) add_slopes(task, c, group, read, read_rows, lane, weights, gradient, sums);
         }
         if constexpr (kInput) {
           V terms[kVoxelTaps<kTaps>];
@@ -203,8 +205,8 @@ class Grad3DBySamples {
             constexpr TapIndex<kTaps> tap(k);
             terms[k] = hn::Mul(weights.of(tap.slice, tap.row, tap.column), gradient);
           });
-          added.is_found() ? added.add(d, task.sums_rows, terms, box_of(task, c))
-                           : add_terms(task, c, group, lane, samples.count, terms);
+          in_box.is_found() ? in_box.add(d, task.sums_rows, terms, box_of(task, c))
+                            : add_terms(task, c, group, lane, samples.count, terms);
         }
       }
       if constexpr (kGrid) {
@@ -216,15 +218,21 @@ class Grad3DBySamples {
     if constexpr (kGrid) store_grid_grad(task.grid_grad, samples, owned, slopes);
   }
 
+  static HWY_NOINLINE void find_in_volume(const Group& group, size_t lane, int64_t count,
+                                          const VolumeAxes& axes, const TapRows<kTaps>& rows,
+                                          VoxelLines<Tag, kTaps>& lines) {
+    lines.find(group, lane, count, axes, rows, true);
+  }
+
   // Adds what channel c gives to the derivatives by the places of the samples from `lane` on.
   static HWY_INLINE void add_slopes(const Task& task, int64_t c, const Group& group,
-                                    const VoxelLines<Tag, kTaps>& lines, size_t lane,
-                                    const VolumeWeights<Tag, kTaps>& weights, V gradient,
+                                    const VoxelLines<Tag, kTaps>& lines, const TapRows<kTaps>& rows,
+                                    size_t lane, const VolumeWeights<Tag, kTaps>& weights, V gradient,
                                     VolumeSlopes<V>& sums) {
     const Tag d;
     const T* channel = task.input.data + c * task.input.channel_stride;
     V values[kVoxelTaps<kTaps>];
-    lines.is_found() ? lines.load(d, task.input_rows, channel, values)
+    lines.is_found() ? lines.load(d, rows, channel + rows.begin, values)
                      : load_voxels(d, group, lane, task.input, channel, values);
     const auto slope = trilinear_slopes(d, weights, [&](int slice, int row, int column) HWY_ATTR {
       return values[(slice * kTaps + row) * kTaps + column];

@@ -123,6 +123,41 @@ TEST(GridSampler3DBackward, InfinitiesStayWhereTheyAre) {
   }
 }
 
+// Several threads cut the volume into boxes of slices. In most rows of this grid neighbours have taps in two of them, in
+// some rows in more.
+TEST(GridSampler3DBackward, NeighboursInSeveralBoxesForAnyThreadCount) {
+  const Sampling3D size = sizes(1, 2, 32, 24, 40, 32, 24, 40);
+  for (DataType type : kTypes) {
+    Inputs inputs(size, type, 1);
+    inputs.grid = smooth_grid(size, type);
+    for (size_t i = 0; i < inputs.grid.size() / 3; ++i) {
+      const double x = static_cast<double>(i % 40), y = static_cast<double>(i / 40 % 24);
+      inputs.grid[3 * i + 2] += (y < 18 ? 0.15 : 0.8) * std::sin(0.2 * x + y);
+    }
+    inputs.grid = rounded(inputs.grid, type);
+    for_each_mode(size, type, [&](const Sampling3D& s) {
+      const auto expected = gradients_of(s, inputs);
+      TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
+      TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
+      TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+      std::vector<std::byte> first_input, first_grid;
+      for (int threads : {1, 3, 4, 16}) {
+        set_thread_count(threads);
+        TestTensor input_grad(input_shape(s), type), grid_grad(grid_shape(s), type);
+        ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
+        if (threads == 1) {
+          EXPECT_LE(relative_error(input_grad.values(), expected.input), allowed_error(type, expected.input));
+          EXPECT_LE(gradient_error(grid_grad.values(), expected.grid), allowed_error(type, expected.grid));
+          first_input = input_grad.bytes(), first_grid = grid_grad.bytes();
+        }
+        EXPECT_EQ(input_grad.bytes(), first_input) << threads << " threads";
+        EXPECT_EQ(grid_grad.bytes(), first_grid) << threads << " threads";
+      }
+      set_thread_count(0);
+    });
+  }
+}
+
 // ---- The storage format NDHWC
 
 // The axes of a contiguous tensor [N, C, D, H, W] as [N, D, H, W, C].

@@ -23,7 +23,6 @@ struct TapRows {
   static constexpr int kRows = kTaps * kTaps;
 
   Box box;
-  bool is_whole;  // the box is the volume
   int64_t begin;  // voxel of the box
   int64_t end;
   int64_t width;
@@ -31,8 +30,6 @@ struct TapRows {
 
   TapRows(const VolumeAxes& axes, const Box& of_volume)
       : box(of_volume),
-        is_whole(box.slices.end - box.slices.begin == axes.z.size &&
-                 box.rows.end - box.rows.begin == axes.y.size),
         begin((box.slices.begin * axes.y.size + box.rows.begin) * axes.x.size),
         end(((box.slices.end - 1) * axes.y.size + box.rows.end) * axes.x.size),
         width(axes.x.size) {
@@ -62,9 +59,10 @@ class VoxelLines {
     return axes.x.size > kBlock && voxels(axes.x) * voxels(axes.y) * voxels(axes.z) < kMost;
   }
 
-  // Finds those of the samples from `lane` on, of which the block has `count`.
+  // Finds those of the samples from `lane` on, of which the block has `count`. `is_inside`: taps that are voxels lie in
+  // the box.
   HWY_INLINE void find(const VolumeGroup<hn::TFromD<D>, kTaps>& group, size_t lane, int64_t count,
-                       const VolumeAxes& axes, const TapRows<kTaps>& rows) {
+                       const VolumeAxes& axes, const TapRows<kTaps>& rows, bool is_inside) {
     const hn::Rebind<int32_t, D> d;
     const auto height = hn::Set(d, static_cast<int32_t>(axes.y.size)),
                width = hn::Set(d, static_cast<int32_t>(axes.x.size));
@@ -76,7 +74,7 @@ class VoxelLines {
     count_ = 0;
     is_found_ = __builtin_popcount(starts) <= kMost;
     if (!is_found_) return;
-    const uint32_t with_taps = find_taps(group, lane, count, axes, rows);
+    const uint32_t with_taps = find_taps(group, lane, count, axes, rows, is_inside);
     alignas(64) int32_t first_voxels[hn::MaxLanes(D())];
     hn::Store(first_voxel, d, first_voxels);
     while (starts != 0) {
@@ -167,8 +165,8 @@ class VoxelLines {
 
   // Returns the samples with a tap in the box.
   HWY_INLINE uint32_t find_taps(const VolumeGroup<hn::TFromD<D>, kTaps>& group, size_t lane, int64_t count,
-                                const VolumeAxes& axes, const TapRows<kTaps>& rows) {
-    is_all_ = rows.is_whole && (group.interior >> lane & kAll) == kAll;
+                                const VolumeAxes& axes, const TapRows<kTaps>& rows, bool is_inside) {
+    is_all_ = is_inside && (group.interior >> lane & kAll) == kAll;
     if (is_all_) {
       for (uint32_t& bits : rows_) bits = kAll;
       return kAll;
