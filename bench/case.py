@@ -48,7 +48,7 @@ class Case:
     dtype: torch.dtype
     prepare: Callable[[torch.dtype, str], Work]  # takes the device, "cpu" or "cuda"
     roofline: str = ""  # "read" or "copy" where memory bandwidth is the bound
-    readme: str = ""  # the row of the README's table; cases may share one
+    readme: str = ""  # its row in the README's table, if it has one
     devices: tuple[str, ...] = ("cpu",)
     kind: str = "operators"  # the C interface; or "python", or "models"
 

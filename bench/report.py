@@ -111,13 +111,10 @@ def _figures(measured: dict) -> str:
 
 
 def readme_table(summary: dict) -> str:
-    """For each operator and direction one problem, the first that has words for the README."""
+    """The problems that have words for it."""
     counts = _threads(summary)
-    shown = {}
-    for problem in summary["problems"]:
-        if problem["readme"]:
-            shown.setdefault(problem["operator"], problem)
-    body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts)] for problem in shown.values()]
+    body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts)]
+            for problem in summary["problems"] if problem["readme"]]
     return "\n".join([_BEGIN, f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}.", "",
                       *_table(["", *_heads(counts)], body), _END])
 

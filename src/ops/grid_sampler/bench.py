@@ -167,33 +167,32 @@ def cases():
     f32, f64, f16 = torch.float32, torch.float64, torch.float16
     gradient, forward = "grid sampler gradient", "grid sampler forward"
     square, screen = (64, 128, 128, 128, 128), (1, 3, 1080, 1920, 1080, 1920)
-    row, only, both = "grid sampler gradient, 64 channels of 128²", (False, True), ("cpu", "cuda")
-    row_only = "… of the grid alone, a few hundred samples"
+    only, both = (False, True), ("cpu", "cuda")
     few = {"padding": _BORDER, "smooth": False, "mask": only}
     return [
-        Case(gradient, "N1 C64 128x128, smooth", f32, _gradient(1, *square), readme=f"{row}, smooth grid"),
-        Case(gradient, "N1 C64 128x128, random", f32, _gradient(1, *square, smooth=False), readme="… random grid"),
-        Case(gradient, "N8 C64 128x128, smooth", f32, _gradient(8, *square), readme="… batch of 8, smooth grid", devices=both),
+        Case(gradient, "N1 C64 128x128, smooth", f32, _gradient(1, *square), readme="grid sampler gradient, 64 channels of 128², smooth grid"),
+        Case(gradient, "N1 C64 128x128, random", f32, _gradient(1, *square, smooth=False)),
+        Case(gradient, "N8 C64 128x128, smooth", f32, _gradient(8, *square), devices=both),
         Case(gradient, "N8 C64 256x256, smooth", f32, _gradient(8, 64, 256, 256, 256, 256), devices=("cuda",)),
         Case(gradient, "N8 C64 256x256, random", f32, _gradient(8, 64, 256, 256, 256, 256, smooth=False), devices=("cuda",)),
-        Case(gradient, "N1 C3 1080x1920, smooth", f32, _gradient(*screen), readme="… 3 channels of 1080 × 1920", devices=both),
-        Case(gradient, "N1 C64 128x128, bicubic", f32, _gradient(1, *square, _BICUBIC), readme="… bicubic, 64 channels of 128²"),
+        Case(gradient, "N1 C3 1080x1920, smooth", f32, _gradient(*screen), devices=both),
+        Case(gradient, "N1 C64 128x128, bicubic", f32, _gradient(1, *square, _BICUBIC)),
         Case(gradient, "N1 C64 128x128, border, half", f16, _gradient(1, *square, padding=_BORDER)),
-        Case(gradient, "N100 C2 30x40 to 13x13, grid only", f32, _gradient(100, 2, 30, 40, 13, 13, **few), readme=row_only),
-        Case(gradient, "N100 C2 1000x1200 to 13x13, grid only", f32, _gradient(100, 2, 1000, 1200, 13, 13, **few), readme=row_only),
+        Case(gradient, "N100 C2 30x40 to 13x13, grid only", f32, _gradient(100, 2, 30, 40, 13, 13, **few)),
+        Case(gradient, "N100 C2 1000x1200 to 13x13, grid only", f32, _gradient(100, 2, 1000, 1200, 13, 13, **few)),
         *(Case(gradient, f"N1 C64 {h}x{w} to 13x13, grid only", f32,
-               _gradient(1, 64, h, w, 13, 13, smooth=False, mask=only), readme=row_only) for h, w in ((300, 400), (1000, 1200))),
+               _gradient(1, 64, h, w, 13, 13, smooth=False, mask=only)) for h, w in ((300, 400), (1000, 1200))),
         Case(gradient, "N1 C1 512x512, smooth", f32, _gradient(1, 1, 512, 512, 512, 512)),
         Case(gradient, "N3072 C1 48x64 to 9x9, random", f32, _gradient(3072, 1, 48, 64, 9, 9, smooth=False)),
         Case(gradient, "N1 C64 128x128, smooth", f64, _gradient(1, *square)),
-        Case(gradient, "N1 C32 48x96x96, smooth", f32, _gradient_3d(1, 32, 48, 96, 96), readme="… of volumes, 32 channels of 48 × 96 × 96"),
-        Case(gradient, "N1 C1 128x128x128, smooth", f32, _gradient_3d(1, 1, 128, 128, 128), readme="… of volumes, 1 channel of 128³"),
+        Case(gradient, "N1 C32 48x96x96, smooth", f32, _gradient_3d(1, 32, 48, 96, 96)),
+        Case(gradient, "N1 C1 128x128x128, smooth", f32, _gradient_3d(1, 1, 128, 128, 128), readme="3-D grid sampler gradient, 1 channel of 128³, smooth grid"),
         *(Case(gradient, f"N1 C16 {s}x{s}x{s} to 10000, grid only", f32, _gradient_3d(1, 16, s, s, s, samples=10_000, mask=only))
           for s in (64, 256)),
         Case(forward, "N1 C32 48x96x96, smooth", f32, _forward_3d(1, 32, 48, 96, 96)),
         Case(forward, "N1 C1 128x128x128, smooth", f32, _forward_3d(1, 1, 128, 128, 128)),
         Case(forward, "N1 C64 128x128, smooth", f32, _forward(1, *square), readme="grid sampler forward, 64 channels of 128²"),
-        Case(forward, "N1 C3 1080x1920, smooth", f32, _forward(*screen), readme="… 3 channels of 1080 × 1920, forward"),
+        Case(forward, "N1 C3 1080x1920, smooth", f32, _forward(*screen)),
         Case("grid_sample in PyTorch, both passes", "N8 C64 128x128, random", f32, _training(8, *square), kind="python"),
         *(Case("grid_sample_double_backward", f"N1 C64 128x128, {grid}{title}", f32,
                _double_backward(1, *square, layout=layout, smooth=grid == "smooth"), kind="python")
