@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Grid sampling in two and three dimensions and its gradient: the C++ interface. See aclgrad/types.h, too. What follows is
-// said of images; volumes are next.
+// Grid sampling in two and three dimensions and its gradient: the C++ interface. See aclgrad/types.h, too. The first
+// part is about images; the last paragraph is about volumes.
 //
 // Every sample reads one position of the image, between pixels. A grid coordinate x from -1 to 1 lies at pixel
 //
@@ -29,13 +29,14 @@
 // padding, and with the other two what border padding brings to the border, or pixel 0. No grid makes the kernel leave
 // its tensors.
 //
-// Places are rounded to the arithmetic type, and mirrored without a further rounding error. From 2^24 pixels on (double:
+// Positions are rounded to the arithmetic type, and mirrored without a further rounding error. From 2^24 pixels on (double:
 // 2^53) the neighbours of a bicubic tap are the same number: all taps of an axis read one pixel, and grad_grid is zero.
 //
 // Types: all tensors float32, float16, bfloat16 or float64. Arithmetic is in float, for float64 in double; results are
-// rounded once, to nearest even. grad_input adds up in the order of the samples; grad_grid adds up over 16 channels or
+// rounded once, to nearest, ties to even. grad_input adds up in the order of the samples; grad_grid adds up over 16 channels or
 // fewer at a time.
-// Deterministic: the same bits for any number of threads, any strides and any instruction set with fused multiply-add.
+// Deterministic: bitwise the same results for any number of threads, any strides and any instruction set with fused
+// multiply-add.
 // On a CUDA GPU the bits of grad_input differ from run to run, unless the launch is deterministic; all else has the same.
 // Unless it is deterministic, terms and sums of grad_input below 2^-126 (subnormal) count as zero there, except in double.
 // Source: the document of aclnnGridSampler2DBackward.
@@ -53,7 +54,7 @@
 //
 // Three dimensions: a grid has coordinates (x, y, z), and z lies at voxels of the depth D as x and y do at those of W and
 // H. A bilinear (trilinear) sample has 2 x 2 x 2 taps, a nearest one reads the nearest voxel; there is no bicubic.
-// Paddings, places that are not finite, types, rounding and determinism are as above.
+// Paddings, positions that are not finite, types, rounding and determinism are as above.
 #pragma once
 
 #include "aclgrad/types.h"

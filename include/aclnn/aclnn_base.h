@@ -7,8 +7,9 @@
 ///
 /// Phase 1 answers with the first of these that applies, then with what the operator's own header lists:
 ///   161001  workspaceSize or executor is null
-/// After a failure there is no executor and nothing to free. aclGetRecentErrMsg names the argument, what was
-/// expected and what came.
+/// It also answers 161002 where a tensor or array was destroyed or never made, or where a tensor's view leaves
+/// its storage, and 561101 where there is no memory for the executor. After a failure there is no executor and
+/// nothing to free. aclGetRecentErrMsg names the argument, what was expected and what came.
 ///
 /// Phase 2 answers with the first of these that applies, the same for all operators:
 ///   561103  executor is null
@@ -24,12 +25,13 @@
 /// the operator; the handles may go when phase 2 has returned. A null stream is the default stream of the
 /// thread's context. Failures while it runs come out at the next synchronise.
 ///
-/// Tensors may have any strides and offset; what lies between the elements of an output is not written.
-/// Formats do not change how the sizes are read. FLOAT16 and BFLOAT16 are widened to float first, sums are in
-/// float, and results are rounded once, to nearest even; DOUBLE is computed in double. With ACLGRAD_STRICT=1
-/// in the environment, what only some edition of the documents refuses is refused too ("strict" below).
+/// Tensors may have any strides and offset of at least 0; what lies between the elements of an output is not
+/// written. Formats do not change how the sizes are read, except NDHWC of the 3-D grid sampler. FLOAT16 and
+/// BFLOAT16 are widened to float first, sums are in float, and results are rounded once, to nearest, ties to
+/// even; DOUBLE is computed in double. With ACLGRAD_STRICT=1 in the environment, what only some edition of the
+/// documents refuses is refused too ("strict" below).
 ///
-/// On the CPU the result has the same bits for any number of threads, run after run. On a GPU that holds for
+/// On the CPU results are bitwise reproducible for any number of threads, run after run. On a GPU that holds for
 /// operators that say so, and for all when ACL_OPT_DETERMINISTIC is 1 (see aclrtSetSysParamOpt).
 #ifndef ACLGRAD_ACLNN_ACLNN_BASE_H
 #define ACLGRAD_ACLNN_ACLNN_BASE_H

@@ -9,11 +9,11 @@
 extern "C" {
 #endif
 
-/// Phase 1. The forward operator aclnnGridSampler2D reads `input` at the points of `grid`. A coordinate x
+/// Phase 1. The forward operator aclnnGridSampler2D reads `input` at the samples of `grid`. A coordinate x
 /// from -1 to 1 lies at pixel (x + 1) / 2 * (W - 1) with alignCorners, else at ((x + 1) * W - 1) / 2; y alike
 /// with H. With interpolation weights w:
 ///   output[n,c,i,j] = sum over taps of w * input[n,c,tap]
-///   inputGrad[tap]  = sum of w * gradOutput over the points that read it
+///   inputGrad[tap]  = sum of w * gradOutput over the samples that read it
 ///   gridGrad        = sum over c and taps of dw/d(x, y) * input * gradOutput; zero for nearest
 /// A coordinate that is not finite contributes nothing, except that border padding moves an infinity to the
 /// border with bilinear and nearest. A finite coordinate of any size is padded like any other.
@@ -21,7 +21,7 @@ extern "C" {
 ///   gradOutput         [N, C, Ho, Wo]
 ///   input              [N, C, H, W], H and W not 0
 ///   grid               [N, Ho, Wo, 2], (x, y)
-///   interpolationMode  0 bilinear, 1 nearest (halves to even), 2 bicubic (strict: refused)
+///   interpolationMode  0 bilinear, 1 nearest (ties to even), 2 bicubic (strict: refused)
 ///   paddingMode        taps outside: 0 count nothing, 1 move to the border, 2 are reflected
 ///   alignCorners       whether -1 and 1 mean the centres of the outermost pixels, or their outer edges
 ///   outputMask         {inputGrad, gridGrad}: what is false is neither computed nor written

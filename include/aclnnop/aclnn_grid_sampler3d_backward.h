@@ -9,11 +9,11 @@
 extern "C" {
 #endif
 
-/// Phase 1. The forward operator aclnnGridSampler3D reads `input` at the points of `grid`. A coordinate x
+/// Phase 1. The forward operator aclnnGridSampler3D reads `input` at the samples of `grid`. A coordinate x
 /// from -1 to 1 lies at voxel (x + 1) / 2 * (W - 1) with alignCorners, else at ((x + 1) * W - 1) / 2; y alike
 /// with H, and z with D. With interpolation weights w:
 ///   output[n,c,i,j,k] = sum over taps of w * input[n,c,tap]
-///   inputGrad[tap]    = sum of w * gradOutput over the points that read it
+///   inputGrad[tap]    = sum of w * gradOutput over the samples that read it
 ///   gridGrad          = sum over c and taps of dw/d(x, y, z) * input * gradOutput; zero for nearest
 /// A coordinate that is not finite contributes nothing, except that border padding moves an infinity to the
 /// border. A finite coordinate of any size is padded like any other.
@@ -21,8 +21,8 @@ extern "C" {
 ///   gradOutput         [N, C, Do, Ho, Wo]
 ///   input              [N, C, D, H, W]; D, H and W not 0
 ///   grid               [N, Do, Ho, Wo, 3], (x, y, z)
-///   interpolationMode  0 trilinear, 1 nearest (halves to even)
-///   paddingMode        points outside: 0 count nothing, 1 move to the border, 2 are reflected
+///   interpolationMode  0 trilinear, 1 nearest (ties to even)
+///   paddingMode        samples outside: 0 count nothing, 1 move to the border, 2 are reflected
 ///   alignCorners       whether -1 and 1 mean the centres of the outermost voxels, or their outer faces
 ///   outputMask         {inputGrad, gridGrad}: what is false is neither computed nor written
 ///   inputGrad          out, as input

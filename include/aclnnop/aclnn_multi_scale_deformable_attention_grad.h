@@ -10,11 +10,11 @@
 extern "C" {
 #endif
 
-/// Phase 1. The forward operator is aclnnMultiScaleDeformableAttnFunction: each query q of head m gathers, by
-/// bilinear interpolation with weights w over the corners inside a level, P points from each of L levels:
+/// Phase 1. The forward operator is aclnnMultiScaleDeformableAttnFunction: each query q of head m takes P
+/// samples from each of L levels, by bilinear interpolation with weights w over the corners inside the level:
 ///   output[b,q,m,c] = sum over l, p of attnWeight[b,q,m,l,p] * sum over corners of w * value[b,corner,m,c]
-/// A point (x, y) of level (H, W) lies at pixel (x*W - 0.5, y*H - 0.5). One that is not strictly between -1
-/// and the level's size on both axes, NaN included, contributes nothing. The gradients:
+/// A sampling location (x, y) of level (H, W) lies at pixel (x*W - 0.5, y*H - 0.5). One that is not strictly
+/// between -1 and the level's size on both axes, NaN included, contributes nothing. The gradients:
 ///   gradValue[corner] = sum of w * attnWeight * gradOutput
 ///   gradAttnWeight    = sum over c of gradOutput * sum over corners of w * value
 ///   gradLocation      = sum over c of attnWeight * gradOutput * (W * dv/dx, H * dv/dy), v interpolated

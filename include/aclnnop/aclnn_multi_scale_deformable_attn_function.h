@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/// Phase 1. Mathematics, sizes and tensors as in aclnn_multi_scale_deformable_attention_grad.h, levels summed
-/// outside, points inside;
+/// Phase 1. Mathematics, sizes and tensors as in aclnn_multi_scale_deformable_attention_grad.h. The outer
+/// sum is over the levels, the inner one over the samples of a level.
 ///   levelStartIndex  may have more than L entries
 ///   output           out, [bs, Q, M*C] or [bs, Q, M, C]
 /// The five float tensors share one data type: FLOAT, FLOAT16 or BFLOAT16.

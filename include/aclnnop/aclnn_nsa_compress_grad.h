@@ -42,8 +42,8 @@ ACL_FUNC_VISIBILITY aclnnStatus aclnnNsaCompressGradGetWorkspaceSize(
     const aclTensor* weightGradOut, uint64_t* workspaceSize, aclOpExecutor** executor);
 
 /// Phase 1 with the ends of the sequences on the device: actSeqLenOptional is INT64 with one axis. They are
-/// read when the operator runs; what is wrong with them then comes out at the next synchronise. Goes with the
-/// same phase 2.
+/// read when the operator runs; what is wrong with them then comes out at the next synchronise, as 507015.
+/// Phase 2 is aclnnNsaCompressGrad.
 ACL_FUNC_VISIBILITY aclnnStatus aclnnNsaCompressGradTensorGetWorkspaceSize(
     const aclTensor* outputGrad, const aclTensor* input, const aclTensor* weight,
     const aclTensor* actSeqLenOptional, int64_t compressBlockSize, int64_t compressStride,
