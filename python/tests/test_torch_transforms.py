@@ -124,14 +124,18 @@ def test_jvp_is_the_adjoint_of_vjp(name, dtype):
     assert abs((tangent.double() * grad_output.double()).sum() - sum(products)) <= tolerance * scale
 
 
-def check_slope_at_odd_places(function, places):
-    """As the gradient has it, which has none where a coordinate is not a number."""
+def with_odd_places(places):
     places = places.clone()
     places[0, 0, 0, ..., 0], places[0, 1, 0, ..., 1], places[0, 1, 1, ..., 0] = torch.nan, torch.inf, -torch.inf
-    places[0, 2, 0, ..., 0], places[0, 2, 1, ..., 1] = 1e6, -1e6
-    tangent = random(*places.shape, dtype=places.dtype)
-    _, slope = func.jvp(function, (places,), (tangent,))
-    result, pull = func.vjp(function, places)
+    places[0, 2, 0, ..., 0], places[0, 2, 1, ..., 1] = 1e6, -1.7e308  # which is infinite in pixels
+    return places
+
+
+def check_slope(function, tensor):
+    """As the gradient has it, which has none where a coordinate is not a number."""
+    tangent = random(*tensor.shape, dtype=tensor.dtype)
+    _, slope = func.jvp(function, (tensor,), (tangent,))
+    result, pull = func.vjp(function, tensor)
     grad_output = random(*result.shape, dtype=result.dtype)
     (gradient,) = pull(grad_output)
     torch.testing.assert_close((slope * grad_output).sum(), (gradient * tangent).sum())
@@ -141,14 +145,17 @@ def check_slope_at_odd_places(function, places):
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_jvp_of_grid_sample_at_odd_places(mode, padding_mode):
     image, grid, *_ = sample_arguments(torch.float64)
+    grid = with_odd_places(grid)
     for align in (False, True):
-        check_slope_at_odd_places(lambda g, a=align: aclgrad.torch.grid_sample(image, g, mode, padding_mode, a), grid)
+        check_slope(lambda g, a=align: aclgrad.torch.grid_sample(image, g, mode, padding_mode, a), grid)
+        check_slope(lambda i, a=align: aclgrad.torch.grid_sample(i, grid, mode, padding_mode, a), image)
 
 
 def test_jvp_of_attention_at_odd_places():
     value, shapes, starts, locations, weights = attention_arguments(torch.float64)
-    check_slope_at_odd_places(
-        lambda places: aclgrad.torch.multi_scale_deformable_attention(value, shapes, starts, places, weights), locations
+    check_slope(
+        lambda places: aclgrad.torch.multi_scale_deformable_attention(value, shapes, starts, places, weights),
+        with_odd_places(locations),
     )
 
 
@@ -183,6 +190,15 @@ def test_jacobians_and_hessians(name):
     expected = torch.autograd.functional.hessian(case.loss, case.floats)
     for outer, inner in itertools.product((func.jacrev, func.jacfwd), repeat=2):
         check_close(outer(inner(case.loss, case.all), case.all)(*case.floats), expected)
+
+
+@each_call
+def test_vmap_over_no_calls(name):
+    case = Case(name)
+    floats = [tensor.new_zeros(0, *tensor.shape) for tensor in case.floats]
+    assert func.vmap(case)(*floats).shape == (0, *case(*case.floats).shape)
+    gradients = func.vmap(func.grad(case.loss, case.all))(*floats)
+    assert [gradient.shape for gradient in gradients] == [tensor.shape for tensor in floats]
 
 
 @pytest.mark.parametrize("name", ["attention", "compress"])
@@ -222,6 +238,47 @@ def test_third_derivatives(name):
     difference = (thrice(x + step * direction) - thrice(x - step * direction)) / (2 * step)
     torch.testing.assert_close(func.jvp(thrice, (x,), (direction,))[1], difference, rtol=1e-5, atol=0)
     torch.testing.assert_close((func.grad(thrice)(x) * direction).sum(), difference, rtol=1e-5, atol=0)
+
+
+@each_call
+def test_third_derivatives_in_any_nesting(name):
+    """Of all floating-point tensors, along their tangents."""
+    case = Case(name)
+
+    def forward(function):
+        return lambda *floats: func.jvp(function, floats, case.tangents)[1]
+
+    def backward(function):
+        def along(*floats):
+            gradients = func.grad(function, case.all)(*floats)
+            return sum((gradient * tangent).sum() for gradient, tangent in zip(gradients, case.tangents, strict=True))
+
+        return along
+
+    results = []
+    for first, second, third in itertools.product((backward, forward), repeat=3):
+        results.append(third(second(first(case.loss)))(*case.floats))
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0])
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["border", "reflection"])
+@pytest.mark.parametrize("axes", [2, 3])
+def test_second_derivatives_where_a_place_is_clipped_by_nothing(axes, padding_mode, align_corners):
+    """At the centre of a pixel of the border, where clipping begins: x is one of two constants."""
+    image = random(1, 1, *(4,) * axes, dtype=torch.float64)
+
+    def sample(grid):
+        grid = grid.view(1, *(1,) * axes, axes)
+        return aclgrad.torch.grid_sample(image, grid, "bilinear", padding_mode, align_corners).sum()
+
+    for x in (1.0, -1.0) if align_corners else (0.75, -0.75):
+        grid = torch.tensor([x, 0.3, -0.2][:axes], dtype=torch.float64)
+        expected = func.jacrev(func.jacrev(sample))(grid)
+        assert not expected[0].any() and not expected[:, 0].any()
+        for outer, inner in itertools.product((func.jacrev, func.jacfwd), repeat=2):
+            torch.testing.assert_close(outer(inner(sample))(grid), expected)
 
 
 def grid_sample_twice(*tensors):

@@ -48,6 +48,12 @@ def _as_raised(error: Exception) -> Exception:
     return error
 
 
+def _at_live_levels(value: Any) -> Any:
+    """A tensor that was saved may be wrapped for a level of torch.func that has ended. PyTorch's own operators unwrap
+    it; an autograd.Function does not, nor does a new level, which may get the number of the old."""
+    return value.view_as(value) if isinstance(value, Tensor) else value
+
+
 def _function(name: str, **methods: Callable[..., Any]) -> Any:
     return type(name, (torch.autograd.Function,), {name: staticmethod(method) for name, method in methods.items()})
 
@@ -142,7 +148,7 @@ class _Registered:
         return self._function.apply(*arguments)
 
     def _transform(self, *arguments: Any) -> Any:
-        return self._transformable.apply(*arguments)
+        return self._transformable.apply(*map(_at_live_levels, arguments))
 
     def _forward(self, *arguments: Any) -> Any:
         try:
@@ -164,6 +170,8 @@ class _Registered:
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """Folds the mapped axis into one of the operator's own."""
+        if info.batch_size == 0:
+            return self._vmap_of_none(info, in_dims, arguments)
         folded: list[Any] = list(arguments)
         for position in range(self._tensors):
             tensor, axis = arguments[position], in_dims[position]
@@ -181,6 +189,21 @@ class _Registered:
             return self._unfold(result, info.batch_size)
         unfolded = [self._unfold(tensor, info.batch_size) for tensor in result]
         return tuple(tensor for tensor, _ in unfolded), tuple(axis for _, axis in unfolded)
+
+    def _vmap_of_none(self, info: Any, in_dims: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, Any]:
+        """Where no call is mapped, the results have the other axes of one call's."""
+
+        def with_one(argument: Any, axis: int | None) -> Any:
+            if axis is None or not isinstance(argument, Tensor):
+                return argument
+            one = argument.new_zeros([1 if i == axis else extent for i, extent in enumerate(argument.shape)])
+            return torch.cat((argument, one), axis)
+
+        of_one = map(with_one, arguments, in_dims)
+        results, axes = self._vmap(info._replace(batch_size=1), in_dims, *of_one)
+        if isinstance(results, Tensor):
+            return results.narrow(axes, 0, 0), axes
+        return tuple(result.narrow(axis, 0, 0) for result, axis in zip(results, axes, strict=True)), axes
 
     def _fold(self, tensor: Tensor, mapped_axis: int | None, count: int) -> Tensor:
         rank = tensor.dim() - (mapped_axis is not None)
@@ -284,6 +307,7 @@ class Gradient(_Gradients):
     ) -> list[Tensor]:
         """The operator's derivative along `tangents`, and the gradients of its product with `grad_output`: the change
         of the gradients along `tangents`, as second derivatives are symmetric."""
+        tensors, tangents = [*map(_at_live_levels, tensors)], [*map(_at_live_levels, tangents)]
 
         def along(*floats: Tensor) -> Tensor:
             replaced = list(tensors)
@@ -395,8 +419,9 @@ class _DoubleBackward(_Gradients):
 
     def _backward(self, ctx: Any, *grad_results: Tensor | None) -> tuple[Tensor | None, ...]:
         gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
-        positions, composed = self._composed(ctx, ctx.saved_tensors)
-        results, pull = torch.func.vjp(composed, *(ctx.saved_tensors[position] for position in positions))
+        saved = [*map(_at_live_levels, ctx.saved_tensors)]
+        positions, composed = self._composed(ctx, saved)
+        results, pull = torch.func.vjp(composed, *(saved[position] for position in positions))
         cotangents = _filled(grad_results, results)
         for position, gradient in zip(positions, pull(cotangents), strict=True):
             gradients[position] = gradient
@@ -404,6 +429,7 @@ class _DoubleBackward(_Gradients):
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> tuple[Tensor, ...]:
         """The transpose of the transpose: within forward differentiation PyTorch starts no other."""
+        saved = [*map(_at_live_levels, saved)]
         positions, composed = self._composed(ctx, saved)
         primals = [saved[position] for position in positions]
         results, pull = torch.func.vjp(composed, *primals)  # type: ignore[misc]

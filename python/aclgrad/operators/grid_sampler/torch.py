@@ -64,7 +64,8 @@ def _sample_tangent(
     along_input, along_grid = tangents
     terms = []
     if along_input is not None:
-        terms.append(_operator_for(along_input)(along_input, grid, *attributes))
+        along = _operator_for(along_input)(along_input, grid, *attributes)
+        terms.append(torch.where(_counts(input, grid, *attributes)[:, None], along, 0))
     if along_grid is not None:
         terms.append(_sample_along_grid(input, grid, along_grid, *attributes))
     return sum_of(terms)
@@ -91,10 +92,9 @@ def _sample_along_grid(
     sides = tuple(reversed(input.shape[2:]))  # as the grid's coordinates: x first
     # Of bicubic sampling each pixel is padded by itself, else the place is, and then all lies within the image.
     pads_place = mode == "bilinear" and padding_mode != "zeros"
-    clips = pads_place and padding_mode == "border"
-    counts = (~grid.isnan() if clips else grid.isfinite()).all(-1, keepdim=True)
+    counts = _counts(input, grid, mode, padding_mode, align_corners)[..., None]
     grid, tangent = torch.where(counts, grid, 0), torch.where(counts, tangent, 0)
-    if clips:
+    if pads_place and padding_mode == "border":
         grid = grid.clamp(-2, 2)  # infinities, too; all beyond 1 is the border
     padding_of_pixels = "border" if pads_place else padding_mode
     pixels_align = align_corners and padding_of_pixels == "reflection"
@@ -114,6 +114,20 @@ def _sample_along_grid(
     return sum_of(terms)
 
 
+def _counts(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
+    """Which samples have a part in the gradients: those at a place in pixels that is finite, or infinite and moved to
+    the border."""
+    sides = reversed(input.shape[2:])
+    places = torch.stack([_place(x, side, align_corners) for x, side in zip(grid.unbind(-1), sides, strict=True)], -1)
+    is_moved = mode != "bicubic" and padding_mode == "border"
+    return (~places.isnan() if is_moved else places.isfinite()).all(-1)
+
+
+def _place(x: Tensor, side: int, align_corners: bool) -> Tensor:
+    """A coordinate in pixels."""
+    return (x + 1) / 2 * (side - 1) if align_corners else ((x + 1) * side - 1) / 2
+
+
 def _weight_along(of_axes: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """The derivative of a product of weights, from each weight and its derivative."""
     (weight, slope), *others = of_axes
@@ -126,7 +140,7 @@ def _place_along(
     x: Tensor, tangent: Tensor, side: int, padding_mode: str | None, align_corners: bool
 ) -> tuple[Tensor, Tensor]:
     """The place on one axis in pixels, and its derivative along `tangent`."""
-    place = (x + 1) / 2 * (side - 1) if align_corners else ((x + 1) * side - 1) / 2
+    place = _place(x, side, align_corners)
     tangent = tangent * ((side - 1) / 2 if align_corners else side / 2)
     if padding_mode == "reflection":
         start, span = (0.0, side - 1) if align_corners else (-0.5, side)
@@ -137,8 +151,9 @@ def _place_along(
         tangent = torch.where((place < start) ^ is_odd, -tangent, tangent)
         place = torch.where(is_odd, span - distance, distance) + start
     if padding_mode is not None:
-        tangent = torch.where((place > 0) & (place < side - 1), tangent, 0)
-        place = place.clamp(0, side - 1)
+        is_free = (place > 0) & (place < side - 1)
+        tangent = torch.where(is_free, tangent, 0)
+        place = torch.where(is_free, place, place.detach().clamp(0, side - 1))
     return place, tangent
 
 
