@@ -29,7 +29,7 @@ def nsa_compress(
         x: [T, N, D], the tokens of all sequences, one sequence after the other, of N heads with D channels.
         weight: [block, N].
         cu_seqlens: the token after the last one of each sequence; the last entry is T. A 0 may
-            come first. None: one sequence.
+            come first. None, or no entry: one sequence.
         block: tokens of a window.
         stride: tokens from one window of a sequence to the next.
         out: where the result shall go.
@@ -64,7 +64,7 @@ def nsa_compress_backward(
         x: [T, N, D], as for `nsa_compress`.
         weight: [block, N].
         cu_seqlens: the token after the last one of each sequence; the last entry is T. A 0 may
-            come first. None: one sequence.
+            come first. None, or no entry: one sequence.
         block: tokens of a window.
         stride: tokens from one window of a sequence to the next.
         output_mask: whether the gradients of `x` and `weight` are wanted. What is not is None.
@@ -104,7 +104,7 @@ def nsa_compress_double_backward(
         x: [T, N, D], as for `nsa_compress`.
         weight: [block, N].
         cu_seqlens: the token after the last one of each sequence; the last entry is T. A 0 may
-            come first. None: one sequence.
+            come first. None, or no entry: one sequence.
         grad_grad_x: [T, N, D], the gradient of the first result of `nsa_compress_backward`. None means zeros.
         grad_grad_weight: [block, N], the gradient of its second result. None means zeros.
         block: tokens of a window.

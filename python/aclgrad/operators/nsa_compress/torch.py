@@ -109,7 +109,7 @@ def nsa_compress(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: in
         x: [T, N, D], the tokens of all sequences, one sequence after the other, of N heads with D channels.
         weight: [block, N].
         cu_seqlens: the token after the last one of each sequence, int32 or int64; the last entry is T. A 0 may come
-            first. None: one sequence. On the CPU wherever `x` is, since the size of the result follows from it.
+            first. None, or no entry: one sequence. On the CPU wherever `x` is, as the result's size follows from it.
         block: tokens of a window.
         stride: tokens from one window of a sequence to the next.
 
