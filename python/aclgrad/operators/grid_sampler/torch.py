@@ -62,12 +62,13 @@ def _sample_tangent(
 ) -> Tensor:
     input, grid = tensors
     along_input, along_grid = tangents
+    counts = _counts(input, grid, *attributes)
     terms = []
     if along_input is not None:
         along = _operator_for(along_input)(along_input, grid, *attributes)
-        terms.append(torch.where(_counts(input, grid, *attributes)[:, None], along, 0))
+        terms.append(torch.where(counts[:, None], along, 0))
     if along_grid is not None:
-        terms.append(_sample_along_grid(input, grid, along_grid, *attributes))
+        terms.append(_sample_along_grid(input, grid, along_grid, counts[..., None], *attributes))
     return sum_of(terms)
 
 
@@ -83,7 +84,7 @@ _TAPS = {
 
 
 def _sample_along_grid(
-    input: Tensor, grid: Tensor, tangent: Tensor, mode: str, padding_mode: str, align_corners: bool
+    input: Tensor, grid: Tensor, tangent: Tensor, counts: Tensor, mode: str, padding_mode: str, align_corners: bool
 ) -> Tensor:
     """The derivative along a tangent of the grid: the sum of the pixels that are read, each with its weight's
     derivative."""
@@ -92,7 +93,6 @@ def _sample_along_grid(
     sides = tuple(reversed(input.shape[2:]))  # as the grid's coordinates: x first
     # Of bicubic sampling each pixel is padded by itself, else the place is, and then all lies within the image.
     pads_place = mode == "bilinear" and padding_mode != "zeros"
-    counts = _counts(input, grid, mode, padding_mode, align_corners)[..., None]
     grid, tangent = torch.where(counts, grid, 0), torch.where(counts, tangent, 0)
     if pads_place and padding_mode == "border":
         grid = grid.clamp(-2, 2)  # infinities, too; all beyond 1 is the border
