@@ -70,6 +70,7 @@ struct Numpy {
 struct Torch {
   nb::object is_grad_enabled;
   nb::object increment_version;
+  nb::object forward_ad;
 
   static const Torch& get() {
     static const Torch& torch = *new Torch(nb::module_::import_("torch"));
@@ -79,7 +80,8 @@ struct Torch {
  private:
   explicit Torch(const nb::module_& torch)
       : is_grad_enabled(torch.attr("is_grad_enabled")),
-        increment_version(torch.attr("autograd").attr("graph").attr("increment_version")) {}
+        increment_version(torch.attr("autograd").attr("graph").attr("increment_version")),
+        forward_ad(nb::module_::import_("torch.autograd.forward_ad")) {}
 };
 
 // Names that every call looks up, made once.
@@ -233,7 +235,14 @@ struct ArrayType {
   }
 };
 
-// What PyTorch's own conversion to NumPy refuses, too: a gradient that would silently be lost, and memory that does
+// Outside every `dual_level`, the level is -1, and asking for it is many times faster than `unpack_dual`.
+bool has_tangent(nb::handle tensor) {
+  const nb::object& forward_ad = Torch::get().forward_ad;
+  const nb::object level = nb::getattr(forward_ad, "_current_level", nb::int_(0));
+  return nb::cast<int>(level) >= 0 && !forward_ad.attr("unpack_dual")(tensor).attr("tangent").is_none();
+}
+
+// What PyTorch's own conversion to NumPy refuses, too: a derivative that would silently be lost, and memory that does
 // not hold the values yet.
 void check_is_plain(nb::handle tensor) {
   const Names& names = Names::get();
@@ -244,6 +253,10 @@ void check_is_plain(nb::handle tensor) {
   if (tensor.attr(names.requires_grad).is(Py_True) && Torch::get().is_grad_enabled().is(Py_True)) {
     throw NotAnArray{true, "a tensor without gradient, for functions with gradients are in aclgrad.torch",
                      "one that requires grad"};
+  }
+  if (has_tangent(tensor)) {
+    throw NotAnArray{true, "a tensor without tangent, for functions with derivatives are in aclgrad.torch",
+                     "one with a tangent of torch.autograd.forward_ad"};
   }
 }
 

@@ -1,6 +1,7 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Arrays of other libraries, and what is refused."""
 
+import contextlib
 import subprocess
 import sys
 
@@ -79,6 +80,20 @@ def test_gradients_of_torch_are_not_lost_silently():
         aclgrad.grouped_bias_add_backward(tensor, [4])
     with torch.no_grad():
         assert (aclgrad.grouped_bias_add_backward(tensor, [4]) == 4).all()
+
+
+def test_tangents_of_torch_are_not_lost_silently():
+    torch = pytest.importorskip("torch")
+    from torch.autograd import forward_ad
+
+    tensor = torch.ones(4, 3)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(tensor, tensor)
+        for modes in (contextlib.nullcontext(), torch.no_grad()):
+            with modes, pytest.raises(TypeError, match="grad_output: expected a tensor without tangent"):
+                aclgrad.grouped_bias_add_backward(dual, [4])
+        assert (aclgrad.grouped_bias_add_backward(tensor, [4]) == 4).all()
+        assert (aclgrad.grouped_bias_add_backward(forward_ad.unpack_dual(dual).primal, [4]) == 4).all()
 
 
 def test_jax_arrays_are_read():
