@@ -144,8 +144,8 @@ HWY_INLINE void plan_axis(const Axis& axis, const Real* coordinates, AxisTaps<Re
 }
 
 template <int kTaps, class T>
-HWY_INLINE void plan_block(const Volume<const T>& grid, const VolumeAxes& axes, const SampleBlock& block,
-                           VolumeGroup<RealOf<T>, kTaps>& group) {
+HWY_NOINLINE void plan_block(const Volume<const T>& grid, const VolumeAxes& axes, const SampleBlock& block,
+                             VolumeGroup<RealOf<T>, kTaps>& group) {
   alignas(64) RealOf<T> coordinates[3][kBlock];
   load_coordinates(grid, block, coordinates);
   plan_axis<kTaps>(axes.x, coordinates[0], group.x);
@@ -163,8 +163,8 @@ HWY_INLINE void plan_block(const Volume<const T>& grid, const VolumeAxes& axes, 
 
 // Writes the gradients, x, y and z, of those samples of a block whose bits are set.
 template <class T, class Real = RealOf<T>>
-HWY_INLINE void store_grid_grad(const Volume<T>& grid_grad, const SampleBlock& block, uint32_t bits,
-                                const Real (&slopes)[3][kBlock]) {
+HWY_NOINLINE void store_grid_grad(const Volume<T>& grid_grad, const SampleBlock& block, uint32_t bits,
+                                  const Real (&slopes)[3][kBlock]) {
   if constexpr (std::is_same_v<T, Real>) {
     if (bits == kAllSamples && is_interleaved(grid_grad, block)) {
       const BlockTag<Real> d;
@@ -224,8 +224,8 @@ struct BlockReach {
   RowBand slabs, bands;
 
   template <class T>
-  HWY_INLINE BlockReach(const VolumeAxes& axes, const BoxCut& cut, const Volume<const T>& grid,
-                        const SampleBlock& block)
+  HWY_NOINLINE BlockReach(const VolumeAxes& axes, const BoxCut& cut, const Volume<const T>& grid,
+                          const SampleBlock& block)
       : bands{0, 1} {
     alignas(64) RealOf<T> coordinates[3][kBlock];
     AxisTaps<RealOf<T>> taps;
@@ -366,8 +366,8 @@ class SampleLists {
   }
 
   // Lists the samples of a segment, counted from its first, box after box. ends[b] is where list b ends.
-  void fill_segment(const BoxCut& cut, const Volume<const T>& grid, int64_t first, Boxes* blocks,
-                    uint32_t* entries, int64_t* ends) const {
+  HWY_NOINLINE void fill_segment(const BoxCut& cut, const Volume<const T>& grid, int64_t first, Boxes* blocks,
+                                 uint32_t* entries, int64_t* ends) const {
     const int64_t end = std::min(first + segment_samples_, samples_);
     std::fill_n(ends, cut.count(), 0);
     for_each_block_between(first, end, [&](const SampleBlock& block) HWY_ATTR {

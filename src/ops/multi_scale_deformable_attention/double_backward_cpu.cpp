@@ -58,8 +58,8 @@ struct Tangents {
 
 // Reads those that are given; the others stay zero.
 template <class T>
-HWY_INLINE void read_tangents(const MultiScaleDeformableAttentionDoubleBackward& problem,
-                              const HeadTask& task, const Block& block, Tangents& tangents) {
+HWY_NOINLINE void read_tangents(const MultiScaleDeformableAttentionDoubleBackward& problem,
+                                const HeadTask& task, const Block& block, Tangents& tangents) {
   const auto read = [&](const ConstTensor& tensor, int64_t numbers, float* to) HWY_ATTR {
     if (!tensor.defined()) return;
     const auto runs = runs_of<T>(tensor, task, numbers * block.first_point, numbers * block.points);
@@ -71,7 +71,7 @@ HWY_INLINE void read_tangents(const MultiScaleDeformableAttentionDoubleBackward&
   read(problem.grad_grad_attention_weights, 1, tangents.attention);
 }
 
-HWY_INLINE void prepare_changes(const Samples& samples, int64_t count, Tangents& tangents) {
+HWY_NOINLINE void prepare_changes(const Samples& samples, int64_t count, Tangents& tangents) {
   const FloatTag d;
   const auto one = hn::Set(d, 1.0f);
   for (int64_t i = 0; i < count; i += kLanes) {
@@ -170,8 +170,8 @@ HWY_INLINE Products<FourVector> visit_point(const Row& row, Sums& sums, const Pi
 
 // From the inner products at the corners of each sample, grad_location in place of location and
 // grad_attention_weight in place of attention.
-HWY_INLINE void finish_points(const Products<const float*>& products, const Tangents& tangents, int64_t count,
-                              Samples& samples) {
+HWY_NOINLINE void finish_points(const Products<const float*>& products, const Tangents& tangents,
+                                int64_t count, Samples& samples) {
   const FloatTag d;
   for (int64_t i = 0; i < count; i += kLanes) {
     FloatVector value[4], tangent[4], x, y;

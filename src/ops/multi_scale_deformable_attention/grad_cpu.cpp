@@ -83,7 +83,7 @@ HWY_INLINE Float16Lanes visit_point(const Row& row, const Samples& samples, int6
 // The inner products of each point with its corners, a run of points for each corner, from four partial sums for each.
 using CornerProducts = float[4][kBlockPoints];
 
-HWY_INLINE void add_partial_sums(const float* partial, int64_t count, CornerProducts& products) {
+HWY_NOINLINE void add_partial_sums(const float* partial, int64_t count, CornerProducts& products) {
   for (int64_t i = 0; i < count; i += 4, partial += 64) {
     HWY_ALIGN float sums[16];
     store16(sum4(load16(partial), load16(partial + 16), load16(partial + 32), load16(partial + 48)), sums);
@@ -93,7 +93,7 @@ HWY_INLINE void add_partial_sums(const float* partial, int64_t count, CornerProd
 
 // From the inner products of each point with its corners, grad_location in place of location and
 // grad_attention_weight in place of attention.
-HWY_INLINE void finish_points(const CornerProducts& products, int64_t count, Samples& samples) {
+HWY_NOINLINE void finish_points(const CornerProducts& products, int64_t count, Samples& samples) {
   const FloatTag d;
   for (int64_t i = 0; i < count; i += kLanes) {
     const FloatVector product[4] = {hn::Load(d, products[0] + i), hn::Load(d, products[1] + i),

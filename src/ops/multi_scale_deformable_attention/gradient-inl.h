@@ -86,8 +86,8 @@ struct Pixels {
 // Where few rows are ever sampled: sets those to zero that the points are the first to touch, and asks for
 // their values, which no cache holds yet.
 template <class T>
-HWY_INLINE void touch_rows(const Samples& samples, int64_t points, int64_t channels, const Pixels<T>& pixels,
-                           bool* is_touched) {
+HWY_NOINLINE void touch_rows(const Samples& samples, int64_t points, int64_t channels,
+                             const Pixels<T>& pixels, bool* is_touched) {
   constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
   for (int64_t i = 0; i < points; ++i) {
     for (const auto& rows : samples.row) {
@@ -128,8 +128,8 @@ struct Interpolation {
 
 // Rounds a block's gradients, which stand in place of what they belong to, to those that are wanted.
 template <class T, class Problem>
-HWY_INLINE void write_gradients(const Problem& problem, const HeadTask& task, const Block& block,
-                                const Samples& samples) {
+HWY_NOINLINE void write_gradients(const Problem& problem, const HeadTask& task, const Block& block,
+                                  const Samples& samples) {
   const auto [first_query, queries, first_point, points] = block;
   if (problem.grad_sampling_locations.defined()) {
     write_runs<T>(samples.location,

@@ -185,7 +185,7 @@ inline void prepare_regular(int64_t count, Samples& samples) {
 }
 
 // The same for one point of any level. No pixel is trusted to lie in [0, rows).
-inline void prepare_irregular(const Level& level, int64_t rows, int64_t i, Samples& samples) {
+inline HWY_NOINLINE void prepare_irregular(const Level& level, int64_t rows, int64_t i, Samples& samples) {
   const auto width = static_cast<float>(level.width);
   const auto height = static_cast<float>(level.height);
   const float x = samples.location[2 * i] * width - 0.5f;
@@ -223,6 +223,25 @@ struct Block {
   int64_t points;
 };
 
+// Reads a block's locations and attention weights, asks for those of the next `next_queries` queries, and prepares the
+// points. Not inline, nor is what else happens once a block: a copy in each kernel doubles the code and gains nothing.
+template <class T>
+HWY_NOINLINE void read_samples(const MultiScaleDeformableSampling& problem, const HeadTask& task,
+                               const Block& block, int64_t next_queries, bool is_regular, Samples& samples) {
+  const auto [query, queries, point, points] = block;
+  const auto location = runs_of<T>(problem.sampling_locations, task, 2 * point, 2 * points);
+  const auto attention = runs_of<T>(problem.attention_weights, task, point, points);
+  const int64_t next_query = query + queries;
+  const int64_t last_next_query = std::min(next_query + next_queries, task.last_query);
+  prefetch_runs<T>(location, next_query, last_next_query);
+  prefetch_runs<T>(attention, next_query, last_next_query);
+  read_runs<T>(location, query, queries, samples.location);
+  read_runs<T>(attention, query, queries, samples.attention);
+  if (is_regular) return prepare_regular(queries * points, samples);
+  for (int64_t i = 0; i < queries * points; ++i)
+    prepare_irregular(Level(problem, (point + i % points) / problem.samples()), problem.rows(), i, samples);
+}
+
 // Prepares the points of a task in blocks and calls body(block, samples) for each. Those of a query that do
 // not fit one block come in consecutive blocks.
 template <class T, class Body>
@@ -250,23 +269,7 @@ HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, cons
                         std::min(points_per_block, last_point - point)};
       const bool is_first = query == task.first_query && point == first_point;
       if (is_first || block.points < last_point - first_point) set_levels(block);
-      const auto location = runs_of<T>(problem.sampling_locations, task, 2 * point, 2 * block.points);
-      const auto attention = runs_of<T>(problem.attention_weights, task, point, block.points);
-      const int64_t next_query = query + block.queries;
-      const int64_t last_next_query = std::min(next_query + queries_per_block, task.last_query);
-      prefetch_runs<T>(location, next_query, last_next_query);
-      prefetch_runs<T>(attention, next_query, last_next_query);
-      read_runs<T>(location, query, block.queries, samples.location);
-      read_runs<T>(attention, query, block.queries, samples.attention);
-      const int64_t count = block.queries * block.points;
-      if (is_regular) {
-        prepare_regular(count, samples);
-      } else {
-        for (int64_t i = 0; i < count; ++i) {
-          prepare_irregular(Level(problem, (point + i % block.points) / problem.samples()), problem.rows(), i,
-                            samples);
-        }
-      }
+      read_samples<T>(problem, task, block, queries_per_block, is_regular, samples);
       body(block, samples);
     }
   }
