@@ -190,6 +190,8 @@ def verify(
     )
     if not outputs:
         raise ValueError(f"outputs: expected at least one of {', '.join(description.outputs)}, got none")
+    if max_ulp is not None and not max_ulp >= 0:
+        raise ValueError(f"max_ulp: expected a number that is not negative, got {max_ulp}")
     inputs = {**dict.fromkeys(description.optional_inputs), **inputs}
 
     golden = _results(getattr(aclgrad.reference, operator)(**inputs, **attributes))
@@ -216,7 +218,7 @@ def _results(result: Any) -> tuple[Any, ...]:
 
 
 def _compare(name: str, actual: Any, golden: Any, ours: Any, max_ulp: float | None) -> OutputReport:
-    dtype = str(actual.dtype).removeprefix("torch.")
+    dtype = str(getattr(actual, "dtype", type(actual).__name__)).removeprefix("torch.")
     if dtype not in _PRECISIONS:
         raise TypeError(f"outputs: {name}: expected {', '.join(_PRECISIONS)}, got {dtype}")
     precision = _PRECISIONS[dtype]

@@ -31,8 +31,12 @@ Array Arguments::floats(const char* name, nb::handle object) const {
 }
 
 Array Arguments::integers(const char* name, nb::handle object) const {
-  Array array =
-      read(name, is_sequence(object) ? integer_array(object) : nb::borrow(object), kIntegers, false);
+  nb::object integers = nb::borrow(object);
+  if (is_sequence(object) || PyRange_Check(object.ptr())) {
+    integers = integer_array(object);
+    if (!integers.is_valid()) fail(true, name, "integers in a rectangular array", nb::repr(object).c_str());
+  }
+  Array array = read(name, integers, kIntegers, false);
   if (!is_integer(array.type())) fail(true, name, kIntegers, name_of(array.type()));
   return array;
 }

@@ -442,10 +442,13 @@ Array read_array(nb::handle object, std::string_view types, bool writable) {
   return read_unchecked(object, types, writable);
 }
 
-nb::object integer_array(nb::handle sequence) {
+nb::object integer_array(nb::handle sequence) try {
   const nb::object array = Numpy::get().asarray(sequence);
   // An empty one would be one of floats.
   return nb::cast<size_t>(array.attr("size")) > 0 ? array : Numpy::get().asarray(sequence, "int64");
+} catch (const nb::python_error& error) {
+  if (!error.matches(PyExc_ValueError)) throw;
+  return {};  // lists of different lengths
 }
 
 Array new_array(const Array& like, const Shape& shape) {

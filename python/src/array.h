@@ -45,7 +45,7 @@ struct NotAnArray {
 // nothing, and waits for nothing. Throws NotAnArray; `types` says there in words which element types are wanted.
 Array read_array(nb::handle object, std::string_view types, bool writable);
 
-// A NumPy array of the values of a tuple or list.
+// A NumPy array of the values of a tuple, list or range. Invalid where they are no rectangular array.
 nb::object integer_array(nb::handle sequence);
 
 // A new array of the kind and type of `like`: PyTorch's for PyTorch's, else NumPy's. Its contents are undefined.

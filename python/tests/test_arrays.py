@@ -42,6 +42,12 @@ def test_torch_tensors_in_and_out(name, dtype):
             assert tensor.numpy().tobytes() == expected[i].tobytes()
 
 
+def test_indices_may_be_a_list_a_tuple_or_a_range():
+    expected = aclgrad.grouped_bias_add_backward(X, numpy.arange(3, 34, 10))
+    for ends in ([3, 13, 23, 33], (3, 13, 23, 33), range(3, 34, 10)):
+        assert aclgrad.grouped_bias_add_backward(X, ends).tobytes() == expected.tobytes()
+
+
 def test_torch_and_numpy_bfloat16_agree():
     torch = pytest.importorskip("torch")
     x = X.astype(ml_dtypes.bfloat16)
@@ -172,6 +178,8 @@ REFUSED = [
     (ValueError, r"out\[1\]: expected shape", lambda: aclgrad.grid_sample_backward(**G, out=(None, G["input"]))),
     (TypeError, "stride: expected an integer, got 4.5", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 8, 4.5)),
     (ValueError, "stride: expected at least 1, got 0", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 8, 0)),
+    (ValueError, "stride: expected at most 2.53 - 1, got 9007199254740992", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 8, 2**53)),
+    (TypeError, r"cu_seqlens: expected integers in a rectangular array, got \[\[50\], 100\]", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [[50], 100], 8, 4)),
     (ValueError, r"weight: expected shape \[9, 3\], got \[8, 3\]", lambda: aclgrad.nsa_compress(N["x"], N["weight"], None, 9, 4)),
     (ValueError, r"cu_seqlens\[1\]: expected at least 20, the entry before, got 10", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [20, 10, 100], 8, 4)),
     (ValueError, "cu_seqlens: expected the number of tokens.*, got 99", lambda: aclgrad.nsa_compress(N["x"], N["weight"], [99], 8, 4)),

@@ -109,6 +109,8 @@ def test_output_by_heads_is_taken():
         ({"outputs": {}}, "outputs: expected at least one of output"),
         ({"outputs": {"y": 1}}, "outputs: expected output, got y"),
         ({"attributes": {}}, "attributes: .* got none for block, stride"),
+        ({"max_ulp": -1}, "max_ulp: expected a number that is not negative, got -1"),
+        ({"max_ulp": float("nan")}, "max_ulp: expected a number that is not negative, got nan"),
     ],
 )
 def test_wrong_arguments_are_named(change, message):
@@ -116,6 +118,12 @@ def test_wrong_arguments_are_named(change, message):
     arguments = {"operator": "nsa_compress", "inputs": inputs, "outputs": outputs, "attributes": attributes}
     with pytest.raises(ValueError, match=message):
         verify(**(arguments | change))
+
+
+def test_an_output_without_type_is_refused():
+    inputs, _, attributes = prepared("nsa_compress", "float32")
+    with pytest.raises(TypeError, match="outputs: output: expected float16, .*, got NoneType"):
+        verify("nsa_compress", inputs, {"output": None}, attributes)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "arguments.h"
+#include "base/problem_check.h"
 #include "binding.h"
 #include "operand.h"
 #include "ops/nsa_compress/reference.h"
@@ -51,6 +52,7 @@ Compression read_compression(const Arguments& arguments, nb::handle x, nb::handl
   arguments.check_rank(compression.x, 3);
   arguments.check(block >= 1, "block", "at least 1", block);
   arguments.check(stride >= 1, "stride", "at least 1", stride);
+  arguments.check(stride <= ProblemCheck::kMaxElements, "stride", "at most 2^53 - 1", stride);
   arguments.check_shape(compression.weight, {block, compression.heads()});
 
   compression.sequence_ends = read_ends(arguments, cu_seqlens, compression.tokens());
@@ -102,11 +104,11 @@ void compute_backward(const Place& place, const Compression& compression, const 
     return place.fill_zero(grad_weight.view);
   }
   if (compression.x.type() == DataType::float64) {
-    const reference::NsaGradients golden =
+    const reference::NsaGradients expected =
         reference::nsa_compress_grad(sizes_of(compression), doubles_of(grad_output.view),
                                      doubles_of(compression.x.view), doubles_of(compression.weight.view));
-    write_doubles(golden.input, grad_x.view);
-    return write_doubles(golden.weight, grad_weight.view);
+    write_doubles(expected.input, grad_x.view);
+    return write_doubles(expected.weight, grad_weight.view);
   }
   const Operand grad_output_operand = Operand::read(place, grad_output.view, 2);
   const Operand x = Operand::read(place, compression.x.view, 2);
@@ -171,11 +173,11 @@ std::vector<double> doubles_or_zeros(const std::optional<Array>& array, const Ar
 }
 
 void compute_double_backward_in_double(const Compression& compression, const SecondGradients& arrays) {
-  const reference::NsaSecondGradients golden = reference::nsa_compress_double_backward(
+  const reference::NsaSecondGradients expected = reference::nsa_compress_double_backward(
       sizes_of(compression), doubles_of(arrays.grad_output.view), doubles_of(compression.x.view),
       doubles_of(compression.weight.view), doubles_or_zeros(arrays.grad_grad_x, compression.x),
       doubles_or_zeros(arrays.grad_grad_weight, compression.weight));
-  const std::vector<double>* values[] = {&golden.output_grad, &golden.input, &golden.weight};
+  const std::vector<double>* values[] = {&expected.output_grad, &expected.input, &expected.weight};
   for (size_t i = 0; i < 3; ++i) {
     if (arrays.results[i]) write_doubles(*values[i], arrays.results[i]->view);
   }
