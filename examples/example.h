@@ -266,10 +266,10 @@ inline void print_times(const std::vector<const Operator*>& operators) {
   }
 }
 
-// ---- Golden values ----
+// ---- References ----
 
 /// A sum in double precision. The magnitudes of its terms say how far off the same sum in float may be.
-struct GoldenSum {
+struct ReferenceSum {
   double value = 0;
   double magnitude = 0;
 
@@ -279,7 +279,7 @@ struct GoldenSum {
   }
 };
 
-/// Compares sampled elements of one result with golden values and keeps the worst.
+/// Compares sampled elements of one result with references and keeps the worst.
 ///
 /// Allowed is one rounding to the type of the result, plus the error of the sum in float: its terms come with
 /// a few roundings each, and a sum in blocks adds few more, however long it is. 16 roundings are generous for
@@ -289,15 +289,16 @@ class Comparison {
  public:
   Comparison(const char* name, const Shape& shape) : name_(name), shape_(shape) {}
 
-  void compare(Element result, const GoldenSum& golden) {
+  void compare(Element result, const ReferenceSum& reference) {
     using Type = ElementType<Element>;
-    const double error = std::fabs(static_cast<double>(result) - golden.value);
-    const double sum_error = 16 * ElementType<float>::rounding * golden.magnitude;
-    const double allowed =
-        golden.magnitude > 0 ? Type::rounding * std::fabs(golden.value) + Type::underflow + sum_error : 0;
+    const double error = std::fabs(static_cast<double>(result) - reference.value);
+    const double sum_error = 16 * ElementType<float>::rounding * reference.magnitude;
+    const double allowed = reference.magnitude > 0
+                               ? Type::rounding * std::fabs(reference.value) + Type::underflow + sum_error
+                               : 0;
     ++count_;
     largest_error_ = std::max(largest_error_, error);
-    largest_value_ = std::max(largest_value_, std::fabs(golden.value));
+    largest_value_ = std::max(largest_value_, std::fabs(reference.value));
     // Written so that a NaN is a failure.
     if (!(error <= allowed)) ++failures_;
     if (allowed > 0) largest_share_ = std::max(largest_share_, error / allowed);

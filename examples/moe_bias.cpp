@@ -8,9 +8,9 @@
 using example::BFloat16;
 using example::Comparison;
 using example::Device;
-using example::GoldenSum;
 using example::Operator;
 using example::Random;
+using example::ReferenceSum;
 using example::Tensor;
 
 namespace {
@@ -45,12 +45,12 @@ Comparison<BFloat16> compare(const char* name, const Tensor<BFloat16>& bias_grad
   const std::vector<BFloat16> result = bias_grad.download();
   Comparison<BFloat16> comparison(name, bias_grad.shape());
   for (int64_t expert = 0, begin = 0; expert < experts; begin = ends[expert++]) {
-    std::vector<GoldenSum> golden(hidden);
+    std::vector<ReferenceSum> reference(hidden);
     for (int64_t row = begin; row < ends[expert]; ++row)
       for (int64_t column = 0; column < hidden; column += column_step)
-        golden[column].add(static_cast<double>(grad_y[row * hidden + column]));
+        reference[column].add(static_cast<double>(grad_y[row * hidden + column]));
     for (int64_t column = 0; column < hidden; column += column_step)
-      comparison.compare(result[expert * hidden + column], golden[column]);
+      comparison.compare(result[expert * hidden + column], reference[column]);
   }
   return comparison;
 }

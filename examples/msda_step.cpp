@@ -8,9 +8,9 @@
 
 using example::Comparison;
 using example::Device;
-using example::GoldenSum;
 using example::Operator;
 using example::Random;
+using example::ReferenceSum;
 using example::Tensor;
 
 namespace {
@@ -34,7 +34,7 @@ struct Step {
   std::vector<float> grad_output;       // [queries, heads, channels]
 };
 
-/// Rounds to a multiple of 2^-12. Pixel positions are then exact in float: the golden values below read
+/// Rounds to a multiple of 2^-12. Pixel positions are then exact in float: the references below read
 /// exactly the cells that the operator reads.
 float exact_location(double location) {
   return static_cast<float>(std::round(location * 4096) / 4096);
@@ -82,7 +82,7 @@ Step make_step() {
   return step;
 }
 
-// ---- Golden values ----
+// ---- References ----
 
 /// One of the four cells around a sampling point: its weight, and how that changes with the point's place.
 struct Corner {
@@ -125,12 +125,12 @@ struct Comparisons {
 void compare_head(const Step& step, const Results& results, int64_t query, int64_t head,
                   Comparisons& comparisons) {
   const int64_t first_channel = (query * heads + head) * channels;
-  std::vector<GoldenSum> output(channels);
+  std::vector<ReferenceSum> output(channels);
   for (int64_t level = 0; level < level_count; ++level) {
     for (int64_t point = 0; point < points; ++point) {
       const int64_t index = ((query * heads + head) * level_count + level) * points + point;
       const double attention = step.attention_weight[index];
-      GoldenSum grad_x, grad_y, grad_attention;
+      ReferenceSum grad_x, grad_y, grad_attention;
       for (const Corner& corner :
            corners_of_point(levels[level], step.location[2 * index], step.location[2 * index + 1])) {
         for (int64_t channel = 0; channel < channels; ++channel) {
@@ -159,7 +159,7 @@ void compare_cells(const Step& step, const Results& results, const std::vector<i
   for (size_t sample = 0; sample < sampled_cells.size(); ++sample)
     sample_of_cell[sampled_cells[sample]] = static_cast<int64_t>(sample);
 
-  std::vector<GoldenSum> golden(sampled_cells.size() * heads * channels);
+  std::vector<ReferenceSum> reference(sampled_cells.size() * heads * channels);
   const int64_t point_count = queries * heads * level_count * points;
   for (int64_t index = 0; index < point_count; ++index) {
     const Level& level = levels[index / points % level_count];
@@ -168,7 +168,7 @@ void compare_cells(const Step& step, const Results& results, const std::vector<i
          corners_of_point(level, step.location[2 * index], step.location[2 * index + 1])) {
       const int64_t sample = sample_of_cell[corner.cell];
       if (sample == not_sampled) continue;
-      GoldenSum* sums = &golden[(sample * heads + query_head % heads) * channels];
+      ReferenceSum* sums = &reference[(sample * heads + query_head % heads) * channels];
       for (int64_t channel = 0; channel < channels; ++channel)
         sums[channel].add(corner.weight * static_cast<double>(step.attention_weight[index]) *
                           step.grad_output[query_head * channels + channel]);
@@ -179,7 +179,7 @@ void compare_cells(const Step& step, const Results& results, const std::vector<i
   for (size_t sample = 0; sample < sampled_cells.size(); ++sample)
     for (int64_t i = 0; i < values_of_cell; ++i)
       comparison.compare(results.grad_value[sampled_cells[sample] * values_of_cell + i],
-                         golden[sample * values_of_cell + i]);
+                         reference[sample * values_of_cell + i]);
 }
 
 }  // namespace

@@ -9,11 +9,11 @@
 
 using example::Comparison;
 using example::Device;
-using example::GoldenSum;
 using example::Half;
 using example::Handle;
 using example::Operator;
 using example::Random;
+using example::ReferenceSum;
 using example::Tensor;
 
 namespace {
@@ -69,11 +69,11 @@ Comparison<Half> compare_output(const Step& step, const Tensor<Half>& output) {
   for (int64_t window = 0; window < windows; window += window_step) {
     for (int64_t head = 0; head < heads; ++head) {
       for (int64_t channel = 0; channel < channels; ++channel) {
-        GoldenSum golden;
+        ReferenceSum reference;
         for (int64_t position = 0; position < block_size; ++position)
-          golden.add(step.weight_at(position, head) *
-                     step.input_at(step.window_starts[window] + position, head, channel));
-        comparison.compare(result[(window * heads + head) * channels + channel], golden);
+          reference.add(step.weight_at(position, head) *
+                        step.input_at(step.window_starts[window] + position, head, channel));
+        comparison.compare(result[(window * heads + head) * channels + channel], reference);
       }
     }
   }
@@ -91,11 +91,11 @@ Comparison<Half> compare_input_grad(const Step& step, const Tensor<Half>& input_
     const int64_t last = std::upper_bound(starts_begin, starts_end, token) - starts_begin;
     for (int64_t head = 0; head < heads; ++head) {
       for (int64_t channel = 0; channel < channels; ++channel) {
-        GoldenSum golden;
+        ReferenceSum reference;
         for (int64_t window = first; window < last; ++window)
-          golden.add(step.weight_at(token - step.window_starts[window], head) *
-                     step.output_grad_at(window, head, channel));
-        comparison.compare(result[(token * heads + head) * channels + channel], golden);
+          reference.add(step.weight_at(token - step.window_starts[window], head) *
+                        step.output_grad_at(window, head, channel));
+        comparison.compare(result[(token * heads + head) * channels + channel], reference);
       }
     }
   }
@@ -109,12 +109,12 @@ Comparison<Half> compare_weight_grad(const Step& step, const Tensor<Half>& weigh
   const int64_t windows = static_cast<int64_t>(step.window_starts.size());
   for (int64_t position = 0; position < block_size; ++position) {
     for (int64_t head = 0; head < heads; ++head) {
-      GoldenSum golden;
+      ReferenceSum reference;
       for (int64_t window = 0; window < windows; ++window)
         for (int64_t channel = 0; channel < channels; ++channel)
-          golden.add(step.output_grad_at(window, head, channel) *
-                     step.input_at(step.window_starts[window] + position, head, channel));
-      comparison.compare(result[position * heads + head], golden);
+          reference.add(step.output_grad_at(window, head, channel) *
+                        step.input_at(step.window_starts[window] + position, head, channel));
+      comparison.compare(result[position * heads + head], reference);
     }
   }
   return comparison;

@@ -47,8 +47,8 @@ def reference(function: ast.FunctionDef) -> str:
     kept = [pair for pair in pairs if pair[0].arg not in ("output_mask", "out")]
     arguments.kwonlyargs, arguments.kw_defaults = [a for a, _ in kept], [default for _, default in kept]
     assert function.returns is not None
-    golden = ast.unparse(function.returns).replace("Any", "numpy.ndarray[Any, Any]")
-    return f"def {function.name}({ast.unparse(arguments)}) -> {golden}: ...\n"
+    result = ast.unparse(function.returns).replace("Any", "numpy.ndarray[Any, Any]")
+    return f"def {function.name}({ast.unparse(arguments)}) -> {result}: ...\n"
 
 
 STUBS: dict[str, Callable[[pathlib.Path], str]] = {

@@ -19,7 +19,7 @@ from ._registry import Function
 from .verify import OPERATORS, verify
 
 _DESCRIPTION = """\
-Computes the golden result of an operator in double precision and holds results from elsewhere, as of an NPU, against
+Computes the reference of an operator in double precision and compares results from elsewhere, as of an NPU, with
 it: element by element, with a verdict for each output. Exit status: 0 all passed, 1 one failed, 2 it could not be run.
 
 Arrays are given as NAME=FILE. FILE is one of
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     raw = argparse.RawDescriptionHelpFormatter
     verify_parser = commands.add_parser(
-        "verify", help="hold results against the definition", description=_DESCRIPTION, formatter_class=raw
+        "verify", help="compare results with the reference", description=_DESCRIPTION, formatter_class=raw
     )
     operators = verify_parser.add_subparsers(metavar="OPERATOR", required=True, dest="operator")
     for name, operator in OPERATORS.items():

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The functions of aclgrad by their definition: plain loops in double precision, to hold fast code against.
+"""The functions of aclgrad as plain loops in double precision, to compare fast code with.
 
 Arguments are those of the functions of the same names in `aclgrad`, without `output_mask` and `out`: arrays of any
 floating-point types, which need not be the same and are widened first, of any library and device, with or without a
@@ -24,8 +24,8 @@ from ._registry import FUNCTIONS, Function, as_numpy
 
 def _reference_of(function: Function) -> Callable[..., Any]:
     name = f"reference.{function.name}"
-    # Where there is none, that of float64 is the definition.
-    definition = getattr(_core, f"reference_{function.name}", None)
+    # Where there is none, that of float64 is the reference.
+    in_double = getattr(_core, f"reference_{function.name}", None)
 
     def reference(*arguments: Any, **keywords: Any) -> Any:
         try:
@@ -37,10 +37,10 @@ def _reference_of(function: Function) -> Callable[..., Any]:
         absent = {array for array in function.optional_inputs if values[array] is None}
         floats = {array: as_numpy(name, array, values[array]) for array in function.floats if array not in absent}
         values |= {array: floats[array].astype(numpy.float64, copy=False) for array in floats}
-        if definition is None:
+        if in_double is None:
             return function.call(**values)
         first = next(array for array in floats if array != "grad_output")
-        return definition(*values.values(), floats[first].dtype == numpy.float64)
+        return in_double(*values.values(), floats[first].dtype == numpy.float64)
 
     reference.__name__ = reference.__qualname__ = function.name
     reference.__doc__ = f"See `aclgrad.{function.name}`."

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Holds results of these operators, as from an NPU or a GPU, against their definition in double precision.
+"""Compares results of these operators, as from an NPU or a GPU, with the reference in double precision.
 
     >>> import aclgrad.verify, numpy
     >>> inputs = {"x": numpy.ones((6, 1, 1)), "weight": numpy.ones((4, 1))}
@@ -8,7 +8,7 @@
     >>> report.passed
     True
     >>> print(report)  # doctest: +ELLIPSIS
-    nsa_compress: results against the definition in double precision
+    nsa_compress: results against the reference in double precision
     ...
     PASS
 
@@ -35,8 +35,8 @@ class _Precision:
     """A floating-point type, and how much its results may be off.
 
     The rule is the one that Ascend asks of contributed operators: 99 % of the elements within
-    absolute + relative * |golden|, and none off by more than `largest`. The limit on single elements is taken relative
-    to those above 1, because rounding alone puts large numbers further off.
+    absolute + relative * |reference|, and none off by more than `largest`. The limit on single elements is taken
+    relative to those above 1, because rounding alone puts large numbers further off.
     """
 
     fraction_bits: int
@@ -62,7 +62,7 @@ _BINS = (0.0, 0.5, *(2.0**exponent for exponent in range(11)))
 
 @dataclasses.dataclass(frozen=True)
 class Errors:
-    """How far one array is from the golden result, element by element. Infinite where only one of them is finite."""
+    """How far one array is from the reference, element by element. Infinite where only one of them is finite."""
 
     absolute: Any
     ulp: Any
@@ -84,7 +84,7 @@ class OutputReport:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    golden: Any
+    reference: Any
     actual: Any
     errors: Errors | None  # None where the shapes differ
     our_errors: Errors | None
@@ -95,18 +95,18 @@ class OutputReport:
         """The number of elements beyond the rule's tolerance."""
         assert self.errors is not None
         rule = _PRECISIONS[self.dtype]
-        tolerance = rule.absolute + rule.relative * _finite_magnitude(self.golden)
+        tolerance = rule.absolute + rule.relative * _finite_magnitude(self.reference)
         return int(numpy.count_nonzero(self.errors.absolute > tolerance))
 
     @property
     def largest_error(self) -> float:
         """Relative for elements above 1, else absolute."""
         assert self.errors is not None
-        return float((self.errors.absolute / numpy.maximum(_finite_magnitude(self.golden), 1.0)).max(initial=0.0))
+        return float((self.errors.absolute / numpy.maximum(_finite_magnitude(self.reference), 1.0)).max(initial=0.0))
 
     @property
     def passes_rule(self) -> bool:
-        few_outside = self.outside <= (1 - _SHARE_WITHIN) * self.golden.size
+        few_outside = self.outside <= (1 - _SHARE_WITHIN) * self.reference.size
         return few_outside and self.largest_error <= _PRECISIONS[self.dtype].largest
 
     @property
@@ -137,7 +137,7 @@ class Report:
         return all(output.passed for output in self.outputs)
 
     def __str__(self) -> str:
-        lines = [f"{self.operator}: results against the definition in double precision", ""]
+        lines = [f"{self.operator}: results against the reference in double precision", ""]
         for output in self.outputs:
             lines += [*_describe(output), ""]
         failed = [output.name for output in self.outputs if not output.passed]
@@ -165,7 +165,7 @@ def verify(
     *,
     max_ulp: float | None = None,
 ) -> Report:
-    """Computes the golden result and holds `outputs` against it.
+    """Computes the reference and compares `outputs` with it.
 
     Args:
         operator: the name of a function of aclgrad.
@@ -194,11 +194,11 @@ def verify(
         raise ValueError(f"max_ulp: expected a number that is not negative, got {max_ulp}")
     inputs = {**dict.fromkeys(description.optional_inputs), **inputs}
 
-    golden = _results(getattr(aclgrad.reference, operator)(**inputs, **attributes))
+    reference = _results(getattr(aclgrad.reference, operator)(**inputs, **attributes))
     ours = _results(description.call(**inputs, **attributes))
     reports = [
         _compare(name, outputs[name], expected, own, max_ulp)
-        for name, expected, own in zip(description.outputs, golden, ours, strict=True)
+        for name, expected, own in zip(description.outputs, reference, ours, strict=True)
         if name in outputs
     ]
     return Report(operator, tuple(reports))
@@ -217,37 +217,37 @@ def _results(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-def _compare(name: str, actual: Any, golden: Any, ours: Any, max_ulp: float | None) -> OutputReport:
+def _compare(name: str, actual: Any, reference: Any, ours: Any, max_ulp: float | None) -> OutputReport:
     dtype = str(getattr(actual, "dtype", type(actual).__name__)).removeprefix("torch.")
     if dtype not in _PRECISIONS:
         raise TypeError(f"outputs: {name}: expected {', '.join(_PRECISIONS)}, got {dtype}")
     precision = _PRECISIONS[dtype]
     actual = _widened(name, actual)
-    if actual.ndim == golden.ndim + 1 and actual.size == golden.size:
-        golden = golden.reshape(actual.shape)  # an output whose last axis is split by heads
+    if actual.ndim == reference.ndim + 1 and actual.size == reference.size:
+        reference = reference.reshape(actual.shape)  # an output whose last axis is split by heads
     errors = our_errors = None
-    if actual.shape == golden.shape:
-        errors = _errors(actual, golden, precision)
-        our_errors = _errors(_widened(name, ours).reshape(golden.shape), golden, precision)
+    if actual.shape == reference.shape:
+        errors = _errors(actual, reference, precision)
+        our_errors = _errors(_widened(name, ours).reshape(reference.shape), reference, precision)
     limit = precision.max_ulp if max_ulp is None else max_ulp
-    return OutputReport(name, dtype, actual.shape, golden, actual, errors, our_errors, limit)
+    return OutputReport(name, dtype, actual.shape, reference, actual, errors, our_errors, limit)
 
 
 def _widened(name: str, array: Any) -> numpy.ndarray[Any, Any]:
     return as_numpy("verify.verify", name, array).astype(numpy.float64, copy=False)
 
 
-def _errors(actual: Any, golden: Any, precision: _Precision) -> Errors:
+def _errors(actual: Any, reference: Any, precision: _Precision) -> Errors:
     """Both arrays are float64. What overflows in the actual type is expected to be infinite there."""
     top = 2.0 ** (1 - precision.smallest_exponent) * (2 - 2.0 ** -(precision.fraction_bits + 1))
     with numpy.errstate(all="ignore"):
-        expected = numpy.where(numpy.abs(golden) >= top, numpy.copysign(numpy.inf, golden), golden)
+        expected = numpy.where(numpy.abs(reference) >= top, numpy.copysign(numpy.inf, reference), reference)
         same = (actual == expected) | (numpy.isnan(actual) & numpy.isnan(expected))
         both_finite = numpy.isfinite(actual) & numpy.isfinite(expected)
-        absolute = numpy.where(same, 0.0, numpy.where(both_finite, numpy.abs(actual - golden), numpy.inf))
-    finite = golden[numpy.isfinite(golden)]
+        absolute = numpy.where(same, 0.0, numpy.where(both_finite, numpy.abs(actual - reference), numpy.inf))
+    finite = reference[numpy.isfinite(reference)]
     floor = float(numpy.sqrt(numpy.mean(numpy.square(finite)))) if finite.size else 0.0
-    magnitude = numpy.maximum(_finite_magnitude(golden), floor)
+    magnitude = numpy.maximum(_finite_magnitude(reference), floor)
     exponent = numpy.maximum(numpy.frexp(magnitude)[1] - 1, precision.smallest_exponent)
     return Errors(absolute, absolute / numpy.ldexp(1.0, exponent - precision.fraction_bits))
 
@@ -260,7 +260,7 @@ def _describe(output: OutputReport) -> list[str]:
     verdict = "PASS" if output.passed else "FAIL"
     head = f"{output.name}  {list(output.shape)}  {output.dtype}  {verdict}"
     if output.errors is None or output.our_errors is None:
-        return [head, f"  shape: expected {list(output.golden.shape)}"]
+        return [head, f"  shape: expected {list(output.reference.shape)}"]
     rule = _PRECISIONS[output.dtype]
     ulp_bounds = [*_BINS, output.max_ulp]
     largest_ulp, our_largest_ulp = (
@@ -268,18 +268,18 @@ def _describe(output: OutputReport) -> list[str]:
     )
     lines = [
         head,
-        f"  accuracy rule  {_verdict(output.passes_rule)}  {output.outside} of {output.golden.size} elements are off "
-        f"by more than {rule.absolute:.3g} + {rule.relative:.3g} * |golden| (1 % may be); "
+        f"  accuracy rule  {_verdict(output.passes_rule)}  {output.outside} of {output.reference.size} elements are "
+        f"off by more than {rule.absolute:.3g} + {rule.relative:.3g} * |reference| (1 % may be); "
         f"largest error {_distinct(output.largest_error, [rule.largest])} (limit {rule.largest:g})",
         f"  ULP bound      {_verdict(output.passes_ulp)}  at most {largest_ulp} units in the last place "
         f"(limit {output.max_ulp:g}); aclgrad itself: {our_largest_ulp}",
     ]
     worst = output.worst()
     if worst:
-        rows = [("worst elements", "value", "golden", "ULP")]
+        rows = [("worst elements", "value", "reference", "ULP")]
         for index in worst:
-            value, golden, ulp = output.actual[index], output.golden[index], output.errors.ulp[index]
-            rows.append((str(list(index)), f"{value:.9g}", f"{golden:.9g}", _distinct(ulp, ulp_bounds)))
+            value, reference, ulp = output.actual[index], output.reference[index], output.errors.ulp[index]
+            rows.append((str(list(index)), f"{value:.9g}", f"{reference:.9g}", _distinct(ulp, ulp_bounds)))
         lines += ["", *_table(rows)]
     lines += ["", *_histogram_text(output)]
     return lines

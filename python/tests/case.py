@@ -36,7 +36,7 @@ class Case:
     def run(self, dtype: str, **changes: Any) -> tuple[Any, ...]:
         return as_tuple(getattr(aclgrad, self.function)(**(self.arguments(dtype) | changes)))
 
-    def golden(self, dtype: str) -> tuple[Any, ...]:
+    def reference(self, dtype: str) -> tuple[Any, ...]:
         return as_tuple(getattr(aclgrad.reference, self.function)(**self.arguments(dtype)))
 
 

@@ -12,7 +12,7 @@ from cases import CASES
 
 
 def test_other_threads_run_during_a_call():
-    """The definition in double precision takes long enough for this thread to look several times."""
+    """The reference in double precision takes long enough for this thread to look several times."""
     generator = numpy.random.default_rng(0)
     x, weight = generator.standard_normal((20000, 8, 16)), generator.standard_normal((64, 8))
     with ThreadPoolExecutor(1) as pool:

@@ -54,8 +54,8 @@ def test_same_bits_as_the_numpy_functions(forward, dtype):
     grad_output = torch.from_numpy(CASES[backward].arguments(dtype)["grad_output"])
     inputs = [arguments[name] for name in case.floats]
     actual = torch.autograd.grad(result, inputs, grad_output)
-    for gradient, golden in zip(actual[-len(expected) :], expected, strict=True):
-        assert gradient.numpy().tobytes() == golden.tobytes()
+    for gradient, reference in zip(actual[-len(expected) :], expected, strict=True):
+        assert gradient.numpy().tobytes() == reference.tobytes()
 
 
 @each_call
@@ -133,12 +133,12 @@ def test_only_needed_gradients_are_computed(name):
     function, make = CALLS[name]
     _, *expected = gradients(function, make())
     positions = [i for i, argument in enumerate(make()) if is_float(argument)]
-    for needed, golden in zip(positions, expected, strict=True):
+    for needed, reference in zip(positions, expected, strict=True):
         arguments = list(make())
         arguments[needed].requires_grad_()
         result = function(*arguments)
         (actual,) = torch.autograd.grad(result, arguments[needed], random(*result.shape))
-        assert torch.equal(actual, golden)
+        assert torch.equal(actual, reference)
 
 
 @each_call
@@ -473,9 +473,9 @@ def test_gpu_results_are_those_of_the_cpu(name, dtype):
     result = function(*arguments)
     inputs = [a for a in arguments if is_float(a)]
     actual = [result, *torch.autograd.grad(result, inputs, random(*result.shape, dtype=dtype).cuda())]
-    for tensor, golden in zip(actual, expected, strict=True):
+    for tensor, reference in zip(actual, expected, strict=True):
         assert tensor.is_cuda
-        error = (tensor.cpu().double() - golden.double()).norm() / golden.double().norm().clamp_min(1e-30)
+        error = (tensor.cpu().double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-30)
         assert error < (1e-5 if dtype == torch.float32 else 1e-2)
 
 
@@ -502,8 +502,8 @@ def test_cuda_graphs_capture_the_operators(name):
     with torch.no_grad():
         inputs[0].mul_(2)
     graph.replay()
-    for tensor, golden in zip(captured, step(), strict=True):
-        torch.testing.assert_close(tensor, golden)
+    for tensor, reference in zip(captured, step(), strict=True):
+        torch.testing.assert_close(tensor, reference)
 
 
 @needs_gpu

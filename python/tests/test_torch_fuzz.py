@@ -187,10 +187,10 @@ def check_against_pytorch(problem, data):
     result, pull = func.vjp(problem.ours, *floats)
     check_close(result, expected, dtype)
     for both in zip(recorded, pull(grad_output), expected_gradients, problem.differentiable, strict=True):
-        *actual, golden, differentiable = both
+        *actual, reference, differentiable = both
         if differentiable:
             for gradient in actual:
-                check_close(gradient, golden, dtype)
+                check_close(gradient, reference, dtype)
 
     # The derivative along tangents, by its product with the gradient of the result.
     tangents = [
@@ -226,10 +226,11 @@ def check_vmap(problem, data):
         return problem.ours(*call).sum()
 
     actual = func.vmap(func.grad(loss, tuple(range(len(floats)))), tuple(axes))(*stacked)
-    golden = [gradients_of(problem.theirs, [widened(x) for x in call], torch.ones_like(expected[0])) for call in calls]
+    ones = torch.ones_like(expected[0])
+    reference = [gradients_of(problem.theirs, [widened(x) for x in call], ones) for call in calls]
     for i, differentiable in enumerate(problem.differentiable):
         if differentiable:
-            check_close(actual[i], torch.stack([gradients[i] for gradients in golden]), dtype)
+            check_close(actual[i], torch.stack([gradients[i] for gradients in reference]), dtype)
 
 
 any_problem = pytest.mark.parametrize("problems", [samplings, attentions, compressions, bias_additions])

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Every function, in every type and layout, against its definition."""
+"""Every function, in every type and layout, against its reference."""
 
 import itertools
 
@@ -27,7 +27,7 @@ all_dtypes = pytest.mark.parametrize("dtype", DTYPES)
 @all_cases
 @all_dtypes
 def test_matches_the_definition(case, dtype):
-    for actual, expected in zip(case.run(dtype), case.golden(dtype), strict=True):
+    for actual, expected in zip(case.run(dtype), case.reference(dtype), strict=True):
         assert actual.dtype == DTYPES[dtype]
         assert actual.shape == expected.shape
         assert numpy.abs(expected).max() > 0 or "nearest" in case.others.values()

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The definitions in double precision (src/ops/*/reference.h), called with tensors."""
+"""The references in double precision (src/ops/*/reference.h), called with tensors."""
 
 import ctypes
 import os
@@ -31,8 +31,8 @@ def random(generator, *shape):
 def random_coordinates(generator, low, high, *shape):
     """Odd multiples of 1/2048 in [low, high). With sizes below 1024 their pixels are exact in float too.
 
-    So the definitions, which compute coordinates in float, and PyTorch in double mean the same points. Odd multiples
-    never hit the outer edge of the support, where the definition of deformable attention is stricter than PyTorch.
+    So the references, which compute coordinates in float, and PyTorch in double mean the same points. Odd multiples
+    never hit the outer edge of the support, where the reference of deformable attention is stricter than PyTorch.
     """
     steps = torch.randint(int(low * 1024), int(high * 1024), shape, generator=generator)
     return (2 * steps + 1).to(torch.float64) / 2048

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The operators' definitions in double precision behind a C interface, for the PyTorch tests: an array of sizes, then
+// The operators' references in double precision behind a C interface, for the PyTorch tests: an array of sizes, then
 // plain arrays of values.
 #include <algorithm>
 #include <array>

@@ -116,23 +116,23 @@ struct SamplingOperands {
   }
 };
 
-// The definition takes float64, but finds positions as the type did that the arrays had before they were widened.
-reference::MultiScaleDeformableAttention definition(const Sampling& sampling, bool positions_in_double) {
-  reference::MultiScaleDeformableAttention definition{};
-  definition.positions_in_double = positions_in_double;
-  definition.batches = sampling.batches();
-  definition.rows = sampling.rows();
-  definition.heads = sampling.heads();
-  definition.channels = sampling.channels();
-  definition.queries = sampling.queries();
-  definition.levels = sampling.levels();
-  definition.points = sampling.points();
-  definition.spatial_shape = integers_of(sampling.spatial_shapes.view);
-  definition.level_start_index = integers_of(sampling.level_start_index.view);
-  definition.value = doubles_of(sampling.value.view);
-  definition.location = doubles_of(sampling.locations.view);
-  definition.attention_weight = doubles_of(sampling.weights.view);
-  return definition;
+// The reference takes float64, but finds positions as the type did that the arrays had before they were widened.
+reference::MultiScaleDeformableAttention reference_of(const Sampling& sampling, bool positions_in_double) {
+  reference::MultiScaleDeformableAttention call{};
+  call.positions_in_double = positions_in_double;
+  call.batches = sampling.batches();
+  call.rows = sampling.rows();
+  call.heads = sampling.heads();
+  call.channels = sampling.channels();
+  call.queries = sampling.queries();
+  call.levels = sampling.levels();
+  call.points = sampling.points();
+  call.spatial_shape = integers_of(sampling.spatial_shapes.view);
+  call.level_start_index = integers_of(sampling.level_start_index.view);
+  call.value = doubles_of(sampling.value.view);
+  call.location = doubles_of(sampling.locations.view);
+  call.attention_weight = doubles_of(sampling.weights.view);
+  return call;
 }
 
 void compute_forward(const Place& place, const Sampling& sampling, const Array& output) {
@@ -347,7 +347,7 @@ Results double_backward(nb::handle grad_output_object, nb::handle value, nb::han
                         object_of(gradients.weights, needs.weights));
 }
 
-// ---- The definition
+// ---- The reference
 
 nb::object reference_forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,
                              nb::handle locations, nb::handle weights, bool positions_in_double) {
@@ -357,9 +357,9 @@ nb::object reference_forward(nb::handle value, nb::handle spatial_shapes, nb::ha
   const Array output = new_output(arguments, sampling, nb::none());
   {
     nb::gil_scoped_release unlocked;
-    auto golden = definition(sampling, positions_in_double);
-    golden.run();
-    write_doubles(golden.output, per_head(output, sampling.heads()));
+    auto expected = reference_of(sampling, positions_in_double);
+    expected.run();
+    write_doubles(expected.output, per_head(output, sampling.heads()));
   }
   return output.object;
 }
@@ -375,12 +375,12 @@ Results reference_backward(nb::handle grad_output_object, nb::handle value, nb::
   const Gradients gradients(arguments, sampling, nb::none(), Needs{});
   {
     nb::gil_scoped_release unlocked;
-    auto golden = definition(sampling, positions_in_double);
-    golden.grad_output = doubles_of(per_head(grad_output, sampling.heads()));
-    golden.run();
-    write_doubles(golden.grad_value, gradients.value.view);
-    write_doubles(golden.grad_location, gradients.locations.view);
-    write_doubles(golden.grad_attention_weight, gradients.weights.view);
+    auto expected = reference_of(sampling, positions_in_double);
+    expected.grad_output = doubles_of(per_head(grad_output, sampling.heads()));
+    expected.run();
+    write_doubles(expected.grad_value, gradients.value.view);
+    write_doubles(expected.grad_location, gradients.locations.view);
+    write_doubles(expected.grad_attention_weight, gradients.weights.view);
   }
   return nb::make_tuple(gradients.value.object, gradients.locations.object, gradients.weights.object);
 }
@@ -400,16 +400,16 @@ Results reference_double_backward(nb::handle grad_output_object, nb::handle valu
   const Gradients gradients(arguments, sampling, nb::none(), Needs{});
   {
     nb::gil_scoped_release unlocked;
-    auto golden = definition(sampling, positions_in_double);
-    golden.grad_output = doubles_of(per_head(grad_output, sampling.heads()));
-    if (tangents.value) golden.grad_grad_value = doubles_of(tangents.value->view);
-    if (tangents.locations) golden.grad_grad_location = doubles_of(tangents.locations->view);
-    if (tangents.weights) golden.grad_grad_attention_weight = doubles_of(tangents.weights->view);
-    golden.run_double_backward();
-    write_doubles(golden.grad_grad_output, per_head(grad_grad_output, sampling.heads()));
-    write_doubles(golden.grad_value, gradients.value.view);
-    write_doubles(golden.grad_location, gradients.locations.view);
-    write_doubles(golden.grad_attention_weight, gradients.weights.view);
+    auto expected = reference_of(sampling, positions_in_double);
+    expected.grad_output = doubles_of(per_head(grad_output, sampling.heads()));
+    if (tangents.value) expected.grad_grad_value = doubles_of(tangents.value->view);
+    if (tangents.locations) expected.grad_grad_location = doubles_of(tangents.locations->view);
+    if (tangents.weights) expected.grad_grad_attention_weight = doubles_of(tangents.weights->view);
+    expected.run_double_backward();
+    write_doubles(expected.grad_grad_output, per_head(grad_grad_output, sampling.heads()));
+    write_doubles(expected.grad_value, gradients.value.view);
+    write_doubles(expected.grad_location, gradients.locations.view);
+    write_doubles(expected.grad_attention_weight, gradients.weights.view);
   }
   return nb::make_tuple(grad_grad_output.object, gradients.value.object, gradients.locations.object,
                         gradients.weights.object);

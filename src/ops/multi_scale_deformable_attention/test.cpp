@@ -131,7 +131,7 @@ TEST(MultiScaleDeformableAttention, PrintsErrorDistribution) {
   print("MSDA gradAttnWeight", calls.grad_attention_weight, r.grad_attention_weight);
 }
 
-// Contents of the index tensors that no program should send: the definition still holds, and nothing outside
+// Contents of the index tensors that no program should send: the reference still holds, and nothing outside
 // the tensors is touched (which the sanitizers check).
 TEST(MultiScaleDeformableAttention, AnyLevelsAreSafe) {
   constexpr int64_t kHuge = int64_t{1} << 62;
@@ -205,7 +205,7 @@ TEST(MultiScaleDeformableAttention, PointsThatDoNotCountContributeNothing) {
   }
 }
 
-// Equal where the definition is finite; elsewhere not finite either. Which of NaN and infinity comes out
+// Equal where the reference is finite; elsewhere not finite either. Which of NaN and infinity comes out
 // depends on how a sum is grouped.
 void expect_same_where_finite(const std::vector<double>& actual, const std::vector<double>& expected,
                               DataType type) {
@@ -242,7 +242,7 @@ TEST(MultiScaleDeformableAttention, CarriesNanAndInfinity) {
   }
 }
 
-// The gradient of the definition against differences of its forward pass. Sizes are powers of two and steps a
+// The gradient of the reference against differences of its forward pass. Sizes are powers of two and steps a
 // part of a pixel that floats hold, so that the bilinear surface is differenced exactly.
 TEST(MultiScaleDeformableAttention, ReferenceGradientIsThatOfItsForward) {
   Reference r = random_problem({1, 2, 8, 4, 2, {8, 4, 4, 2}}, DataType::float32);

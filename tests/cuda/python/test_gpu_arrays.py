@@ -27,8 +27,8 @@ def run(case, arguments):
 
 
 def check(case, dtype, results):
-    for result, golden in zip(results, case.golden(dtype), strict=True):
-        assert relative_error(result, golden) <= TOLERANCE[dtype]
+    for result, reference in zip(results, case.reference(dtype), strict=True):
+        assert relative_error(result, reference) <= TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
