@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-/// Two-dimensional grid sampling, the forward partner of aclnnGridSampler2DBackward (document 003).
+/// Two-dimensional grid sampling, the forward partner of aclnnGridSampler2DBackward.
 #ifndef ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER2D_H
 #define ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER2D_H
 

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-/// Gradient of two-dimensional grid sampling, from the document "aclnnGridSampler2DBackward" (003).
+/// Gradient of two-dimensional grid sampling, from the document "aclnnGridSampler2DBackward".
 #ifndef ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER2D_BACKWARD_H
 #define ACLGRAD_ACLNNOP_ACLNN_GRID_SAMPLER2D_BACKWARD_H
 

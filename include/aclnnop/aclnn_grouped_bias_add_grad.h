@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-/// Gradient of a bias that is added to groups of rows, from the document "aclnnGroupedBiasAddGrad" (004).
+/// Gradient of a bias that is added to groups of rows, from the document "aclnnGroupedBiasAddGrad".
 #ifndef ACLGRAD_ACLNNOP_ACLNN_GROUPED_BIAS_ADD_GRAD_H
 #define ACLGRAD_ACLNNOP_ACLNN_GROUPED_BIAS_ADD_GRAD_H
 

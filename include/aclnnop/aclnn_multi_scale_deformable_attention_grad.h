@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Gradient of multi-scale deformable attention, from the documents "aclnnMultiScaleDeformableAttentionGrad"
-/// (000) and "MultiScaleDeformableAttentionGrad" (001).
+/// and "MultiScaleDeformableAttentionGrad".
 #ifndef ACLGRAD_ACLNNOP_ACLNN_MULTI_SCALE_DEFORMABLE_ATTENTION_GRAD_H
 #define ACLGRAD_ACLNNOP_ACLNN_MULTI_SCALE_DEFORMABLE_ATTENTION_GRAD_H
 

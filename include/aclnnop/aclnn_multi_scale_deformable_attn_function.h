@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-/// Multi-scale deformable attention, the forward partner of aclnnMultiScaleDeformableAttentionGrad (documents
-/// 000 and 001).
+/// Multi-scale deformable attention, the forward partner of
+/// aclnnMultiScaleDeformableAttentionGrad.
 #ifndef ACLGRAD_ACLNNOP_ACLNN_MULTI_SCALE_DEFORMABLE_ATTN_FUNCTION_H
 #define ACLGRAD_ACLNNOP_ACLNN_MULTI_SCALE_DEFORMABLE_ATTN_FUNCTION_H
 

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-/// Key compression of native sparse attention, the forward partner of aclnnNsaCompressGrad (document 002).
+/// Key compression of native sparse attention, the forward partner of aclnnNsaCompressGrad.
 #ifndef ACLGRAD_ACLNNOP_ACLNN_NSA_COMPRESS_H
 #define ACLGRAD_ACLNNOP_ACLNN_NSA_COMPRESS_H
 

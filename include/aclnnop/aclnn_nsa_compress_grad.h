@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-/// Gradient of the key compression of native sparse attention, from the document "aclnnNsaCompressGrad"
-/// (002).
+/// Gradient of the key compression of native sparse attention, from the document
+/// "aclnnNsaCompressGrad".
 #ifndef ACLGRAD_ACLNNOP_ACLNN_NSA_COMPRESS_GRAD_H
 #define ACLGRAD_ACLNNOP_ACLNN_NSA_COMPRESS_GRAD_H
 
