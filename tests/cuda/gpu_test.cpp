@@ -95,7 +95,8 @@ class DeviceTensor {
   DeviceTensor(const std::vector<double>& values, DataType type, bool aligned)
       : DeviceTensor(static_cast<int64_t>(values.size()), type, aligned) {
     Bytes bytes(values.size() * size_of(type));
-    for (size_t i = 0; i < values.size(); ++i) write_element(values[i], &bytes[i * size_of(type)], type);
+    const auto count = static_cast<int64_t>(values.size());
+    write_elements(values.data(), count, type, bytes.data(), static_cast<int64_t>(size_of(type)));
     memory_.set(bytes);
   }
 
@@ -104,7 +105,8 @@ class DeviceTensor {
   std::vector<double> values() const {
     const Bytes bytes = memory_.get();
     std::vector<double> values(bytes.size() / size_of(type_));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = read_element(&bytes[i * size_of(type_)], type_);
+    const auto count = static_cast<int64_t>(values.size());
+    read_elements(bytes.data(), static_cast<int64_t>(size_of(type_)), count, type_, values.data());
     return values;
   }
 

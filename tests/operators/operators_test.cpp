@@ -78,7 +78,6 @@ TEST_P(TypedOperator, MatchesItsReferenceInAllLayouts) {
     for (Layout layout : kLayouts) {
       SCOPED_TRACE(name_of(layout));
       const Arguments arguments(c.arguments, layout);
-      const std::vector<std::byte> before = output_bytes(arguments);
       ASSERT_EQ(of().run(arguments), OK);
       for (size_t i = 0; i < outputs.size(); ++i) {
         const TestTensor& output = arguments.tensor(outputs[i]);

@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "base/data_type.h"
@@ -19,6 +21,11 @@ std::shared_ptr<std::byte> patterned(size_t bytes) {
   auto* const memory = new std::byte[bytes];
   std::fill_n(memory, bytes, kPattern);
   return {memory, std::default_delete<std::byte[]>()};
+}
+
+template <size_t kSize>
+void copy_elements(const std::byte* from, int64_t stride, int64_t count, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i, from += stride, to += kSize) std::memcpy(to, from, kSize);
 }
 
 size_t contiguous_axes(Layout layout) {
@@ -50,18 +57,25 @@ std::string name_of(Layout layout) {
   return kNames[static_cast<size_t>(layout)];
 }
 
+// Calls function(index of the first element, where it is, count) for the elements along the last axis. They lie
+// row_stride() bytes apart.
 template <class Function>
-void TestTensor::for_each_element(Function&& function) const {
+void TestTensor::for_each_row(Function&& function) const {
   const int64_t count = element_count(shape_);
-  for (int64_t index = 0; index < count; ++index) {
+  const int64_t length = shape_.empty() ? 1 : shape_.back();
+  for (int64_t index = 0; index < count; index += length) {
     int64_t rest = index;
     int64_t element = offset_;
     for (size_t axis = shape_.size(); axis-- > 0;) {
       element += rest % shape_[axis] * strides_[axis];
       rest /= shape_[axis];
     }
-    function(static_cast<size_t>(index), static_cast<size_t>(element) * size_of(type_));
+    function(index, storage_.get() + static_cast<size_t>(element) * size_of(type_), length);
   }
+}
+
+int64_t TestTensor::row_stride() const {
+  return shape_.empty() ? 0 : strides_.back() * static_cast<int64_t>(size_of(type_));
 }
 
 TestTensor::TestTensor(Shape shape, DataType type, Layout layout, const std::vector<double>& values,
@@ -108,33 +122,47 @@ TestTensor::~TestTensor() {
 }
 
 void TestTensor::set(const std::vector<double>& values) {
-  for_each_element(
-      [&](size_t index, size_t byte) { write_element(values.at(index), storage_.get() + byte, type_); });
+  if (std::cmp_less(values.size(), element_count(shape_)))
+    throw std::out_of_range("TestTensor: too few values");
+  for_each_row([&](int64_t index, std::byte* first, int64_t count) {
+    write_elements(values.data() + index, count, type_, first, row_stride());
+  });
 }
 
 std::vector<double> TestTensor::values() const {
   std::vector<double> values(static_cast<size_t>(element_count(shape_)));
-  for_each_element(
-      [&](size_t index, size_t byte) { values[index] = read_element(storage_.get() + byte, type_); });
+  for_each_row([&](int64_t index, const std::byte* first, int64_t count) {
+    read_elements(first, row_stride(), count, type_, values.data() + index);
+  });
   return values;
 }
 
 std::vector<std::byte> TestTensor::bytes() const {
-  std::vector<std::byte> bytes;
-  for_each_element([&](size_t, size_t byte) {
-    const std::byte* first = storage_.get() + byte;
-    bytes.insert(bytes.end(), first, first + size_of(type_));
+  const size_t size = size_of(type_);
+  const int64_t stride = row_stride();
+  std::vector<std::byte> bytes(static_cast<size_t>(element_count(shape_)) * size);
+  for_each_row([&](int64_t index, const std::byte* first, int64_t count) {
+    std::byte* const to = bytes.data() + static_cast<size_t>(index) * size;
+    if (size == 2) return copy_elements<2>(first, stride, count, to);
+    if (size == 4) return copy_elements<4>(first, stride, count, to);
+    copy_elements<8>(first, stride, count, to);
   });
   return bytes;
 }
 
 bool TestTensor::holes_untouched() const {
-  std::vector<bool> is_hole(static_cast<size_t>(storage_elements_) * size_of(type_), true);
-  for_each_element([&](size_t, size_t byte) {
-    for (size_t i = 0; i < size_of(type_); ++i) is_hole[byte + i] = false;
+  const size_t size = size_of(type_);
+  const int64_t stride = shape_.empty() ? 0 : strides_.back();
+  std::vector<char> is_hole(static_cast<size_t>(storage_elements_), true);
+  for_each_row([&](int64_t, const std::byte* first, int64_t count) {
+    char* at = is_hole.data() + (first - storage_.get()) / static_cast<ptrdiff_t>(size);
+    for (int64_t i = 0; i < count; ++i, at += stride) *at = false;
   });
-  for (size_t i = 0; i < is_hole.size(); ++i) {
-    if (is_hole[i] && storage_.get()[i] != kPattern) return false;
+  for (size_t element = 0; element < is_hole.size(); ++element) {
+    if (is_hole[element] == 0) continue;
+    for (size_t i = 0; i < size; ++i) {
+      if (storage_.get()[element * size + i] != kPattern) return false;
+    }
   }
   return true;
 }

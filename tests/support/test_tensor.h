@@ -60,7 +60,8 @@ class TestTensor {
 
  private:
   template <class Function>
-  void for_each_element(Function&& function) const;  // function(index, byte offset)
+  void for_each_row(Function&& function) const;
+  int64_t row_stride() const;
   void make_handle();
 
   Shape shape_;

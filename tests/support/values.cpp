@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <type_traits>
 
 #include "base/data_type.h"
 
@@ -24,6 +25,43 @@ float to_float_for_rounding(double value) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(toward_zero) | 1u);
 }
 
+template <class T>
+double to_double(T element) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(element);
+  } else {
+    return static_cast<double>(to_float(element));
+  }
+}
+
+template <class T>
+T from_double(double value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<T>(value);
+  } else {
+    return from_float<T>(to_float_for_rounding(value));
+  }
+}
+
+// Calls function(T{}) with the type of the elements.
+template <class Function>
+void visit_any_type(DataType type, Function&& function) {
+  switch (type) {
+    case DataType::float32:
+      return function(float{});
+    case DataType::float16:
+      return function(Half{});
+    case DataType::bfloat16:
+      return function(BFloat16{});
+    case DataType::float64:
+      return function(double{});
+    case DataType::int32:
+      return function(int32_t{});
+    case DataType::int64:
+      return function(int64_t{});
+  }
+}
+
 int mantissa_bits(DataType type) {
   return type == DataType::float16    ? 10
          : type == DataType::bfloat16 ? 7
@@ -33,44 +71,22 @@ int mantissa_bits(DataType type) {
 
 }  // namespace
 
-double read_element(const std::byte* from, DataType type) {
-  const auto as = [&]<class T>(T value) {
-    std::memcpy(&value, from, sizeof value);
-    return value;
-  };
-  switch (type) {
-    case DataType::float32:
-      return as(float{});
-    case DataType::float16:
-      return to_float(as(Half{}));
-    case DataType::bfloat16:
-      return to_float(as(BFloat16{}));
-    case DataType::float64:
-      return as(double{});
-    case DataType::int32:
-      return as(int32_t{});
-    case DataType::int64:
-      return static_cast<double>(as(int64_t{}));
-  }
-  return 0;
+void read_elements(const std::byte* from, int64_t stride, int64_t count, DataType type, double* to) {
+  visit_any_type(type, [&]<class T>(T element) {
+    for (int64_t i = 0; i < count; ++i, from += stride) {
+      std::memcpy(&element, from, sizeof element);
+      to[i] = to_double(element);
+    }
+  });
 }
 
-void write_element(double value, std::byte* to, DataType type) {
-  const auto put = [&](const auto& typed) { std::memcpy(to, &typed, sizeof typed); };
-  switch (type) {
-    case DataType::float32:
-      return put(static_cast<float>(value));
-    case DataType::float16:
-      return put(from_float<Half>(to_float_for_rounding(value)));
-    case DataType::bfloat16:
-      return put(from_float<BFloat16>(to_float_for_rounding(value)));
-    case DataType::float64:
-      return put(value);
-    case DataType::int32:
-      return put(static_cast<int32_t>(value));
-    case DataType::int64:
-      return put(static_cast<int64_t>(value));
-  }
+void write_elements(const double* from, int64_t count, DataType type, std::byte* to, int64_t stride) {
+  visit_any_type(type, [&]<class T>(T element) {
+    for (int64_t i = 0; i < count; ++i, to += stride) {
+      element = from_double<T>(from[i]);
+      std::memcpy(to, &element, sizeof element);
+    }
+  });
 }
 
 int64_t element_count(const Shape& shape) {
@@ -80,13 +96,16 @@ int64_t element_count(const Shape& shape) {
 }
 
 double rounded(double value, DataType type) {
-  std::byte bytes[8] = {};
-  write_element(value, bytes, type);
-  return read_element(bytes, type);
+  std::byte bytes[8];
+  write_elements(&value, 1, type, bytes, 0);
+  read_elements(bytes, 0, 1, type, &value);
+  return value;
 }
 
 std::vector<double> rounded(std::vector<double> values, DataType type) {
-  for (double& value : values) value = rounded(value, type);
+  visit_any_type(type, [&]<class T>(T) {
+    for (double& value : values) value = to_double(from_double<T>(value));
+  });
   return values;
 }
 
