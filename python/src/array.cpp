@@ -92,6 +92,7 @@ struct Names {
   nb::object new_empty = interned("new_empty");
   nb::object array_struct = interned("__array_struct__");
   nb::object dtype = interned("dtype");
+  nb::object current_level = interned("_current_level");
 
   static const Names& get() {
     static const Names& names = *new Names;
@@ -238,7 +239,7 @@ struct ArrayType {
 // Outside every `dual_level`, the level is -1, and asking for it is many times faster than `unpack_dual`.
 bool has_tangent(nb::handle tensor) {
   const nb::object& forward_ad = Torch::get().forward_ad;
-  const nb::object level = nb::getattr(forward_ad, "_current_level", nb::int_(0));
+  const nb::object level = nb::getattr(forward_ad, Names::get().current_level, nb::int_(0));
   return nb::cast<int>(level) >= 0 && !forward_ad.attr("unpack_dual")(tensor).attr("tangent").is_none();
 }
 

@@ -346,7 +346,7 @@ def test_torch_knows_what_is_overwritten():
 
 
 @pytest.mark.parametrize("kind", ["memoryview", "dlpack", "torch", "bfloat16", "float16", "torch.bfloat16"])
-def test_definitions_take_the_arrays_of_the_functions(kind):
+def test_references_take_the_arrays_of_the_functions(kind):
     torch = pytest.importorskip("torch") if "torch" in kind else None
     changed = {
         "memoryview": memoryview,

@@ -152,7 +152,7 @@ std::vector<std::byte> TestTensor::bytes() const {
 
 bool TestTensor::holes_untouched() const {
   const size_t size = size_of(type_);
-  const int64_t stride = shape_.empty() ? 0 : strides_.back();
+  const int64_t stride = row_stride() / static_cast<int64_t>(size);
   std::vector<char> is_hole(static_cast<size_t>(storage_elements_), true);
   for_each_row([&](int64_t, const std::byte* first, int64_t count) {
     char* at = is_hole.data() + (first - storage_.get()) / static_cast<ptrdiff_t>(size);

@@ -43,23 +43,12 @@ T from_double(double value) {
   }
 }
 
-// Calls function(T{}) with the type of the elements.
+// As visit_element_type, for integers, too.
 template <class Function>
 void visit_any_type(DataType type, Function&& function) {
-  switch (type) {
-    case DataType::float32:
-      return function(float{});
-    case DataType::float16:
-      return function(Half{});
-    case DataType::bfloat16:
-      return function(BFloat16{});
-    case DataType::float64:
-      return function(double{});
-    case DataType::int32:
-      return function(int32_t{});
-    case DataType::int64:
-      return function(int64_t{});
-  }
+  if (type == DataType::int32) return function(int32_t{});
+  if (type == DataType::int64) return function(int64_t{});
+  visit_element_type(type, function);
 }
 
 int mantissa_bits(DataType type) {
@@ -96,16 +85,12 @@ int64_t element_count(const Shape& shape) {
 }
 
 double rounded(double value, DataType type) {
-  std::byte bytes[8];
-  write_elements(&value, 1, type, bytes, 0);
-  read_elements(bytes, 0, 1, type, &value);
+  visit_any_type(type, [&]<class T>(T) { value = to_double(from_double<T>(value)); });
   return value;
 }
 
 std::vector<double> rounded(std::vector<double> values, DataType type) {
-  visit_any_type(type, [&]<class T>(T) {
-    for (double& value : values) value = to_double(from_double<T>(value));
-  });
+  for (double& value : values) value = rounded(value, type);
   return values;
 }
 

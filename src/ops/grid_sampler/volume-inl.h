@@ -143,6 +143,7 @@ HWY_INLINE void plan_axis(const Axis& axis, const Real* coordinates, AxisTaps<Re
   }
 }
 
+// Not inline, nor is what else happens once a block: a copy in each kernel is more code and gains nothing.
 template <int kTaps, class T>
 HWY_NOINLINE void plan_block(const Volume<const T>& grid, const VolumeAxes& axes, const SampleBlock& block,
                              VolumeGroup<RealOf<T>, kTaps>& group) {

@@ -185,7 +185,7 @@ inline void prepare_regular(int64_t count, Samples& samples) {
 }
 
 // The same for one point of any level. No pixel is trusted to lie in [0, rows).
-inline HWY_NOINLINE void prepare_irregular(const Level& level, int64_t rows, int64_t i, Samples& samples) {
+inline void prepare_irregular(const Level& level, int64_t rows, int64_t i, Samples& samples) {
   const auto width = static_cast<float>(level.width);
   const auto height = static_cast<float>(level.height);
   const float x = samples.location[2 * i] * width - 0.5f;
