@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/cuda_device.h"
+#include "runtime/device.h"
 #include "torch_tensor.h"
 
 namespace aclgrad::python {
@@ -264,7 +264,7 @@ void check_is_plain(nb::handle tensor) {
 // Notes the GPU that holds the tensor, and the stream of PyTorch's there.
 void place_on_gpu(Array& array, nb::dlpack::device device, const DlpackExchange& exchange) {
   if (device.device_type != nb::device::cuda::value) return require_cpu(device);
-  if (device.device_id >= cuda_device_count()) {
+  if (device.device_id >= DeviceDriver::count(DeviceKind::cuda)) {
     throw NotAnArray{
         false, "an array in the memory of the CPU, since aclgrad finds no such GPU or was built without CUDA",
         fmt::format("one on CUDA device {}", device.device_id)};

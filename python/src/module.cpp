@@ -5,7 +5,7 @@
 #include "aclgrad/types.h"
 #include "aclgrad/version.h"
 #include "binding.h"
-#include "runtime/cuda_device.h"
+#include "runtime/device.h"
 #include "torch_tensor.h"
 
 NB_MODULE(_core, module) {
@@ -13,7 +13,7 @@ NB_MODULE(_core, module) {
   module.attr("VERSION") = aclgradVersion();
   module.def("thread_count", thread_count);
   module.def("set_thread_count", set_thread_count);
-  module.def("cuda_device_count", cuda_device_count);  // 0 without CUDA
+  module.def("cuda_device_count", [] { return DeviceDriver::count(DeviceKind::cuda); });  // 0 without CUDA
   python::add_torch_kernels(module);
   for (const python::Binding::Add add : python::Binding::all()) add(module);
 }

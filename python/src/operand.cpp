@@ -3,8 +3,7 @@
 
 #include <new>
 
-#include "runtime/cuda_device.h"
-#include "tensor/view_cuda.h"
+#include "runtime/device.h"
 
 namespace aclgrad::python {
 namespace {
@@ -69,7 +68,7 @@ Place::Place(const Arguments& arguments, const Array& first, std::initializer_li
 
 void Place::compute(const std::function<void()>& body) const {
   nb::gil_scoped_release unlocked;
-  on_gpu() ? on_cuda_device(first_.gpu, body) : body();
+  on_gpu() ? DeviceDriver::get(DeviceKind::cuda, first_.gpu).call(body) : body();
 }
 
 void* Place::memory(size_t bytes) const {
@@ -85,18 +84,6 @@ void* Place::memory(size_t bytes) const {
   return reinterpret_cast<void*>(nb::cast<uintptr_t>(tensor.attr("data_ptr")()));
 }
 
-void Place::fill_zero(const TensorView& view) const {
-  on_gpu() ? aclgrad::fill_zero(view, launch_) : aclgrad::fill_zero(view);
-}
-
-void Place::pack(const TensorView& from, void* to) const {
-  on_gpu() ? aclgrad::pack(from, to, launch_) : aclgrad::pack(from, to);
-}
-
-void Place::unpack(const void* from, const TensorView& to) const {
-  on_gpu() ? aclgrad::unpack(from, to, launch_) : aclgrad::unpack(from, to);
-}
-
 Operand::Operand(const Place& place, const TensorView& array, int first_dense)
     : place_(&place), array_(array), view_(array) {
   if (suits_kernel(array, first_dense)) return;
@@ -106,7 +93,7 @@ Operand::Operand(const Place& place, const TensorView& array, int first_dense)
 
 Operand Operand::read(const Place& place, const TensorView& array, int first_dense) {
   Operand operand(place, array, first_dense);
-  if (operand.copy_ != nullptr) place.pack(array, operand.copy_);
+  if (operand.copy_ != nullptr) place.run(Packing{array, operand.copy_});
   return operand;
 }
 
@@ -115,7 +102,7 @@ Operand Operand::write(const Place& place, const TensorView& array, int first_de
 }
 
 void Operand::finish() const {
-  if (copy_ != nullptr) place_->unpack(copy_, array_);
+  if (copy_ != nullptr) place_->run(Unpacking{copy_, array_});
 }
 
 TensorView split_last_axis(TensorView view, int64_t outer) {
@@ -132,10 +119,10 @@ TensorView split_last_axis(TensorView view, int64_t outer) {
 std::vector<int64_t> integers_of(const TensorView& view) {
   std::vector<int64_t> values(static_cast<size_t>(view.size()));
   if (view.type == DataType::int64) {
-    pack(view, values.data());
+    run_kernel(Packing{view, values.data()}, nullptr);
   } else {
     std::vector<int32_t> narrow(values.size());
-    pack(view, narrow.data());
+    run_kernel(Packing{view, narrow.data()}, nullptr);
     values.assign(narrow.begin(), narrow.end());
   }
   return values;
@@ -143,12 +130,12 @@ std::vector<int64_t> integers_of(const TensorView& view) {
 
 std::vector<double> doubles_of(const TensorView& float64_view) {
   std::vector<double> values(static_cast<size_t>(float64_view.size()));
-  pack(float64_view, values.data());
+  run_kernel(Packing{float64_view, values.data()}, nullptr);
   return values;
 }
 
 void write_doubles(const std::vector<double>& values, const TensorView& float64_view) {
-  unpack(values.data(), float64_view);
+  run_kernel(Unpacking{values.data(), float64_view}, nullptr);
 }
 
 void* scratch(size_t bytes) {

@@ -31,9 +31,7 @@ class Place {
 
   // Memory that lives as long as this object; on a GPU at a multiple of 64 bytes.
   void* memory(size_t bytes) const;
-  void fill_zero(const TensorView& view) const;
-  void pack(const TensorView& from, void* to) const;
-  void unpack(const void* from, const TensorView& to) const;
+  void fill_zero(const TensorView& view) const { run(Unpacking{nullptr, view}); }
 
  private:
   const Array& first_;

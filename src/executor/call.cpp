@@ -94,7 +94,7 @@ class Zeros final : public Work {
   explicit Zeros(std::initializer_list<const Argument*> outputs) : outputs_(outputs) {}
 
   void run(const Launch& launch) const override {
-    for (const Argument* output : outputs_) launch.set_to_zero(*output);
+    for (const Argument* output : outputs_) launch.run_problem(Unpacking{nullptr, launch.view(*output)});
   }
 
  private:

@@ -96,11 +96,7 @@ class ProblemWork final : public Work {
     Problem bound = problem;
     launch.bind(&bound);
     if (prepare) prepare(launch, bound);
-    if (launch.on_gpu()) {
-      run_kernel(bound, launch.scratch(), launch.cuda());
-    } else {
-      run_kernel(bound, launch.scratch());
-    }
+    launch.run_problem(bound);
   }
 
   Problem problem;

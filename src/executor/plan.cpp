@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/workspace.h"
-#include "tensor/view_cuda.h"
 
 namespace aclgrad {
 namespace {
@@ -85,27 +84,13 @@ void Launch::run(Queue& queue) {
   queue_ = &queue;
   for (const Argument& argument : plan_->arguments) {
     const bool packed = argument.packed_at != Argument::kNotPacked;
-    if (packed && !argument.is_output) pack_input(argument);
+    if (packed && !argument.is_output) run_problem(Packing{view(argument), workspace_ + argument.packed_at});
   }
   plan_->work->run(*this);
   for (const Argument& argument : plan_->arguments) {
     const bool packed = argument.packed_at != Argument::kNotPacked;
-    if (packed && argument.is_output) unpack_output(argument);
+    if (packed && argument.is_output) run_problem(Unpacking{workspace_ + argument.packed_at, view(argument)});
   }
-}
-
-void Launch::set_to_zero(const Argument& argument) const {
-  on_gpu() ? fill_zero(view(argument), cuda()) : fill_zero(view(argument));
-}
-
-void Launch::pack_input(const Argument& argument) const {
-  void* to = workspace_ + argument.packed_at;
-  on_gpu() ? pack(view(argument), to, cuda()) : pack(view(argument), to);
-}
-
-void Launch::unpack_output(const Argument& argument) const {
-  const void* from = workspace_ + argument.packed_at;
-  on_gpu() ? unpack(from, view(argument), cuda()) : unpack(from, view(argument));
 }
 
 }  // namespace aclgrad

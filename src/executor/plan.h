@@ -107,15 +107,17 @@ class Launch final : public Task {
   // The argument with its strides, at the memory of this run.
   TensorView view(const Argument& argument) const;
 
-  void* scratch() const { return workspace_ + plan_->scratch_at; }
   bool on_gpu() const { return queue_->kind() == DeviceKind::cuda; }
-  CudaLaunch cuda() const;  // how kernels run if it is on a GPU
 
-  void set_to_zero(const Argument& argument) const;
+  // Runs the problem's kernel for the device whose queue this is.
+  template <class Problem>
+  void run_problem(const Problem& problem) const {
+    void* workspace = workspace_ + plan_->scratch_at;
+    on_gpu() ? run_kernel(problem, workspace, cuda()) : run_kernel(problem, workspace);
+  }
 
  private:
-  void pack_input(const Argument& argument) const;
-  void unpack_output(const Argument& argument) const;
+  CudaLaunch cuda() const;  // how kernels run on a GPU
 
   std::shared_ptr<const Plan> plan_;
   Addresses addresses_{};

@@ -10,23 +10,22 @@
 
 #include "base/environment.h"
 #include "base/never_destroyed.h"
-#include "runtime/cpu_device.h"
-#include "runtime/cuda_device.h"
 #include "runtime/fork.h"
 
 namespace aclgrad {
 namespace {
 
-// As many as a common NPU server has, so that programs that name a device find it.
-constexpr int kLogicalCpuDevices = 8;
+std::vector<Device*> devices_of(DeviceKind kind) {
+  std::vector<Device*> devices;
+  for (int i = 0; i < DeviceDriver::count(kind); ++i) devices.push_back(&DeviceDriver::get(kind, i));
+  return devices;
+}
 
 std::vector<Device*> all_devices() {
   const DeviceChoice wanted = Environment::get().devices;
   std::vector<Device*> devices;
-  if (wanted != DeviceChoice::cpu) {
-    for (int i = 0; i < cuda_device_count(); ++i) devices.push_back(&cuda_device(i));
-  }
-  if (devices.empty() && wanted != DeviceChoice::cuda) devices.assign(kLogicalCpuDevices, &cpu_device());
+  if (wanted != DeviceChoice::cpu) devices = devices_of(DeviceKind::cuda);
+  if (devices.empty() && wanted != DeviceChoice::cuda) devices = devices_of(DeviceKind::cpu);
   return devices;
 }
 

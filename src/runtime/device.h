@@ -1,10 +1,12 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// A device: what the runtime asks of the hardware underneath. `cpu` and `cuda` stand behind this interface.
+// A device: what the runtime asks of the hardware underneath. Each kind is a folder behind this interface, `cpu/` and
+// `cuda/`, which nothing else includes.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -155,6 +157,34 @@ class Device {
 
   virtual std::unique_ptr<Queue> make_queue(StopFlag context_stopped) = 0;
   virtual std::shared_ptr<EventState> make_event_state() = 0;
+
+  // Calls `body` with this as the calling thread's current device.
+  virtual void call(const std::function<void()>& body) = 0;
+};
+
+// The devices of one kind. The folder of the kind defines a static one; a library that is built without the folder has no
+// such devices.
+class DeviceDriver {
+ public:
+  using Count = int (*)();
+  using Get = Device& (*)(int index);
+
+  DeviceDriver(DeviceKind kind, Count count_all, Get get_one) : count_(count_all), get_(get_one) {
+    built_[static_cast<int>(kind)] = this;
+  }
+
+  static int count(DeviceKind kind) {
+    const DeviceDriver* driver = built_[static_cast<int>(kind)];
+    return driver == nullptr ? 0 : driver->count_();
+  }
+  // The index is from 0 to count() - 1.
+  static Device& get(DeviceKind kind, int index) { return built_[static_cast<int>(kind)]->get_(index); }
+
+ private:
+  static inline const DeviceDriver* built_[2] = {};
+
+  const Count count_;
+  const Get get_;
 };
 
 // The devices that ACLGRAD_DEVICES and ASCEND_RT_VISIBLE_DEVICES leave. The logical CPU devices are one

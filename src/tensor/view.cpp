@@ -232,29 +232,24 @@ std::string format_shape(const int64_t* shape, int64_t rank) {
   return text + "]";
 }
 
-void pack(const TensorView& from, void* to) {
+void run_kernel(const Packing& packing, void*) {
+  const TensorView& from = packing.from;
   if (from.empty()) return;
   const Nest nest = nest_of(from, [](int64_t size, int64_t stride, int64_t contiguous) {
     return Axis{size, stride, contiguous};
   });
-  copy(from.first(), to, nest, size_of(from.type));
+  copy(from.first(), packing.to, nest, size_of(from.type));
 }
 
-void unpack(const void* from, const TensorView& to) {
+void run_kernel(const Unpacking& unpacking, void*) {
+  const TensorView& to = unpacking.to;
   if (to.empty()) return;
-  const Nest nest = nest_of(to, [](int64_t size, int64_t stride, int64_t contiguous) {
-    return Axis{size, contiguous, stride};
-  });
-  copy(from, to.first(), nest, size_of(to.type));
-}
-
-void fill_zero(const TensorView& view) {
-  if (view.empty()) return;
   static constexpr std::byte kZero[8] = {};
-  const Nest nest = nest_of(view, [](int64_t size, int64_t stride, int64_t) {
-    return Axis{size, 0, stride};
+  const bool zeros = unpacking.from == nullptr;
+  const Nest nest = nest_of(to, [zeros](int64_t size, int64_t stride, int64_t contiguous) {
+    return Axis{size, zeros ? 0 : contiguous, stride};
   });
-  copy(kZero, view.first(), nest, size_of(view.type));
+  copy(zeros ? kZero : unpacking.from, to.first(), nest, size_of(to.type));
 }
 
 }  // namespace aclgrad

@@ -10,6 +10,7 @@
 
 #include "aclgrad/types.h"
 #include "base/data_type.h"
+#include "base/kernel.h"
 
 namespace aclgrad {
 
@@ -49,11 +50,22 @@ inline std::string format_shape(const TensorView& view) {
 }
 
 // Copies the elements to or from contiguous memory in row-major order. Nothing between the elements of a view
-// is read or written.
-void pack(const TensorView& from, void* to);
-void unpack(const void* from, const TensorView& to);
-
-// Sets every element to zero.
-void fill_zero(const TensorView& view);
+// is read or written. Kernels as those of operators, so that each kind of device has its own.
+struct Packing {
+  TensorView from;
+  void* to;
+};
+struct Unpacking {
+  const void* from;  // null means zeros
+  TensorView to;
+};
+void run_kernel(const Packing& packing, void* workspace);
+void run_kernel(const Unpacking& unpacking, void* workspace);
+inline size_t kernel_workspace_size(const Packing&) {
+  return 0;
+}
+inline size_t kernel_workspace_size(const Unpacking&) {
+  return 0;
+}
 
 }  // namespace aclgrad

@@ -1,7 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "tensor/view_cuda.h"
-
 #include "cuda/kernel.h"
+#include "tensor/view.h"
 
 namespace aclgrad {
 namespace cuda {
@@ -60,27 +59,26 @@ void visit_word(DataType type, Function&& function) {
   }
 }
 
+void pack(const Packing& packing, void*, const CudaLaunch& on) {
+  visit_word(packing.from.type, [&]<class Word>(Word) {
+    const Axes axes(packing.from);
+    const auto* source = reinterpret_cast<const Word*>(axes.count == 0 ? nullptr : packing.from.first());
+    launch_for_each(on, axes.count, gather<Word>, axes, source, static_cast<Word*>(packing.to));
+  });
+}
+
+void unpack(const Unpacking& unpacking, void*, const CudaLaunch& on) {
+  visit_word(unpacking.to.type, [&]<class Word>(Word) {
+    const Axes axes(unpacking.to);
+    auto* target = reinterpret_cast<Word*>(axes.count == 0 ? nullptr : unpacking.to.first());
+    launch_for_each(on, axes.count, scatter<Word>, axes, static_cast<const Word*>(unpacking.from), target);
+  });
+}
+
+const CudaKernel<Packing> packing_kernel([](const Packing&, const CudaLaunch&) { return size_t{0}; }, pack);
+const CudaKernel<Unpacking> unpacking_kernel([](const Unpacking&, const CudaLaunch&) { return size_t{0}; },
+                                             unpack);
+
 }  // namespace
 }  // namespace cuda
-
-void pack(const TensorView& from, void* to, const CudaLaunch& on) {
-  cuda::visit_word(from.type, [&]<class Word>(Word) {
-    const cuda::Axes axes(from);
-    const auto* source = reinterpret_cast<const Word*>(axes.count == 0 ? nullptr : from.first());
-    cuda::launch_for_each(on, axes.count, cuda::gather<Word>, axes, source, static_cast<Word*>(to));
-  });
-}
-
-void unpack(const void* from, const TensorView& to, const CudaLaunch& on) {
-  cuda::visit_word(to.type, [&]<class Word>(Word) {
-    const cuda::Axes axes(to);
-    auto* target = reinterpret_cast<Word*>(axes.count == 0 ? nullptr : to.first());
-    cuda::launch_for_each(on, axes.count, cuda::scatter<Word>, axes, static_cast<const Word*>(from), target);
-  });
-}
-
-void fill_zero(const TensorView& view, const CudaLaunch& on) {
-  unpack(nullptr, view, on);
-}
-
 }  // namespace aclgrad

@@ -19,7 +19,7 @@
 #include "ops/multi_scale_deformable_attention/kernel.h"
 #include "ops/nsa_compress/cases.h"
 #include "ops/nsa_compress/kernel.h"
-#include "runtime/cuda_device.h"
+#include "runtime/device.h"
 
 namespace aclgrad::test {
 namespace {
@@ -383,7 +383,7 @@ void test_grouped_bias_add() {
 // ---- The device
 
 void test_device() {
-  Device& device = cuda_device(0);
+  Device& device = DeviceDriver::get(DeviceKind::cuda, 0);
   expect(device.memory_info().total_bytes > 0, "the device tells its memory");
   auto* host = static_cast<uint32_t*>(device.allocate(MemoryPlace::host, 4096));
   void* memory = device.allocate(MemoryPlace::device, 4096);
@@ -435,7 +435,7 @@ void test_device() {
 
 int main(int argc, char** argv) {
   using namespace aclgrad::test;
-  if (aclgrad::cuda_device_count() == 0) {
+  if (aclgrad::DeviceDriver::count(aclgrad::DeviceKind::cuda) == 0) {
     std::printf("There is no CUDA device, or no driver for it: nothing was tested.\n");
     return 2;
   }

@@ -5,11 +5,15 @@
 #include <pthread.h>
 
 #include "base/never_destroyed.h"
-#include "runtime/cuda_device.h"
+#include "runtime/device.h"
 #include "runtime/fixture.h"
 
 namespace aclgrad {
 namespace {
+
+Device& cuda_device(int index) {
+  return DeviceDriver::get(DeviceKind::cuda, index);
+}
 
 StopFlag no_stop() {
   return std::make_shared<std::atomic<bool>>(false);

@@ -60,7 +60,7 @@ void expect_pack_and_unpack(Sample& sample, const std::string& what) {
     std::memcpy(expected.data() + i * element, sample.storage.data() + places[i], element);
   }
   std::vector<std::byte> packed(expected.size());
-  pack(sample.view, packed.data());
+  run_kernel(Packing{sample.view, packed.data()}, nullptr);
   ASSERT_TRUE(packed == expected) << "pack " << what;
 
   std::mt19937 engine(8);
@@ -69,12 +69,12 @@ void expect_pack_and_unpack(Sample& sample, const std::string& what) {
   for (size_t i = 0; i < places.size(); ++i) {
     std::memcpy(target.data() + places[i], packed.data() + i * element, element);
   }
-  unpack(packed.data(), sample.view);
+  run_kernel(Unpacking{packed.data(), sample.view}, nullptr);
   ASSERT_TRUE(sample.storage == target) << "unpack " << what;
 
   for (size_t place : places) std::memset(target.data() + place, 0, element);
-  fill_zero(sample.view);
-  ASSERT_TRUE(sample.storage == target) << "fill_zero " << what;
+  run_kernel(Unpacking{nullptr, sample.view}, nullptr);
+  ASSERT_TRUE(sample.storage == target) << "zeros in " << what;
 }
 
 constexpr DataType kTypes[] = {DataType::float16, DataType::float32, DataType::int64};
@@ -135,9 +135,8 @@ TEST(View, ReadsAndWritesNothingOfAnEmptyView) {
   view.rank = 3;
   view.shape = {4, 0, 3};
   view.strides = {1, 2, 3};
-  pack(view, nullptr);
-  unpack(nullptr, view);
-  fill_zero(view);
+  run_kernel(Packing{view, nullptr}, nullptr);
+  run_kernel(Unpacking{nullptr, view}, nullptr);
   EXPECT_TRUE(view.empty());
   EXPECT_EQ(view.bytes(), 0);
 }
@@ -173,8 +172,8 @@ TEST(View, DoesNotNeedAlignedMemory) {
   view.base = shifted.data() + 1;
   std::vector<std::byte> expected(static_cast<size_t>(view.bytes()));
   std::vector<std::byte> packed(expected.size() + 1);
-  pack(sample.view, expected.data());
-  pack(view, packed.data() + 1);
+  run_kernel(Packing{sample.view, expected.data()}, nullptr);
+  run_kernel(Packing{view, packed.data() + 1}, nullptr);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), packed.begin() + 1));
 }
 

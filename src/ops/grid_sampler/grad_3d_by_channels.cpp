@@ -13,6 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ops/grid_sampler/sample_lists-inl.h"
 #include "ops/grid_sampler/voxels-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,13 +1,12 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda_queue.h"
+#include "runtime/cuda/queue.h"
 
 #include <new>
 #include <string>
 #include <utility>
 
 #include "acl/acl_base.h"
-#include "runtime/cuda_calls.h"
-#include "runtime/cuda_device.h"
+#include "runtime/cuda/calls.h"
 #include "runtime/fork.h"
 #include "runtime/progress.h"
 
@@ -82,7 +81,8 @@ void CudaQueue::copy(const Copy& copy) {
   enqueue([&] {
     if (copy.width == 0 || copy.height == 0) return;
     if (is_pageable(copy.source) || is_pageable(copy.destination)) {
-      put_host_task(make_task([device = device_, copy](Queue&) { cuda_device(device).copy(copy); }));
+      put_host_task(make_task(
+          [device = device_, copy](Queue&) { DeviceDriver::get(DeviceKind::cuda, device).copy(copy); }));
     } else {
       queue_copy(copy, stream_);
     }

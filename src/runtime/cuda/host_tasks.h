@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/cuda_event.h"
+#include "runtime/cuda/event.h"
 
 namespace aclgrad {
 

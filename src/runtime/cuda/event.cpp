@@ -1,12 +1,12 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda_event.h"
+#include "runtime/cuda/event.h"
 
 #include <chrono>
 #include <thread>
 #include <utility>
 
 #include "acl/acl_base.h"
-#include "runtime/cuda_calls.h"
+#include "runtime/cuda/calls.h"
 #include "runtime/fork.h"
 
 namespace aclgrad {

@@ -1,11 +1,12 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda_device.h"
+// The CUDA GPUs of this machine as devices.
+#include "runtime/device.h"
 
 #include <memory>
 #include <vector>
 
-#include "runtime/cuda_calls.h"
-#include "runtime/cuda_queue.h"
+#include "runtime/cuda/calls.h"
+#include "runtime/cuda/queue.h"
 
 namespace aclgrad {
 namespace {
@@ -56,6 +57,11 @@ class CudaDevice final : public Device {
 
   std::shared_ptr<EventState> make_event_state() override { return std::make_shared<CudaEventState>(index_); }
 
+  void call(const std::function<void()>& body) override {
+    const CudaDeviceScope scope(index_);
+    body();
+  }
+
  private:
   int attribute(cudaDeviceAttr which) const {
     int value = 0;
@@ -95,19 +101,10 @@ std::vector<std::unique_ptr<CudaDevice>>& devices() {
   return devices;
 }
 
+const DeviceDriver driver(
+    DeviceKind::cuda, [] { return static_cast<int>(devices().size()); },
+    [](int index) -> Device& { return *devices()[static_cast<size_t>(index)]; });
+
 }  // namespace
-
-int cuda_device_count() noexcept {
-  return static_cast<int>(devices().size());
-}
-
-Device& cuda_device(int index) {
-  return *devices()[static_cast<size_t>(index)];
-}
-
-void on_cuda_device(int index, const std::function<void()>& body) {
-  const CudaDeviceScope scope(index);
-  body();
-}
 
 }  // namespace aclgrad

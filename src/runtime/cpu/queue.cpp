@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "runtime/cpu_queue.h"
+#include "runtime/cpu/queue.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

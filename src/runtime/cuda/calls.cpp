@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda_calls.h"
+#include "runtime/cuda/calls.h"
 
 #include <cuda.h>
 

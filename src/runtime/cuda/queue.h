@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 
-#include "runtime/cuda_event.h"
-#include "runtime/cuda_host_tasks.h"
+#include "runtime/cuda/event.h"
+#include "runtime/cuda/host_tasks.h"
 #include "runtime/device.h"
 
 namespace aclgrad {

@@ -1,5 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "runtime/cpu_device.h"
+// The processor as a device: device memory is the process's own memory, work runs on host threads.
+#include "runtime/device.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -16,7 +17,7 @@
 #include "base/error.h"
 #include "base/never_destroyed.h"
 #include "base/parallel.h"
-#include "runtime/cpu_queue.h"
+#include "runtime/cpu/queue.h"
 
 namespace aclgrad {
 namespace {
@@ -118,13 +119,18 @@ class CpuDevice final : public Device {
   }
 
   std::shared_ptr<EventState> make_event_state() override { return std::make_shared<CpuEventState>(); }
+
+  void call(const std::function<void()>& body) override { body(); }
 };
 
-}  // namespace
+// As many as a common NPU server has, so that programs that name a device find it. All of them are one.
+const DeviceDriver driver(
+    DeviceKind::cpu, [] { return 8; },
+    [](int) -> Device& {
+      static NeverDestroyed<CpuDevice> device;
+      return *device;
+    });
 
-Device& cpu_device() {
-  static NeverDestroyed<CpuDevice> device;
-  return *device;
-}
+}  // namespace
 
 }  // namespace aclgrad

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "runtime/cuda_host_tasks.h"
+#include "runtime/cuda/host_tasks.h"
 
 #include <cuda.h>
 
@@ -8,7 +8,7 @@
 
 #include "acl/acl_base.h"
 #include "base/fork.h"
-#include "runtime/cuda_calls.h"
+#include "runtime/cuda/calls.h"
 
 namespace aclgrad {
 namespace {
