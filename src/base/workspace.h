@@ -31,11 +31,11 @@ class WorkspaceAllocator {
   int64_t size_ = 0;
 };
 
-// Bytes that Parts(problem, allocator) takes.
-template <class Parts, class Problem>
-size_t size_of_workspace(const Problem& problem) {
+// Bytes that Parts(arguments..., allocator) takes.
+template <class Parts, class... Arguments>
+size_t size_of_workspace(const Arguments&... arguments) {
   WorkspaceAllocator allocator;
-  [[maybe_unused]] const Parts parts(problem, allocator);
+  [[maybe_unused]] const Parts parts(arguments..., allocator);
   return allocator.size();
 }
 

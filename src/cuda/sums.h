@@ -10,6 +10,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 
 #include "cuda/kernel.h"
 
@@ -129,7 +130,7 @@ struct FixedSums {
   }
 
  private:
-  // The whole number nearest to value * 2^places, halves to the even one, by integers alone: many GPUs have few units for
+  // The whole number nearest to value * 2^places, ties to even, by integers alone: many GPUs have few units for
   // doubles.
   __device__ long long rounded(float value) const {
     const auto bits = std::bit_cast<uint32_t>(value);
@@ -151,6 +152,43 @@ struct FixedSums {
   __device__ static void add_to(Cell* cell, double whole) {
     atomicAdd(cell, static_cast<Cell>(static_cast<long long>(whole)));
   }
+};
+
+// What a gradient is added up in: fixed point where it must be deterministic, else floats.
+template <class Real>
+class GradientSums {
+ public:
+  // At most `max_terms` meet in one of `count` sums. `in_place`: where sums of floats belong, or null for a buffer.
+  GradientSums(int64_t count, int64_t max_terms, void* in_place, const CudaLaunch& on,
+               WorkspaceAllocator& allocator)
+      : count_(count), is_in_place_(in_place != nullptr && !on.deterministic) {
+    if (on.deterministic) {
+      fixed_.emplace(count, max_terms, allocator);
+    } else {
+      floats_ = {is_in_place_ ? static_cast<Real*>(in_place) : allocator.take<Real>(count)};
+    }
+  }
+
+  // From zeros on: find_magnitudes(Magnitudes*) where they are in fixed point, add(sums), and store(sums) unless they are
+  // where they belong.
+  template <class FindMagnitudes, class Add, class Store>
+  void add_up(const CudaLaunch& on, FindMagnitudes&& find_magnitudes, Add&& add, Store&& store) const {
+    if (fixed_) {
+      fixed_->clear(on);
+      find_magnitudes(fixed_->largest());
+      add(*fixed_);
+      return store(*fixed_);
+    }
+    zero(on, floats_.cells, static_cast<size_t>(count_) * sizeof(Real));
+    add(floats_);
+    if (!is_in_place_) store(floats_);
+  }
+
+ private:
+  const int64_t count_;
+  const bool is_in_place_;
+  std::optional<FixedSums<Real>> fixed_;
+  FloatSums<Real> floats_{nullptr};
 };
 
 // Largest finite magnitude that a thread has seen.

@@ -371,7 +371,8 @@ GridSampling::Strides planar_strides(const GridSampling& problem) {
 }
 
 // Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
-bool sums_in_place(const GridSampler2DBackward& problem) {
+bool sums_in_place(const GridSampler2DBackward& problem, const CudaLaunch& on) {
+  if (on.deterministic) return false;
   const bool rounds = problem.type != DataType::float32 && problem.type != DataType::float64;
   const auto strides = scatters_by_channels(problem)
                            ? channels_last_strides(problem.height, problem.width, problem.channels)
@@ -379,21 +380,22 @@ bool sums_in_place(const GridSampler2DBackward& problem) {
   return !rounds && problem.input_grad_strides == strides;
 }
 
-// Of the sums in the workspace.
-GridSampling::Strides sums_strides(const GridSampling& problem, bool by_channels) {
-  return by_channels ? channels_last_strides(problem.height, problem.width, pixel_stride(problem))
-                     : planar_strides(problem);
+GridSampling::Strides sums_strides(const GridSampler2DBackward& problem, const CudaLaunch& on) {
+  if (sums_in_place(problem, on)) return problem.input_grad_strides;
+  return scatters_by_channels(problem)
+             ? channels_last_strides(problem.height, problem.width, pixel_stride(problem))
+             : planar_strides(problem);
 }
 
-int64_t sums_size(const GridSampler2DBackward& problem) {
-  const int64_t channels = scatters_by_channels(problem) ? pixel_stride(problem) : problem.channels;
-  return problem.batch * channels * problem.height * problem.width;
-}
-
-template <class Real>
-FixedSums<Real> fixed_sums(const GridSampler2DBackward& problem, WorkspaceAllocator& allocator) {
+template <class T>
+GradientSums<RealOf<T>> sums_of(const GridSampler2DBackward& problem, const CudaLaunch& on,
+                                WorkspaceAllocator& allocator) {
   constexpr int64_t kMaxTaps = 16;  // padding may bring all taps of a sample to one pixel
-  return {sums_size(problem), kMaxTaps * samples_of(problem), allocator};
+  const bool in_place = sums_in_place(problem, on);
+  const int64_t channels =
+      scatters_by_channels(problem) && !in_place ? pixel_stride(problem) : problem.channels;
+  return {problem.batch * channels * pixels_of(problem), kMaxTaps * samples_of(problem),
+          in_place ? problem.input_grad : nullptr, on, allocator};
 }
 
 template <class T, class Sums>
@@ -432,40 +434,27 @@ void store(const GridSampler2DBackward& problem, const Sums& sums, const GridSam
 
 template <class T>
 void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
-  using Real = RealOf<T>;
   WorkspaceAllocator allocator(workspace);
-  const GridSampling::Strides strides = sums_strides(problem, scatters_by_channels(problem));
-  if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<Real>{nullptr}, strides, allocator, on);
-  if (on.deterministic) {
-    const FixedSums<Real> sums = fixed_sums<Real>(problem, allocator);
-    sums.clear(on);
-    launch_to_fill(on, problem.batch * problem.channels * samples_of(problem), find_magnitudes<T>, problem,
-                   sums.largest());
-    scatter<T>(problem, sums, strides, allocator, on);
-    return store<T>(problem, sums, strides, on);
+  const GridSampling::Strides strides = sums_strides(problem, on);
+  if (!problem.wants_input_grad) {
+    return scatter<T>(problem, FloatSums<RealOf<T>>{nullptr}, strides, allocator, on);
   }
-  const int64_t size = sums_size(problem);
-  if (sums_in_place(problem)) {
-    const FloatSums<Real> sums{static_cast<Real*>(problem.input_grad)};
-    const int64_t elements = problem.batch * problem.channels * pixels_of(problem);
-    zero(on, sums.cells, static_cast<size_t>(elements) * sizeof(Real));
-    return scatter<T>(problem, sums, problem.input_grad_strides, allocator, on);
-  }
-  const FloatSums<Real> sums{allocator.take<Real>(size)};
-  zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
-  scatter<T>(problem, sums, strides, allocator, on);
-  store<T>(problem, sums, strides, on);
+  sums_of<T>(problem, on, allocator)
+      .add_up(
+          on,
+          [&](Magnitudes* magnitudes) {
+            launch_to_fill(on, problem.batch * problem.channels * samples_of(problem), find_magnitudes<T>,
+                           problem, magnitudes);
+          },
+          [&](const auto& sums) { scatter<T>(problem, sums, strides, allocator, on); },
+          [&](const auto& sums) { store<T>(problem, sums, strides, on); });
 }
 
 size_t backward_workspace_size(const aclgrad::GridSampler2DBackward& given, const CudaLaunch& on) {
   const GridSampler2DBackward problem(given);
   WorkspaceAllocator allocator;
   visit_element_type(problem.type, [&]<class T>(T) {
-    if (problem.wants_input_grad && on.deterministic) {
-      fixed_sums<RealOf<T>>(problem, allocator);
-    } else if (problem.wants_input_grad && !sums_in_place(problem)) {
-      allocator.take<RealOf<T>>(sums_size(problem));
-    }
+    if (problem.wants_input_grad) sums_of<T>(problem, on, allocator);
     if (scatters_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
   });
   return allocator.size();

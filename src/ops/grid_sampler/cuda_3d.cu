@@ -185,10 +185,12 @@ bool sums_in_place(const GridSampler3DBackward& problem) {
   return !rounds && problem.input_grad_strides == contiguous_strides(problem);
 }
 
-template <class Real>
-FixedSums<Real> fixed_sums(const GridSampler3DBackward& problem, WorkspaceAllocator& allocator) {
+template <class T>
+GradientSums<RealOf<T>> sums_of(const GridSampler3DBackward& problem, const CudaLaunch& on,
+                                WorkspaceAllocator& allocator) {
   constexpr int64_t kMaxTaps = 8;  // padding may bring all taps of a sample to one voxel
-  return {sums_size(problem), kMaxTaps * samples_of(problem), allocator};
+  return {sums_size(problem), kMaxTaps * samples_of(problem),
+          sums_in_place(problem) ? problem.input_grad : nullptr, on, allocator};
 }
 
 template <class T, class Sums>
@@ -201,36 +203,26 @@ void scatter(const GridSampler3DBackward& problem, const Sums& sums, const CudaL
 
 template <class T>
 void run(const GridSampler3DBackward& problem, void* workspace, const CudaLaunch& on) {
-  using Real = RealOf<T>;
+  if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<RealOf<T>>{nullptr}, on);
   WorkspaceAllocator allocator(workspace);
-  if (!problem.wants_input_grad) return scatter<T>(problem, FloatSums<Real>{nullptr}, on);
-  const int64_t size = sums_size(problem);
-  if (on.deterministic) {
-    const FixedSums<Real> sums = fixed_sums<Real>(problem, allocator);
-    sums.clear(on);
-    launch_to_fill(on, problem.batch * problem.channels * samples_of(problem), find_magnitudes_3d<T>, problem,
-                   sums.largest());
-    scatter<T>(problem, sums, on);
-    return launch_for_each(on, size, store_gradient_3d<T, FixedSums<Real>>, problem, sums);
-  }
-  const bool in_place = sums_in_place(problem);
-  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.input_grad) : allocator.take<Real>(size)};
-  zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
-  scatter<T>(problem, sums, on);
-  if (!in_place) launch_for_each(on, size, store_gradient_3d<T, FloatSums<Real>>, problem, sums);
+  sums_of<T>(problem, on, allocator)
+      .add_up(
+          on,
+          [&](Magnitudes* magnitudes) {
+            launch_to_fill(on, problem.batch * problem.channels * samples_of(problem), find_magnitudes_3d<T>,
+                           problem, magnitudes);
+          },
+          [&](const auto& sums) { scatter<T>(problem, sums, on); },
+          [&]<class Sums>(const Sums& sums) {
+            launch_for_each(on, sums_size(problem), store_gradient_3d<T, Sums>, problem, sums);
+          });
 }
 
 size_t backward_workspace_size(const aclgrad::GridSampler3DBackward& given, const CudaLaunch& on) {
   const GridSampler3DBackward problem(given);
   if (!problem.wants_input_grad) return 0;
   WorkspaceAllocator allocator;
-  visit_element_type(problem.type, [&]<class T>(T) {
-    if (on.deterministic) {
-      fixed_sums<RealOf<T>>(problem, allocator);
-    } else if (!sums_in_place(problem)) {
-      allocator.take<RealOf<T>>(sums_size(problem));
-    }
-  });
+  visit_element_type(problem.type, [&]<class T>(T) { sums_of<T>(problem, on, allocator); });
   return allocator.size();
 }
 

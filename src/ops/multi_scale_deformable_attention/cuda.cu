@@ -274,10 +274,11 @@ bool sums_in_place(const MultiScaleDeformableAttentionBackward& problem) {
          is_contiguous(problem.grad_value.strides, sums_strides_of(problem));
 }
 
-template <class Real>
-FixedSums<Real> fixed_sums(const MultiScaleDeformableAttentionBackward& problem,
-                           WorkspaceAllocator& allocator) {
-  return {sums_size(problem), problem.queries() * problem.levels() * problem.samples(), allocator};
+template <class T>
+GradientSums<RealOf<T>> sums_of(const MultiScaleDeformableAttentionBackward& problem, const CudaLaunch& on,
+                                WorkspaceAllocator& allocator) {
+  return {sums_size(problem), problem.queries() * problem.levels() * problem.samples(),
+          sums_in_place(problem) ? problem.grad_value.data : nullptr, on, allocator};
 }
 
 template <class T>
@@ -313,40 +314,28 @@ void scatter(const MultiScaleDeformableAttentionBackward& problem, const Sums& s
 
 template <class T>
 void run(const MultiScaleDeformableAttentionBackward& problem, void* workspace, const CudaLaunch& on) {
-  using Real = RealOf<T>;
-  WorkspaceAllocator allocator(workspace);
-  const int64_t size = sums_size(problem);
   if (!problem.grad_value.defined()) {
-    if (wants_samples(problem)) scatter<T>(problem, FloatSums<Real>{nullptr}, on);
+    if (wants_samples(problem)) scatter<T>(problem, FloatSums<RealOf<T>>{nullptr}, on);
     return;
   }
-  if (on.deterministic) {
-    const FixedSums<Real> sums = fixed_sums<Real>(problem, allocator);
-    sums.clear(on);
-    launch_to_fill(on, problem.batches() * problem.queries() * problem.heads() * problem.channels(),
-                   find_magnitudes<T>, problem, sums.largest());
-    scatter<T>(problem, sums, on);
-    launch_for_each(on, size, store_gradient<T, FixedSums<Real>>, problem, sums);
-    return;
-  }
-  const bool in_place = sums_in_place(problem);
-  const FloatSums<Real> sums{in_place ? static_cast<Real*>(problem.grad_value.data)
-                                      : allocator.take<Real>(size)};
-  zero(on, sums.cells, static_cast<size_t>(size) * sizeof(Real));
-  scatter<T>(problem, sums, on);
-  if (!in_place) launch_for_each(on, size, store_gradient<T, FloatSums<Real>>, problem, sums);
+  WorkspaceAllocator allocator(workspace);
+  sums_of<T>(problem, on, allocator)
+      .add_up(
+          on,
+          [&](Magnitudes* magnitudes) {
+            launch_to_fill(on, problem.batches() * problem.queries() * problem.heads() * problem.channels(),
+                           find_magnitudes<T>, problem, magnitudes);
+          },
+          [&](const auto& sums) { scatter<T>(problem, sums, on); },
+          [&]<class Sums>(const Sums& sums) {
+            launch_for_each(on, sums_size(problem), store_gradient<T, Sums>, problem, sums);
+          });
 }
 
 size_t backward_workspace_size(const MultiScaleDeformableAttentionBackward& problem, const CudaLaunch& on) {
   if (!problem.grad_value.defined()) return 0;
   WorkspaceAllocator allocator;
-  visit_element_type(problem.value.type, [&]<class T>(T) {
-    if (on.deterministic) {
-      fixed_sums<RealOf<T>>(problem, allocator);
-    } else if (!sums_in_place(problem)) {
-      allocator.take<RealOf<T>>(sums_size(problem));
-    }
-  });
+  visit_element_type(problem.value.type, [&]<class T>(T) { sums_of<T>(problem, on, allocator); });
   return allocator.size();
 }
 

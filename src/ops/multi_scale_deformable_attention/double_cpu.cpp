@@ -57,24 +57,17 @@ struct Corner {
 // Calls visit(corner) for each pixel that counts.
 template <class Visit>
 void for_each_corner(const Level& level, int64_t rows, const double* location, Visit&& visit) {
-  const auto width = static_cast<double>(level.width);
-  const auto height = static_cast<double>(level.height);
-  const double x = location[0] * width - 0.5;
-  const double y = location[1] * height - 0.5;
-  if (level.empty() || !(x > -1 && y > -1 && x < width && y < height)) return;
-  const double left = std::floor(x);
-  const double top = std::floor(y);
+  const LevelPoint point(level, location);
+  if (!point.counts) return;
   for (int dy = 0; dy < 2; ++dy) {
     for (int dx = 0; dx < 2; ++dx) {
-      const int64_t column = static_cast<int64_t>(left) + dx;
-      const int64_t line = static_cast<int64_t>(top) + dy;
-      if (column < 0 || column >= level.width || line < 0 || line >= level.height) continue;
-      const __int128 row = static_cast<__int128>(line) * level.width + column + level.start;
-      if (row < 0 || row >= rows) continue;
-      const double x_weight = dx == 1 ? x - left : 1 - (x - left);
-      const double y_weight = dy == 1 ? y - top : 1 - (y - top);
-      visit(Corner{static_cast<int64_t>(row), x_weight * y_weight, dx == 1 ? y_weight : -y_weight,
-                   dy == 1 ? x_weight : -x_weight, dx == dy ? 1.0 : -1.0});
+      const int64_t row =
+          level.row_of(static_cast<int64_t>(point.top) + dy, static_cast<int64_t>(point.left) + dx, rows);
+      if (row < 0) continue;
+      const double x_weight = dx == 1 ? point.x_fraction : 1 - point.x_fraction;
+      const double y_weight = dy == 1 ? point.y_fraction : 1 - point.y_fraction;
+      visit(Corner{row, x_weight * y_weight, dx == 1 ? y_weight : -y_weight, dy == 1 ? x_weight : -x_weight,
+                   dx == dy ? 1.0 : -1.0});
     }
   }
 }

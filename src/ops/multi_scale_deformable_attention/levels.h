@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "aclgrad/multi_scale_deformable_attention.h"
@@ -40,6 +41,36 @@ struct Level {
     constexpr int64_t kMaxRows = int64_t{1} << 30;
     return !empty() && height <= kMaxSide && width <= kMaxSide && rows <= kMaxRows && start >= 0 &&
            start <= rows && height * width <= rows - start;
+  }
+
+  // The row of a pixel, or -1 where that is none of the level's, or none of value's.
+  int64_t row_of(int64_t line, int64_t column, int64_t rows) const {
+    if (column < 0 || column >= width || line < 0 || line >= height) return -1;
+    const __int128 row = static_cast<__int128>(line) * width + column + start;
+    return row >= 0 && row < rows ? static_cast<int64_t>(row) : -1;
+  }
+};
+
+// Where a location lies in a level: between columns `left` and left + 1, and lines `top` and top + 1.
+template <class Real>
+struct LevelPoint {
+  bool counts;  // or else it reads nothing
+  Real left = 0;
+  Real top = 0;
+  Real x_fraction = 0;  // from `left`
+  Real y_fraction = 0;
+
+  LevelPoint(const Level& level, const Real* location) {
+    const auto width = static_cast<Real>(level.width);
+    const auto height = static_cast<Real>(level.height);
+    const Real x = location[0] * width - Real(0.5);
+    const Real y = location[1] * height - Real(0.5);
+    counts = !level.empty() && x > -1 && y > -1 && x < width && y < height;
+    if (!counts) return;
+    left = std::floor(x);
+    top = std::floor(y);
+    x_fraction = x - left;
+    y_fraction = y - top;
   }
 };
 

@@ -126,7 +126,7 @@ HWY_INLINE void store_rows(hn::Vec<IntTag> rows, int64_t* to) {
   hn::StoreU(hn::PromoteTo(wide, hn::UpperHalf(half, rows)), wide, to + hn::Lanes(wide));
 }
 
-// From level, location and attention of regular levels, the rest.
+// From level, location and attention of regular levels, the rest: LevelPoint and Level::row_of for many points at once.
 inline void prepare_regular(int64_t count, Samples& samples) {
   const FloatTag floats;
   const IntTag integers;
@@ -186,31 +186,22 @@ inline void prepare_regular(int64_t count, Samples& samples) {
 
 // The same for one point of any level. No pixel is trusted to lie in [0, rows).
 inline void prepare_irregular(const Level& level, int64_t rows, int64_t i, Samples& samples) {
-  const auto width = static_cast<float>(level.width);
-  const auto height = static_cast<float>(level.height);
-  const float x = samples.location[2 * i] * width - 0.5f;
-  const float y = samples.location[2 * i + 1] * height - 0.5f;
+  const LevelPoint point(level, samples.location + 2 * i);
   samples.is_interior[i] = 0;
+  samples.x_fraction[i] = point.x_fraction;
+  samples.y_fraction[i] = point.y_fraction;
   for (auto& row : samples.row) row[i] = -1;
-  if (level.empty() || !(x > -1 && y > -1 && x < width && y < height)) {
+  if (!point.counts) {
     samples.attention[i] = 0;
-    samples.x_fraction[i] = samples.y_fraction[i] = 0;
     return;
   }
-  const float left = std::floor(x);
-  const float top = std::floor(y);
-  const float x_fraction = samples.x_fraction[i] = x - left;
-  const float y_fraction = samples.y_fraction[i] = y - top;
   for (int corner = 0; corner < 4; ++corner) {
     const int dx = corner % 2;
     const int dy = corner / 2;
-    const float attention = (dy == 1 ? y_fraction : 1 - y_fraction) * samples.attention[i];
-    samples.weight[corner][i] = (dx == 1 ? x_fraction : 1 - x_fraction) * attention;
-    const int64_t column = static_cast<int64_t>(left) + dx;
-    const int64_t line = static_cast<int64_t>(top) + dy;
-    if (column < 0 || column >= level.width || line < 0 || line >= level.height) continue;
-    const __int128 row = static_cast<__int128>(line) * level.width + column + level.start;
-    if (row >= 0 && row < rows) samples.row[corner][i] = static_cast<int64_t>(row);
+    const float attention = (dy == 1 ? point.y_fraction : 1 - point.y_fraction) * samples.attention[i];
+    samples.weight[corner][i] = (dx == 1 ? point.x_fraction : 1 - point.x_fraction) * attention;
+    samples.row[corner][i] =
+        level.row_of(static_cast<int64_t>(point.top) + dy, static_cast<int64_t>(point.left) + dx, rows);
   }
 }
 

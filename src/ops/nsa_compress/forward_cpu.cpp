@@ -200,9 +200,7 @@ size_t kernel_workspace_size(const NsaCompress& problem) {
 }
 
 size_t terms_workspace_size(const NsaCompress& problem, int64_t terms) {
-  WorkspaceAllocator allocator;
-  [[maybe_unused]] const Workspace parts(problem, terms, allocator);
-  return allocator.size();
+  return size_of_workspace<Workspace>(problem, terms);
 }
 
 double kernel_nanoseconds(const NsaCompress& problem) {
