@@ -2,7 +2,14 @@
 """The site of the documentation: `./dev docs`. The Python reference is made from the docstrings, that of C and C++ is the
 public headers themselves."""
 
+import itertools
+import pathlib
+import re
+
 import aclgrad.torch  # noqa: F401  as a whole, before autodoc asks for one of its modules
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
 
 project = "aclgrad"
 copyright = "the aclgrad authors"
@@ -15,3 +22,41 @@ exclude_patterns = ["requirements.txt"]
 autodoc_typehints = "signature"
 # Links to sources and examples lead out of the site, into the repository.
 suppress_warnings = ["myst.xref_missing"]
+
+
+# The search drops words that are numbers, but it finds entries of the index.
+HEADERS = pathlib.Path(__file__).parent.parent / "include"
+STATUSES = {
+    int(value)
+    for header in HEADERS.rglob("*.h")
+    for value in re.findall(r"(?:ACL_ERROR|ACLNN_ERR)\w+ *=? *(\d{6})", header.read_text())
+}
+
+
+class IndexEntries(SphinxTransform):
+    """Puts the statuses of docs/statuses.md into the index."""
+
+    default_priority = 500  # before the index is made
+
+    def apply(self, **kwargs):
+        if self.env.docname == "statuses":
+            for row in self.document.findall(nodes.row):
+                self.add_to_index(row.children[0].children, statuses_of(row.children[0].astext()))
+
+    def add_to_index(self, place, names):
+        target = f"index-{self.env.new_serialno('index')}"
+        entries = [("single", name, target, "", None) for name in names]
+        if entries:
+            place.insert(0, addnodes.index(entries=entries))
+            place.insert(1, nodes.target("", "", ids=[target]))
+
+
+def statuses_of(cell):
+    """All statuses of a cell such as "100001" or "207002-207003, 207005-207021"."""
+    bounds = [part.split("-") for part in cell.split(", ") if part[:1].isdigit()]
+    ranges = [range(int(part[0]), int(part[-1]) + 1) for part in bounds]
+    return [str(value) for value in itertools.chain(*ranges) if value in STATUSES]
+
+
+def setup(app):
+    app.add_transform(IndexEntries)
