@@ -31,24 +31,27 @@ STATUSES = {
     for header in HEADERS.rglob("*.h")
     for value in re.findall(r"(?:ACL_ERROR|ACLNN_ERR)\w+ *=? *(\d{6})", header.read_text())
 }
+FUNCTION = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API|ACLGRAD_SECUREC_API) [^(;]*?(\w+)\(", re.MULTILINE)
 
 
 class IndexEntries(SphinxTransform):
-    """Puts the statuses of docs/statuses.md into the index."""
+    """Puts the statuses of docs/statuses.md into the index, and the C functions of the headers that pages include."""
 
     default_priority = 500  # before the index is made
 
     def apply(self, **kwargs):
+        for header in list(self.document.findall(nodes.literal_block)):
+            functions = FUNCTION.findall(header.astext()) if "source" in header else []
+            position = header.parent.index(header)
+            header.parent[position:position] = self.index_entries(functions)
         if self.env.docname == "statuses":
             for row in self.document.findall(nodes.row):
-                self.add_to_index(row.children[0].children, statuses_of(row.children[0].astext()))
+                row[0][:0] = self.index_entries(statuses_of(row[0].astext()))
 
-    def add_to_index(self, place, names):
+    def index_entries(self, names):
         target = f"index-{self.env.new_serialno('index')}"
         entries = [("single", name, target, "", None) for name in names]
-        if entries:
-            place.insert(0, addnodes.index(entries=entries))
-            place.insert(1, nodes.target("", "", ids=[target]))
+        return [addnodes.index(entries=entries), nodes.target("", "", ids=[target])] if names else []
 
 
 def statuses_of(cell):
