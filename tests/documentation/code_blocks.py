@@ -2,7 +2,7 @@
 """code_blocks.py SOURCE_FOLDER: every block of code in the documents is one that a test compiles or runs, a command, or
 says no language.
 
-- cpp: in the README alone, whose programs `install.readme` compiles and runs
+- cpp, cmake: on the pages whose programs `install.readme` builds and runs
 - python: python/tests/test_documentation.py runs the blocks of each page
 - sh, console: commands
 - {directives}: of the site, such as files that are included; `./dev docs` fails where one is wrong
@@ -13,11 +13,12 @@ import pathlib
 import re
 import sys
 
+TESTED = {("README.md", "cpp"), ("README.md", "cmake"), ("docs/guides/laptop.md", "cpp")}
 FENCE = re.compile(r"^ *```(\S*)", re.MULTILINE)
 
 
 def is_tested(page: str, language: str) -> bool:
-    return language in ("", "python", "sh", "console") or language.startswith("{") or (page, language) == ("README.md", "cpp")
+    return language in ("", "python", "sh", "console") or language.startswith("{") or (page, language) in TESTED
 
 
 def main() -> int:

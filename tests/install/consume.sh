@@ -89,17 +89,35 @@ found_by_cmake() {  # version
   CMAKE_PREFIX_PATH=$prefix cmake -S found -B found/build >found/log 2>&1
 }
 
-# The README's programs as they stand there; what each prints is in a comment of its own.
+# The programs of README and laptop.md as they stand there; what each prints is in a comment of its own. The README's is
+# also built with its CMakeLists.txt.
 readme() {
-  local readme=$sources/../../README.md program output
-  awk '/^```cpp$/ { inside = 1; ++count; next } /^```$/ { inside = 0 } inside { print > ("program" count ".cpp") }' "$readme"
-  for program in program*.cpp; do
-    g++ -std=c++11 -pedantic -Wall -Wextra -Werror "$program" -o program -I "$prefix/include" -L "$prefix/lib64" \
+  local root=$sources/../.. program
+  block cpp "$root/README.md" >sums.cpp
+  block cpp "$root/docs/guides/laptop.md" >laptop.cpp
+  for program in sums laptop; do
+    g++ -std=c++11 -pedantic -Wall -Wextra -Werror "$program.cpp" -o "$program" -I "$prefix/include" -L "$prefix/lib64" \
       -Wl,-rpath,"$prefix/lib64" -laclgrad
-    output=$(ACLGRAD_CHECK=error ./program)
-    echo "$program: $output"
-    grep -qE "// ${output% }\$" "$program"
+    prints_what_it_says "./$program" "$program.cpp"
   done
+
+  block cmake "$root/README.md" >CMakeLists.txt
+  CMAKE_PREFIX_PATH=$prefix cmake -S . -B with_cmake >configure.log || { cat configure.log; return 1; }
+  cmake --build with_cmake
+  prints_what_it_says with_cmake/sums sums.cpp
+}
+
+prints_what_it_says() {  # program, source
+  local output
+  output=$(ACLGRAD_CHECK=error "$1")
+  echo "$1: $output"
+  grep -qE "// ${output% }\$" "$2"
+}
+
+# The only block of a language on a page.
+block() {  # language, page
+  [ "$(grep -c "^\`\`\`$1\$" "$2")" = 1 ]
+  sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/ { /^\`\`\`/!p }" "$2"
 }
 
 # Every standard of C++ and every compiler that there is.
