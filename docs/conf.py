@@ -20,8 +20,6 @@ html_theme = "furo"
 html_title = "aclgrad"
 exclude_patterns = ["requirements.txt"]
 autodoc_typehints = "signature"
-# Links to sources and examples lead out of the site, into the repository.
-suppress_warnings = ["myst.xref_missing"]
 
 
 # The search drops words that are numbers, but it finds entries of the index.
