@@ -3,6 +3,7 @@
 says no language.
 
 - cpp, cmake: on the pages whose programs `install.readme` builds and runs
+- yaml: the workflow of the guide for CI, whose commands are tried here for the syntax of a shell
 - python: python/tests/test_documentation.py runs the blocks of each page
 - sh, console: commands
 - {directives}: of the site, such as files that are included; `./dev docs` fails where one is wrong
@@ -11,10 +12,29 @@ says no language.
 
 import pathlib
 import re
+import subprocess
 import sys
 
-TESTED = {("README.md", "cpp"), ("README.md", "cmake"), ("docs/guides/laptop.md", "cpp")}
+TESTED = {
+    ("README.md", "cpp"),
+    ("README.md", "cmake"),
+    ("docs/guides/cpp.md", "cpp"),
+    ("docs/guides/cpp.md", "cmake"),
+    ("docs/guides/laptop.md", "cpp"),
+    ("docs/guides/ci.md", "yaml"),
+}
 FENCE = re.compile(r"^ *```(\S*)", re.MULTILINE)
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COMMANDS = re.compile(r"^ *(?:- )?run: (?:\|\n((?: {10}.*\n)+)|([^|].*)\n)", re.MULTILINE)
+
+
+def wrong_commands(page: str, text: str) -> list[str]:
+    """The commands of workflows that no shell takes."""
+    scripts = [lines or line for block in YAML.findall(text) for lines, line in COMMANDS.findall(block)]
+    if "```yaml" in text and not scripts:
+        return [f"{page}: no commands in the workflow"]
+    results = [(script, subprocess.run(["sh", "-n"], input=script, text=True).returncode) for script in scripts]
+    return [f"{page}: not of a shell: {script}" for script, status in results if status]
 
 
 def is_tested(page: str, language: str) -> bool:
@@ -26,8 +46,9 @@ def main() -> int:
     pages = [*source.glob("*.md"), *(source / "docs").rglob("*.md")]
     mistakes, blocks = [], 0
     for path in pages:
-        page = path.relative_to(source).as_posix()
-        languages = FENCE.findall(path.read_text())[::2]  # every second fence ends a block
+        page, text = path.relative_to(source).as_posix(), path.read_text()
+        languages = FENCE.findall(text)[::2]  # every second fence ends a block
+        mistakes += wrong_commands(page, text)
         blocks += len(languages)
         mistakes += [f"{page}: no test takes {language}" for language in languages if not is_tested(page, language)]
     print(*mistakes, f"{blocks} blocks on {len(pages)} pages", sep="\n")

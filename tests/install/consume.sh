@@ -89,22 +89,29 @@ found_by_cmake() {  # version
   CMAKE_PREFIX_PATH=$prefix cmake -S found -B found/build >found/log 2>&1
 }
 
-# The programs of README and laptop.md as they stand there; what each prints is in a comment of its own. The README's is
-# also built with its CMakeLists.txt.
+# The programs of README and guides as they stand there; what each prints is in a comment of its own. Those of the C++
+# interface are also built with the CMakeLists.txt beside them.
 readme() {
   local root=$sources/../.. program
   block cpp "$root/README.md" >sums.cpp
   block cpp "$root/docs/guides/laptop.md" >laptop.cpp
-  for program in sums laptop; do
+  block cpp "$root/docs/guides/cpp.md" >sample.cpp
+  for program in sums laptop sample; do
     g++ -std=c++11 -pedantic -Wall -Wextra -Werror "$program.cpp" -o "$program" -I "$prefix/include" -L "$prefix/lib64" \
       -Wl,-rpath,"$prefix/lib64" -laclgrad
     prints_what_it_says "./$program" "$program.cpp"
   done
 
   block cmake "$root/README.md" >CMakeLists.txt
-  CMAKE_PREFIX_PATH=$prefix cmake -S . -B with_cmake >configure.log || { cat configure.log; return 1; }
-  cmake --build with_cmake
-  prints_what_it_says with_cmake/sums sums.cpp
+  build_with_cmake sums
+  block cmake "$root/docs/guides/cpp.md" >CMakeLists.txt
+  build_with_cmake sample
+}
+
+build_with_cmake() {  # program
+  cmake -S . -B "with_cmake/$1" -DCMAKE_PREFIX_PATH="$prefix" >configure.log || { cat configure.log; return 1; }
+  cmake --build "with_cmake/$1"
+  prints_what_it_says "with_cmake/$1/$1" "$1.cpp"
 }
 
 prints_what_it_says() {  # program, source

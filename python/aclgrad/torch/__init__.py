@@ -1,7 +1,9 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The operators in PyTorch: with gradients, under torch.compile, torch.export and autocast, on CPUs and, where aclgrad
-was built with CUDA, on NVIDIA GPUs. There they run on the current stream, wait for nothing and can be captured in CUDA
-graphs; `torch.use_deterministic_algorithms` gives the same bits run after run.
+"""The operators in PyTorch: with gradients, under torch.compile, torch.export and autocast, on CPUs.
+
+Where aclgrad was built with CUDA, they also take tensors on NVIDIA GPUs. They have never run on a GPU; they are tested on an
+emulation of CUDA. They are written to run on the current stream, to wait for nothing, and to be captured in CUDA graphs.
+`torch.use_deterministic_algorithms` makes their results bitwise reproducible.
 
 They are custom operators (`torch.ops.aclgrad.*`). Only the gradients that are needed are computed. There are
 derivatives of any order, forward and backward, and `torch.func` transforms the operators: `grad`, `vjp`, `jvp`,
@@ -9,8 +11,8 @@ derivatives of any order, forward and backward, and `torch.func` transforms the 
 for all of them.
 
 All floating-point tensors of a call have one type, unless autocast is on; each function says what it does then.
-Contents of indices are checked where they lie in the memory of the CPU. On a GPU looking at them would mean to wait:
-kernels skip there what lies outside.
+Contents of indices are checked if they lie in the memory of the CPU. On a GPU they are not checked, because that would
+wait for the GPU; kernels skip what lies outside.
 
 `patch` makes Hugging Face transformers, mmcv, other packages and `torch.nn.functional.grid_sample` use the operators.
 The module `MultiScaleDeformableAttention` has the functions of the extension of that name, `aclgrad.torch.npu` those of
