@@ -119,7 +119,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetCurrentContext(aclrtContext* context);
 
 // ---- Options ----
 
-/// ACL_OPT_DETERMINISTIC takes 0 (off, the default), 1 (the same bits run after run), 2 (strong consistency)
+/// ACL_OPT_DETERMINISTIC takes 0 (off, the default), 1 (bitwise the same results run after run), 2 (strong consistency)
 /// and 3 (independent of the batch); the others take 0 and 1. ACL_OPT_STRONG_CONSISTENCY is the older name
 /// for ACL_OPT_DETERMINISTIC = 2.
 typedef enum aclSysParamOpt {

@@ -24,10 +24,17 @@
 // reflection  the image mirrored at the centres of its outermost pixels with align_corners, else at their outer edges.
 //
 // A finite coordinate of any size is no special case: border and reflection bring it to a pixel, forward and backward.
-// A sample that is NaN or infinite in pixels contributes nothing to the gradients and gets none; but bilinear and nearest,
-// border padding brings infinity to the border first. Forward, such a sample gives NaN if bicubic; else zero with zeros
-// padding, and with the other two what border padding brings to the border, or pixel 0. No grid makes the kernel leave
-// its tensors.
+// A sample whose position in pixels is NaN or infinite:
+//
+//   interpolation      padding       output               gradients
+//   bilinear, nearest  zeros         zero                 none
+//   bilinear, nearest  border        NaN: of pixel 0;     NaN: none;
+//                                    infinity: of the     infinity: those of a sample at the border
+//                                    pixel at the border
+//   bilinear, nearest  reflection    of pixel 0           none
+//   bicubic            any           NaN                  none
+//
+// "None": the sample adds nothing to grad_input, and its grad_grid is zero. No grid makes the kernel leave its tensors.
 //
 // Positions are rounded to the arithmetic type, and mirrored without a further rounding error. From 2^24 pixels on (double:
 // 2^53) the neighbours of a bicubic tap are the same number: all taps of an axis read one pixel, and grad_grid is zero.
@@ -37,7 +44,7 @@
 // fewer at a time.
 // Deterministic: bitwise the same results for any number of threads, any strides and any instruction set with fused
 // multiply-add.
-// On a CUDA GPU the bits of grad_input differ from run to run, unless the launch is deterministic; all else has the same.
+// On a CUDA GPU grad_input may differ from run to run, unless the launch is deterministic; all else is bitwise reproducible.
 // Unless it is deterministic, terms and sums of grad_input below 2^-126 (subnormal) count as zero there, except in double.
 // Source: the document of aclnnGridSampler2DBackward.
 //
@@ -49,8 +56,9 @@
 //   grad_grid[n, i, j, :]        = sum over c and t of (dw(t)/d(x, y) * v[n, c, t]
 //                                      + d(dw(t))/d(x, y) * input[n, c, t]) * grad_output[n, c, i, j]
 //
-// What jumps has the derivative zero: rounding down, clipping, mirroring and nearest. A sample that contributes nothing
-// to the gradients contributes nothing here, and along an axis on which it is clipped u counts as zero. On CPUs only.
+// Rounding down, clipping, mirroring and the choice of the nearest pixel have derivative zero. A sample that contributes
+// nothing to the gradients contributes nothing here. Along an axis on which a sample is clipped u counts as zero. On CPUs
+// only.
 //
 // Three dimensions: a grid has coordinates (x, y, z), and z lies at voxels of the depth D as x and y do at those of W and
 // H. A bilinear (trilinear) sample has 2 x 2 x 2 taps, a nearest one reads the nearest voxel; there is no bicubic.

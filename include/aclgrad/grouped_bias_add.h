@@ -11,12 +11,13 @@
 //
 //   grad_grad_output[r, h] = grad_grad_bias[group of r, h]
 //
-// Rows after the last group get zeros, and rows of several groups, as a falling end makes them, the sum.
+// Rows after the last group get zeros, and rows of several groups, as a decreasing end makes them, the sum.
 //
 // Types: float32, float16 or bfloat16, the same for grad_output and grad_bias; for the double backward float64,
 // too. Sums are in float, rounded once to nearest even. A sum is taken in blocks of 8, 512 and 8192 rows, so
-// that its error grows with the logarithm of the row count. Deterministic: the same bits for any number of threads, any row stride and any
-// instruction set; on a CUDA GPU the same bits run after run.
+// that its error grows with the logarithm of the row count.
+// Deterministic: bitwise the same results for any number of threads, any row stride and any instruction set; on a
+// CUDA GPU bitwise the same run after run.
 // Source: the document of aclnnGroupedBiasAddGrad, and its V2 for counts.
 #pragma once
 

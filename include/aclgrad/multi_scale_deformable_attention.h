@@ -32,7 +32,7 @@
 // is in float, the coordinates included; results are rounded once, to nearest even. grad_value is summed in
 // the order of the queries, for few heads in up to 8 pieces of them that are then added. With float64 all
 // arithmetic is in double; that is for checks of gradients, and not fast.
-// Deterministic: the same bits for any number of threads, any strides and every instruction set with fused
+// Deterministic: bitwise the same results for any number of threads, any strides and every instruction set with fused
 // multiply-add.
 // On a CUDA GPU the bits of grad_value differ from run to run, unless the launch is deterministic; all else has the same.
 // Unless it is deterministic, terms and sums of grad_value below 2^-126 (subnormal) count as zero there, except in double.

@@ -25,9 +25,9 @@
 // even. The products of grad_weight are summed in 16 lanes over the channels, in order over the windows of a
 // chunk of tokens, and pairwise over the chunks, so that the error grows slowly with the number of tokens.
 // The forward operator sums a window in blocks of 32 tokens.
-// Deterministic: the same bits for any number of threads, any strides and any instruction set with fused
+// Deterministic: bitwise the same results for any number of threads, any strides and any instruction set with fused
 // multiply-add.
-// On a CUDA GPU: the same bits run after run.
+// On a CUDA GPU: bitwise the same results run after run.
 // Source: the document of aclnnNsaCompressGrad.
 #pragma once
 
@@ -83,8 +83,8 @@ struct NsaCompressDoubleBackward : NsaCompression {
   constexpr int64_t windows() const { return grad_output.size(0); }
 };
 
-// Number of windows of all sequences. Throws std::invalid_argument unless the ends rise from 0 or more to the number of
-// tokens. The addresses of input and weight may be null.
+// Number of windows of all sequences. Throws std::invalid_argument unless the ends are non-decreasing, none is negative and
+// the last one equals the number of tokens. The addresses of input and weight may be null.
 ACLGRAD_API int64_t count_windows(const NsaCompression& problem);
 
 // Bytes of workspace that the operator needs. They depend on shapes alone.
@@ -92,8 +92,8 @@ ACLGRAD_API size_t workspace_size(const NsaCompress& problem);
 ACLGRAD_API size_t workspace_size(const NsaCompressBackward& problem);
 ACLGRAD_API size_t workspace_size(const NsaCompressDoubleBackward& problem);
 
-// All check sequence_ends first: where they do not rise from 0 or more to the number of tokens, or make another number of
-// windows, nothing is computed and std::invalid_argument thrown.
+// All check sequence_ends first, as count_windows does. If they are wrong, or the number of windows differs from that of the
+// tensors, nothing is computed and std::invalid_argument is thrown.
 ACLGRAD_API void nsa_compress(const NsaCompress& problem, const WorkspaceView& workspace);
 ACLGRAD_API void nsa_compress_backward(const NsaCompressBackward& problem, const WorkspaceView& workspace);
 ACLGRAD_API void nsa_compress_double_backward(const NsaCompressDoubleBackward& problem,
@@ -105,8 +105,8 @@ ACLGRAD_API void nsa_compress_double_backward(const NsaCompressDoubleBackward& p
 namespace cuda {
 
 enum NsaCompressFailure : uint32_t {
-  kWrongSequenceEnds = 1,  // they fall, or do not end with the last token
-  kWrongWindowCount = 2,   // it is not the sequences'
+  kWrongSequenceEnds = 1,  // they decrease, or the last one is not the number of tokens
+  kWrongWindowCount = 2,   // the sequences have another number of windows
 };
 
 ACLGRAD_API size_t workspace_size(const NsaCompress& problem, const CudaLaunch& on);

@@ -147,7 +147,7 @@ class Workspace {
 // memory, and so does the workspace; the call returns as soon as the work is queued.
 struct CudaLaunch {
   void* stream = nullptr;      // a cudaStream_t
-  bool deterministic = false;  // the same bits run after run, even where that takes longer
+  bool deterministic = false;  // bitwise the same results run after run, even where that takes longer
 
   // Where a kernel notes device data with which it cannot compute anything, as a code of its operator: memory that the GPU
   // can write, 0 before. Nothing is noted where it is null.

@@ -10,7 +10,7 @@ Floating-point arrays of one call have one type: float32, float16, bfloat16 (of 
 first three compute in float32 and round once. float64 computes in double, which is meant for checking and slow, except
 for grid sampling. Indices are int32 or int64, in arrays or sequences; on the CPU their contents are checked.
 
-Results have the same bits for any number of threads, any strides and run after run. Python's lock is released while
+Results are bitwise the same for any number of threads, any strides and run after run. Python's lock is released while
 a kernel runs. What is wrong with an argument is a ValueError or TypeError that names function, argument, what was
 expected and what came. None of these functions records gradients for PyTorch's autograd: a tensor that requires one is
 refused.
