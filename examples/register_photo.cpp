@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// Registers a photograph with a warped copy of itself: finds, by gradient descent through the grid sampler,
-/// how the copy was bent, and undoes the difference.
+/// how the copy was warped, and undoes the difference.
 ///
 ///   register_photo PHOTO OUTPUT_FOLDER
 ///
