@@ -51,15 +51,6 @@ class TypedOperator : public testing::TestWithParam<Typed> {
 
   const Operator& of() const { return *GetParam().of; }
   DataType type() const { return GetParam().type; }
-
-  std::vector<std::byte> output_bytes(const Arguments& arguments) const {
-    std::vector<std::byte> all;
-    for (size_t index : of().indices_of(Role::output)) {
-      const std::vector<std::byte> bytes = arguments.tensor(index).bytes();
-      all.insert(all.end(), bytes.begin(), bytes.end());
-    }
-    return all;
-  }
 };
 
 INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed_operators()), [](const auto& test) {
@@ -90,8 +81,8 @@ TEST_P(TypedOperator, MatchesItsReferenceInAllLayouts) {
         EXPECT_LE(expected[i]->error(output.values(), expected[i]->values), expected[i]->allowed) << name;
         ++checked;
       }
-      if (layout == Layout::contiguous) first = output_bytes(arguments);
-      EXPECT_EQ(output_bytes(arguments), first);
+      if (layout == Layout::contiguous) first = of().output_bytes(arguments);
+      EXPECT_EQ(of().output_bytes(arguments), first);
     }
   }
   EXPECT_GT(checked, 0);
@@ -107,8 +98,8 @@ TEST_P(TypedOperator, GivesTheSameBitsForAnyThreadCount) {
       set_thread_count(threads);
       const Arguments arguments(c.arguments, threads % 2 == 0 ? Layout::gapped : Layout::contiguous);
       ASSERT_EQ(of().run(arguments), OK);
-      if (first.empty()) first = output_bytes(arguments);
-      EXPECT_EQ(output_bytes(arguments), first) << threads << " threads";
+      if (first.empty()) first = of().output_bytes(arguments);
+      EXPECT_EQ(of().output_bytes(arguments), first) << threads << " threads";
     }
     set_thread_count(0);
   }
@@ -128,8 +119,8 @@ TEST_P(TypedOperator, GivesTheSameBitsWhenRepeated) {
       std::vector<std::byte> workspace(size, contents);
       ASSERT_EQ(of().phase2(workspace.data(), size, executor, nullptr), OK);
       ASSERT_EQ(aclrtSynchronizeStream(nullptr), OK);
-      if (first.empty()) first = output_bytes(arguments);
-      EXPECT_EQ(output_bytes(arguments), first);
+      if (first.empty()) first = of().output_bytes(arguments);
+      EXPECT_EQ(of().output_bytes(arguments), first);
     }
     EXPECT_EQ(aclDestroyAclOpExecutor(executor), OK);
   }

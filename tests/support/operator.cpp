@@ -59,6 +59,15 @@ std::vector<size_t> Operator::indices_of(Role role) const {
   return indices;
 }
 
+std::vector<std::byte> Operator::output_bytes(const Arguments& arguments) const {
+  std::vector<std::byte> all;
+  for (size_t index : indices_of(Role::output)) {
+    const std::vector<std::byte> bytes = arguments.tensor(index).bytes();
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
 std::string text(const Shape& shape) {
   std::string result;
   for (int64_t size : shape) result += (result.empty() ? "" : "x") + std::to_string(size);
@@ -74,6 +83,11 @@ const Operator& operator_named(std::string_view name) {
     if (of.name == name) return of;
   }
   throw std::out_of_range("no operator is described as " + std::string(name));
+}
+
+std::map<std::string, uint64_t>& known_hashes() {
+  static std::map<std::string, uint64_t> hashes;
+  return hashes;
 }
 
 Registration::Registration(Operator description) {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,6 +121,7 @@ struct Operator {
 
   aclnnStatus run(const Arguments& arguments) const;  // both phases
   std::vector<size_t> indices_of(Role role) const;
+  std::vector<std::byte> output_bytes(const Arguments& arguments) const;
 };
 
 std::string text(const Shape& shape);  // 2x3x4
@@ -130,6 +133,17 @@ const Operator& operator_named(std::string_view name);
 // A static object of this type adds an operator.
 struct Registration {
   explicit Registration(Operator description);
+};
+
+// By operator or function and type, "aclnnGridSampler2D_float32": the hash of the outputs' bits in all cases, on every
+// processor. tests/determinism/ says what it must be.
+std::map<std::string, uint64_t>& known_hashes();
+
+// A static object of this type adds some.
+struct HashRegistration {
+  HashRegistration(std::initializer_list<std::pair<const std::string, uint64_t>> hashes) {
+    known_hashes().insert(hashes);
+  }
 };
 
 // aclnn…GetWorkspaceSize over a list of arguments. `Parameters` are their types as the operator's document gives them:

@@ -513,5 +513,45 @@ const FunctionRegistration kFunctions[] = {
         "grid_sampler_3d_backward", grid_sampler_3d_backward, cuda::grid_sampler_3d_backward)),
 };
 
+// Of the results; others where the cases or the mathematics are others: test_determinism says which.
+const HashRegistration kHashes({
+    {"aclnnGridSampler2D_float32", 0x078D7F1747A0C705u},
+    {"aclnnGridSampler2D_float16", 0x3BA9551EEE7DE8A6u},
+    {"aclnnGridSampler2D_bfloat16", 0x003640C1A2B01E6Cu},
+    {"aclnnGridSampler2D_float64", 0x0D91EFD389DEC4B8u},
+    {"aclnnGridSampler2DBackward_float32", 0xCF35CD02026CB594u},
+    {"aclnnGridSampler2DBackward_float16", 0x12C6297DDC0B0280u},
+    {"aclnnGridSampler2DBackward_bfloat16", 0xB4E72AF92CA56DEAu},
+    {"aclnnGridSampler2DBackward_float64", 0x48E5621BABE16BD6u},
+    {"aclnnGridSampler3D_float32", 0xAD0869F4E7DE4CDCu},
+    {"aclnnGridSampler3D_float16", 0x53ADBCD4D8CCB9BEu},
+    {"aclnnGridSampler3D_bfloat16", 0x8D1265647E35935Fu},
+    {"aclnnGridSampler3D_float64", 0x09F37AC1CF0296E7u},
+    {"aclnnGridSampler3DBackward_float32", 0x5B9EA293C9CE71BCu},
+    {"aclnnGridSampler3DBackward_float16", 0x3E7B4DE481819F0Cu},
+    {"aclnnGridSampler3DBackward_bfloat16", 0x6DF03D0936AF9DF9u},
+    {"aclnnGridSampler3DBackward_float64", 0xB73FCF3C49B2BC9Bu},
+    {"grid_sampler_2d_float32", 0x0B88BEF7833D01F4u},
+    {"grid_sampler_2d_float16", 0xD59B2BBB9D311B5Fu},
+    {"grid_sampler_2d_bfloat16", 0x5569E13194500DD8u},
+    {"grid_sampler_2d_float64", 0x4D71EFBE99652E19u},
+    {"grid_sampler_2d_backward_float32", 0x06697C597F8E3273u},
+    {"grid_sampler_2d_backward_float16", 0xF0D93E8349F74C56u},
+    {"grid_sampler_2d_backward_bfloat16", 0x08DADB42CBF94DADu},
+    {"grid_sampler_2d_backward_float64", 0x74E838245BE7678Au},
+    {"grid_sampler_2d_double_backward_float32", 0x420B6EE51A2CADC8u},
+    {"grid_sampler_2d_double_backward_float16", 0x19D0710875D6DC2Eu},
+    {"grid_sampler_2d_double_backward_bfloat16", 0x2C60829AF83326BBu},
+    {"grid_sampler_2d_double_backward_float64", 0x6A3BD24F052D2ADBu},
+    {"grid_sampler_3d_float32", 0x778442A68F374828u},
+    {"grid_sampler_3d_float16", 0x69C8A3D2EC8E33F4u},
+    {"grid_sampler_3d_bfloat16", 0x691775244623955Cu},
+    {"grid_sampler_3d_float64", 0xF890D9FC9D17789Bu},
+    {"grid_sampler_3d_backward_float32", 0x72D6257364EC4AF6u},
+    {"grid_sampler_3d_backward_float16", 0x5EFCE20530C28CE0u},
+    {"grid_sampler_3d_backward_bfloat16", 0xA57901BD519DBBFAu},
+    {"grid_sampler_3d_backward_float64", 0xD07ACE166CCC0720u},
+});
+
 }  // namespace
 }  // namespace aclgrad::test

@@ -371,5 +371,27 @@ const FunctionRegistration kBackwardFunction(function_of<MultiScaleDeformableAtt
 const FunctionRegistration kDoubleBackwardFunction(function_of<MultiScaleDeformableAttentionDoubleBackward>(
     "multi_scale_deformable_attention_double_backward", multi_scale_deformable_attention_double_backward));
 
+// Of the results; others where the cases or the mathematics are others: test_determinism says which.
+const HashRegistration kHashes({
+    {"aclnnMultiScaleDeformableAttentionGrad_float32", 0xEA3E19F13AB49EBAu},
+    {"aclnnMultiScaleDeformableAttentionGrad_float16", 0x71FD6747B16AC325u},
+    {"aclnnMultiScaleDeformableAttentionGrad_bfloat16", 0x6FE5263927E98899u},
+    {"aclnnMultiScaleDeformableAttnFunction_float32", 0x452B77D7FA19F9EFu},
+    {"aclnnMultiScaleDeformableAttnFunction_float16", 0x8C8E4A730E205579u},
+    {"aclnnMultiScaleDeformableAttnFunction_bfloat16", 0xA36E59F0D08F47BBu},
+    {"multi_scale_deformable_attention_float32", 0xEC8875DFF45EE0B3u},
+    {"multi_scale_deformable_attention_float16", 0x7CCC1E5EDFA70CC1u},
+    {"multi_scale_deformable_attention_bfloat16", 0xEB7BD42F16A55BD0u},
+    {"multi_scale_deformable_attention_float64", 0x160DEDBB1E4A92B6u},
+    {"multi_scale_deformable_attention_backward_float32", 0x4997E8417D09A3BEu},
+    {"multi_scale_deformable_attention_backward_float16", 0x604EDA5934943D87u},
+    {"multi_scale_deformable_attention_backward_bfloat16", 0x7DD447A18C8537E3u},
+    {"multi_scale_deformable_attention_backward_float64", 0xBA4E3BB581870E2Fu},
+    {"multi_scale_deformable_attention_double_backward_float32", 0x45637FCDA33E7179u},
+    {"multi_scale_deformable_attention_double_backward_float16", 0xA64978FB4C0BDDA5u},
+    {"multi_scale_deformable_attention_double_backward_bfloat16", 0xB64EE2E8769ACDB6u},
+    {"multi_scale_deformable_attention_double_backward_float64", 0x07FBD2E664CC9DBFu},
+});
+
 }  // namespace
 }  // namespace aclgrad::test

@@ -177,7 +177,7 @@ std::vector<Mistake> mistakes() {
 const std::vector<Parameter> kGradParameters = {{"outputGrad", Role::input},
                                                 {"input", Role::input},
                                                 {"weight", Role::input},
-                                                {"actSeqLenOptional", Role::attribute},
+                                                {"actSeqLenOptional", Role::optional_input},
                                                 {"compressBlockSize", Role::attribute},
                                                 {"compressStride", Role::attribute},
                                                 {"actSeqLenType", Role::attribute},
@@ -392,6 +392,25 @@ const FunctionRegistration kBackwardFunction(function_of<NsaCompressBackward>("n
                                                                               cuda::nsa_compress_backward));
 const FunctionRegistration kDoubleBackwardFunction(
     function_of<NsaCompressDoubleBackward>("nsa_compress_double_backward", nsa_compress_double_backward));
+
+// Of the results; others where the cases or the mathematics are others: test_determinism says which.
+const HashRegistration kHashes({
+    {"aclnnNsaCompress_float16", 0xE7A1D0AD9C172AF8u},
+    {"aclnnNsaCompress_bfloat16", 0xAE8802BF8C97659Au},
+    {"aclnnNsaCompressGrad_float16", 0x96531DD7A0FFDFEDu},
+    {"aclnnNsaCompressGrad_bfloat16", 0xE6B9CC896A7216EBu},
+    {"aclnnNsaCompressGradTensor_float16", 0x96531DD7A0FFDFEDu},
+    {"aclnnNsaCompressGradTensor_bfloat16", 0xE6B9CC896A7216EBu},
+    {"nsa_compress_float32", 0x8BB5AA237C1EA39Cu},
+    {"nsa_compress_float16", 0x438BB89679F5B59Fu},
+    {"nsa_compress_bfloat16", 0x4547C91B67995744u},
+    {"nsa_compress_backward_float32", 0xEA8C42629C1D49E4u},
+    {"nsa_compress_backward_float16", 0x9DB63BC55AD457B1u},
+    {"nsa_compress_backward_bfloat16", 0xC3C4D92543651183u},
+    {"nsa_compress_double_backward_float32", 0xB36EBA1770E8FB10u},
+    {"nsa_compress_double_backward_float16", 0xA694A04A27F19638u},
+    {"nsa_compress_double_backward_bfloat16", 0xBD065AB747A3C779u},
+});
 
 }  // namespace
 }  // namespace aclgrad::test

@@ -64,5 +64,15 @@ const FunctionRegistration kFunction(FunctionOf<NewOperator>{
     .cases = cases,
 });
 
+// Of the results; others where the cases or the mathematics are others: test_determinism says which.
+const HashRegistration kHashes({
+    {"aclnnNewOperator_float32", 0x9C6EAA977564EC4Bu},
+    {"aclnnNewOperator_float16", 0xCC0AA42208508E6Bu},
+    {"aclnnNewOperator_bfloat16", 0x3C9F4AEAF7EF7838u},
+    {"new_operator_float32", 0xEA6EA8666D89DA4Du},
+    {"new_operator_float16", 0xD9CF8B3A29CB0CADu},
+    {"new_operator_bfloat16", 0x2F53EEB8C7B5B6C4u},
+});
+
 }  // namespace
 }  // namespace aclgrad::test
