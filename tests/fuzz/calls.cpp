@@ -21,7 +21,7 @@ namespace aclgrad::fuzz {
 namespace {
 
 constexpr int kMaxCalls = 100;
-constexpr uint8_t kFirstDescribed = 240;  // number of the first described call, where there are some
+constexpr uint8_t kFirstOfOperators = 192;  // number of their first call
 
 struct Function {
   Call call;
@@ -33,10 +33,9 @@ std::vector<Function>& functions() {
   // Never destroyed: the counts are printed at exit.
   static auto& functions = *new std::vector<Function>([] {
     std::vector<Function> all;
-    for (const Calls some :
-         {process_calls(), context_calls(), option_calls(), stream_calls(), event_calls(), memory_calls(),
-          callback_calls(), tensor_calls(), array_calls(), executor_calls(), operator_calls(), older_calls(),
-          later_calls(), described_calls()}) {
+    for (const Calls some : {process_calls(), context_calls(), option_calls(), stream_calls(), event_calls(),
+                             memory_calls(), callback_calls(), tensor_calls(), array_calls(),
+                             executor_calls(), older_calls(), later_calls(), operator_calls()}) {
       for (const Call& one : some) all.push_back({one});
     }
     return all;
@@ -44,12 +43,12 @@ std::vector<Function>& functions() {
   return functions;
 }
 
-// So that described calls change the meaning of few byte strings.
+// So that a new operator changes the meaning of few byte strings.
 Function& function_of(uint8_t number) {
-  const size_t described = described_calls().size();
-  const size_t others = functions().size() - described;
-  const bool is_described = described > 0 && number >= kFirstDescribed;
-  return functions()[is_described ? others + number % described : number % others];
+  const size_t of_operators = operator_calls().size();
+  const size_t others = functions().size() - of_operators;
+  const bool is_of_operator = number >= kFirstOfOperators;
+  return functions()[is_of_operator ? others + (number - kFirstOfOperators) % of_operators : number % others];
 }
 
 void call(Program& program, Function& function) {
@@ -73,14 +72,13 @@ void begin_as_usual(Program& program) {
   for (const char* name : kUsual) call(program, name);
 }
 
-// No byte string may know them yet.
-void call_described() {
-  if (described_calls().empty()) return;
+// No byte string may know a new operator yet.
+void call_operators() {
   Program program;
   begin_as_usual(program);
   FuzzedDataProvider nothing(nullptr, 0);  // of which only right arguments are drawn
   program.read(nothing);
-  for (const Call& one : described_calls()) call(program, one.name);
+  for (const Call& one : operator_calls()) call(program, one.name);
 }
 
 // For check_calls.py, which asks for it in the environment.
@@ -107,7 +105,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   if (std::getenv("ACLGRAD_COUNT_CALLS") != nullptr) std::atexit(print_counts);
   // Later ones must be as the first one of the process.
   if (aclInit(nullptr) != ACL_SUCCESS || aclFinalize() != ACL_SUCCESS) return 1;
-  call_described();
+  call_operators();
   return 0;
 }
 

@@ -28,10 +28,9 @@ Calls callback_calls();
 Calls tensor_calls();
 Calls array_calls();
 Calls executor_calls();
-Calls operator_calls();
 Calls older_calls();
-Calls later_calls();      // the last, so that byte strings of before keep most of their meaning
-Calls described_calls();  // of operators that are not among these, as they describe themselves
+Calls later_calls();     // the last, so that byte strings of before keep most of their meaning
+Calls operator_calls();  // both phases of each operator, as it describes itself
 
 // Calls the function of that name.
 void call(Program& program, const std::string& name);
