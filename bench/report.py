@@ -110,13 +110,29 @@ def _figures(measured: dict) -> str:
     return f"{_speedup(measured['ratio'])}× ({_three_digits(measured['ours_ms'])} ms)"
 
 
+def _range(values: list[float], digits: int) -> str:
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
+
+
+def _worst(summary: dict) -> list[str]:
+    """Where PyTorch is the closest, and what a call costs."""
+    def ratios(problem: dict) -> list[float]:
+        return [measured["ratio"] for measured in problem["threads"].values()]
+
+    problem = min(summary["problems"], key=lambda problem: min(ratios(problem)))
+    calls = [times["planned each time"] for times in summary["calls"].values()]
+    return _paragraph(f"Least is gained in {problem['operator']}, {problem['problem']}, {problem['type']}: {_range(ratios(problem), 1)}×. "
+                      f"The smallest problem of each function takes {_range(calls, 1)} µs through the C interface, with both "
+                      "phases and synchronisation.")[:-1]
+
+
 def readme_table(summary: dict) -> str:
     """The problems that have words for it."""
     counts = _threads(summary)
     body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts)]
             for problem in summary["problems"] if problem["readme"]]
     return "\n".join([_BEGIN, f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}.", "",
-                      *_table(["", *_heads(counts)], body), _END])
+                      *_table(["", *_heads(counts)], body), "", *_worst(summary), _END])
 
 
 def page(summary: dict) -> str:
@@ -139,8 +155,13 @@ def page(summary: dict) -> str:
             "PyTorch's operator or composition, contiguous or channels-last, with or without `torch.compile`. The tables "
             "name the one that was the fastest with all threads."),
         *_paragraph(
-            "The last column is for problems that memory bandwidth bounds. It says how much of the bandwidth the compulsory "
-            "bytes use with all threads: every input read once, every output written once."),
+            "Where memory bandwidth bounds the problems of a table, its last column says how much of the bandwidth the "
+            "compulsory bytes use with all threads: every input read once, every output written once."),
+        *_paragraph(
+            "N is the number of images, C that of channels, then come the sides; *to* others: those of the output. *Smooth* "
+            "grids distort an image a little, as in registration; *random* ones sample it anywhere. In NSA compression T is "
+            "the number of tokens, N that of heads, D the size of a head, 32/16 block and stride. MSDA's *encoder* is that of "
+            "Deformable DETR, 22223 queries on 4 levels, whose samples are *local* or *uniformly random*; *bs* is the batch."),
         *_paragraph("`./dev bench --filter MSDA` measures the problems of one operator on your machine.")]
     for operator in dict.fromkeys(p["operator"] for p in summary["problems"]):
         problems = [p for p in summary["problems"] if p["operator"] == operator]
