@@ -11,6 +11,7 @@ artifacts=$PWD/build/release-artifacts
 work=$PWD/build/release-work
 source=$work/source
 tools=$PWD/build/release-environment/bin
+python_of_debian13=$(readlink -f build/debian13-python)
 architecture=$(uname -m)
 
 [ -z "$(git status --porcelain)" ] || { echo "release: commit or stash the changes first" >&2 && exit 1; }
@@ -82,19 +83,32 @@ make_source_package() {
   tar --extract --gzip --file "$artifacts/aclgrad-$version.tar.gz" --directory "$work"
 }
 
+# Debian 12's Python makes the wheel for 3.11, Debian 13's that for 3.12 and later.
 make_wheels() {
-  local version_of_python python
-  for version_of_python in 3.11 3.12; do
-    python=$(interpreter "$version_of_python") ||
-      { echo "There is no Python $version_of_python: its wheels are left out." && continue; }
+  local python
+  for python in /usr/bin/python3.11 "$python_of_debian13/python"; do
     make_wheel "$python"
     [ "$architecture" != x86_64 ] || make_wheel_for_aarch64 "$python"
   done
   PATH=$tools:$PATH auditwheel repair --wheel-dir "$artifacts" "$work"/wheels/*.whl
+  check_wheels
+}
+
+check_wheels() {
+  local tag file platforms=("$architecture")
+  [ "$architecture" != x86_64 ] || platforms+=(aarch64)
+  for tag in cp311-cp311 cp312-abi3; do
+    for file in "${platforms[@]/#/"$artifacts/aclgrad-$version-$tag-manylinux_2_35_"}"; do
+      [ -e "$file.whl" ] || { echo "release: there is no $file.whl" >&2 && return 1; }
+      [ "$(stat --format %s "$file.whl")" -lt 15000000 ] ||
+        { echo "release: $file.whl has 15 MB or more" >&2 && return 1; }
+    done
+  done
 }
 
 make_wheel() {  # interpreter, options of pip
-  "$tools/pip" --python "$1" wheel --quiet --no-deps --wheel-dir "$work/wheels" \
+  CFLAGS="$CFLAGS -I$python_of_debian13/usr/include" CXXFLAGS="$CXXFLAGS -I$python_of_debian13/usr/include" \
+    "$tools/pip" --python "$1" wheel --quiet --no-deps --wheel-dir "$work/wheels" \
     --config-settings cmake.define.ACLGRAD_CUDA=OFF "${@:2}" "$work/aclgrad-$version"
 }
 
@@ -103,6 +117,7 @@ make_wheel_for_aarch64() {  # interpreter
   local suffix headers=$work/arm64-python
   suffix=$("$1" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX").replace("x86_64", "aarch64"))')
   [ -e "$headers" ] || unpack_arm64_headers "$headers"
+  rm -rf "$work/native-wheel"
   "$tools/python" -m zipfile --extract "$(ls --sort=time "$work"/wheels/*.whl | head -1)" "$work/native-wheel"
   CFLAGS="$CFLAGS -I$headers/usr/include" CXXFLAGS="$CXXFLAGS -I$headers/usr/include" \
     CMAKE_TOOLCHAIN_FILE=$source/cmake/aarch64-linux-gnu.cmake \
@@ -111,18 +126,10 @@ make_wheel_for_aarch64() {  # interpreter
 }
 
 # Debian's header pyconfig.h includes that of the processor. It is not installed, as Debian wants both processors' Python in
-# one version then. Pythons that were built elsewhere have one pyconfig.h, which holds for both.
+# one version then.
 unpack_arm64_headers() {  # folder
   mkdir -p "$1"
   (cd "$1" && apt-get download --quiet=2 --option APT::Sandbox::User=root libpython3.11-dev:arm64 && dpkg-deb --extract *.deb .)
-}
-
-interpreter() {  # version; the newest that there is of 3.12 and later, since all take the same wheel
-  local python
-  for python in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python; do
-    "$python" -c "" 2>/dev/null && command -v "$python" && return
-  done
-  return 1
 }
 
 make_list() {

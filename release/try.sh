@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # Tries the files in build/release-artifacts/ in clean systems made by debootstrap, which are kept in build/roots/: the wheels
-# on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, that for AArch64 on Debian 12 under QEMU;
+# on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, those for AArch64 there, too, under QEMU;
 # the archive and the Debian package on a Debian 12 that has g++ alone. Needs root. Nothing in those systems reaches a network but apt-get.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -91,15 +91,15 @@ lintian --fail-on error --suppress-tags initial-upload-closes-no-bugs "$artifact
 torch=$(grep '^torch==' tests/pytorch/requirements.txt)
 root debian12 bookworm python3,python3-venv
 try_wheel debian12 3.11 numpy "$torch"
-if compgen -G "$artifacts/*-abi3-*.whl" >/dev/null; then
-  root debian13 trixie python3,python3-venv
-  try_wheel debian13 3.13 numpy
-fi
+root debian13 trixie python3,python3-venv
+try_wheel debian13 3.13 numpy
 root debian12-gxx bookworm g++
 try_archive
 try_debian_package
 if [ "$(uname -m)" = x86_64 ]; then
   root debian12-arm64 bookworm python3,python3-venv
   try_wheel debian12-arm64 3.11 numpy
+  root debian13-arm64 trixie python3,python3-venv
+  try_wheel debian13-arm64 3.13 numpy
   try_aarch64_archive
 fi
