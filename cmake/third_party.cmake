@@ -1,10 +1,17 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # What others wrote and ours holds. THIRD_PARTY.md lists it.
 
-# The licences, from where Debian keeps them. Further arguments are those of install().
+# The licences, from where Debian keeps them: there each must be. Other systems keep them elsewhere, or nowhere. Further
+# arguments are those of install().
 function(aclgrad_install_licences destination)
-  foreach(package libtbb12 libhwy1 libfmt9 nlohmann-json3-dev)
-    install(FILES /usr/share/doc/${package}/copyright DESTINATION ${destination} RENAME ${package}.txt OPTIONAL ${ARGN})
+  set(projects oneTBB Highway fmt nlohmann-json)
+  set(packages libtbb-dev libhwy-dev libfmt-dev nlohmann-json3-dev)
+  set(missing OPTIONAL)
+  if(EXISTS /etc/debian_version)
+    set(missing)
+  endif()
+  foreach(project package IN ZIP_LISTS projects packages)
+    install(FILES /usr/share/doc/${package}/copyright DESTINATION ${destination} RENAME ${project}.txt ${missing} ${ARGN})
   endforeach()
 endfunction()
 

@@ -86,7 +86,34 @@ example() {  # prefix
   echo "g++ -O2 examples/moe_bias.cpp -o moe_bias -I \"$1/include\" -L \"$1/lib64\" -lopapi -lnnopbase -lascendcl && ./moe_bias"
 }
 
+# THIRD_PARTY.md names the texts. Those of the Python extension are in the wheels alone.
+check_licences() {
+  local texts of_library name listing
+  texts=$(grep -oP '`\K[\w-]+\.txt(?=`)' THIRD_PARTY.md)
+  of_library=$(grep -v 'the Python extension' THIRD_PARTY.md | grep -oP '`\K[\w-]+\.txt(?=`)')
+  [ "$(wc -w <<<"$texts $of_library")" = 10 ] || { echo "THIRD_PARTY.md must name 6 texts, 4 of them of the library" && return 1; }
+  for name in "$artifacts"/*.whl; do
+    listing=$(python3 -m zipfile --list "$name")
+    has_texts "$name" aclgrad/licenses "$listing" $texts
+    has_texts "$name" dist-info/licenses "$listing" LICENSE THIRD_PARTY.md
+  done
+  for name in "$artifacts"/*-linux-*.tar.gz; do
+    has_texts "$name" licenses "$(tar --list --gzip --file "$name")" LICENSE THIRD_PARTY.md $of_library
+  done
+  for name in "$artifacts"/*.deb; do
+    has_texts "$name" licenses "$(dpkg-deb --contents "$name")" LICENSE THIRD_PARTY.md $of_library
+  done
+}
+
+has_texts() {  # file, its folder, what it holds, names of texts
+  local text
+  for text in "${@:4}"; do
+    grep --quiet --extended-regexp "$2/$text( |\$)" <<<"$3" || { echo "$1 lacks $2/$text" && return 1; }
+  done
+}
+
 (cd "$artifacts" && sha256sum --quiet --check SHA256SUMS)
+check_licences
 lintian --fail-on error --suppress-tags initial-upload-closes-no-bugs "$artifacts"/*.deb
 torch=$(grep '^torch==' tests/pytorch/requirements.txt)
 root debian12 bookworm python3,python3-venv
