@@ -1,5 +1,7 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # For cpack: the Debian package of the tree in $root, of $version.
+# One package and no -dev beside it: build files made for CANN expect headers and libraries in one prefix, and a program that
+# is built elsewhere can take the library along.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME aclgrad)
 set(CPACK_PACKAGE_VERSION $ENV{version})
