@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-# What others wrote and ours holds. THIRD_PARTY.md lists it.
+# What is built from other projects. THIRD_PARTY.md lists it.
 
 # The licences, from where Debian keeps them: there each must be. Other systems keep them elsewhere, or nowhere. Further
 # arguments are those of install().

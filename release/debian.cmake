@@ -9,7 +9,7 @@ set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_PACKAGE_VENDOR "the aclgrad authors")
 # A package must name an address. Nobody reads this one, as its domain is reserved: SECURITY.md says where to report.
 set(CPACK_PACKAGE_CONTACT "the aclgrad authors <aclgrad@example.org>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Ascend's aclnn gradient operators on any machine")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Ascend's aclnn gradient operators on Linux machines without an NPU")
 set(CPACK_PACKAGE_DESCRIPTION "Multi-scale deformable attention, NSA compression, grid sampling and
 grouped bias-add with their gradients, on the processor, behind the C
 interface that programs for Ascend's NPUs use.
