@@ -25,6 +25,8 @@ unpack_arm64_system() {  # name, suite, packages
   debootstrap --foreign --arch=arm64 --variant=minbase --include="$3" "$2" "$roots/$1" >"$roots/$1.log"
   local package
   for package in "$roots/$1"/var/cache/apt/archives/*.deb; do dpkg-deb --extract "$package" "$roots/$1"; done
+  # Debian's pip loads this file, which configuring would make.
+  cat "$roots/$1"/usr/share/ca-certificates/mozilla/*.crt >"$roots/$1/etc/ssl/certs/ca-certificates.crt"
 }
 
 inside() {  # root, commands
