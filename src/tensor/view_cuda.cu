@@ -75,9 +75,8 @@ void unpack(const Unpacking& unpacking, void*, const CudaLaunch& on) {
   });
 }
 
-const CudaKernel<Packing> packing_kernel([](const Packing&, const CudaLaunch&) { return size_t{0}; }, pack);
-const CudaKernel<Unpacking> unpacking_kernel([](const Unpacking&, const CudaLaunch&) { return size_t{0}; },
-                                             unpack);
+const CudaKernel<Packing> kPacking([](const Packing&, const CudaLaunch&) { return size_t{0}; }, pack);
+const CudaKernel<Unpacking> kUnpacking([](const Unpacking&, const CudaLaunch&) { return size_t{0}; }, unpack);
 
 }  // namespace
 }  // namespace cuda

@@ -11,29 +11,12 @@
 namespace aclgrad::test {
 namespace {
 
-struct Typed {
-  const Function* of;
-  DataType type;
-
-  friend void PrintTo(const Typed& typed, std::ostream* out) { *out << typed.of->name; }
-};
-
-std::vector<Typed> typed_functions() {
-  std::vector<Typed> all;
-  for (const Function& of : functions()) {
-    for (DataType type : of.types) all.push_back({&of, type});
-  }
-  return all;
-}
-
 class Threads : public testing::TestWithParam<Typed> {
  protected:
   void TearDown() override { set_thread_count(0); }
 };
 
-INSTANTIATE_TEST_SUITE_P(, Threads, testing::ValuesIn(typed_functions()), [](const auto& test) {
-  return test.param.of->name + "_" + std::string(aclgrad::name_of(test.param.type));
-});
+INSTANTIATE_TEST_SUITE_P(, Threads, testing::ValuesIn(typed_functions()), name_of_typed);
 
 TEST_P(Threads, GiveTheSameBits) {
   const auto [of, type] = GetParam();

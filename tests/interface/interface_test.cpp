@@ -19,19 +19,6 @@
 namespace aclgrad::test {
 namespace {
 
-struct Typed {
-  const Function* of;
-  DataType type;
-};
-
-std::vector<Typed> typed_functions() {
-  std::vector<Typed> all;
-  for (const Function& of : functions()) {
-    for (DataType type : of.types) all.push_back({&of, type});
-  }
-  return all;
-}
-
 class TypedFunction : public testing::TestWithParam<Typed> {
  protected:
   void TearDown() override { set_thread_count(0); }
@@ -39,9 +26,7 @@ class TypedFunction : public testing::TestWithParam<Typed> {
   DataType type() const { return GetParam().type; }
 };
 
-INSTANTIATE_TEST_SUITE_P(, TypedFunction, testing::ValuesIn(typed_functions()), [](const auto& test) {
-  return test.param.of->name + "_" + std::string(aclgrad::name_of(test.param.type));
-});
+INSTANTIATE_TEST_SUITE_P(, TypedFunction, testing::ValuesIn(typed_functions()), name_of_typed);
 
 // Values, the same bits for any strides and number of threads, and nothing written between the elements.
 TEST_P(TypedFunction, MatchesItsReferenceInAllLayouts) {

@@ -35,6 +35,18 @@ std::vector<const Function*> function_pointers() {
   return all;
 }
 
+std::vector<Typed> typed_functions() {
+  std::vector<Typed> all;
+  for (const Function& of : functions()) {
+    for (DataType type : of.types) all.push_back({&of, type});
+  }
+  return all;
+}
+
+void PrintTo(const Typed& typed, std::ostream* out) {
+  *out << typed.of->name << ' ' << aclgrad::name_of(typed.type);
+}
+
 void register_function(Function function) {
   std::vector<Function>& all = registered();
   const auto after = std::upper_bound(all.begin(), all.end(), function,

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/data_type.h"
 #include "support/operator.h"
 
 namespace aclgrad::test {
@@ -83,6 +84,17 @@ const std::vector<Function>& functions();
 // For tests with a function as their parameter.
 std::vector<const Function*> function_pointers();
 inline constexpr auto name_of_function = [](const auto& test) { return test.param->name; };
+
+// For tests with a function and one of its types as their parameter.
+struct Typed {
+  const Function* of;
+  DataType type;
+};
+std::vector<Typed> typed_functions();
+inline constexpr auto name_of_typed = [](const auto& test) {
+  return test.param.of->name + "_" + std::string(aclgrad::name_of(test.param.type));
+};
+void PrintTo(const Typed& typed, std::ostream* out);
 
 // A function's problem on tensors of its own.
 class FunctionCall {

@@ -124,7 +124,7 @@ class CpuDevice final : public Device {
 };
 
 // As many as a common NPU server has, so that programs that name a device find it. All of them are one.
-const DeviceDriver driver(
+const DeviceDriver kDriver(
     DeviceKind::cpu, [] { return 8; },
     [](int) -> Device& {
       static NeverDestroyed<CpuDevice> device;

@@ -101,7 +101,7 @@ std::vector<std::unique_ptr<CudaDevice>>& devices() {
   return devices;
 }
 
-const DeviceDriver driver(
+const DeviceDriver kDriver(
     DeviceKind::cuda, [] { return static_cast<int>(devices().size()); },
     [](int index) -> Device& { return *devices()[static_cast<size_t>(index)]; });
 
