@@ -29,6 +29,8 @@ Image elements_of(const Image& grid) {
 
 template <class Real>
 void load_coordinates(const Image& grid, int64_t first, int64_t count, Real (&to)[2][kMostSamples]) {
+  // The next calls', which the hardware does not prefetch beyond the end of a page.
+  constexpr int64_t kPrefetchElements = 2 * 2 * kMostSamples;
   const BlockTag<Real> d;
   if (is_interleaved(grid)) {
     alignas(64) Real loaded[2 * kMostSamples];
@@ -36,6 +38,8 @@ void load_coordinates(const Image& grid, int64_t first, int64_t count, Real (&to
     if (!in_place) load_pixels(elements_of(grid), 0, 1, 2 * first, 2 * count, loaded, 0);
     const Real* pairs = in_place ? grid.channel<Real>(0) + 2 * first : loaded;
     for (size_t k = 0; k < static_cast<size_t>(count); k += hn::Lanes(d)) {
+      hwy::Prefetch(pairs + 2 * k + kPrefetchElements);
+      hwy::Prefetch(pairs + 2 * k + kPrefetchElements + hn::Lanes(d));
       auto xs = hn::Undefined(d), ys = hn::Undefined(d);
       hn::LoadInterleaved2(d, pairs + 2 * k, xs, ys);
       hn::Store(xs, d, to[0] + k);

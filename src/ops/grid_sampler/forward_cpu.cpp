@@ -83,10 +83,14 @@ void sample_by_channels(const Sampling& sampling, const Rows<const float>& input
 
 // ---- Vectorised over samples
 
+// The hardware prefetches each output, too, but stops at the end of a page.
+constexpr int64_t kPrefetchSamples = 2 * kMostSamples;
+constexpr int kWillBeWritten = 1;
+
 // Interpolates at the samples of a block if they lie in lines.
 template <int kTaps, class Real>
-HWY_INLINE bool sample_lines(const Image& input, const Image& output, const Block<Real>& block,
-                             int64_t first) {
+HWY_INLINE bool sample_lines(const Image& input, const Image& output, const Block<Real>& block, int64_t first,
+                             bool prefetches) {
   using Tag = BlockTag<Real>;
   const Tag d;
   BlockLines<Tag, kTaps> lines;
@@ -101,6 +105,7 @@ HWY_INLINE bool sample_lines(const Image& input, const Image& output, const Bloc
           return of_lanes.load_tap(d, from, input.row_stride, row, column);
         });
         hn::StoreU(value, d, to);
+        if (prefetches) __builtin_prefetch(to + kPrefetchSamples, kWillBeWritten);
         from += input.channel_stride;
         to += output.channel_stride;
       }
@@ -141,15 +146,19 @@ void sample_by_samples(const Sampling& sampling, int64_t image, int64_t first, i
   const bool gathers = can_gather<Real>(input);
   const bool is_contiguous =
       input.type == data_type_of<Real> && input.column_stride == 1 && output.has_contiguous_channels();
+  const bool prefetches = outgrows_cache(sampling);
+  const bool is_smooth = sampling.vectorises_over_channels;  // else vectors would be of channels
   Block<Real> blocks[kMostBlocks];
   prepare_blocks(sampling, image, first, count, blocks);
   for (int64_t k = 0; k < count; k += kBlock) {
     const Block<Real>& block = blocks[k / kBlock];
     const bool is_whole = block.interior == kAllSamples && is_contiguous;
-    if (is_whole && input.column_stride == 1 && sample_lines<kTaps>(input, output, block, first + k))
-      continue;
-    sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k,
-                           std::min<int64_t>(kBlock, count - k));
+    const bool has_lines = is_whole && sample_lines<kTaps>(input, output, block, first + k, prefetches);
+    if (!has_lines)
+      sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k,
+                             std::min<int64_t>(kBlock, count - k));
+    if (prefetches && (has_lines || is_smooth) && block.interior == kAllSamples)
+      prefetch_next_row<kTaps>(input, 0, 0, input.channels, block);
   }
 }
 

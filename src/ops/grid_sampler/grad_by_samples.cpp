@@ -98,7 +98,9 @@ struct Task {
   Image input;
   Image grad_output;
   Image grid_grad;
-  bool gathers;        // from input
+  bool gathers;    // from input
+  bool is_smooth;  // the grid: else vectors would be of channels
+  bool outgrows_cache;
   bool is_contiguous;  // all that neighbouring samples read and add to, in the type of the arithmetic
 };
 
@@ -132,6 +134,7 @@ class Differentiation {
         } else if (kInput && (work->bits | work->owned) != 0) {
           differentiate_block(task, *work, channel, channel + channels);
         }
+        if (task.outgrows_cache) prefetch(task, *work, channel, channels);
       }
     }
     // Without sums, whose order matters, where the pixels lie is found once for all channels.
@@ -176,23 +179,20 @@ class Differentiation {
         for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) hn::Store(hn::Zero(d), d, of_tap + lane);
       }
     }
-    if (kTaps == 4 || !task.is_contiguous || block.interior != kAllSamples) return;
-    work.has_lines = work.lines.find(block, task.input.width);
-    if (work.has_lines) prefetch(task, block, first);
+    if (kTaps == 4 || block.interior != kAllSamples) return;
+    work.has_lines = task.is_contiguous && work.lines.find(block, task.input.width);
   }
 
-  // Asks for what the last sample of a block reads and adds to, where the grid is new to that: below, on the right.
-  static HWY_INLINE void prefetch(const Task& task, const Block<Real>& block, int64_t first) {
-    const int64_t row = block.y().first[kBlock - 1] + kTaps - 1;
-    const int64_t column = block.x().first[kBlock - 1] + kTaps - 1;
-    for (int64_t c = 0; c < std::min(kChannels, task.input.channels); ++c) {
-      hwy::Prefetch(task.grad_output.channel<Real>(c) + first + kBlock - 1);
-      if constexpr (kGrid) hwy::Prefetch(task.input.channel<Real>(c) + task.input.offset(row, column));
-      if constexpr (kInput) {
-        if (!task.band.contains(row)) continue;
-        hwy::Prefetch(task.sums.rows.channel<Real>(c) + task.sums.offset(row, column));
-      }
-    }
+  // Asks for what later blocks will be the first to read or to add to.
+  static HWY_INLINE void prefetch(const Task& task, const Work& work, int64_t channel, int64_t channels) {
+    constexpr int64_t kAhead = 4 * kMostSamples;
+    const Block<Real>& block = *work.block;
+    if (!work.has_lines && !(task.is_smooth && block.interior == kAllSamples)) return;
+    for (int64_t c = channel; c < channel + channels && task.is_contiguous; ++c)
+      hwy::Prefetch(task.grad_output.channel<Real>(c) + work.first + kAhead);
+    if constexpr (kGrid) prefetch_next_row<kTaps>(task.input, 0, channel, channels, block);
+    if constexpr (kInput)
+      prefetch_next_row<kTaps>(task.sums.rows, task.sums.first_row, channel, channels, block);
   }
 
   // ---- Here the arithmetic is.
@@ -430,6 +430,8 @@ Task task_of(const Sampling& sampling, int64_t image, RowBand band, const Sums& 
             sampling.grid_grad[image],
             sampling.type == DataType::float64 ? can_gather<double>(sampling.input.first)
                                                : can_gather<float>(sampling.input.first),
+            sampling.vectorises_over_channels,
+            outgrows_cache(sampling),
             false};
   task.is_contiguous = size_of(sampling.type) != 2 && task.grad_output.has_contiguous_channels() &&
                        (!sampling.wants_grid_grad || task.input.column_stride == 1) &&

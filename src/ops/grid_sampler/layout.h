@@ -137,6 +137,13 @@ inline bool is_channels_last(const Image& image) {
 // Which implementation it is in the end. This looks at the grid.
 bool vectorises_over_samples(const Sampling& sampling);
 
+// Whether an image is so large that the kernels ask for its pixels some time before they read them: caches do not hold
+// it from one call to the next.
+inline bool outgrows_cache(const Sampling& sampling) {
+  constexpr int64_t kCacheBytes = 4 << 20;
+  return sampling.channels * sampling.pixels * static_cast<int64_t>(size_of(sampling.type)) > kCacheBytes;
+}
+
 // How many images are worked on together, so that so many bytes hold what each takes.
 inline int64_t images_of_round(const Sampling& sampling, int64_t bytes, int64_t bytes_of_image) {
   return std::clamp<int64_t>(bytes / bytes_of_image, 1, sampling.batch);
