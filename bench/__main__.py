@@ -47,7 +47,8 @@ def _child(arguments) -> None:
 
 
 def _run_child(threads: int, arguments) -> list[dict]:
-    environment = dict(os.environ, ACLGRAD_DEVICES="cpu", ACLGRAD_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
+    count = str(threads)
+    environment = dict(os.environ, ACLGRAD_DEVICES="cpu", ACLGRAD_NUM_THREADS=count, OMP_NUM_THREADS=count)
     command = [sys.executable, "-m", "bench", "--child", str(threads), *sys.argv[1:]]
     records = []
     with subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -82,7 +83,8 @@ def _circumstances() -> dict[str, str]:
     return {
         "command": " ".join(["./dev bench", *sys.argv[1:]]),
         "machine": _machine(),
-        "software": f"PyTorch {version('torch')}, Python {platform.python_version()}, {platform.system()} {platform.release()}",
+        "software": f"PyTorch {version('torch')}, Python {platform.python_version()}, "
+                    f"{platform.system()} {platform.release()}",
         "commit": commit.stdout.strip() or "unknown",
         "date": datetime.date.today().isoformat(),
     }
@@ -109,11 +111,13 @@ def _arguments() -> argparse.Namespace:
     for kind in arguments.kinds:
         if kind not in _KINDS:
             parser.error(f"expected {', '.join(_KINDS)}, got {kind}")
-    if arguments.publish and (arguments.filter or arguments.before or arguments.device != "cpu" or "operators" not in arguments.kinds):
+    is_part = arguments.filter or arguments.before or arguments.device != "cpu" or "operators" not in arguments.kinds
+    if arguments.publish and is_part:
         parser.error("--publish wants every operator on the CPU, without --filter and --before")
     if arguments.threads is None:
         processors = len(os.sched_getaffinity(0))
-        arguments.threads = [1] if arguments.device == "cuda" else [processors] if arguments.check else sorted({1, processors})
+        counts = [processors] if arguments.check else sorted({1, processors})
+        arguments.threads = [1] if arguments.device == "cuda" else counts
     return arguments
 
 

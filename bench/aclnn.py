@@ -86,7 +86,8 @@ class Planned:
 class GpuKernel:
     """A CUDA kernel of libaclgrad_gpu_kernels.so on PyTorch's current stream, with a workspace of its own."""
 
-    def __init__(self, library: ctypes.CDLL, kernel: str, sizes: list[int], tensors: list[torch.Tensor], deterministic: bool):
+    def __init__(self, library: ctypes.CDLL, kernel: str, sizes: list[int], tensors: list[torch.Tensor],
+                 deterministic: bool):
         self._function = getattr(library, kernel)
         self._function.restype = ctypes.c_int64
         self._tensors, self._deterministic = tensors, ctypes.c_bool(deterministic)

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""What is measured. Each operator lists its cases in src/ops/<operator>/bench.py; models.py has whole training steps."""
+"""What is measured. Each operator lists its cases in src/ops/<operator>/bench.py; models.py has training steps."""
 
 import dataclasses
 import importlib.util

@@ -126,7 +126,9 @@ class Measurement:
             "rounds": len(times[our_best]),
         }
 
-    def _times(self, ours: dict[str, Run], baselines: dict[str, Run], seconds: float) -> dict[tuple[str, str], list[float]]:
+    def _times(
+        self, ours: dict[str, Run], baselines: dict[str, Run], seconds: float
+    ) -> dict[tuple[str, str], list[float]]:
         runs = {("ours", name): run for name, run in ours.items()}
         runs |= {("baseline", name): run for name, run in baselines.items()}
         times = {key: [] for key in runs}
@@ -141,7 +143,7 @@ class Measurement:
         return times
 
     def _seconds_again(self, run: Run) -> float:
-        """The time of a call that finds the caches as the one before left them. For long ones that makes no difference."""
+        """The time of a call that finds the caches as the one before left them; long calls are not repeated for it."""
         first = self._seconds(run)
         return self._seconds(run) if first < _LONG else first
 
@@ -156,7 +158,8 @@ def _layout(name: str) -> str:
 
 
 def _paired_ratio(times: list[float], than: list[float]) -> float:
-    return statistics.median(a / b for a, b in zip(times, than))
+    """Of the rounds that both took part in: what is far behind is left out of the later ones."""
+    return statistics.median(a / b for a, b in zip(times, than, strict=False))
 
 
 def _difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:

@@ -10,7 +10,8 @@ from bench.case import Case, Work
 def _deformable_detr(batch: int = 1, train_backbone: bool = False):
     from transformers import DeformableDetrConfig, DeformableDetrForObjectDetection, ResNetConfig
 
-    config = DeformableDetrConfig(backbone_config=ResNetConfig(out_features=["stage2", "stage3", "stage4"]), num_labels=91)
+    backbone = ResNetConfig(out_features=["stage2", "stage3", "stage4"])
+    config = DeformableDetrConfig(backbone_config=backbone, num_labels=91)
     model = DeformableDetrForObjectDetection(config).train()
     if train_backbone:  # which Hugging Face's model leaves as it is
         model.model.backbone.requires_grad_()

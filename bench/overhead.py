@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""What a call of the Python functions costs where there is next to nothing to compute: the smallest size of each operator.
+"""What a call of the Python functions costs where there is next to nothing to compute: each operator's smallest size.
 
     python -m bench.overhead                         microseconds, the fastest of many short loops in turn
     ./dev bench python --filter smallest --threads 1  the median, as for every other case
@@ -94,7 +94,8 @@ def _repeated(run):
 
 
 def _with_gradients(arguments: tuple) -> list:
-    return [a.clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in arguments]
+    return [a.clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
+            for a in arguments]
 
 
 def _floats(arguments) -> list:

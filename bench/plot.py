@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The plot of docs/performance.md: a bar for each problem, as SVG. It needs no library, and the same figures give the same
-file."""
+"""The plot of docs/performance.md: a bar for each problem, as SVG. It needs no library, and the same figures give the
+same file."""
 
 import math
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ class _Axis:
 
 
 def _roofline(measured: dict) -> list[float]:
-    """The speedup at which the compulsory bytes would take all of the memory bandwidth. There is none where a kernel reads
-    only a part of its input."""
+    """The speedup at which the compulsory bytes would take all of the memory bandwidth. There is none where a kernel
+    reads only a part of its input."""
     return [measured["ratio"] * 100 / measured["percent"]] if measured["percent"] <= 100 else []
 
 
@@ -70,12 +70,13 @@ def svg(summary: dict, threads: str) -> str:
         marks.append(_text(axis(tick), top - 6, f"{tick:g}×", 'text-anchor="middle"'))
     width = _LABELS + _BARS + 30
     return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:.0f}" viewBox="0 0 {width} {height:.0f}" '
-        'font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:.0f}" '
+        f'viewBox="0 0 {width} {height:.0f}" font-family="sans-serif" font-size="12">',
         "<style>.faster{fill:#3b75af}.slower{fill:#c0504d}.grid{stroke:#ddd}.one{stroke:black}"
         ".roofline{stroke:#e08214;stroke-width:2.5}</style>",
         '<rect width="100%" height="100%" fill="white"/>',
         _text(10, 20, f"Speedup against the fastest baseline, {threads} threads"
               f" ({summary['machine']}; commit {summary['commit']})", 'font-weight="bold"'),
-        _text(10, 38, "Orange: the roofline, every input read once and every output written once at the measured bandwidth"),
+        _text(10, 38, "Orange: the roofline, every input read once and every output written once at the measured "
+              "bandwidth"),
         *marks, "</svg>", ""])  # fmt: skip

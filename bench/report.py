@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The figures that are published: docs/performance.json, and what is made of it: docs/performance.md and .svg, and the
-README's table. `python -m bench.report` makes these of the JSON; with --check it fails where they are not what it makes."""
+README's table. `python -m bench.report` makes these of the JSON; with --check it fails where they differ from that."""
 
 import argparse
 import json
@@ -27,8 +27,8 @@ def _speedup(value: float) -> str:
 
 
 def _times(times: dict[str, float], name: str) -> str:
-    parts = (f"{variant or name} {_three_digits(ms)}" for variant, ms in sorted(times.items(), key=lambda item: item[1]))
-    return ", ".join(parts)
+    by_time = sorted(times.items(), key=lambda item: item[1])
+    return ", ".join(f"{variant or name} {_three_digits(ms)}" for variant, ms in by_time)
 
 
 def line(record: dict) -> str:
@@ -42,8 +42,8 @@ def line(record: dict) -> str:
     percent = record["percent_of_roofline"]
     roofline = f", {percent:.0f} % of {record['roofline']}" if record["roofline"] else ""
     before = ", ".join(f"{name or 'ours'} {ratio:.2f}x" for name, ratio in record["speedup_over_before"].items())
-    return (f"{title}: {record['ratio']:.1f}x{roofline}{before and f'; over before: {before}'}\n    ms: {_times(record['ours_ms'], 'ours')} | "
-            f"{_times(record['baselines_ms'], 'PyTorch')}")
+    return (f"{title}: {record['ratio']:.1f}x{roofline}{before and f'; over before: {before}'}\n"
+            f"    ms: {_times(record['ours_ms'], 'ours')} | {_times(record['baselines_ms'], 'PyTorch')}")
 
 
 # ---- The summary
@@ -121,9 +121,9 @@ def _worst(summary: dict) -> list[str]:
 
     problem = min(summary["problems"], key=lambda problem: min(ratios(problem)))
     calls = [times["planned each time"] for times in summary["calls"].values()]
-    return _paragraph(f"Least is gained in {problem['operator']}, {problem['problem']}, {problem['type']}: {_range(ratios(problem), 1)}×. "
-                      f"The smallest problem of each function takes {_range(calls, 1)} µs through the C interface, with both "
-                      "phases and synchronisation.")[:-1]
+    return _paragraph(f"Least is gained in {problem['operator']}, {problem['problem']}, {problem['type']}: "
+                      f"{_range(ratios(problem), 1)}×. The smallest problem of each function takes "
+                      f"{_range(calls, 1)} µs through the C interface, with both phases and synchronisation.")[:-1]
 
 
 def readme_table(summary: dict) -> str:
@@ -131,49 +131,52 @@ def readme_table(summary: dict) -> str:
     counts = _threads(summary)
     body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts)]
             for problem in summary["problems"] if problem["readme"]]
-    return "\n".join([_BEGIN, f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}.", "",
-                      *_table(["", *_heads(counts)], body), "", *_worst(summary), _END])
+    circumstances = f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}."
+    return "\n".join([_BEGIN, circumstances, "", *_table(["", *_heads(counts)], body), "", *_worst(summary), _END])
 
 
 def page(summary: dict) -> str:
     counts = _threads(summary)
     lines = [
         "# Performance", "",
-        "![Speedups of all problems against the fastest baseline, and where memory bandwidth is the bound](performance.svg)", "",
+        "![Speedups of all problems against the fastest baseline, and where memory bandwidth is the bound]"
+        "(performance.svg)", "",
         "## How it was measured", "",
         f"- Command: `{summary['command']}`", f"- Machine: {summary['machine']}", f"- Software: {summary['software']}",
         f"- Commit: {summary['commit']}, {summary['date']}",
         *(f"- Memory bandwidth, {head}: read {summary['rooflines'][count]['read']} GB/s, copy "
           f"{summary['rooflines'][count]['copy']} GB/s (read and written bytes together)"
-          for count, head in zip(counts, _heads(counts))), "",
+          for count, head in zip(counts, _heads(counts), strict=True)), "",
         *_paragraph(
-            "Each problem runs in one process on the same data and the same number of threads, ours and every baseline in "
-            "turn. Gradients are the backward pass alone. Times are medians of ours; where ours is timed in two layouts, the "
-            "faster one counts."),
+            "Each problem runs in one process on the same data and the same number of threads, ours and every baseline "
+            "in turn. Gradients are the backward pass alone. Times are medians of ours; where ours is timed in two "
+            "layouts, the faster one counts."),
         *_paragraph(
-            "A speedup is the median over the paired runs of the fastest baseline's time divided by ours. Baselines are "
-            "PyTorch's operator or composition, contiguous or channels-last, with or without `torch.compile`. The tables "
-            "name the one that was the fastest with all threads."),
+            "A speedup is the median over the paired runs of the fastest baseline's time divided by ours. Baselines "
+            "are PyTorch's operator or composition, contiguous or channels-last, with or without `torch.compile`. The "
+            "tables name the one that was the fastest with all threads."),
         *_paragraph(
             "Where memory bandwidth bounds the problems of a table, its last column says how much of the bandwidth the "
             "compulsory bytes use with all threads: every input read once, every output written once."),
         *_paragraph(
-            "N is the number of images, C that of channels, then come the sides; *to* others: those of the output. *Smooth* "
-            "grids distort an image a little, as in registration; *random* ones sample it anywhere. In NSA compression T is "
-            "the number of tokens, N that of heads, D the size of a head, 32/16 block and stride. MSDA's *encoder* is that of "
-            "Deformable DETR, 22223 queries on 4 levels, whose samples are *local* or *uniformly random*; *bs* is the batch."),
+            "N is the number of images, C that of channels, then come the sides; *to* others: those of the output. "
+            "*Smooth* grids distort an image a little, as in registration; *random* ones sample it anywhere. In NSA "
+            "compression T is the number of tokens, N that of heads, D the size of a head, 32/16 block and stride. "
+            "MSDA's *encoder* is that of Deformable DETR, 22223 queries on 4 levels, whose samples are *local* or "
+            "*uniformly random*; *bs* is the batch."),
         *_paragraph("`./dev bench --filter MSDA` measures the problems of one operator on your machine.")]
     for operator in dict.fromkeys(p["operator"] for p in summary["problems"]):
         problems = [p for p in summary["problems"] if p["operator"] == operator]
         bounded = any(p["roofline"] for p in problems)
         head = ["problem", "type", *_heads(counts), "fastest baseline", *(["of memory bandwidth"] if bounded else [])]
-        body = [[p["problem"], p["type"], *(_figures(p["threads"][c]) for c in counts), p["threads"][counts[-1]]["baseline"],
-                 *([_roofline(p, counts[-1])] if bounded else [])] for p in problems]
+        body = [[p["problem"], p["type"], *(_figures(p["threads"][c]) for c in counts),
+                 p["threads"][counts[-1]]["baseline"], *([_roofline(p, counts[-1])] if bounded else [])]
+                for p in problems]
         lines += [f"## {operator[0].upper()}{operator[1:]}", "", *_table(head, body), ""]
     lines += ["## Overhead of a call", "",
               *_paragraph(
-                  "The smallest problem of each function through the C interface, in microseconds. *Planned each time* is "
-                  "phase 1, phase 2 and synchronisation; *planned once* is phase 2 of a repeatable executor and "
+                  "The smallest problem of each function through the C interface, in microseconds. *Planned each time* "
+                  "is phase 1, phase 2 and synchronisation; *planned once* is phase 2 of a repeatable executor and "
                   "synchronisation."),
               *_table(["function", "planned each time", "planned once"],
                       [[f"`{operator}`", *(f"{times[how]:.2f}" for how in ("planned each time", "planned once"))]

@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The site of the documentation: `./dev docs`. The Python reference is made from the docstrings, that of C and C++ is the
-public headers themselves."""
+"""The site of the documentation: `./dev docs`. The Python reference is made from the docstrings, that of C and C++ is
+the public headers themselves."""
 
 import itertools
 import pathlib

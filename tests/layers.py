@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Reads the sources in src/ and fails on any exception from the layers: what a file includes, what it names, how long it is."""
+"""Reads the sources in src/ and fails on any exception from the layers: what files include and name, their length."""
 
 import pathlib
 import re
@@ -19,6 +19,10 @@ NO_LIBRARY = {"test.cpp", "description.cpp", "cases.h", "python.cpp", "fuzz.cpp"
 
 # What users of C++ call, and lies in their namespace; the reference in that of the tests.
 OTHER_NAMESPACES = NO_LIBRARY | {"interface.cpp", "reference.h"}
+
+STATUS = re.compile(
+    r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Status\b|[135]61\d{3}\b|[125]07\d{3}\b)"
+)
 
 
 def kind_of(file):
@@ -89,7 +93,7 @@ def mistakes_of_operator(file, text):
     operator = operator_of(file)
     if operator is None or kind_of(file) in OTHER_NAMESPACES:
         return
-    if kind_of(file) != "aclnn.cpp" and re.search(r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Status\b|[135]61\d{3}\b|[125]07\d{3}\b)", text):
+    if kind_of(file) != "aclnn.cpp" and STATUS.search(text):
         yield f"{file} names a status of the C interface"
     own = f"aclgrad::ops::{operator}"
     opened = re.findall(r"^namespace (aclgrad[\w:]*)", text, re.MULTILINE)
@@ -106,7 +110,8 @@ def mistakes_of_length(file, text):
 
 
 def mistakes_in(root):
-    sources = {path.relative_to(root): path.read_text() for path in sorted(root.rglob("*")) if path.suffix in {".h", ".cpp", ".cu"}}
+    paths = [path for path in sorted(root.rglob("*")) if path.suffix in {".h", ".cpp", ".cu"}]
+    sources = {path.relative_to(root): path.read_text() for path in paths}
     names = names_of_operators(sources)
     if not names:
         yield f"no operators in {root}"

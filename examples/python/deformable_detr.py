@@ -3,10 +3,10 @@
 
     python examples/python/deformable_detr.py [--steps 250] [--out build/examples]
 
-Each picture holds one to three shapes. As in Deformable DETR, an encoder lets the pixels of two feature maps exchange what
-they see, queries look for one object each, and training matches them with the objects that there are.
-MSDeformAttnFunction is what repositories have, whose module is compiled from CUDA sources; here it comes with aclgrad and
-runs on the CPU. Writes deformable_detr.png: boxes on pictures that training did not see, before and after it.
+Each picture holds one to three shapes. As in Deformable DETR, an encoder lets the pixels of two feature maps exchange
+what they see, queries look for one object each, and training matches them with the objects that there are.
+MSDeformAttnFunction is what repositories have, whose module is compiled from CUDA sources; here it comes with aclgrad
+and runs on the CPU. Writes deformable_detr.png: boxes on pictures that training did not see, before and after it.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from tqdm import tqdm
+
 
 class MSDeformAttnFunction(torch.autograd.Function):
     @staticmethod

@@ -32,7 +32,8 @@ def draw(pictures: int, seed: int) -> tuple[Tensor, Tensor]:
     images = 0.3 * torch.rand(pictures, 3, SIDE, SIDE, generator=generator)
     boxes = torch.empty(pictures, len(KINDS), 4)
     for kind in range(len(KINDS)):
-        size, centre, color = uniform(0.2, 0.36, pictures), uniform(0.2, 0.8, 2, pictures), uniform(0.2, 0.6, pictures, 3)
+        size, centre = uniform(0.2, 0.36, pictures), uniform(0.2, 0.8, 2, pictures)
+        color = uniform(0.2, 0.6, pictures, 3)
         color[:, kind] += 0.4
         x = ((pixels[None, None] - centre[0, :, None, None]) / size[:, None, None]).expand(-1, SIDE, -1)
         y = ((pixels[None, :, None] - centre[1, :, None, None]) / size[:, None, None]).expand(-1, -1, SIDE)
@@ -157,7 +158,8 @@ def main(arguments: list[str] | None = None) -> list[float]:
     with torch.no_grad():
         guesses = detector(images)
     plot(losses, images, truth, guesses, options.out / "detect_shapes.png")
-    overlaps = ", ".join(f"{kind} {value:.2f}" for kind, value in zip(KINDS, overlap(guesses, truth).mean(0), strict=True))
+    mean = overlap(guesses, truth).mean(0)
+    overlaps = ", ".join(f"{kind} {value:.2f}" for kind, value in zip(KINDS, mean, strict=True))
     print(f"intersection over union on new pictures: {overlaps}; {options.out / 'detect_shapes.png'}")
     return losses
 

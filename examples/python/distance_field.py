@@ -5,7 +5,7 @@
 
 The field is a small grid of features, which `grid_sample` reads at a point and a network turns into a number. Known is
 only that it is 0 at the points of the curve. A distance changes by one for each unit of way, so the penalty asks of the
-field's gradient that it has length 1 everywhere (the eikonal equation). That gradient goes through `grid_sample`, and so
+field's gradient that it has length 1 everywhere (the eikonal equation). That gradient goes through `grid_sample`, so
 training needs the derivative of `grid_sample`'s gradient, which torch.nn.functional.grid_sample has not. Writes
 distance_field.png, which shows what is learned with the penalty and without it.
 """

@@ -35,7 +35,10 @@ def may_watch_words():
         return False
     word = ctypes.c_uint64()
     breakpoint_type, exclude_kernel, reads_and_writes = 5, 1 << 5, 3
-    attributes = struct.pack("=IIQQQQQIIQQ", breakpoint_type, 72, 0, 1, 0, 0, exclude_kernel, 0, reads_and_writes, ctypes.addressof(word), 8)
+    address = ctypes.addressof(word)
+    attributes = struct.pack(
+        "=IIQQQQQIIQQ", breakpoint_type, 72, 0, 1, 0, 0, exclude_kernel, 0, reads_and_writes, address, 8
+    )
     event = ctypes.CDLL(None, use_errno=True).syscall(number, attributes, 0, -1, -1, 0)
     if event >= 0:
         os.close(event)
@@ -78,7 +81,8 @@ def main():
     if arguments.mode == "0":
         expected = []
     environment = dict(os.environ, ACLGRAD_CHECK=arguments.setting or arguments.mode, ACLGRAD_DEVICES="cpu")
-    result = subprocess.run([arguments.program, *arguments.arguments], env=environment, capture_output=True, text=True, timeout=300)
+    command = [arguments.program, *arguments.arguments]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
     found = re.findall(r"^aclgrad check: (.*)$", result.stderr, re.MULTILINE)
     mistakes = list(compare_findings(expected, found))

@@ -29,7 +29,8 @@ def main() -> int:
     listed = {name: value for value, name in ROW.findall(text.split("## Codes of CANN")[0])}
     mistakes = [f"not listed: {name}" for name in sorted(used - listed.keys())]
     mistakes += [f"listed, but never used: {name}" for name in sorted(listed.keys() - used)]
-    mistakes += [f"{name} is {values.get(name)}, not {value}" for name, value in listed.items() if values.get(name) != value]
+    wrong = {name: value for name, value in listed.items() if values.get(name) != value}
+    mistakes += [f"{name} is {values.get(name)}, not {value}" for name, value in wrong.items()]
     ranges = never_returned(text)
     for name, value in values.items():
         rows = sum(int(value) in row for row in ranges)

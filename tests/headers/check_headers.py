@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Every public header compiles alone and twice, and all together, as C11, C++11 and C++23, and operators' descriptions name
-every operator function."""
+"""Every public header compiles alone and twice, and all together, as C11, C++11 and C++23, and operators' descriptions
+name every operator function."""
 
 import argparse
 import concurrent.futures

@@ -48,7 +48,7 @@ def test_forward_and_gradients(shapes, low, high, batches, heads, channels, quer
         *gradients,
     )
     reference.assert_equal(output, expected)
-    for gradient, tensor in zip(gradients, inputs):
+    for gradient, tensor in zip(gradients, inputs, strict=True):
         reference.assert_equal(gradient, tensor.grad)
 
 

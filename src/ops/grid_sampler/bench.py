@@ -42,17 +42,18 @@ def _gradient(n, c, h, w, ho, wo, mode=_BILINEAR, padding=_ZEROS, smooth=True, m
         for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last)):
             inputs = [grad.contiguous(memory_format=layout), image.contiguous(memory_format=layout), grid]
             outputs = [torch.empty_like(t) for t in inputs[1:]]
-            wanted = [o for o, m in zip(outputs, mask) if m]
+            wanted = [o for o, m in zip(outputs, mask, strict=True) if m]
             # The kernel of the GPU benchmark takes contiguous tensors, and only what its sizes say.
             plain = name == "" and (mode, padding, all(mask)) == (_BILINEAR, _ZEROS, True)
-            ours[name] = Call("aclnnGridSampler2DBackward", [*inputs, mode, padding, False, list(mask), *outputs], inputs,
-                              wanted, "grid_sampler_grad" if plain else "", [n, c, h, w, ho, wo])
+            ours[name] = Call("aclnnGridSampler2DBackward", [*inputs, mode, padding, False, list(mask), *outputs],
+                              inputs, wanted, "grid_sampler_grad" if plain else "", [n, c, h, w, ho, wo])
         common = (grad, image, grid, mode, padding, list(mask))
 
         def expected(result):
             if dtype == torch.float16:  # in which PyTorch computes positions, while ours does so in float
-                result = _torch_gradient(grad.float(), image.float(), grid.float(), mode, padding, list(mask), identity)()
-            return [r for r, m in zip(result, mask) if m]
+                in_float = (tensor.float() for tensor in (grad, image, grid))
+                result = _torch_gradient(*in_float, mode, padding, list(mask), identity)()
+            return [r for r, m in zip(result, mask, strict=True) if m]
         return Work(ours, {"grid_sampler_2d_backward": partial(_torch_gradient, *common),
                            "grid_sampler_2d_backward, channels last": partial(_torch_gradient_channels_last, *common)},
                     expected)
@@ -117,7 +118,8 @@ def _double_backward(*sizes, layout=torch.contiguous_format, smooth=True):
         def gradient():
             return aclgrad.grid_sample_backward(grad, image, grid, out=first)
         return Work({"": lambda: aclgrad.grid_sample_double_backward(grad, image, grid, *grad_grads, out=second)},
-                    {"gather and weigh": lambda transform: composed, "grid_sample_backward": lambda transform: gradient})
+                    {"gather and weigh": lambda transform: composed,
+                     "grid_sample_backward": lambda transform: gradient})
     return prepare
 
 
@@ -127,7 +129,8 @@ def _data_3d(n, c, d, h, w, samples):
     if samples is None:
         zs, ys, xs = torch.meshgrid(*(torch.linspace(-1, 1, side) for side in (d, h, w)), indexing="ij")
         shift = [torch.sin(3 * ys), torch.cos(2 * zs), torch.sin(2 * xs)]
-        grid = torch.stack([at + 0.05 * by for at, by in zip((xs, ys, zs), shift, strict=True)], -1).expand(n, d, h, w, 3)
+        grid = torch.stack([at + 0.05 * by for at, by in zip((xs, ys, zs), shift, strict=True)], -1)
+        grid = grid.expand(n, d, h, w, 3)
     else:
         grid = torch.rand(n, 1, 1, samples, 3) * 2.1 - 1.05
     return volume, grid.contiguous(), torch.randn(n, c, *grid.shape[1:4])
@@ -144,11 +147,12 @@ def _gradient_3d(*sizes, samples=None, mask=(True, True)):
         for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last_3d)):
             inputs = [*(t.contiguous(memory_format=layout) for t in (grad, volume)), grid]
             outputs = [torch.empty_like(t) for t in inputs[1:]]
-            wanted = [o for o, m in zip(outputs, mask) if m]
-            ours[name] = Call("aclnnGridSampler3DBackward", [*inputs, _BILINEAR, _ZEROS, False, list(mask), *outputs], inputs, wanted)
+            wanted = [o for o, m in zip(outputs, mask, strict=True) if m]
+            ours[name] = Call("aclnnGridSampler3DBackward",
+                              [*inputs, _BILINEAR, _ZEROS, False, list(mask), *outputs], inputs, wanted)
         return Work(ours, {"grid_sampler_3d_backward": partial(theirs, torch.contiguous_format),
                            "grid_sampler_3d_backward, channels last": partial(theirs, torch.channels_last_3d)},
-                    lambda result: [r for r, m in zip(result, mask) if m])
+                    lambda result: [r for r, m in zip(result, mask, strict=True) if m])
     return prepare
 
 
@@ -166,15 +170,16 @@ def _forward_3d(*sizes):
 def cases():
     f32, f64, f16 = torch.float32, torch.float64, torch.float16
     gradient, forward = "grid sampler gradient", "grid sampler forward"
-    square, screen = (64, 128, 128, 128, 128), (1, 3, 1080, 1920, 1080, 1920)
+    square, large, screen = (64, 128, 128, 128, 128), (64, 256, 256, 256, 256), (1, 3, 1080, 1920, 1080, 1920)
     only, both = (False, True), ("cpu", "cuda")
     few = {"padding": _BORDER, "smooth": False, "mask": only}
     return [
-        Case(gradient, "N1 C64 128x128, smooth", f32, _gradient(1, *square), readme="grid sampler gradient, 64 channels of 128², smooth grid"),
+        Case(gradient, "N1 C64 128x128, smooth", f32, _gradient(1, *square),
+             readme="grid sampler gradient, 64 channels of 128², smooth grid"),
         Case(gradient, "N1 C64 128x128, random", f32, _gradient(1, *square, smooth=False)),
         Case(gradient, "N8 C64 128x128, smooth", f32, _gradient(8, *square), devices=both),
-        Case(gradient, "N8 C64 256x256, smooth", f32, _gradient(8, 64, 256, 256, 256, 256), devices=("cuda",)),
-        Case(gradient, "N8 C64 256x256, random", f32, _gradient(8, 64, 256, 256, 256, 256, smooth=False), devices=("cuda",)),
+        Case(gradient, "N8 C64 256x256, smooth", f32, _gradient(8, *large), devices=("cuda",)),
+        Case(gradient, "N8 C64 256x256, random", f32, _gradient(8, *large, smooth=False), devices=("cuda",)),
         Case(gradient, "N1 C3 1080x1920, smooth", f32, _gradient(*screen), devices=both),
         Case(gradient, "N1 C64 128x128, bicubic", f32, _gradient(1, *square, _BICUBIC)),
         Case(gradient, "N1 C64 128x128, border, half", f16, _gradient(1, *square, padding=_BORDER)),
@@ -186,14 +191,17 @@ def cases():
         Case(gradient, "N3072 C1 48x64 to 9x9, random", f32, _gradient(3072, 1, 48, 64, 9, 9, smooth=False)),
         Case(gradient, "N1 C64 128x128, smooth", f64, _gradient(1, *square)),
         Case(gradient, "N1 C32 48x96x96, smooth", f32, _gradient_3d(1, 32, 48, 96, 96)),
-        Case(gradient, "N1 C1 128x128x128, smooth", f32, _gradient_3d(1, 1, 128, 128, 128), readme="3-D grid sampler gradient, 1 channel of 128³, smooth grid"),
-        *(Case(gradient, f"N1 C16 {s}x{s}x{s} to 10000, grid only", f32, _gradient_3d(1, 16, s, s, s, samples=10_000, mask=only))
-          for s in (64, 256)),
+        Case(gradient, "N1 C1 128x128x128, smooth", f32, _gradient_3d(1, 1, 128, 128, 128),
+             readme="3-D grid sampler gradient, 1 channel of 128³, smooth grid"),
+        *(Case(gradient, f"N1 C16 {s}x{s}x{s} to 10000, grid only", f32,
+               _gradient_3d(1, 16, s, s, s, samples=10_000, mask=only)) for s in (64, 256)),
         Case(forward, "N1 C32 48x96x96, smooth", f32, _forward_3d(1, 32, 48, 96, 96)),
         Case(forward, "N1 C1 128x128x128, smooth", f32, _forward_3d(1, 1, 128, 128, 128)),
-        Case(forward, "N1 C64 128x128, smooth", f32, _forward(1, *square), readme="grid sampler forward, 64 channels of 128²"),
+        Case(forward, "N1 C64 128x128, smooth", f32, _forward(1, *square),
+             readme="grid sampler forward, 64 channels of 128²"),
         Case(forward, "N1 C3 1080x1920, smooth", f32, _forward(*screen)),
-        Case("grid_sample in PyTorch, both passes", "N8 C64 128x128, random", f32, _training(8, *square), kind="python"),
+        Case("grid_sample in PyTorch, both passes", "N8 C64 128x128, random", f32, _training(8, *square),
+             kind="python"),
         *(Case("grid_sample_double_backward", f"N1 C64 128x128, {grid}{title}", f32,
                _double_backward(1, *square, layout=layout, smooth=grid == "smooth"), kind="python")
           for grid in ("smooth", "random")

@@ -2,6 +2,7 @@
 """The grouped bias-add gradient, and both passes through PyTorch."""
 
 from functools import partial
+from itertools import pairwise
 
 import torch
 
@@ -19,7 +20,7 @@ def _group_sums(grad, ends, transform):
     out = grad.new_empty(len(ends), grad.shape[1])
 
     def run():
-        for group, (begin, end) in enumerate(zip(bounds, bounds[1:])):
+        for group, (begin, end) in enumerate(pairwise(bounds)):
             torch.sum(grad[begin:end], 0, out=out[group])
         return out
     return transform(run)
@@ -54,8 +55,13 @@ def _training(rows, columns, groups):
         ends = torch.arange(1, groups + 1) * (rows // groups)
         group = torch.repeat_interleave(torch.arange(groups), rows // groups)
         inputs, grad = [tokens.requires_grad_(), bias.requires_grad_()], torch.randn(rows, columns, dtype=dtype)
-        ours = lambda: torch.autograd.grad(aclgrad.torch.grouped_bias_add(tokens, bias, ends), inputs, grad)
-        return Work({"": ours}, {"indexing": lambda transform: lambda: torch.autograd.grad(tokens + bias[group], inputs, grad)})
+
+        def ours():
+            return torch.autograd.grad(aclgrad.torch.grouped_bias_add(tokens, bias, ends), inputs, grad)
+
+        def indexed():
+            return torch.autograd.grad(tokens + bias[group], inputs, grad)
+        return Work({"": ours}, {"indexing": lambda transform: indexed})
     return prepare
 
 
@@ -72,5 +78,6 @@ def cases():
               ("16384x4096, 8 even groups", f16, (16384, 4096, 8, False), "", one),
               ("16384x4096, 8 even groups", bf16, (16384, 4096, 8, False), "", one),
               ("65536x2880, 32 skewed groups", bf16, (65536, 2880, 32, True), "", both))),
-        Case("grouped bias-add in PyTorch, both passes", "16384x4096, 8 groups", f32, _training(16384, 4096, 8), kind="python"),
+        Case("grouped bias-add in PyTorch, both passes", "16384x4096, 8 groups", f32, _training(16384, 4096, 8),
+             kind="python"),
     ]

@@ -90,8 +90,8 @@ def _forward(levels, batch, queries, spread):
         value, location, attention, grad, shapes, starts = _data(dtype, device, levels, batch, queries, spread)
         inputs, out = [value, shapes, starts, location, attention], torch.empty_like(grad)
         call = Call("aclnnMultiScaleDeformableAttnFunction", [*inputs, out], inputs, [out])
-        return Work({"": call}, {"grid_sample composition": partial(_composed_forward, value, levels, location, attention)},
-                    lambda result: [result])
+        composed = partial(_composed_forward, value, levels, location, attention)
+        return Work({"": call}, {"grid_sample composition": composed}, lambda result: [result])
     return prepare
 
 
@@ -115,14 +115,16 @@ def cases():
     local, random = (_DETR_LEVELS, 1, 22223, 2.0), (_DETR_LEVELS, 1, 22223, None)
     encoder, both = "encoder with 22223 queries", ("cpu", "cuda")
     return [
-        Case(gradient, "encoder bs 1, local", f32, _gradient(*local), readme=f"MSDA gradient, {encoder}, local samples"),
+        Case(gradient, "encoder bs 1, local", f32, _gradient(*local),
+             readme=f"MSDA gradient, {encoder}, local samples"),
         Case(gradient, "encoder bs 1, local", bf16, _gradient(*local)),
         Case(gradient, "encoder bs 1, uniformly random", f32, _gradient(*random)),
         Case(gradient, "encoder bs 2, local", f32, _gradient(_DETR_LEVELS, 2, 22223, 2.0), devices=("cuda",)),
         Case(gradient, "encoder bs 2, local", bf16, _gradient(_DETR_LEVELS, 2, 22223, 2.0), devices=("cuda",)),
         Case(gradient, "decoder bs 2, 300 queries", f32, _gradient(_DETR_LEVELS, 2, 300, 2.0), devices=both),
         Case(gradient, "BEV 200x200, 1 level", f32, _gradient(_BEV_LEVELS, 1, 40000, 2.0)),
-        Case(forward, "encoder bs 1, local", f32, _forward(*local), readme="MSDA forward, the same encoder, local samples"),
+        Case(forward, "encoder bs 1, local", f32, _forward(*local),
+             readme="MSDA forward, the same encoder, local samples"),
         Case(forward, "encoder bs 1, uniformly random", f32, _forward(*random)),
         Case("MSDA in PyTorch, both passes", "encoder bs 1, local", f32, _training(*local), kind="python"),
     ]

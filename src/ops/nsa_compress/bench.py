@@ -2,6 +2,7 @@
 """NSA compress and its gradient, and both passes through PyTorch."""
 
 from functools import partial
+from itertools import pairwise
 
 import torch
 
@@ -23,8 +24,7 @@ _WINDOWS = {"unfold + einsum": windows_unfold, "as_strided + einsum": _windows_s
 
 
 def compose(x, weight, ends, block, stride, windows):
-    begins = [0] + ends[:-1]
-    parts = [windows(x[b:e], block, stride) for b, e in zip(begins, ends) if e - b >= block]
+    parts = [windows(x[b:e], block, stride) for b, e in pairwise([0, *ends]) if e - b >= block]
     return torch.cat([torch.einsum("knds,sn->knd", part, weight) for part in parts])
 
 
@@ -49,7 +49,7 @@ def _ragged(tokens, sequences):
 
 def _data(dtype, device, tokens, heads, channels, block, stride, ends):
     torch.manual_seed(4)
-    windows = sum((e - b - block) // stride + 1 for b, e in zip([0] + ends[:-1], ends) if e - b >= block)
+    windows = sum((e - b - block) // stride + 1 for b, e in pairwise([0, *ends]) if e - b >= block)
     shapes = (tokens, heads, channels), (block, heads), (windows, heads, channels)
     return [torch.randn(shape).to(dtype).to(device) for shape in shapes]
 
@@ -60,8 +60,8 @@ def _gradient(tokens, heads, channels, block, stride, ends):
         outputs = [torch.empty_like(x), torch.empty_like(weight)]
         # The kernel of the GPU benchmark takes one sequence.
         kernel = "nsa_compress_grad" if len(ends) == 1 else ""
-        call = Call("aclnnNsaCompressGrad", [grad, x, weight, ends, block, stride, 0, "TND", *outputs], [grad, x, weight],
-                    outputs, kernel, [tokens, heads, channels, block, stride, len(grad)])
+        call = Call("aclnnNsaCompressGrad", [grad, x, weight, ends, block, stride, 0, "TND", *outputs],
+                    [grad, x, weight], outputs, kernel, [tokens, heads, channels, block, stride, len(grad)])
         baselines = {name: partial(_composed_gradient, windows, grad, x, weight, ends, block, stride)
                      for name, windows in _WINDOWS.items()}
         return Work({"": call}, baselines)
@@ -84,8 +84,13 @@ def _training(tokens, heads, channels, block, stride):
 
         x, weight, grad = _data(dtype, device, tokens, heads, channels, block, stride, [tokens])
         inputs = [x.requires_grad_(), weight.requires_grad_()]
-        ours = lambda: torch.autograd.grad(aclgrad.torch.nsa_compress(x, weight, None, block, stride), inputs, grad)
-        composed = lambda: torch.autograd.grad(compose(x, weight, [tokens], block, stride, windows_unfold), inputs, grad)
+
+        def ours():
+            return torch.autograd.grad(aclgrad.torch.nsa_compress(x, weight, None, block, stride), inputs, grad)
+
+        def composed():
+            result = compose(x, weight, [tokens], block, stride, windows_unfold)
+            return torch.autograd.grad(result, inputs, grad)
         return Work({"": ours}, {"unfold + einsum": lambda transform: composed})
     return prepare
 
