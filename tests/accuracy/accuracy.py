@@ -66,6 +66,15 @@ FORWARD = {
 }
 
 
+# PyTorch's grid_sample has no second derivative. A row of a double backward of the grouped bias-add is a copy.
+TWICE_DIFFERENTIABLE = {"nsa_compress"}
+
+
+def name_of(function):
+    """Of the operator, and whether the function is its double backward."""
+    return function.removesuffix("_backward").removesuffix("_double"), function.endswith("_double_backward")
+
+
 def bias(grad_output, kind, group_idx=None):
     if group_idx is None:
         return grad_output.sum(1)
@@ -79,17 +88,26 @@ def of_pytorch(function, attributes, arrays):
     inputs = {name: torch.from_numpy(array.copy()).float() for name, array in arrays.items()}
     if function == "grouped_bias_add_backward":
         return {"grad_bias": bias(**inputs, **attributes)}
-    if (name := function.removesuffix("_backward")) not in FORWARD:
+    name, is_second = name_of(function)
+    if name not in FORWARD or (is_second and name not in TWICE_DIFFERENTIABLE):
         return None
     forward, leaves = FORWARD[name]
     grad_output = inputs.pop("grad_output", None)
+    grad_grads = [inputs.pop(f"grad_grad_{leaf}", None) for leaf in leaves]
     for leaf in leaves:
         inputs[leaf].requires_grad_()
     output = forward(**inputs, **attributes)
     if grad_output is None:
         return {"output": output.detach()}
-    gradients = torch.autograd.grad(output, [inputs[leaf] for leaf in leaves], grad_output.view_as(output))
-    return {f"grad_{leaf}": gradient for leaf, gradient in zip(leaves, gradients, strict=True)}
+    wanted = {f"grad_{leaf}": inputs[leaf] for leaf in leaves}
+    of, weights = [output], [grad_output.view_as(output)]
+    if is_second:
+        gradients = torch.autograd.grad(of, list(wanted.values()), weights[0].requires_grad_(), create_graph=True)
+        wanted = {"grad_grad_output": weights[0], **wanted}
+        of = [gradient for gradient, weight in zip(gradients, grad_grads, strict=True) if weight is not None]
+        weights = [weight for weight in grad_grads if weight is not None]
+    results = torch.autograd.grad(of, list(wanted.values()), weights, materialize_grads=True)
+    return dict(zip(wanted, results, strict=True))
 
 
 # ---- Errors
@@ -129,8 +147,9 @@ class Result:
 
 
 def title_of(function, attributes):
-    name = function.removesuffix("_backward")
-    return f"{name}, {MODES[attributes['mode']]}" if "mode" in attributes else name
+    name, is_second = name_of(function)
+    mode = [MODES[attributes["mode"]]] if "mode" in attributes else []
+    return ", ".join([name, *mode, *(["double backward"] if is_second else [])])
 
 
 def measure(program):
