@@ -72,7 +72,7 @@ std::vector<int64_t> integers_of(const TensorView& view);
 std::vector<double> doubles_of(const TensorView& float64_view);
 void write_doubles(const std::vector<double>& values, const TensorView& float64_view);
 
-// At least `bytes` of this thread's scratch memory, on a 64-byte boundary. The next call may move it.
+// This thread's workspace of at least `bytes`, 64-byte aligned. The next call may move it.
 void* scratch(size_t bytes);
 
 template <class Problem>

@@ -19,8 +19,8 @@ extern const bool enabled;
 // From now on there are no findings: what they would rest on is not known.
 void give_up() noexcept;
 
-// What the checker cannot note for want of memory it lets go, in calls that must not fail for it, such as those that
-// release something.
+// When memory is exhausted, the checker leaves out what it cannot note, in calls that must not fail for it, such as
+// those that release something.
 template <class Body>
 void as_far_as_memory_goes(Body&& body) {
   try {

@@ -46,7 +46,7 @@ __device__ inline BFloat16 narrow<BFloat16>(float value) {
   return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};
 }
 
-// Adds four floats to a 16-byte boundary of global memory, in no order.
+// Atomically adds four floats, 16-byte aligned in global memory: in no fixed order.
 __device__ inline void add_four(float* to, float a, float b, float c, float d) {
 #if __CUDA_ARCH__ >= 900
   // Without the clobber of memory, which would keep later loads behind it: no kernel reads what it adds to.

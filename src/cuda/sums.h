@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Sums in global memory to which any thread may add: as floats, fast but in no fixed order, or in fixed point, whose
-// integer additions give the same bits in every order. Additions of single-precision floats take subnormal numbers, and
+// integer additions give the same sum in every order. Additions of single-precision floats take subnormal numbers, and
 // sums that would be, for zero: the hardware has no other.
 //
 // Fixed point: a call first finds the largest finite magnitude of each factor of its terms. With the number of terms

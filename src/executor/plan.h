@@ -79,7 +79,7 @@ struct Plan {
   std::array<Operand, kMaxArguments> operands;
   size_t operand_count = 0;
   uint64_t workspace_size = 0;            // bytes
-  int64_t scratch_at = 0;                 // where in the workspace the kernel's own scratch lies
+  int64_t scratch_at = 0;                 // where in the workspace the kernel's own part begins
   double serial_nanoseconds = 0;          // estimate of the work on one thread
   bool deterministic = false;             // ACL_OPT_DETERMINISTIC was on
   Queue::DataError data_error = nullptr;  // where its kernel may refuse what lies in device memory

@@ -27,7 +27,7 @@ struct Stream {
 // and findings.
 std::shared_ptr<Queue> queue_of_stream(std::string_view function, void* stream);
 
-// Whether operators planned now must give the same bits run after run (ACL_OPT_DETERMINISTIC of the process).
+// Whether operators planned now must be bitwise reproducible run after run (ACL_OPT_DETERMINISTIC of the process).
 bool deterministic_requested() noexcept;
 
 void* create_stream(void* context_handle, const Context& context);

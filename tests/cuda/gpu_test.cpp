@@ -203,7 +203,7 @@ void test_multi_scale_deformable_attention() {
                        mode + " grad_attention_weight");
           if (!deterministic) continue;
           if (first.empty()) first = grad_value.bytes();
-          expect(grad_value.bytes() == first, mode + " has the same bits again");
+          expect(grad_value.bytes() == first, mode + " is bitwise the same again");
         }
       }
     }
@@ -263,7 +263,7 @@ void test_grid_sampler_case(const typename Kind::Sampling& s, DataType type,
         mode + " grid_grad");
     if (!deterministic) continue;
     if (first.empty()) first = input_grad.bytes();
-    expect(input_grad.bytes() == first, mode + " has the same bits again");
+    expect(input_grad.bytes() == first, mode + " is bitwise the same again");
   }
 }
 
@@ -321,7 +321,7 @@ void test_nsa_compress_case(const reference::NsaSizes& sizes, DataType type, boo
     expect_close(input_grad.values(), expected.input, tolerance(type, false), what + " input_grad");
     expect_close(weight_grad.values(), expected.weight, tolerance(type, false), what + " weight_grad");
     if (first.empty()) first = weight_grad.bytes();
-    expect(weight_grad.bytes() == first, what + " has the same bits again");
+    expect(weight_grad.bytes() == first, what + " is bitwise the same again");
 
     NsaCompress forward;
     static_cast<NsaCompression&>(forward) = problem;
@@ -373,7 +373,7 @@ void test_grouped_bias_add() {
           run(problem, false);
           expect_close(out.values(), expected, tolerance(type, false), what);
           if (first.empty()) first = out.bytes();
-          expect(out.bytes() == first, what + " has the same bits again");
+          expect(out.bytes() == first, what + " is bitwise the same again");
         }
       }
     }

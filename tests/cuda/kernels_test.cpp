@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// What holds for kernels on a GPU beyond the operators' own tests: deterministic sums have the same bits in whatever order
-// threads add to them, and the workspace is as large as said.
+// What holds for kernels on a GPU beyond the operators' own tests: deterministic sums are bitwise the same in any order
+// of the threads that add to them, and the workspace is as large as said.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

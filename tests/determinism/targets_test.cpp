@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The same bits on every instruction set that has fused multiply-add: each operator and each function of the C++
-// interface is run on each instruction set of this processor. All cases must have the same results there, and their hash
-// must be the one that the description has for all processors.
+// Results are bitwise the same on every instruction set with fused multiply-add: each operator and each function of the
+// C++ interface is run on each instruction set of this processor. All cases must have the same results there, and their
+// hash must be the one that the description has for all processors.
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 

@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The same bits of every function of the C++ interface for any number of threads, each time, and with a workspace that
-// holds anything. tests/operators/ has the same of the C functions.
+// Every function of the C++ interface is bitwise reproducible: for any number of threads, each time, and with a
+// workspace that holds anything. tests/operators/ has the same of the C functions.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -28,7 +28,7 @@ class TypedFunction : public testing::TestWithParam<Typed> {
 
 INSTANTIATE_TEST_SUITE_P(, TypedFunction, testing::ValuesIn(typed_functions()), name_of_typed);
 
-// Values, the same bits for any strides and number of threads, and nothing written between the elements.
+// Values, bitwise the same for any strides and number of threads, and nothing written between the elements.
 TEST_P(TypedFunction, MatchesItsReferenceInAllLayouts) {
   const std::vector<size_t> outputs = of().outputs();
   int checked = 0;

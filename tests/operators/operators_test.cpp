@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed_operators()
   return std::string(test.param.of->name) + "_" + name_of(test.param.type);
 });
 
-// Values, the same bits for any strides, and nothing written between the elements.
+// Values, bitwise the same for any strides, and nothing written between the elements.
 TEST_P(TypedOperator, MatchesItsReferenceInAllLayouts) {
   const std::vector<size_t> outputs = of().indices_of(Role::output);
   int checked = 0;
@@ -105,7 +105,7 @@ TEST_P(TypedOperator, GivesTheSameBitsForAnyThreadCount) {
   }
 }
 
-// A repeatable executor gives the same bits each time, with a workspace that holds what was there before.
+// A repeatable executor gives bitwise the same results each time, with a workspace that holds what was there before.
 TEST_P(TypedOperator, GivesTheSameBitsWhenRepeated) {
   for (const Case& c : of().parallel_cases(type())) {
     SCOPED_TRACE(c.title);

@@ -50,8 +50,8 @@ struct ProblemMistake {
   bool is_in_memory;  // and not seen where only the size of the workspace is asked for
 };
 
-// A call with more than 2^31 elements, and a small one that gives the same bits where it lies in the large one. Inputs
-// of the large one that have no values are zero elsewhere.
+// A call with more than 2^31 elements, and a small one whose results are bitwise the same where it lies in the large
+// one. Inputs of the large one that have no values are zero elsewhere.
 struct LargeCase {
   struct Part {
     Shape first{};      // where in the large tensor the small one lies

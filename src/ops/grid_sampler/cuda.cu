@@ -330,7 +330,7 @@ GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, 
   return problem;
 }
 
-// ---- Gradient, either way
+// ---- Gradient, both implementations
 
 // The largest element of grad_output; the largest weight of a term is at most 1.
 template <class T>

@@ -24,14 +24,14 @@ def grid_sample(
     *,
     out: Array | None = None,
 ) -> Any:
-    """Reads an image between its pixels, at the places that a grid names; as `torch.nn.functional.grid_sample`.
+    """Reads an image between its pixels, at the sampling locations of a grid; as `torch.nn.functional.grid_sample`.
 
     Args:
         input: [N, C, H, W].
         grid: [N, Ho, Wo, 2] as (x, y), where -1 and 1 are the outer edges of the image, or with `align_corners` the
             centres of its outermost pixels.
         mode: how to interpolate.
-        padding_mode: what a place outside of the image reads: zeros, the nearest pixel of the border, or the image
+        padding_mode: what a sample outside of the image reads: zeros, the nearest pixel of the border, or the image
             mirrored.
         align_corners: whether -1 and 1 are the centres of the outermost pixels. None means False, as for PyTorch.
         out: where the result shall go.
@@ -68,7 +68,7 @@ def grid_sample_backward(
         input: [N, C, H, W].
         grid: [N, Ho, Wo, 2] as (x, y), as for `grid_sample`.
         mode: how to interpolate.
-        padding_mode: what a place outside of the image reads.
+        padding_mode: what a sample outside of the image reads.
         align_corners: whether -1 and 1 are the centres of the outermost pixels.
         output_mask: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
         out: where the two results shall go, or None for those that shall be new.
@@ -109,7 +109,7 @@ def grid_sample_double_backward(
         grad_grad_input: [N, C, H, W], the gradient of the first result of `grid_sample_backward`. None means zeros.
         grad_grad_grid: [N, Ho, Wo, 2], the gradient of its second result. None means zeros.
         mode: how to interpolate.
-        padding_mode: what a place outside of the image reads.
+        padding_mode: what a sample outside of the image reads.
         align_corners: whether -1 and 1 are the centres of the outermost pixels.
         output_mask: whether the gradients of `grad_output`, `input` and `grid` are wanted. What is not is None.
         out: where the three results shall go, or None for those that shall be new.
@@ -152,14 +152,14 @@ def grid_sample_3d(
     *,
     out: Array | None = None,
 ) -> Any:
-    """Reads a volume between its voxels, at the places that a grid names; as `torch.nn.functional.grid_sample`.
+    """Reads a volume between its voxels, at the sampling locations of a grid; as `torch.nn.functional.grid_sample`.
 
     Args:
         input: [N, C, D, H, W].
         grid: [N, Do, Ho, Wo, 3] as (x, y, z), where -1 and 1 are the outer faces of the volume, or with `align_corners`
             the centres of its outermost voxels.
         mode: how to interpolate; "bilinear" is trilinear.
-        padding_mode: what a place outside of the volume reads: zeros, the nearest voxel of the border, or the volume
+        padding_mode: what a sample outside of the volume reads: zeros, the nearest voxel of the border, or the volume
             mirrored.
         align_corners: whether -1 and 1 are the centres of the outermost voxels. None means False, as for PyTorch.
         out: where the result shall go.
@@ -196,7 +196,7 @@ def grid_sample_3d_backward(
         input: [N, C, D, H, W].
         grid: [N, Do, Ho, Wo, 3] as (x, y, z), as for `grid_sample_3d`.
         mode: how to interpolate; "bilinear" is trilinear.
-        padding_mode: what a place outside of the volume reads.
+        padding_mode: what a sample outside of the volume reads.
         align_corners: whether -1 and 1 are the centres of the outermost voxels.
         output_mask: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
         out: where the two results shall go, or None for those that shall be new.

@@ -222,7 +222,7 @@ def grid_sample(
     padding_mode: PaddingMode = "zeros",
     align_corners: bool | None = False,
 ) -> Tensor:
-    """Reads an image between its pixels, or a volume between its voxels, at the places that a grid names; as
+    """Reads an image between its pixels, or a volume between its voxels, at the sampling locations of a grid; as
     `torch.nn.functional.grid_sample`.
 
     Args:
@@ -231,7 +231,7 @@ def grid_sample(
             outermost pixels with `align_corners`. None means False, as for PyTorch's function. Of a volume
             [N, Do, Ho, Wo, 3] as (x, y, z).
         mode: how to interpolate; of a volume not "bicubic".
-        padding_mode: what a place outside of the image reads: zeros, the nearest pixel of the border, or the image
+        padding_mode: what a sample outside of the image reads: zeros, the nearest pixel of the border, or the image
             mirrored.
 
     Returns:

@@ -4,7 +4,7 @@
 //   grad_input[i] = grad_output[i] * other[i]
 //
 // Types: float32, float16 or bfloat16, the same for all tensors. Products are in float, rounded once to nearest even.
-// Deterministic: the same bits for any number of threads and any instruction set, and on a CUDA GPU.
+// Bitwise reproducible: for any number of threads and any instruction set, and on a CUDA GPU.
 #pragma once
 
 #include "aclgrad/types.h"
