@@ -122,8 +122,13 @@ def _worst(summary: dict) -> list[str]:
     problem = min(summary["problems"], key=lambda problem: min(ratios(problem)))
     calls = [times["planned each time"] for times in summary["calls"].values()]
     return _paragraph(f"Least is gained in {problem['operator']}, {problem['problem']}, {problem['type']}: "
-                      f"{_range(ratios(problem), 1)}×. The smallest problem of each function takes "
-                      f"{_range(calls, 1)} µs through the C interface, with both phases and synchronisation.")[:-1]
+                      f"{_range(ratios(problem), 1)}×. The smallest problems of {len(calls)} functions take "
+                      f"{_range(calls, 1)} µs through the C interface, with both phases and synchronisation.")
+
+
+def _newer(summary: dict) -> list[str]:
+    """What was changed after the measurement: written into the JSON by hand, until the next --publish."""
+    return _paragraph(summary["newer"]) if "newer" in summary else []
 
 
 def readme_table(summary: dict) -> str:
@@ -132,7 +137,8 @@ def readme_table(summary: dict) -> str:
     body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts)]
             for problem in summary["problems"] if problem["readme"]]
     circumstances = f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}."
-    return "\n".join([_BEGIN, circumstances, "", *_table(["", *_heads(counts)], body), "", *_worst(summary), _END])
+    return "\n".join([_BEGIN, circumstances, "", *_table(["", *_heads(counts)], body), "", *_worst(summary),
+                      *_newer(summary), _END])
 
 
 def page(summary: dict) -> str:
@@ -147,6 +153,7 @@ def page(summary: dict) -> str:
         *(f"- Memory bandwidth, {head}: read {summary['rooflines'][count]['read']} GB/s, copy "
           f"{summary['rooflines'][count]['copy']} GB/s (read and written bytes together)"
           for count, head in zip(counts, _heads(counts), strict=True)), "",
+        *_newer(summary),
         *_paragraph(
             "Each problem runs in one process on the same data and the same number of threads, ours and every baseline "
             "in turn. Gradients are the backward pass alone. Times are medians of ours; where ours is timed in two "
@@ -175,9 +182,9 @@ def page(summary: dict) -> str:
         lines += [f"## {operator[0].upper()}{operator[1:]}", "", *_table(head, body), ""]
     lines += ["## Overhead of a call", "",
               *_paragraph(
-                  "The smallest problem of each function through the C interface, in microseconds. *Planned each time* "
-                  "is phase 1, phase 2 and synchronisation; *planned once* is phase 2 of a repeatable executor and "
-                  "synchronisation."),
+                  "The smallest problem of these functions through the C interface, in microseconds. *Planned each "
+                  "time* is phase 1, phase 2 and synchronisation; *planned once* is phase 2 of a repeatable executor "
+                  "and synchronisation."),
               *_table(["function", "planned each time", "planned once"],
                       [[f"`{operator}`", *(f"{times[how]:.2f}" for how in ("planned each time", "planned once"))]
                        for operator, times in summary["calls"].items()]), ""]
