@@ -114,21 +114,21 @@ def _range(values: list[float], digits: int) -> str:
     return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
-def _worst(summary: dict) -> list[str]:
+def _worst(summary: dict) -> str:
     """Where PyTorch is the closest, and what a call costs."""
     def ratios(problem: dict) -> list[float]:
         return [measured["ratio"] for measured in problem["threads"].values()]
 
     problem = min(summary["problems"], key=lambda problem: min(ratios(problem)))
     calls = [times["planned each time"] for times in summary["calls"].values()]
-    return _paragraph(f"Least is gained in {problem['operator']}, {problem['problem']}, {problem['type']}: "
-                      f"{_range(ratios(problem), 1)}×. The smallest problems of {len(calls)} functions take "
-                      f"{_range(calls, 1)} µs through the C interface, with both phases and synchronisation.")
+    return (f"Least is gained in {problem['operator']}, {problem['problem']}, {problem['type']}: "
+            f"{_range(ratios(problem), 1)}×. The smallest problems of {len(calls)} functions take "
+            f"{_range(calls, 1)} µs through the C interface, with both phases and synchronisation.")
 
 
 def _newer(summary: dict) -> list[str]:
     """What was changed after the measurement: written into the JSON by hand, until the next --publish."""
-    return _paragraph(summary["newer"]) if "newer" in summary else []
+    return [summary["newer"]] if "newer" in summary else []
 
 
 def readme_table(summary: dict) -> str:
@@ -137,8 +137,8 @@ def readme_table(summary: dict) -> str:
     body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts)]
             for problem in summary["problems"] if problem["readme"]]
     circumstances = f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}."
-    return "\n".join([_BEGIN, circumstances, "", *_table(["", *_heads(counts)], body), "", *_worst(summary),
-                      *_newer(summary), _END])
+    return "\n".join([_BEGIN, circumstances, "", *_table(["", *_heads(counts)], body), "",
+                      *_paragraph(" ".join([_worst(summary), *_newer(summary)]))[:-1], _END])
 
 
 def page(summary: dict) -> str:
@@ -153,7 +153,7 @@ def page(summary: dict) -> str:
         *(f"- Memory bandwidth, {head}: read {summary['rooflines'][count]['read']} GB/s, copy "
           f"{summary['rooflines'][count]['copy']} GB/s (read and written bytes together)"
           for count, head in zip(counts, _heads(counts), strict=True)), "",
-        *_newer(summary),
+        *(line for text in _newer(summary) for line in _paragraph(text)),
         *_paragraph(
             "Each problem runs in one process on the same data and the same number of threads, ours and every baseline "
             "in turn. Gradients are the backward pass alone. Times are medians of ours; where ours is timed in two "
