@@ -116,25 +116,25 @@ int64_t pieces_of(const MultiScaleDeformableSampling& problem) {
 }  // namespace
 
 GradTasks::GradTasks(const MultiScaleDeformableSampling& problem, const GradNeeds& needs)
-    : problem_(problem), needs_(needs), layout_(make_layout()) {}
+    : problem_(problem),
+      needs_(needs),
+      layout_(make_layout()),
+      plane_bytes_(size_of_workspace<Plane>(layout_)) {}
 
 GradTasks::Layout GradTasks::make_layout() const {
   const bool packs = packs_value(problem_);
   const bool sums = needs_.grad_value.defined();
-  const int64_t sum_bytes =
-      chunks_of(problem_.channels()) * kChunkChannels * static_cast<int64_t>(sizeof(float));
+  const int64_t sum_floats = chunks_of(problem_.channels()) * kChunkChannels;
   Layout layout{};
   layout.heads = problem_.batches() * problem_.heads();
   layout.pieces = pieces_of(problem_);
+  layout.rows = problem_.rows();
   layout.value_bytes = packs && needs_.value ? packed_row_bytes(problem_) : 0;
   layout.sums_offset = layout.value_bytes;
   if (packs && needs_.grad_grad_value.defined()) layout.sums_offset += packed_row_bytes(problem_);
-  layout.row_bytes = layout.sums_offset + (sums ? sum_bytes : 0);
+  layout.row_bytes = layout.sums_offset + (sums ? sum_floats * static_cast<int64_t>(sizeof(float)) : 0);
+  layout.query_sums = needs_.query_sums ? sum_floats : 0;
   layout.is_sparse = sums && !packs;
-  layout.query_sums_offset = problem_.rows() * layout.row_bytes;
-  layout.flags_offset = layout.query_sums_offset + (needs_.query_sums ? sum_bytes : 0);
-  const int64_t flags = layout.is_sparse ? problem_.rows() * static_cast<int64_t>(sizeof(bool)) : 0;
-  layout.plane_bytes = divide_up(layout.flags_offset + flags, 64) * 64;
   return layout;
 }
 
@@ -165,11 +165,16 @@ int64_t GradTasks::level_groups() {
   return std::min(wanted, problem_.levels());
 }
 
-GradPlanes GradTasks::grad_planes(std::byte* first_plane) const {
-  const auto floats = [](int64_t bytes) { return bytes / static_cast<int64_t>(sizeof(float)); };
-  auto* is_touched = reinterpret_cast<bool*>(first_plane + layout_.flags_offset);
-  return {reinterpret_cast<float*>(first_plane + layout_.sums_offset), floats(layout_.row_bytes),
-          layout_.pieces, floats(layout_.plane_bytes), layout_.is_sparse ? is_touched : nullptr};
+GradTasks::Plane GradTasks::plane(int64_t index) const {
+  WorkspaceAllocator allocator(workspace_ + static_cast<size_t>(index) * plane_bytes_);
+  return {layout_, allocator};
+}
+
+GradPlanes GradTasks::grad_planes(const Plane& first) const {
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  return {reinterpret_cast<float*>(first.rows + layout_.sums_offset), layout_.row_bytes / kFloat,
+          layout_.pieces, static_cast<int64_t>(plane_bytes_) / kFloat,
+          layout_.is_sparse ? first.is_touched : nullptr};
 }
 
 // `share` numbers the pieces of all heads.
@@ -193,10 +198,11 @@ RowRange GradTasks::rows_of(const HeadTask& task) const {
 }
 
 // Copies what the task reads, or tells where it lies, and sets the sums to zero.
-void GradTasks::fill_plane(HeadTask& task, RowRange rows, std::byte* plane) const {
+void GradTasks::fill_plane(HeadTask& task, RowRange rows, const Plane& plane) const {
   const auto place = [&](const ConstTensor& tensor, int64_t offset, int64_t filled_end) {
-    pack_rows(tensor, task.batch, task.head, rows, plane + offset, layout_.row_bytes, filled_end - offset);
-    return HeadRows{plane + offset, layout_.row_bytes / static_cast<int64_t>(size_of(tensor.type))};
+    pack_rows(tensor, task.batch, task.head, rows, plane.rows + offset, layout_.row_bytes,
+              filled_end - offset);
+    return HeadRows{plane.rows + offset, layout_.row_bytes / static_cast<int64_t>(size_of(tensor.type))};
   };
   const auto leave = [&](const ConstTensor& tensor) {
     return HeadRows{first_of_head(tensor, task.batch, task.head), tensor.stride(1)};
@@ -210,20 +216,20 @@ void GradTasks::fill_plane(HeadTask& task, RowRange rows, std::byte* plane) cons
                                       : leave(needs_.grad_grad_value);
   }
   if (layout_.is_sparse) {
-    bool* is_touched = grad_planes(plane).is_touched;
-    std::fill(is_touched + rows.begin, is_touched + rows.end, false);
+    std::fill(plane.is_touched + rows.begin, plane.is_touched + rows.end, false);
   } else if (layout_.sums_offset == 0) {
-    std::memset(plane + rows.begin * layout_.row_bytes, 0,
+    std::memset(plane.rows + rows.begin * layout_.row_bytes, 0,
                 static_cast<size_t>((rows.end - rows.begin) * layout_.row_bytes));
   }
 }
 
-void GradTasks::run_task(int64_t share, int64_t group, std::byte* plane, const Accumulate& accumulate) const {
+void GradTasks::run_task(int64_t share, int64_t group, const Plane& plane,
+                         const Accumulate& accumulate) const {
   HeadTask task = task_of(share, group);
   const RowRange rows = rows_of(task);
   const GradPlanes grad = grad_planes(plane);
   fill_plane(task, rows, plane);
-  accumulate(task, grad, reinterpret_cast<float*>(plane + layout_.query_sums_offset));
+  accumulate(task, grad, plane.query_sums);
   if (layout_.pieces > 1 || !needs_.grad_value.defined()) return;
   HWY_DYNAMIC_DISPATCH(store_rows_of_head)(needs_.grad_value, task.batch, task.head, rows, grad);
 }
@@ -241,7 +247,7 @@ void GradTasks::clear_grad_value() const {
 
 void GradTasks::add_pieces() const {
   const int64_t blocks = divide_up(problem_.rows(), kRowsPerTask);
-  const double bytes = static_cast<double>(layout_.planes()) * static_cast<double>(layout_.plane_bytes);
+  const double bytes = static_cast<double>(layout_.planes()) * static_cast<double>(plane_bytes_);
   parallel_for(layout_.heads * blocks, 0.1 * bytes, [&](int64_t task) {
     const int64_t head = task / blocks;
     const int64_t begin = task % blocks * kRowsPerTask;

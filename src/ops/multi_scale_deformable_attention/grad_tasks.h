@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/workspace.h"
 #include "ops/multi_scale_deformable_attention/head.h"
 
 namespace aclgrad::ops::multi_scale_deformable_attention {
@@ -46,7 +47,7 @@ class GradTasks {
  public:
   GradTasks(const MultiScaleDeformableSampling& problem, const GradNeeds& needs);
 
-  size_t workspace_bytes() const { return static_cast<size_t>(layout_.planes() * layout_.plane_bytes); }
+  size_t workspace_bytes() const { return static_cast<size_t>(layout_.planes()) * plane_bytes_; }
   void run(void* workspace, double nanoseconds, const Accumulate& accumulate);
 
  private:
@@ -54,16 +55,25 @@ class GradTasks {
   struct Layout {
     int64_t heads;        // over all batches
     int64_t pieces;       // of the queries
+    int64_t rows;         // of a plane
     int64_t value_bytes;  // of a row of value in a plane, 0 if it stays in the tensor
     int64_t sums_offset;  // of the sums of grad_value in a row of a plane: behind all that is copied
     int64_t row_bytes;
-    // Most rows of grad_value are never touched. Which ones are is noted at the end of a plane.
-    bool is_sparse;
-    int64_t query_sums_offset;  // in a plane: behind its rows
-    int64_t flags_offset;
-    int64_t plane_bytes;
+    int64_t query_sums;
+    bool is_sparse;  // most rows of grad_value are never touched
 
     int64_t planes() const { return heads * pieces; }
+  };
+
+  struct Plane {
+    std::byte* rows;
+    float* query_sums;
+    bool* is_touched;  // for each row, where the planes are sparse
+
+    Plane(const Layout& layout, WorkspaceAllocator& allocator)
+        : rows(allocator.take<std::byte>(layout.rows * layout.row_bytes)),
+          query_sums(allocator.take<float>(layout.query_sums)),
+          is_touched(allocator.take<bool>(layout.is_sparse ? layout.rows : 0)) {}
   };
 
   // Levels that are told apart when they are shared out.
@@ -72,18 +82,19 @@ class GradTasks {
   Layout make_layout() const;
   bool share_rows();
   int64_t level_groups();
-  std::byte* plane(int64_t index) const { return workspace_ + index * layout_.plane_bytes; }
-  GradPlanes grad_planes(std::byte* first_plane) const;
+  Plane plane(int64_t index) const;
+  GradPlanes grad_planes(const Plane& first) const;
   HeadTask task_of(int64_t share, int64_t group) const;
   RowRange rows_of(const HeadTask& task) const;
-  void fill_plane(HeadTask& task, RowRange rows, std::byte* plane) const;
-  void run_task(int64_t share, int64_t group, std::byte* plane, const Accumulate& accumulate) const;
+  void fill_plane(HeadTask& task, RowRange rows, const Plane& plane) const;
+  void run_task(int64_t share, int64_t group, const Plane& plane, const Accumulate& accumulate) const;
   void clear_grad_value() const;
   void add_pieces() const;
 
   const MultiScaleDeformableSampling& problem_;
   GradNeeds needs_;
   Layout layout_;
+  size_t plane_bytes_;
   std::byte* workspace_ = nullptr;
   int64_t groups_ = 1;  // of levels
   std::array<RowRange, kMaxSharedLevels> level_rows_{};
