@@ -11,13 +11,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bitset>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 #include <fstream>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -125,6 +128,31 @@ int available_threads(int wanted) {
   return std::min(affordable, 2 * started / 3);
 }
 
+using ThreadKeys = std::bitset<PTHREAD_KEYS_MAX>;
+
+// Those under which the calling thread has values.
+ThreadKeys keys_with_values() {
+  ThreadKeys keys;
+  for (size_t key = 0; key < keys.size(); ++key)
+    keys[key] = pthread_getspecific(static_cast<pthread_key_t>(key)) != nullptr;
+  return keys;
+}
+
+// Under which oneTBB has values in threads that used it. When such a thread ends, it takes leave of the other threads of
+// oneTBB, which needs locks.
+ThreadKeys keys_of_pool;
+
+void find_keys_of_pool() {
+  try {
+    std::thread([] {
+      const ThreadKeys before = keys_with_values();
+      tbb::this_task_arena::isolate([] {});
+      keys_of_pool = keys_with_values() & ~before;
+    }).join();
+  } catch (const std::system_error&) {  // where no thread can be started, oneTBB has none either
+  }
+}
+
 // Lets the arena's threads meet, so that oneTBB has started all of them, which are then there for good.
 void gather(tbb::task_arena& arena, int threads) {
   // For a machine with more to do than processors; mostly they are there at once.
@@ -142,6 +170,7 @@ void gather(tbb::task_arena& arena, int threads) {
 // when it is first used, and takes them then. Initialised here and not by the first loop: one that fails in that makes
 // all who come later wait for ever.
 std::shared_ptr<tbb::task_arena> make_arena(int wanted) {
+  if (keys_of_pool.none()) find_keys_of_pool();
   const int threads = 1 + available_threads(wanted - 1);
   if (threads < wanted)
     log(LogLevel::warning, "Fewer threads can be started than there are processors: kernels are slower.");
@@ -187,7 +216,12 @@ void set_thread_count(int count) {
 }
 
 void continue_parallel_in_child() {
-  if (has_pool) pool_stayed_with_parent = true;
+  if (!has_pool) return;
+  pool_stayed_with_parent = true;
+  // So that the thread can end here.
+  for (size_t key = 0; key < keys_of_pool.size(); ++key) {
+    if (keys_of_pool[key]) pthread_setspecific(static_cast<pthread_key_t>(key), nullptr);
+  }
 }
 
 namespace detail {

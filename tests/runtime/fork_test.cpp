@@ -57,14 +57,17 @@ bool are_all(const std::vector<float>& values, float expected) {
 }
 
 // Through the C++ interface.
-bool computes_at_once() {
-  const std::vector<float> grad_y = ones();
+std::vector<float> sums_of(const std::vector<float>& grad_y) {
   std::vector<float> out(kColumns);
   GroupedBiasAddBackward problem;
   problem.grad_output = {grad_y.data(), {1, kRows, kColumns}};
   problem.grad_bias = {out.data(), {1, kColumns}};
   grouped_bias_add_backward(problem, Workspace(workspace_size(problem)));
-  return are_all(out, static_cast<float>(kRows));
+  return out;
+}
+
+bool computes_at_once() {
+  return are_all(sums_of(ones()), static_cast<float>(kRows));
 }
 
 // Through the C interface: memory, copies, both phases of an operator, an event.
@@ -216,6 +219,35 @@ TEST_F(ForkTest, AChildOfAnyThreadLeaves) {
         }).join();
       }
     }
+    std::exit(0);
+  });
+}
+
+// What threads hold that enter or leave the thread pool while the process forks, its child never gets.
+TEST_F(ForkTest, AChildOfAThreadLeavesWhileOthersComeAndGo) {
+  EXPECT_CLEAN_EXIT([] {
+    constexpr int kForks = 300;
+    const auto comes_and_goes = [grad_y = ones()] { sums_of(grad_y); };
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> others;
+    for (int i = 0; i < 6; ++i) {
+      others.emplace_back([&] {
+        while (!stop) std::thread(comes_and_goes).join();
+      });
+    }
+    for (int i = 0; i < kForks; ++i) {
+      std::thread([&] {
+        comes_and_goes();
+        const pid_t child = fork();
+        if (child == 0) {
+          alarm(kSecondsOfChild);
+          return;
+        }
+        REQUIRE(child > 0 && ended_well(child));
+      }).join();
+    }
+    stop = true;
+    for (std::thread& other : others) other.join();
     std::exit(0);
   });
 }
