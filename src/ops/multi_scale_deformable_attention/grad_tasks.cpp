@@ -173,8 +173,7 @@ GradTasks::Plane GradTasks::plane(int64_t index) const {
 GradPlanes GradTasks::grad_planes(const Plane& first) const {
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
   return {reinterpret_cast<float*>(first.rows + layout_.sums_offset), layout_.row_bytes / kFloat,
-          layout_.pieces, static_cast<int64_t>(plane_bytes_) / kFloat,
-          layout_.is_sparse ? first.is_touched : nullptr};
+          layout_.pieces, static_cast<int64_t>(plane_bytes_) / kFloat, first.is_touched};
 }
 
 // `share` numbers the pieces of all heads.

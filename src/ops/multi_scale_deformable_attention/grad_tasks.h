@@ -68,12 +68,12 @@ class GradTasks {
   struct Plane {
     std::byte* rows;
     float* query_sums;
-    bool* is_touched;  // for each row, where the planes are sparse
+    bool* is_touched;  // for each row; null where all are summed
 
     Plane(const Layout& layout, WorkspaceAllocator& allocator)
         : rows(allocator.take<std::byte>(layout.rows * layout.row_bytes)),
           query_sums(allocator.take<float>(layout.query_sums)),
-          is_touched(allocator.take<bool>(layout.is_sparse ? layout.rows : 0)) {}
+          is_touched(layout.is_sparse ? allocator.take<bool>(layout.rows) : nullptr) {}
   };
 
   // Levels that are told apart when they are shared out.
