@@ -1,8 +1,8 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""check_calls.py FUZZER CORPUS INCLUDE: the kept corpus calls every function of the public C headers, right and wrong.
+"""check_calls.py FUZZER CORPUS INCLUDE: every function of the public C headers is called, right and wrong.
 
-A function that is declared and not in the fuzzer's table fails, and so does one that the corpus never calls, or calls
-without success though it can succeed.
+By the regression corpus, and by what the fuzzer calls first, whatever the corpus is. A function that is declared and
+not in the fuzzer's table fails, and so does one that is never called, or without success though it can succeed.
 """
 
 import os
