@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "aclgrad/grid_sampler.h"
@@ -155,6 +156,24 @@ inline std::vector<double> smooth_grid(const Sampling3D& s, DataType type) {
     }
   }
   return rounded(grid, type);
+}
+
+// Bicubic interpolation, the last mode, is of images alone.
+template <class AnySampling>
+inline constexpr int kLastMode = std::is_same_v<AnySampling, Sampling3D> ? 1 : 2;
+
+// Calls body with all modes up to the last one, paddings and alignments of the sizes.
+template <class AnySampling, class Body>
+void for_each_mode_to(int last_mode, AnySampling s, DataType type, Body&& body) {
+  s.positions_in_double = type == DataType::float64;
+  for (s.mode = 0; s.mode <= last_mode; ++s.mode) {
+    for (s.padding = 0; s.padding < 3; ++s.padding) {
+      for (bool align_corners : {false, true}) {
+        s.align_corners = align_corners;
+        body(s);
+      }
+    }
+  }
 }
 
 inline aclgrad::Shape extents(const Shape& shape) {

@@ -74,20 +74,6 @@ Case case_of(const S& s, DataType type, const Inputs& inputs, const Mask& mask =
           [=] { return outputs_of<is_backward>(s, type, inputs, mask); }};
 }
 
-// Calls body with all modes up to the last one, paddings and alignments.
-template <class S, class Body>
-void for_each_mode_to(int last_mode, S s, DataType type, Body&& body) {
-  s.positions_in_double = type == DataType::float64;
-  for (s.mode = 0; s.mode <= last_mode; ++s.mode) {
-    for (s.padding = 0; s.padding < 3; ++s.padding) {
-      for (bool align_corners : {false, true}) {
-        s.align_corners = align_corners;
-        body(s);
-      }
-    }
-  }
-}
-
 template <bool is_backward, class S, class Body>
 void for_each_mode(const S& s, DataType type, Body&& body) {
   for_each_mode_to(last_mode<S>(is_backward, type), s, type, body);
@@ -313,11 +299,10 @@ Case function_case(S s, DataType type, const Inputs& inputs) {
 // Also those without samples, and for the gradient without pixels.
 template <bool is_backward, class S>
 std::vector<Case> function_cases(DataType type) {
-  constexpr int kLastMode = kIs3D<S> ? 1 : 2;
   std::vector<Case> result;
   for (const S& size : CaseSizes<S>::any) {
     const Inputs inputs(size, type, 1.3);
-    for_each_mode_to(kLastMode, size, type,
+    for_each_mode_to(kLastMode<S>, size, type,
                      [&](const S& s) { result.push_back(function_case<is_backward>(s, type, inputs)); });
   }
   Sizes<S> empty = is_backward ? without_pixels<S>() : Sizes<S>{};

@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler/channels-inl.h"
+#include "ops/grid_sampler/interleaved-inl.h"
 #include "ops/grid_sampler/lines-inl.h"
 #include "ops/grid_sampler/samples-inl.h"
 
@@ -114,6 +115,35 @@ HWY_INLINE bool sample_lines(const Image& input, const Image& output, const Bloc
   return true;
 }
 
+// The same where the channels of the input are interleaved.
+template <int kTaps>
+HWY_NOINLINE bool sample_interleaved_lines(const Image& input, const Image& output, const Block<float>& block,
+                                           int64_t first) {
+  const BlockTag<float> d;
+  BlockLines<BlockTag<float>, kTaps> lines;
+  if (!lines.find(block, input.width)) return false;
+  visit_interleaved(input.channels, [&](auto channels) HWY_ATTR {
+    constexpr int kChannels = decltype(channels)::value;
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+      const auto weights = load_weights<BlockTag<float>, kTaps>(d, block, lane);
+      lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
+        hn::Vec<BlockTag<float>> pixels[kTaps][kTaps][kChannels];
+        for (int row = 0; row < kTaps; ++row) {
+          for (int column = 0; column < kTaps; ++column)
+            load_interleaved_tap(d, of_lanes, input, row, column, pixels[row][column]);
+        }
+        hn::Vec<BlockTag<float>> values[kChannels];
+        for (int c = 0; c < kChannels; ++c) {
+          values[c] = image_value<kTaps>(
+              d, weights, [&](int row, int column) HWY_ATTR { return pixels[row][column][c]; });
+        }
+        store_samples(d, values, output, first + static_cast<int64_t>(lane));
+      });
+    }
+  });
+  return true;
+}
+
 template <int kTaps, class Real>
 HWY_INLINE void sample_gathered(const Sampling& sampling, const Image& input, const Image& output,
                                 const Block<Real>& block, bool gathers, int64_t first, int64_t count) {
@@ -146,14 +176,20 @@ void sample_by_samples(const Sampling& sampling, int64_t image, int64_t first, i
   const bool gathers = can_gather<Real>(input);
   const bool is_contiguous =
       input.type == data_type_of<Real> && input.column_stride == 1 && output.has_contiguous_channels();
+  const bool is_interleaved = kTaps == 2 && has_interleaved_rows(input) && has_plain_samples(output);
   const bool prefetches = outgrows_cache(sampling);
   const bool is_smooth = sampling.vectorises_over_channels;  // else vectors would be of channels
   Block<Real> blocks[kMostBlocks];
   prepare_blocks(sampling, image, first, count, blocks);
   for (int64_t k = 0; k < count; k += kBlock) {
     const Block<Real>& block = blocks[k / kBlock];
-    const bool is_whole = block.interior == kAllSamples && is_contiguous;
-    const bool has_lines = is_whole && sample_lines<kTaps>(input, output, block, first + k, prefetches);
+    bool has_lines = false;
+    if (block.interior == kAllSamples && is_contiguous)
+      has_lines = sample_lines<kTaps>(input, output, block, first + k, prefetches);
+    if constexpr (kTaps == 2 && std::is_same_v<Real, float>) {
+      if (block.interior == kAllSamples && is_interleaved)
+        has_lines = sample_interleaved_lines<kTaps>(input, output, block, first + k);
+    }
     if (!has_lines)
       sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k,
                              std::min<int64_t>(kBlock, count - k));

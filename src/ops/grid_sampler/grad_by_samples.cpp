@@ -12,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ops/grid_sampler/interleaved-inl.h"
 #include "ops/grid_sampler/lines-inl.h"
 #include "ops/grid_sampler/samples-inl.h"
 
@@ -101,7 +102,8 @@ struct Task {
   bool gathers;    // from input
   bool is_smooth;  // the grid: else vectors would be of channels
   bool outgrows_cache;
-  bool is_contiguous;  // all that neighbouring samples read and add to, in the type of the arithmetic
+  bool is_contiguous;   // all that neighbouring samples read and add to, in the type of the arithmetic
+  bool is_interleaved;  // or interleaved, with samples that can be loaded as vectors
 };
 
 template <class Real, int kTaps, bool kInput, bool kGrid>
@@ -112,6 +114,7 @@ class Differentiation {
   static constexpr bool kDifferences = kTaps == 2;
   // Channels whose sums are updated side by side, each waiting for its own.
   static constexpr int64_t kChannels = 4;
+  static constexpr size_t kLast = hn::MaxLanes(Tag()) - 1;  // lane
 
   // Differentiates at the samples of a chunk, as far as they have to do with the band. Few channels at a time: so their
   // pixels stay in the cache from one block to the next.
@@ -129,7 +132,9 @@ class Differentiation {
     for (int64_t channel = 0; channel < task.input.channels; channel += kChannels) {
       const int64_t channels = std::min(kChannels, task.input.channels - channel);
       for (Work* work = works; work != works_end; ++work) {
-        if (work->has_lines) {
+        if (work->has_lines && task.is_interleaved) {
+          differentiate_interleaved_lines(task, *work);
+        } else if (work->has_lines) {
           differentiate_lines(task, *work, channel, channels);
         } else if (kInput && (work->bits | work->owned) != 0) {
           differentiate_block(task, *work, channel, channel + channels);
@@ -180,7 +185,7 @@ class Differentiation {
       }
     }
     if (kTaps == 4 || block.interior != kAllSamples) return;
-    work.has_lines = task.is_contiguous && work.lines.find(block, task.input.width);
+    work.has_lines = (task.is_contiguous || task.is_interleaved) && work.lines.find(block, task.input.width);
   }
 
   // Asks for what later blocks will be the first to read or to add to.
@@ -299,23 +304,31 @@ class Differentiation {
     add_products(work, lane, differences);
   }
 
-  // A pixel of a line gets the right term of the sample before its own, then the left one of its own.
+  // What the samples of lines add to the pixels, for each unit of grad_output: a pixel gets the right term of the sample
+  // before its own, then the left one of its own.
+  struct LineWeights {
+    V left[kTaps];
+    V right[kTaps];
+    Real last_right[kTaps];
+
+    HWY_INLINE LineWeights(const Block<Real>& block, size_t lane) {
+      const Tag d;
+      const auto weights = load_weights<Tag, kTaps>(d, block, lane);
+      for (int row = 0; row < kTaps; ++row) {
+        left[row] = weights.of(row, 0);
+        right[row] = previous_lanes(d, weights.of(row, kTaps - 1));
+        last_right[row] = block.y().weight[row][lane + kLast] * block.x().weight[kTaps - 1][lane + kLast];
+      }
+    }
+  };
+
   template <int kLines>
   static HWY_INLINE void add_lines(const Task& task, const Work& work, const Lines<Tag, kLines>& lines,
                                    size_t lane, int64_t first_channel, int64_t channels) {
     const Tag d;
-    const Block<Real>& block = *work.block;
     const Real* gradients = task.grad_output.channel<Real>(first_channel) + work.first + lane;
-    constexpr auto kLast = hn::MaxLanes(Tag()) - 1;
     const Image& rows = task.sums.rows;
-    const auto weights = load_weights<Tag, kTaps>(d, block, lane);
-    V left[kTaps], right[kTaps];
-    Real last_right[kTaps];
-    for (int row = 0; row < kTaps; ++row) {
-      left[row] = weights.of(row, 0);
-      right[row] = previous_lanes(d, weights.of(row, kTaps - 1));
-      last_right[row] = block.y().weight[row][lane + kLast] * block.x().weight[kTaps - 1][lane + kLast];
-    }
+    const LineWeights weights(*work.block, lane);
     for (int k = 0; k < kLines; ++k) {
       const Line<Tag>& line = lines.line[k];
       bool has_row[kTaps];
@@ -329,10 +342,77 @@ class Differentiation {
           if (!has_row[row]) continue;
           Real* to = first_row + row * rows.row_stride;
           V sum = hn::LoadU(d, to);
-          if constexpr (kTaps == 2) sum = hn::Add(sum, hn::Mul(right[row], gradient_before));
-          hn::StoreU(hn::Add(sum, hn::Mul(left[row], gradient)), d, to);
-          if (kTaps == 2 && line.has_last_sample) to[kLast + 1] += last_right[row] * of_channel[kLast];
+          if constexpr (kTaps == 2) sum = hn::Add(sum, hn::Mul(weights.right[row], gradient_before));
+          hn::StoreU(hn::Add(sum, hn::Mul(weights.left[row], gradient)), d, to);
+          if (kTaps == 2 && line.has_last_sample)
+            to[kLast + 1] += weights.last_right[row] * of_channel[kLast];
         }
+      }
+    }
+  }
+
+  // The same where the channels of the images are interleaved.
+  static HWY_NOINLINE void differentiate_interleaved_lines(const Task& task, Work& work) {
+    if constexpr (std::is_same_v<Real, float> && kTaps == 2) {
+      const Tag d;
+      visit_interleaved(task.input.channels, [&](auto channels) HWY_ATTR {
+        constexpr int kSide = decltype(channels)::value;
+        for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+          V gradients[kSide];
+          load_samples(d, task.grad_output, work.first + static_cast<int64_t>(lane), gradients);
+          work.lines.visit(lane, [&](const auto& lines) HWY_ATTR {
+            if constexpr (kGrid) multiply_interleaved_lines(task, work, lines, lane, gradients);
+            if constexpr (kInput) add_interleaved_lines(task, work, lines, lane, gradients);
+          });
+        }
+      });
+    }
+  }
+
+  template <int kLines, int kSide>
+  static HWY_INLINE void multiply_interleaved_lines(const Task& task, Work& work,
+                                                    const Lines<Tag, kLines>& lines, size_t lane,
+                                                    const V (&gradients)[kSide]) {
+    const Tag d;
+    V pixels[2][2][kSide];
+    for (int row = 0; row < 2; ++row) {
+      for (int column = 0; column < 2; ++column)
+        load_interleaved_tap(d, lines, task.input, row, column, pixels[row][column]);
+    }
+    V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    for (int c = 0; c < kSide; ++c) {
+      add_differences(gradients[c], differences,
+                      [&](int row, int column) HWY_ATTR { return pixels[row][column][c]; });
+    }
+    add_products(work, lane, differences);
+  }
+
+  template <int kLines, int kSide>
+  static HWY_INLINE void add_interleaved_lines(const Task& task, const Work& work,
+                                               const Lines<Tag, kLines>& lines, size_t lane,
+                                               const V (&gradients)[kSide]) {
+    const Tag d;
+    const LineWeights weights(*work.block, lane);
+    for (int k = 0; k < kLines; ++k) {
+      const Line<Tag>& line = lines.line[k];
+      V of_line[kSide], before[kSide];
+      for (int c = 0; c < kSide; ++c) {
+        of_line[c] = lines.keep(k, gradients[c]);
+        before[c] = previous_lanes(d, of_line[c]);
+      }
+      for (int row = 0; row < kTaps; ++row) {
+        if (!task.band.contains(line.row + row)) continue;
+        Real* to = task.sums.rows.channel<Real>(0) + task.sums.offset(line.row + row, line.column);
+        V sums[kSide];
+        load_interleaved(d, to, sums);
+        for (int c = 0; c < kSide; ++c) {
+          const V with_before = hn::Add(sums[c], hn::Mul(weights.right[row], before[c]));
+          sums[c] = hn::Add(with_before, hn::Mul(weights.left[row], of_line[c]));
+        }
+        store_interleaved(d, sums, to);
+        if (!line.has_last_sample) continue;
+        for (int c = 0; c < kSide; ++c)
+          to[(kLast + 1) * kSide + c] += weights.last_right[row] * hn::ExtractLane(gradients[c], kLast);
       }
     }
   }
@@ -432,10 +512,15 @@ Task task_of(const Sampling& sampling, int64_t image, RowBand band, const Sums& 
                                                : can_gather<float>(sampling.input.first),
             sampling.vectorises_over_channels,
             outgrows_cache(sampling),
+            false,
             false};
   task.is_contiguous = size_of(sampling.type) != 2 && task.grad_output.has_contiguous_channels() &&
                        (!sampling.wants_grid_grad || task.input.column_stride == 1) &&
                        (!sampling.wants_input_grad || sums.rows.column_stride == 1);
+  task.is_interleaved = sampling.interpolation == Interpolation::bilinear &&
+                        has_plain_samples(task.grad_output) &&
+                        (!sampling.wants_grid_grad || has_interleaved_rows(task.input)) &&
+                        (!sampling.wants_input_grad || has_interleaved_rows(sums.rows));
   return task;
 }
 

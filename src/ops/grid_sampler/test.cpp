@@ -10,6 +10,7 @@
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "ops/grid_sampler/cases.h"
+#include "ops/grid_sampler/cases_modes.h"
 #include "ops/grid_sampler/reference.h"
 #include "support/test_tensor.h"
 
@@ -78,28 +79,6 @@ struct Call {
                         grid_grad);
   }
 };
-
-std::string describe(const Sampling& s, DataType type) {
-  return testing::PrintToString(input_shape(s)) + " to " + std::to_string(s.output_height) + "x" +
-         std::to_string(s.output_width) + " mode " + std::to_string(s.mode) + " padding " +
-         std::to_string(s.padding) + (s.align_corners ? " aligned" : "") + " type " +
-         std::to_string(static_cast<int>(type));
-}
-
-// Calls body with all modes, paddings and alignments of the sizes.
-template <class Body>
-void for_each_mode(Sampling s, DataType type, Body&& body) {
-  s.positions_in_double = type == DataType::float64;
-  for (s.mode = 0; s.mode < 3; ++s.mode) {
-    for (s.padding = 0; s.padding < 3; ++s.padding) {
-      for (bool align_corners : {false, true}) {
-        s.align_corners = align_corners;
-        SCOPED_TRACE(describe(s, type));
-        body(s);
-      }
-    }
-  }
-}
 
 TEST(GridSampler2DBackward, InfinityStaysWhereItIsOnASmoothGrid) {
   const Sampling s = sizes(1, 1, 32, 64, 32, 64);
@@ -499,67 +478,6 @@ TEST(GridSampler2DStrictDeathTest, RefusesWhatTheDocumentDoesNotList) {
 }
 
 // ---- The C++ interface
-
-// Of a tensor [N, C, H, W] that lies in memory as [N, H, W, C].
-aclgrad::Shape channels_last(const aclgrad::Shape& shape) {
-  return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
-}
-
-// The values of [N, C, P] as [N, P, C], or back.
-std::vector<float> swapped(const std::vector<float>& values, int64_t batch, int64_t first, int64_t second) {
-  std::vector<float> result(values.size());
-  for (int64_t n = 0; n < batch; ++n) {
-    for (int64_t i = 0; i < first; ++i) {
-      for (int64_t j = 0; j < second; ++j) {
-        result[static_cast<size_t>((n * second + j) * first + i)] =
-            values[static_cast<size_t>((n * first + i) * second + j)];
-      }
-    }
-  }
-  return result;
-}
-
-std::vector<float> as_floats(const std::vector<double>& values) {
-  return {values.begin(), values.end()};
-}
-
-TEST(GridSampler2DBackward, ChannelsLastGivesTheSameBits) {
-  for (const Sampling& size :
-       {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26), sizes(1, 3, 40, 40, 30, 50),
-        sizes(1, 32, 80, 80, 10, 10), sizes(2, 3, 40, 70, 40, 70), sizes(1, 5, 33, 64, 33, 64)}) {
-    Inputs inputs(size, DataType::float32, 1.2);
-    if (size.width == size.output_width) inputs.grid = smooth_grid(size, DataType::float32);
-    for_each_mode(size, DataType::float32, [&](const Sampling& s) {
-      const int64_t pixels = s.height * s.width;
-      const int64_t points = s.output_height * s.output_width;
-      Call first(s, DataType::float32, inputs);
-      ASSERT_EQ(first.run(s), OK);
-      const auto grad_output = swapped(as_floats(inputs.grad_output), s.batch, s.channels, points);
-      const auto input = swapped(as_floats(inputs.input), s.batch, s.channels, pixels);
-      const auto grid = as_floats(inputs.grid);
-      std::vector<float> input_grad(input.size()), grid_grad(grid.size());
-      auto problem = problem_of<GridSampler2DBackward>(s, DataType::float32, input.data(), grid.data());
-      problem.input.strides = channels_last(problem.input.shape);
-      problem.grad_output = {grad_output.data(), output_extents(s), channels_last(output_extents(s))};
-      problem.grad_input = {input_grad.data(), problem.input.shape, problem.input.strides};
-      problem.grad_grid = {grid_grad.data(), problem.grid.shape};
-      grid_sampler_2d_backward(problem, Workspace(workspace_size(problem)));
-      EXPECT_EQ(swapped(input_grad, s.batch, pixels, s.channels), as_floats(first.input_grad.values()));
-      EXPECT_EQ(grid_grad, as_floats(first.grid_grad.values()));
-
-      TestTensor planar(input_shape(s), DataType::float32, Layout::contiguous, inputs.input);
-      TestTensor points_tensor(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
-      TestTensor out(output_shape(s), DataType::float32);
-      ASSERT_EQ(run_forward(planar, points_tensor, s.mode, s.padding, s.align_corners, out), OK);
-      std::vector<float> output(grad_output.size());
-      GridSampler2D forward;
-      static_cast<GridSampling&>(forward) = problem;
-      forward.output = {output.data(), output_extents(s), channels_last(output_extents(s))};
-      grid_sampler_2d(forward, Workspace(workspace_size(forward)));
-      EXPECT_EQ(swapped(output, s.batch, points, s.channels), as_floats(out.values()));
-    });
-  }
-}
 
 TEST(GridSampler2DBackward, CppInterfaceNeedsNoWorkspaceForImagesWithoutPixels) {
   const Sampling s = sizes(1, 16, 0, 5, 2, 2);

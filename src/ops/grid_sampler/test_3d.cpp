@@ -9,6 +9,7 @@
 #include "aclnnop/aclnn_grid_sampler3d.h"
 #include "aclnnop/aclnn_grid_sampler3d_backward.h"
 #include "ops/grid_sampler/cases.h"
+#include "ops/grid_sampler/cases_modes.h"
 #include "support/message.h"
 #include "support/test_tensor.h"
 
@@ -41,18 +42,6 @@ aclnnStatus run_forward(aclTensor* input, aclTensor* grid, const Sampling3D& s, 
                                                   executor);
       },
       aclnnGridSampler3D);
-}
-
-// Calls body with all modes, paddings and alignments of the sizes.
-template <class Body>
-void for_each_mode(Sampling3D s, DataType type, Body&& body) {
-  s.positions_in_double = type == DataType::float64;
-  for (int variant = 0; variant < 12; ++variant) {
-    s.mode = variant % 2, s.padding = variant / 2 % 3, s.align_corners = variant >= 6;
-    SCOPED_TRACE(testing::PrintToString(input_shape(s)) + " variant " + std::to_string(variant) + " type " +
-                 std::to_string(static_cast<int>(type)));
-    body(s);
-  }
 }
 
 // Few channels and many, and as many samples as voxels or few.

@@ -6,6 +6,7 @@
 
 #include "base/data_type.h"
 #include "ops/grid_sampler/cases.h"
+#include "ops/grid_sampler/cases_modes.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
@@ -70,23 +71,6 @@ void expect_same(const Call& actual, const Call& expected) {
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(actual.results()[i]->bytes(), expected.results()[i]->bytes()) << i;
     EXPECT_TRUE(actual.results()[i]->holes_untouched()) << i;
-  }
-}
-
-// Calls body with all modes, paddings and alignments of the sizes.
-template <class Body>
-void for_each_mode(Sampling s, DataType type, Body&& body) {
-  s.positions_in_double = type == DataType::float64;
-  for (s.mode = 0; s.mode < 3; ++s.mode) {
-    for (s.padding = 0; s.padding < 3; ++s.padding) {
-      for (bool align_corners : {false, true}) {
-        s.align_corners = align_corners;
-        SCOPED_TRACE(testing::PrintToString(input_shape(s)) + " to " + testing::PrintToString(grid_shape(s)) +
-                     " mode " + std::to_string(s.mode) + " padding " + std::to_string(s.padding) +
-                     (s.align_corners ? " aligned" : "") + " type " + std::to_string(static_cast<int>(type)));
-        body(s);
-      }
-    }
   }
 }
 

@@ -1,0 +1,87 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Lines of samples in images whose channels are interleaved: two to four of them side by side in each pixel, and pixel
+// after pixel in each row, as pictures and fields of vectors mostly lie. A vector holds one channel of neighbouring
+// pixels here, too.
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_INTERLEAVED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_INTERLEAVED_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_INTERLEAVED_INL_H_
+#else
+#define ACLGRAD_OPS_GRID_SAMPLER_INTERLEAVED_INL_H_
+#endif
+
+#include <type_traits>
+
+#include "ops/grid_sampler/lines-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+
+inline bool has_interleaved_rows(const Image& image) {
+  return image.type == DataType::float32 && image.channels >= 2 && image.channels <= 4 &&
+         image.channel_stride == 1 && image.column_stride == image.channels;
+}
+
+// Whether a block of samples can be loaded as vectors, channel by channel.
+inline bool has_plain_samples(const Image& image) {
+  return has_plain_channels<float>(image) || (has_interleaved_rows(image) && image.is_flat());
+}
+
+// Calls function(number of channels) with a constant.
+template <class Function>
+HWY_INLINE void visit_interleaved(int64_t channels, Function&& function) {
+  if (channels == 2) return function(std::integral_constant<int, 2>());
+  if (channels == 3) return function(std::integral_constant<int, 3>());
+  function(std::integral_constant<int, 4>());
+}
+
+template <class D, int kChannels, class V = hn::Vec<D>>
+HWY_INLINE void load_interleaved(D d, const float* from, V (&v)[kChannels]) {
+  if constexpr (kChannels == 2) hn::LoadInterleaved2(d, from, v[0], v[1]);
+  if constexpr (kChannels == 3) hn::LoadInterleaved3(d, from, v[0], v[1], v[2]);
+  if constexpr (kChannels == 4) hn::LoadInterleaved4(d, from, v[0], v[1], v[2], v[3]);
+}
+
+template <class D, int kChannels, class V = hn::Vec<D>>
+HWY_INLINE void store_interleaved(D d, const V (&v)[kChannels], float* to) {
+  if constexpr (kChannels == 2) hn::StoreInterleaved2(v[0], v[1], d, to);
+  if constexpr (kChannels == 3) hn::StoreInterleaved3(v[0], v[1], v[2], d, to);
+  if constexpr (kChannels == 4) hn::StoreInterleaved4(v[0], v[1], v[2], v[3], d, to);
+}
+
+// The samples from the given one on, of an image that has_plain_samples().
+template <class D, int kChannels, class V = hn::Vec<D>>
+HWY_INLINE void load_samples(D d, const Image& image, int64_t first, V (&v)[kChannels]) {
+  const float* from = image.channel<float>(0);
+  if (image.flat_stride() != 1) return load_interleaved(d, from + first * kChannels, v);
+  for (int c = 0; c < kChannels; ++c) v[c] = hn::LoadU(d, from + c * image.channel_stride + first);
+}
+
+template <class D, int kChannels, class V = hn::Vec<D>>
+HWY_INLINE void store_samples(D d, const V (&v)[kChannels], const Image& image, int64_t first) {
+  float* to = image.channel<float>(0);
+  if (image.flat_stride() != 1) return store_interleaved(d, v, to + first * kChannels);
+  for (int c = 0; c < kChannels; ++c) hn::StoreU(v[c], d, to + c * image.channel_stride + first);
+}
+
+// The pixels that one tap reads, in all channels.
+template <class D, int kLines, int kChannels, class V = hn::Vec<D>>
+HWY_INLINE void load_interleaved_tap(D d, const Lines<D, kLines>& lines, const Image& image, int row,
+                                     int column, V (&pixels)[kChannels]) {
+  const auto load_line = [&](const Line<D>& line, V(&to)[kChannels]) HWY_ATTR {
+    load_interleaved(
+        d, image.channel<float>(0) + (line.row + row) * image.row_stride + (line.column + column) * kChannels,
+        to);
+  };
+  load_line(lines.line[0], pixels);
+  for (int k = 1; k < kLines; ++k) {
+    V others[kChannels];
+    load_line(lines.line[k], others);
+    for (int c = 0; c < kChannels; ++c)
+      pixels[c] = hn::IfThenElse(lines.line[k].samples, others[c], pixels[c]);
+  }
+}
+
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,194 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Where images lie in memory changes how the CPU reads them, and no bit of the results. Through the C++ interface, whose
+// strides say it.
+#include <gtest/gtest.h>
+
+#include "ops/grid_sampler/cases_modes.h"
+
+namespace aclgrad::test {
+namespace {
+
+using namespace grid_sampler_cases;
+
+// The elements of a tensor [N, C, H, W], where its strides put them.
+class StridedTensor {
+ public:
+  using Strides = aclgrad::Shape (*)(const Shape& shape);
+
+  // With these values, in memory order, again and again.
+  StridedTensor(const Shape& shape, Strides strides, const std::vector<double>& values)
+      : shape_(shape), strides_(strides(shape)) {
+    int64_t last = 0;
+    for (int axis = 0; axis < 4; ++axis) last += (shape[static_cast<size_t>(axis)] - 1) * strides_[axis];
+    for (size_t i = 0; i <= static_cast<size_t>(last); ++i)
+      memory_.push_back(static_cast<float>(values[i % values.size()]));
+  }
+
+  aclgrad::Tensor tensor() { return {memory_.data(), DataType::float32, extents(shape_), strides_}; }
+
+  const Shape& shape() const { return shape_; }
+
+  // In row-major order.
+  std::vector<double> values() {
+    std::vector<double> values;
+    for_each([&](float& element) { values.push_back(element); });
+    return values;
+  }
+
+  std::vector<float> holes() const {
+    StridedTensor copy = *this;
+    copy.for_each([](float& element) { element = 0; });
+    return copy.memory_;
+  }
+
+ private:
+  template <class Function>
+  void for_each(Function&& function) {
+    for (int64_t n = 0; n < shape_[0]; ++n) {
+      for (int64_t c = 0; c < shape_[1]; ++c) {
+        for (int64_t i = 0; i < shape_[2]; ++i) {
+          for (int64_t j = 0; j < shape_[3]; ++j) {
+            const int64_t at = n * strides_[0] + c * strides_[1] + i * strides_[2] + j * strides_[3];
+            function(memory_[static_cast<size_t>(at)]);
+          }
+        }
+      }
+    }
+  }
+
+  Shape shape_;
+  aclgrad::Shape strides_;
+  std::vector<float> memory_;
+};
+
+aclgrad::Shape planar(const Shape& shape) {
+  return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+}
+
+aclgrad::Shape channels_last(const Shape& shape) {
+  return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
+}
+
+aclgrad::Shape channels_last_in_longer_rows(const Shape& shape) {
+  const int64_t row = shape[1] * shape[3] + 5;
+  return {row * shape[2], 1, row, shape[1]};
+}
+
+// As red, green and blue of pixels that have transparency, too.
+aclgrad::Shape channels_of_wider_pixels(const Shape& shape) {
+  const int64_t pixel = shape[1] + 1;
+  return {shape[2] * shape[3] * pixel, 1, shape[3] * pixel, pixel};
+}
+
+// As every few columns of longer rows.
+aclgrad::Shape columns_apart(const Shape& shape) {
+  const int64_t row = shape[1] * shape[3];
+  return {shape[1] * shape[2] * row, shape[2] * row, row, shape[1]};
+}
+
+// Each channel lies one element after the one before: to be read only.
+aclgrad::Shape overlapping(const Shape& shape) {
+  return {shape[1] + shape[2] * shape[3], 1, shape[3], 1};
+}
+
+struct Layouts {
+  StridedTensor::Strides input;
+  StridedTensor::Strides output;  // or grad_output
+};
+
+// All tensors of a forward call and of a gradient.
+struct Images {
+  const Sampling& sampling;
+  std::vector<float> grid;
+  StridedTensor input, output, grad_output, grad_input;
+  std::vector<float> grad_grid;
+
+  Images(const Sampling& s, const std::vector<double>& of_grid, const Layouts& layouts,
+         const std::vector<double>& inputs, const std::vector<double>& gradients)
+      : sampling(s),
+        grid(of_grid.begin(), of_grid.end()),
+        input(input_shape(s), layouts.input, inputs),
+        output(output_shape(s), layouts.output == overlapping ? planar : layouts.output, {7}),
+        grad_output(output_shape(s), layouts.output, gradients),
+        grad_input(input_shape(s), layouts.input, {7}),
+        grad_grid(grid.size(), 7) {}
+
+  // The same values elsewhere.
+  Images moved_to(const Layouts& layouts) {
+    const std::vector<double> same_grid(grid.begin(), grid.end());
+    return Images(sampling, same_grid, layouts, input.values(), grad_output.values());
+  }
+
+  template <class Problem>
+  Problem problem() {
+    auto problem = problem_of<Problem>(sampling, DataType::float32, nullptr, grid.data());
+    problem.input = input.tensor();
+    return problem;
+  }
+
+  void interpolate() {
+    auto forward = problem<GridSampler2D>();
+    forward.output = output.tensor();
+    grid_sampler_2d(forward, Workspace(workspace_size(forward)));
+  }
+
+  void differentiate(bool wants_grad_input = true, bool wants_grad_grid = true) {
+    auto backward = problem<GridSampler2DBackward>();
+    backward.grad_output = grad_output.tensor();
+    if (wants_grad_input) backward.grad_input = grad_input.tensor();
+    if (wants_grad_grid) backward.grad_grid = {grad_grid.data(), backward.grid.shape};
+    grid_sampler_2d_backward(backward, Workspace(workspace_size(backward)));
+  }
+};
+
+// Both operators in these layouts, against contiguous tensors.
+void expect_same_bits(const Sampling& s, const Inputs& inputs, const Layouts& layouts) {
+  Images images(s, inputs.grid, layouts, inputs.input, inputs.grad_output);
+  Images expected = images.moved_to({planar, planar});
+  const std::vector<float> input_holes = images.grad_input.holes(), output_holes = images.output.holes();
+  expected.interpolate();
+  expected.differentiate();
+  images.interpolate();
+  images.differentiate();
+  EXPECT_EQ(images.output.values(), expected.output.values());
+  EXPECT_EQ(images.output.holes(), output_holes);
+  EXPECT_EQ(images.grad_input.values(), expected.grad_input.values());
+  EXPECT_EQ(images.grad_input.holes(), input_holes);
+  EXPECT_EQ(images.grad_grid, expected.grad_grid);
+
+  Images one_by_one(s, inputs.grid, layouts, inputs.input, inputs.grad_output);
+  one_by_one.differentiate(true, false);
+  EXPECT_EQ(one_by_one.grad_grid, std::vector<float>(images.grid.size(), 7));
+  one_by_one.differentiate(false, true);
+  EXPECT_EQ(one_by_one.grad_input.values(), expected.grad_input.values());
+  EXPECT_EQ(one_by_one.grad_grid, expected.grad_grid);
+}
+
+TEST(GridSamplerLayouts, ChannelsLastGivesTheSameBits) {
+  for (const Sampling& size :
+       {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26), sizes(1, 3, 40, 40, 30, 50),
+        sizes(1, 32, 80, 80, 10, 10), sizes(2, 3, 40, 70, 40, 70), sizes(1, 5, 33, 64, 33, 64)}) {
+    Inputs inputs(size, DataType::float32, 1.2);
+    if (size.width == size.output_width) inputs.grid = smooth_grid(size, DataType::float32);
+    for_each_mode(size, DataType::float32, [&](const Sampling& s) {
+      expect_same_bits(s, inputs, {channels_last, channels_last});
+    });
+  }
+}
+
+TEST(GridSamplerLayouts, InterleavedRowsGiveTheSameBits) {
+  for (int64_t channels : {2, 3, 4}) {
+    Sampling s = sizes(2, channels, 40, 70, 33, 70);
+    Inputs inputs(s, DataType::float32, 1);
+    inputs.grid = smooth_grid(s, DataType::float32);
+    for (const auto input :
+         {planar, channels_last, channels_last_in_longer_rows, channels_of_wider_pixels, columns_apart}) {
+      for (const auto output : {planar, channels_last, channels_last_in_longer_rows, channels_of_wider_pixels,
+                                columns_apart, overlapping})
+        expect_same_bits(s, inputs, {input, output});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace aclgrad::test
