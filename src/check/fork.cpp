@@ -28,7 +28,7 @@ void act_on_inner_locks(LockAction action) {
 }
 
 void continue_in_child() {
-  reopen_own_memory();
+  forget_own_memory();
   keep_views_to_parent();
 }
 

@@ -4,19 +4,24 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 
 namespace aclgrad::check {
 
 namespace {
 
-int open_own_memory() {
-  return open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-}
+constexpr int kNone = -1;
+// No lock or static object of a function guards it: a child would wait for a thread of its parent that was opening it.
+std::atomic<int> file{kNone};
 
-int& own_memory() {
-  static int file = open_own_memory();
-  return file;
+int own_memory() {
+  if (const int opened = file; opened != kNone) return opened;
+  const int mine = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  int other = kNone;
+  if (file.compare_exchange_strong(other, mine)) return mine;
+  close(mine);
+  return other;
 }
 
 }  // namespace
@@ -33,9 +38,8 @@ bool read_own_memory(const void* from, std::byte* to, size_t bytes) {
   return true;
 }
 
-void reopen_own_memory() {
-  close(own_memory());
-  own_memory() = open_own_memory();
+void forget_own_memory() {
+  if (const int of_parent = file.exchange(kNone); of_parent != kNone) close(of_parent);
 }
 
 }  // namespace aclgrad::check

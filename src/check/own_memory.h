@@ -9,7 +9,7 @@ namespace aclgrad::check {
 // False where any of it is not readable, or the system does not allow to find out.
 bool read_own_memory(const void* from, std::byte* to, size_t bytes);
 
-// In a forked child, where the file of the parent still shows that one's memory.
-void reopen_own_memory();
+// For a forked child: the file that is open still shows the memory of its parent.
+void forget_own_memory();
 
 }  // namespace aclgrad::check

@@ -25,8 +25,7 @@ const void* module_of(const void* address) {
 
 bool is_in_this_library(const void* frame) {
   static const int anchor = 0;
-  static const void* const library = module_of(&anchor);
-  return module_of(frame) == library;
+  return module_of(frame) == module_of(&anchor);
 }
 
 std::string demangled(const char* name) {

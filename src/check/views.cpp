@@ -69,8 +69,7 @@ Views& views() {
 }
 
 size_t page_size() {
-  static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return size;
+  return static_cast<size_t>(getpagesize());
 }
 
 size_t whole_pages(size_t bytes) {
@@ -145,6 +144,7 @@ const std::byte* page_at_or_behind(const std::byte* address) {
 }
 
 void act_on_view_lock(LockAction action) {
+  views();  // made by now: a child would wait for a thread of its parent that was making them
   action(mutex);
 }
 

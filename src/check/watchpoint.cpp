@@ -14,8 +14,7 @@ namespace aclgrad::check {
 namespace {
 
 size_t page_size() {
-  static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return size;
+  return static_cast<size_t>(getpagesize());
 }
 
 // One page that says how far the records reach, and one of records.

@@ -6,6 +6,7 @@
 
 #include <iterator>
 
+#include "base/environment.h"
 #include "runtime/observer.h"
 
 namespace aclgrad {
@@ -40,6 +41,7 @@ constexpr void (*kActOnLocks[])(LockAction) = {
 
 void before_fork() {
   work_of_parent();  // so that the child needs no memory for it
+  Environment::get();
   for (const auto act_on_locks : kActOnLocks) act_on_locks([](std::mutex& mutex) { mutex.lock(); });
 }
 
