@@ -17,8 +17,9 @@
 namespace aclgrad {
 namespace {
 
-// Handing a task to another thread costs some ten microseconds, so shorter ones are better run at once.
-constexpr double kMaxCallerNanoseconds = 50e3;
+// Handing a task to another thread costs some ten microseconds, and some thirty on a virtual machine. So shorter ones are
+// better run at once.
+constexpr double kMaxCallerNanoseconds = 200e3;
 constexpr double kNeverInCaller = std::numeric_limits<double>::infinity();
 
 // The queues that have a worker. Workers must not outlive the exit handlers, which take down what tasks use,
