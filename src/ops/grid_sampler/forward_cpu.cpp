@@ -88,39 +88,52 @@ void sample_by_channels(const Sampling& sampling, const Rows<const float>& input
 constexpr int64_t kPrefetchSamples = 2 * kMostSamples;
 constexpr int kWillBeWritten = 1;
 
-// Interpolates at the samples of a block if they lie in lines.
-template <int kTaps, class Real>
+// Interpolates at the samples from `lane` of a block on.
+template <int kTaps, class D, class SomeLines>
+HWY_INLINE void sample_lanes(D d, const SomeLines& lines, const Image& input, const Image& output,
+                             const Block<hn::TFromD<D>>& block, int64_t first, size_t lane, bool prefetches) {
+  using Real = hn::TFromD<D>;
+  const auto weights = load_weights<D, kTaps>(d, block, lane);
+  const Real* from = input.channel<Real>(0);
+  Real* to = output.channel<Real>(0) + first + lane;
+  for (int64_t c = 0; c < input.channels; ++c) {
+    const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
+      return load_tap(d, lines, from, input.row_stride, row, column);
+    });
+    hn::StoreU(value, d, to);
+    if (prefetches) __builtin_prefetch(to + kPrefetchSamples, kWillBeWritten);
+    from += input.channel_stride;
+    to += output.channel_stride;
+  }
+}
+
+// Interpolates at the samples of a block if they lie in lines, at most kMost in a vector.
+template <int kMost, int kTaps, class Real>
 HWY_INLINE bool sample_lines(const Image& input, const Image& output, const Block<Real>& block, int64_t first,
                              bool prefetches) {
-  using Tag = BlockTag<Real>;
-  const Tag d;
-  BlockLines<Tag, kTaps> lines;
+  const BlockTag<Real> d;
+  BlockLines<BlockTag<Real>, kTaps, kMost> lines;
   if (!lines.find(block, input.width)) return false;
   for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    const auto weights = load_weights<Tag, kTaps>(d, block, lane);
     lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
-      const Real* from = input.channel<Real>(0);
-      Real* to = output.channel<Real>(0) + first + lane;
-      for (int64_t c = 0; c < input.channels; ++c) {
-        const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
-          return of_lanes.load_tap(d, from, input.row_stride, row, column);
-        });
-        hn::StoreU(value, d, to);
-        if (prefetches) __builtin_prefetch(to + kPrefetchSamples, kWillBeWritten);
-        from += input.channel_stride;
-        to += output.channel_stride;
-      }
+      sample_lanes<kTaps>(d, of_lanes, input, output, block, first, lane, prefetches);
     });
   }
   return true;
 }
 
+template <int kTaps, class Real>
+HWY_NOINLINE bool sample_many_lines(const Image& input, const Image& output, const Block<Real>& block,
+                                    int64_t first, bool prefetches) {
+  return sample_lines<kManyLines, kTaps>(input, output, block, first, prefetches);
+}
+
 // The same where the channels of the input are interleaved.
-template <int kTaps>
+template <int kMost, int kTaps>
 HWY_NOINLINE bool sample_interleaved_lines(const Image& input, const Image& output, const Block<float>& block,
                                            int64_t first) {
   const BlockTag<float> d;
-  BlockLines<BlockTag<float>, kTaps> lines;
+  BlockLines<BlockTag<float>, kTaps, kMost> lines;
   if (!lines.find(block, input.width)) return false;
   visit_interleaved(input.channels, [&](auto channels) HWY_ATTR {
     constexpr int kChannels = decltype(channels)::value;
@@ -185,10 +198,12 @@ void sample_by_samples(const Sampling& sampling, int64_t image, int64_t first, i
     const Block<Real>& block = blocks[k / kBlock];
     bool has_lines = false;
     if (block.interior == kAllSamples && is_contiguous)
-      has_lines = sample_lines<kTaps>(input, output, block, first + k, prefetches);
+      has_lines = sample_lines<kFewLines, kTaps>(input, output, block, first + k, prefetches) ||
+                  (is_smooth && sample_many_lines<kTaps>(input, output, block, first + k, prefetches));
     if constexpr (kTaps == 2 && std::is_same_v<Real, float>) {
       if (block.interior == kAllSamples && is_interleaved)
-        has_lines = sample_interleaved_lines<kTaps>(input, output, block, first + k);
+        has_lines = sample_interleaved_lines<kFewLines, kTaps>(input, output, block, first + k) ||
+                    sample_interleaved_lines<kManyLines, kTaps>(input, output, block, first + k);
     }
     if (!has_lines)
       sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k,

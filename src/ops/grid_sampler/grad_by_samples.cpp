@@ -132,10 +132,13 @@ class Differentiation {
     for (int64_t channel = 0; channel < task.input.channels; channel += kChannels) {
       const int64_t channels = std::min(kChannels, task.input.channels - channel);
       for (Work* work = works; work != works_end; ++work) {
-        if (work->has_lines && task.is_interleaved) {
-          differentiate_interleaved_lines(task, *work);
-        } else if (work->has_lines) {
-          differentiate_lines(task, *work, channel, channels);
+        if (work->has_lines() && task.is_interleaved) {
+          work->has_few_lines ? differentiate_interleaved_lines(task, *work, work->few_lines)
+                              : differentiate_interleaved_lines(task, *work, work->many_lines);
+        } else if (work->has_few_lines) {
+          differentiate_lines(task, *work, work->few_lines, channel, channels);
+        } else if (work->has_many_lines) {
+          differentiate_many_lines(task, *work, channel, channels);
         } else if (kInput && (work->bits | work->owned) != 0) {
           differentiate_block(task, *work, channel, channel + channels);
         }
@@ -144,7 +147,7 @@ class Differentiation {
     }
     // Without sums, whose order matters, where the pixels lie is found once for all channels.
     for (Work* work = works; !kInput && work != works_end; ++work) {
-      if (!work->has_lines && work->owned != 0) differentiate_block(task, *work, 0, task.input.channels);
+      if (!work->has_lines() && work->owned != 0) differentiate_block(task, *work, 0, task.input.channels);
     }
     if constexpr (kGrid) {
       for (const Work* work = works; work != works_end; ++work) {
@@ -158,13 +161,17 @@ class Differentiation {
   // or, bilinear, times the differences of neighbouring pixels: those are exact where the products would cancel.
   struct Work {
     const Block<Real>* block;
-    BlockLines<Tag, kTaps> lines;
-    bool has_lines;
+    BlockLines<Tag, kTaps, kFewLines> few_lines;
+    BlockLines<Tag, kTaps, kManyLines> many_lines;
+    bool has_few_lines;
+    bool has_many_lines;
     int64_t first;  // sample
     int64_t count;
     uint32_t bits;   // of the samples that add to the band
     uint32_t owned;  // whose own gradients are wanted
     alignas(64) Real products[kTaps * kTaps][kBlock];
+
+    bool has_lines() const { return has_few_lines || has_many_lines; }
   };
 
   static HWY_INLINE void prepare(Task& task, int64_t first, int64_t count, bool is_inside, Work& work) {
@@ -175,7 +182,7 @@ class Differentiation {
     const uint32_t bits = is_inside ? all : samples_of_band(block, count, task.band);
     work.bits = kInput ? bits : 0;
     work.owned = !kGrid ? 0 : is_inside ? all : bits & samples_owned(block, task.band);
-    work.has_lines = false;
+    work.has_few_lines = work.has_many_lines = false;
     if ((work.bits | work.owned) == 0) return;
     if constexpr (kInput) task.sums.zero_to(last_row_of(block));
     if constexpr (kGrid) {
@@ -185,14 +192,17 @@ class Differentiation {
       }
     }
     if (kTaps == 4 || block.interior != kAllSamples) return;
-    work.has_lines = (task.is_contiguous || task.is_interleaved) && work.lines.find(block, task.input.width);
+    if (!task.is_contiguous && !task.is_interleaved) return;
+    work.has_few_lines = work.few_lines.find(block, task.input.width);
+    if (!work.has_few_lines && task.is_smooth)
+      work.has_many_lines = work.many_lines.find(block, task.input.width);
   }
 
   // Asks for what later blocks will be the first to read or to add to.
   static HWY_INLINE void prefetch(const Task& task, const Work& work, int64_t channel, int64_t channels) {
     constexpr int64_t kAhead = 4 * kMostSamples;
     const Block<Real>& block = *work.block;
-    if (!work.has_lines && !(task.is_smooth && block.interior == kAllSamples)) return;
+    if (!work.has_lines() && !(task.is_smooth && block.interior == kAllSamples)) return;
     for (int64_t c = channel; c < channel + channels && task.is_contiguous; ++c)
       hwy::Prefetch(task.grad_output.channel<Real>(c) + work.first + kAhead);
     if constexpr (kGrid) prefetch_next_row<kTaps>(task.input, 0, channel, channels, block);
@@ -276,27 +286,34 @@ class Differentiation {
   }
 
   // The same where the samples lie in lines.
-  static HWY_INLINE void differentiate_lines(const Task& task, Work& work, int64_t first_channel,
-                                             int64_t channels) {
-    const Tag d;
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      work.lines.visit(lane, [&]([[maybe_unused]] const auto& lines) HWY_ATTR {
+  template <class Found>
+  static HWY_INLINE void differentiate_lines(const Task& task, Work& work, const Found& found,
+                                             [[maybe_unused]] int64_t first_channel,
+                                             [[maybe_unused]] int64_t channels) {
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(Tag())) {
+      found.visit(lane, [&]([[maybe_unused]] const auto& lines) HWY_ATTR {
         if constexpr (kGrid && kDifferences) multiply_lines(task, work, lines, lane, first_channel, channels);
         if constexpr (kInput && kTaps <= 2) add_lines(task, work, lines, lane, first_channel, channels);
       });
     }
   }
 
-  template <int kLines>
-  static HWY_INLINE void multiply_lines(const Task& task, Work& work, const Lines<Tag, kLines>& lines,
-                                        size_t lane, int64_t first_channel, int64_t channels) {
+  // Not inlined, so that it takes no registers from what is more common.
+  static HWY_NOINLINE void differentiate_many_lines(const Task& task, Work& work, int64_t first_channel,
+                                                    int64_t channels) {
+    differentiate_lines(task, work, work.many_lines, first_channel, channels);
+  }
+
+  template <class SomeLines>
+  static HWY_INLINE void multiply_lines(const Task& task, Work& work, const SomeLines& lines, size_t lane,
+                                        int64_t first_channel, int64_t channels) {
     const Tag d;
     const Real* channel = task.input.channel<Real>(first_channel);
     const Real* gradients = task.grad_output.channel<Real>(first_channel) + work.first + lane;
     V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
     for (int64_t c = 0; c < channels; ++c) {
       add_differences(hn::LoadU(d, gradients), differences, [&](int row, int column) HWY_ATTR {
-        return lines.load_tap(d, channel, task.input.row_stride, row, column);
+        return load_tap(d, lines, channel, task.input.row_stride, row, column);
       });
       channel += task.input.channel_stride;
       gradients += task.grad_output.channel_stride;
@@ -322,21 +339,21 @@ class Differentiation {
     }
   };
 
-  template <int kLines>
-  static HWY_INLINE void add_lines(const Task& task, const Work& work, const Lines<Tag, kLines>& lines,
-                                   size_t lane, int64_t first_channel, int64_t channels) {
+  template <class SomeLines>
+  static HWY_INLINE void add_lines(const Task& task, const Work& work, const SomeLines& lines, size_t lane,
+                                   int64_t first_channel, int64_t channels) {
     const Tag d;
     const Real* gradients = task.grad_output.channel<Real>(first_channel) + work.first + lane;
     const Image& rows = task.sums.rows;
     const LineWeights weights(*work.block, lane);
-    for (int k = 0; k < kLines; ++k) {
+    for (int k = 0; k < lines.count; ++k) {
       const Line<Tag>& line = lines.line[k];
       bool has_row[kTaps];
       for (int row = 0; row < kTaps; ++row) has_row[row] = task.band.contains(line.row + row);
       Real* first_row = rows.channel<Real>(first_channel) + task.sums.offset(line.row, line.column);
       for (int64_t c = 0; c < channels; ++c, first_row += rows.channel_stride) {
         const Real* of_channel = gradients + c * task.grad_output.channel_stride;
-        const V gradient = lines.keep(k, hn::LoadU(d, of_channel));
+        const V gradient = keep_line<Tag>(lines, k, hn::LoadU(d, of_channel));
         const V gradient_before = previous_lanes(d, gradient);
         for (int row = 0; row < kTaps; ++row) {
           if (!has_row[row]) continue;
@@ -352,7 +369,8 @@ class Differentiation {
   }
 
   // The same where the channels of the images are interleaved.
-  static HWY_NOINLINE void differentiate_interleaved_lines(const Task& task, Work& work) {
+  template <class Found>
+  static HWY_NOINLINE void differentiate_interleaved_lines(const Task& task, Work& work, const Found& found) {
     if constexpr (std::is_same_v<Real, float> && kTaps == 2) {
       const Tag d;
       visit_interleaved(task.input.channels, [&](auto channels) HWY_ATTR {
@@ -360,7 +378,7 @@ class Differentiation {
         for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
           V gradients[kSide];
           load_samples(d, task.grad_output, work.first + static_cast<int64_t>(lane), gradients);
-          work.lines.visit(lane, [&](const auto& lines) HWY_ATTR {
+          found.visit(lane, [&](const auto& lines) HWY_ATTR {
             if constexpr (kGrid) multiply_interleaved_lines(task, work, lines, lane, gradients);
             if constexpr (kInput) add_interleaved_lines(task, work, lines, lane, gradients);
           });
@@ -369,10 +387,9 @@ class Differentiation {
     }
   }
 
-  template <int kLines, int kSide>
-  static HWY_INLINE void multiply_interleaved_lines(const Task& task, Work& work,
-                                                    const Lines<Tag, kLines>& lines, size_t lane,
-                                                    const V (&gradients)[kSide]) {
+  template <class SomeLines, int kSide>
+  static HWY_INLINE void multiply_interleaved_lines(const Task& task, Work& work, const SomeLines& lines,
+                                                    size_t lane, const V (&gradients)[kSide]) {
     const Tag d;
     V pixels[2][2][kSide];
     for (int row = 0; row < 2; ++row) {
@@ -387,17 +404,16 @@ class Differentiation {
     add_products(work, lane, differences);
   }
 
-  template <int kLines, int kSide>
-  static HWY_INLINE void add_interleaved_lines(const Task& task, const Work& work,
-                                               const Lines<Tag, kLines>& lines, size_t lane,
-                                               const V (&gradients)[kSide]) {
+  template <class SomeLines, int kSide>
+  static HWY_INLINE void add_interleaved_lines(const Task& task, const Work& work, const SomeLines& lines,
+                                               size_t lane, const V (&gradients)[kSide]) {
     const Tag d;
     const LineWeights weights(*work.block, lane);
-    for (int k = 0; k < kLines; ++k) {
+    for (int k = 0; k < lines.count; ++k) {
       const Line<Tag>& line = lines.line[k];
       V of_line[kSide], before[kSide];
       for (int c = 0; c < kSide; ++c) {
-        of_line[c] = lines.keep(k, gradients[c]);
+        of_line[c] = keep_line<Tag>(lines, k, gradients[c]);
         before[c] = previous_lanes(d, of_line[c]);
       }
       for (int row = 0; row < kTaps; ++row) {

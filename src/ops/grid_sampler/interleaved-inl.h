@@ -64,16 +64,16 @@ HWY_INLINE void store_samples(D d, const V (&v)[kChannels], const Image& image, 
 }
 
 // The pixels that one tap reads, in all channels.
-template <class D, int kLines, int kChannels, class V = hn::Vec<D>>
-HWY_INLINE void load_interleaved_tap(D d, const Lines<D, kLines>& lines, const Image& image, int row,
-                                     int column, V (&pixels)[kChannels]) {
+template <class D, class SomeLines, int kChannels, class V = hn::Vec<D>>
+HWY_INLINE void load_interleaved_tap(D d, const SomeLines& lines, const Image& image, int row, int column,
+                                     V (&pixels)[kChannels]) {
   const auto load_line = [&](const Line<D>& line, V(&to)[kChannels]) HWY_ATTR {
     load_interleaved(
         d, image.channel<float>(0) + (line.row + row) * image.row_stride + (line.column + column) * kChannels,
         to);
   };
   load_line(lines.line[0], pixels);
-  for (int k = 1; k < kLines; ++k) {
+  for (int k = 1; k < lines.count; ++k) {
     V others[kChannels];
     load_line(lines.line[k], others);
     for (int c = 0; c < kChannels; ++c)

@@ -78,7 +78,7 @@ bool is_grid_smooth(const Sampling& sampling) {
                      });
     }
   });
-  return breaks <= probes * kNeighbours / 8;
+  return breaks <= probes * kNeighbours * 5 / 16;
 }
 
 }  // namespace

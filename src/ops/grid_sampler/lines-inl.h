@@ -8,12 +8,14 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_LINES_INL_H_
 #endif
 
+#include <algorithm>
+
 #include "ops/grid_sampler/samples-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// Where the first pixels of a line's samples are: that of the sample in lane i at column + i. Where lane i is of another
+// Some neighbouring samples of a vector. The first pixel of that in lane i is at column + i; where lane i is of another
 // line, that is some pixel, too.
 template <class D>
 struct Line {
@@ -23,33 +25,46 @@ struct Line {
   hn::Mask<D> samples;
 };
 
-// kCount lines that the samples of a vector make up.
+// The lines that the samples of a vector make up, in the order of the samples: kCount, or any number.
 template <class D, int kCount>
 struct Lines {
+  static constexpr int count = kCount;
   Line<D> line[kCount];
-
-  // The pixels that one tap reads, in a channel of contiguous rows.
-  template <class T>
-  HWY_INLINE hn::Vec<D> load_tap(D d, const T* channel, int64_t row_stride, int row, int column) const {
-    const auto load_line = [&](const Line<D>& of) HWY_ATTR {
-      return load_lanes(d, channel + (of.row + row) * row_stride + of.column + column);
-    };
-    hn::Vec<D> pixels = load_line(line[0]);
-    for (int k = 1; k < kCount; ++k) pixels = hn::IfThenElse(line[k].samples, load_line(line[k]), pixels);
-    return pixels;
-  }
-
-  // Zeros in place of what the samples of other lines have.
-  HWY_INLINE hn::Vec<D> keep(int k, hn::Vec<D> v) const {
-    return kCount == 1 ? v : hn::IfThenElseZero(line[k].samples, v);
-  }
 };
 
-// The lines that interior samples of a block make up, vector by vector.
-template <class D, int kTaps>
+template <class D>
+struct AnyLines {
+  int count;
+  const Line<D>* line;
+};
+
+// The pixels that one tap reads, in a channel of contiguous rows.
+template <class D, class SomeLines, class T>
+HWY_INLINE hn::Vec<D> load_tap(D d, const SomeLines& lines, const T* channel, int64_t row_stride, int row,
+                               int column) {
+  const auto load_line = [&](const Line<D>& of) HWY_ATTR {
+    return load_lanes(d, channel + (of.row + row) * row_stride + of.column + column);
+  };
+  hn::Vec<D> pixels = load_line(lines.line[0]);
+  for (int k = 1; k < lines.count; ++k)
+    pixels = hn::IfThenElse(lines.line[k].samples, load_line(lines.line[k]), pixels);
+  return pixels;
+}
+
+// Zeros in place of what the samples of other lines have.
+template <class D, class SomeLines>
+HWY_INLINE hn::Vec<D> keep_line(const SomeLines& lines, int k, hn::Vec<D> v) {
+  return lines.count == 1 ? v : hn::IfThenElseZero(lines.line[k].samples, v);
+}
+
+inline constexpr int kFewLines = 3;   // in a vector: with code for each number
+inline constexpr int kManyLines = 8;  // more are no faster than gathers
+
+// The lines that interior samples of a block make up, vector by vector, at most kMost in each.
+template <class D, int kTaps, int kMost>
 class BlockLines {
  public:
-  // Returns whether there are at most two in each vector, away from the ends of the rows.
+  // Returns whether there are not more, all of them away from the ends of the rows.
   HWY_INLINE bool find(const Block<hn::TFromD<D>>& block, int64_t width) {
     for (size_t vector = 0; vector < kVectors; ++vector) {
       if (!find_in_vector(block, vector, width)) return false;
@@ -57,19 +72,18 @@ class BlockLines {
     return true;
   }
 
-  // Calls function(Lines) for the samples from `lane` on.
+  // Calls function(lines) for the samples from `lane` on.
   template <class Function>
   HWY_INLINE void visit(size_t lane, Function&& function) const {
     const size_t vector = lane / kSamples;
-    if (counts_[vector] == 1) {
-      function(Lines<D, 1>{{lines_[vector].line[0]}});
+    if constexpr (kMost <= kFewLines) {
+      visit_number<1>(vector, function);
     } else {
-      function(lines_[vector]);
+      function(AnyLines<D>{counts_[vector], lines_[vector]});
     }
   }
 
  private:
-  static constexpr int kMost = 2;
   static constexpr size_t kSamples = hn::MaxLanes(D());
   static constexpr size_t kVectors = kBlock / kSamples;
 
@@ -94,15 +108,26 @@ class BlockLines {
       const uint32_t from_first = bits >> first;
       if ((from_first & (from_first + 1)) != 0) return false;
       const uint8_t bytes[8] = {static_cast<uint8_t>(bits), static_cast<uint8_t>(bits >> 8)};
-      lines_[vector].line[count] = {row, column, (bits >> (kSamples - 1)) != 0, hn::LoadMaskBits(d, bytes)};
+      lines_[vector][count] = {row, column, (bits >> (kSamples - 1)) != 0, hn::LoadMaskBits(d, bytes)};
       rest &= ~bits;
     }
     counts_[vector] = count;
     return true;
   }
 
+  // Calls function where there are at least kCount.
+  template <int kCount, class Function>
+  HWY_INLINE void visit_number(size_t vector, Function&& function) const {
+    if constexpr (kCount < kMost) {
+      if (counts_[vector] > kCount) return visit_number<kCount + 1>(vector, function);
+    }
+    Lines<D, kCount> lines;
+    std::copy_n(lines_[vector], kCount, lines.line);
+    function(lines);
+  }
+
   int counts_[kVectors];
-  Lines<D, kMost> lines_[kVectors];
+  Line<D> lines_[kVectors][kMost];
 };
 
 // Lane i of the result is lane i - 1 of the vector, lane 0 is zero.

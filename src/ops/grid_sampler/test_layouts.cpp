@@ -3,6 +3,8 @@
 // strides say it.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "ops/grid_sampler/cases_modes.h"
 
 namespace aclgrad::test {
@@ -164,6 +166,19 @@ void expect_same_bits(const Sampling& s, const Inputs& inputs, const Layouts& la
   EXPECT_EQ(one_by_one.grad_grid, expected.grad_grid);
 }
 
+// Both operators on contiguous tensors, against the reference.
+void expect_close(const Sampling& s, const Inputs& inputs) {
+  Images images(s, inputs.grid, {planar, planar}, inputs.input, inputs.grad_output);
+  images.interpolate();
+  images.differentiate();
+  const auto expected = gradients_of(s, inputs);
+  EXPECT_LE(relative_error(images.output.values(), sample(s, inputs)), tolerance(DataType::float32, true));
+  EXPECT_LE(relative_error(images.grad_input.values(), expected.input),
+            allowed_error(DataType::float32, expected.input));
+  const std::vector<double> grad_grid(images.grad_grid.begin(), images.grad_grid.end());
+  EXPECT_LE(gradient_error(grad_grid, expected.grid), allowed_error(DataType::float32, expected.grid));
+}
+
 TEST(GridSamplerLayouts, ChannelsLastGivesTheSameBits) {
   for (const Sampling& size :
        {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26), sizes(1, 3, 40, 40, 30, 50),
@@ -186,6 +201,34 @@ TEST(GridSamplerLayouts, InterleavedRowsGiveTheSameBits) {
       for (const auto output : {planar, channels_last, channels_last_in_longer_rows, channels_of_wider_pixels,
                                 columns_apart, overlapping})
         expect_same_bits(s, inputs, {input, output});
+    }
+  }
+}
+
+// The further a grid is rotated, the fewer neighbouring samples read neighbouring pixels.
+std::vector<double> rotated_grid(const Sampling& s, double angle) {
+  std::vector<double> grid;
+  for (int64_t i = 0; i < s.output_height; ++i) {
+    for (int64_t j = 0; j < s.output_width; ++j) {
+      const double x = 2.0 * static_cast<double>(j) / static_cast<double>(s.width) - 0.7;
+      const double y = 2.0 * static_cast<double>(i) / static_cast<double>(s.height) - 0.7;
+      grid.push_back(std::cos(angle) * x - std::sin(angle) * y);
+      grid.push_back(std::sin(angle) * x + std::cos(angle) * y);
+    }
+  }
+  return rounded(grid, DataType::float32);
+}
+
+TEST(GridSamplerLayouts, RotatedGridsGiveTheSameBits) {
+  for (int64_t channels : {1, 3}) {
+    const Sampling s = sizes(1, channels, 90, 130, 60, 91);
+    Inputs inputs(s, DataType::float32, 1);
+    for (int degrees = 0; degrees <= 48; degrees += 3) {
+      SCOPED_TRACE(degrees);
+      inputs.grid = rotated_grid(s, degrees * 3.14159265358979 / 180);
+      for (const auto input : {planar, channels_last, columns_apart})
+        expect_same_bits(s, inputs, {input, planar});
+      expect_close(s, inputs);
     }
   }
 }
