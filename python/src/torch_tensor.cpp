@@ -268,7 +268,8 @@ void register_kernel(const std::string& name, const std::vector<std::string>& ty
   static constexpr auto kKernels = all_kernels(std::make_index_sequence<kMaxKernels>());
   const Torch& torch = Torch::get();
   static Library* library = nullptr;
-  if (library == nullptr) check(torch.new_library("aclgrad", "CPU", __FILE__, __LINE__, &library));
+  // Not __FILE__, which depends on where the module is built.
+  if (library == nullptr) check(torch.new_library("aclgrad", "CPU", "torch_tensor.cpp", __LINE__, &library));
   if (kernels().size() == kMaxKernels || types.size() > kMaxArguments) {
     throw std::length_error("more kernels or arguments than aclgrad registers with PyTorch");
   }
