@@ -40,8 +40,8 @@ constexpr void (*kActOnLocks[])(LockAction) = {
 };
 
 void before_fork() {
-  work_of_parent();  // so that the child needs no memory for it
-  Environment::get();
+  work_of_parent();    // so that the child needs no memory for it
+  Environment::get();  // or the child would wait for a thread of its parent that was reading it
   for (const auto act_on_locks : kActOnLocks) act_on_locks([](std::mutex& mutex) { mutex.lock(); });
 }
 

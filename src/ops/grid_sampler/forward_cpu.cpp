@@ -202,8 +202,9 @@ void sample_by_samples(const Sampling& sampling, int64_t image, int64_t first, i
                   (is_smooth && sample_many_lines<kTaps>(input, output, block, first + k, prefetches));
     if constexpr (kTaps == 2 && std::is_same_v<Real, float>) {
       if (block.interior == kAllSamples && is_interleaved)
-        has_lines = sample_interleaved_lines<kFewLines, kTaps>(input, output, block, first + k) ||
-                    sample_interleaved_lines<kManyLines, kTaps>(input, output, block, first + k);
+        has_lines =
+            sample_interleaved_lines<kFewLines, kTaps>(input, output, block, first + k) ||
+            (is_smooth && sample_interleaved_lines<kManyLines, kTaps>(input, output, block, first + k));
     }
     if (!has_lines)
       sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k,

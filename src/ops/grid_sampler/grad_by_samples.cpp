@@ -374,9 +374,9 @@ class Differentiation {
     if constexpr (std::is_same_v<Real, float> && kTaps == 2) {
       const Tag d;
       visit_interleaved(task.input.channels, [&](auto channels) HWY_ATTR {
-        constexpr int kSide = decltype(channels)::value;
+        constexpr int kInterleaved = decltype(channels)::value;
         for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-          V gradients[kSide];
+          V gradients[kInterleaved];
           load_samples(d, task.grad_output, work.first + static_cast<int64_t>(lane), gradients);
           found.visit(lane, [&](const auto& lines) HWY_ATTR {
             if constexpr (kGrid) multiply_interleaved_lines(task, work, lines, lane, gradients);
@@ -387,48 +387,49 @@ class Differentiation {
     }
   }
 
-  template <class SomeLines, int kSide>
+  template <class SomeLines, int kInterleaved>
   static HWY_INLINE void multiply_interleaved_lines(const Task& task, Work& work, const SomeLines& lines,
-                                                    size_t lane, const V (&gradients)[kSide]) {
+                                                    size_t lane, const V (&gradients)[kInterleaved]) {
     const Tag d;
-    V pixels[2][2][kSide];
+    V pixels[2][2][kInterleaved];
     for (int row = 0; row < 2; ++row) {
       for (int column = 0; column < 2; ++column)
         load_interleaved_tap(d, lines, task.input, row, column, pixels[row][column]);
     }
     V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (int c = 0; c < kSide; ++c) {
+    for (int c = 0; c < kInterleaved; ++c) {
       add_differences(gradients[c], differences,
                       [&](int row, int column) HWY_ATTR { return pixels[row][column][c]; });
     }
     add_products(work, lane, differences);
   }
 
-  template <class SomeLines, int kSide>
+  template <class SomeLines, int kInterleaved>
   static HWY_INLINE void add_interleaved_lines(const Task& task, const Work& work, const SomeLines& lines,
-                                               size_t lane, const V (&gradients)[kSide]) {
+                                               size_t lane, const V (&gradients)[kInterleaved]) {
     const Tag d;
     const LineWeights weights(*work.block, lane);
     for (int k = 0; k < lines.count; ++k) {
       const Line<Tag>& line = lines.line[k];
-      V of_line[kSide], before[kSide];
-      for (int c = 0; c < kSide; ++c) {
+      V of_line[kInterleaved], before[kInterleaved];
+      for (int c = 0; c < kInterleaved; ++c) {
         of_line[c] = keep_line<Tag>(lines, k, gradients[c]);
         before[c] = previous_lanes(d, of_line[c]);
       }
       for (int row = 0; row < kTaps; ++row) {
         if (!task.band.contains(line.row + row)) continue;
         Real* to = task.sums.rows.channel<Real>(0) + task.sums.offset(line.row + row, line.column);
-        V sums[kSide];
+        V sums[kInterleaved];
         load_interleaved(d, to, sums);
-        for (int c = 0; c < kSide; ++c) {
+        for (int c = 0; c < kInterleaved; ++c) {
           const V with_before = hn::Add(sums[c], hn::Mul(weights.right[row], before[c]));
           sums[c] = hn::Add(with_before, hn::Mul(weights.left[row], of_line[c]));
         }
         store_interleaved(d, sums, to);
         if (!line.has_last_sample) continue;
-        for (int c = 0; c < kSide; ++c)
-          to[(kLast + 1) * kSide + c] += weights.last_right[row] * hn::ExtractLane(gradients[c], kLast);
+        for (int c = 0; c < kInterleaved; ++c)
+          to[(kLast + 1) * kInterleaved + c] +=
+              weights.last_right[row] * hn::ExtractLane(gradients[c], kLast);
       }
     }
   }

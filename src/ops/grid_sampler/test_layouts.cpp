@@ -28,8 +28,6 @@ class StridedTensor {
 
   aclgrad::Tensor tensor() { return {memory_.data(), DataType::float32, extents(shape_), strides_}; }
 
-  const Shape& shape() const { return shape_; }
-
   // In row-major order.
   std::vector<double> values() {
     std::vector<double> values;
