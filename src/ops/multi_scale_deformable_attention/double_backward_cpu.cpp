@@ -64,7 +64,7 @@ HWY_NOINLINE void read_tangents(const MultiScaleDeformableAttentionDoubleBackwar
     if (!tensor.defined()) return;
     const auto runs = runs_of<T>(tensor, task, numbers * block.first_point, numbers * block.points);
     const int64_t next_query = block.first_query + block.queries;
-    prefetch_runs<T>(runs, next_query, std::min(next_query + block.queries, task.last_query));
+    prefetch_runs(runs, next_query, std::min(next_query + block.queries, task.last_query));
     read_runs<T>(runs, block.first_query, block.queries, to);
   };
   read(problem.grad_grad_sampling_locations, 2, tangents.location);
@@ -220,8 +220,7 @@ void accumulate_typed(const MultiScaleDeformableAttentionDoubleBackward& problem
     const bool is_last = first_point + points == problem.levels() * problem.samples();
     if (planes.is_touched != nullptr)
       touch_rows(samples, queries * points, problem.channels(), pixels, planes.is_touched);
-    prefetch_runs<T>(grad_output, first_query + queries,
-                     std::min(first_query + 2 * queries, task.last_query));
+    prefetch_runs(grad_output, first_query + queries, std::min(first_query + 2 * queries, task.last_query));
     read_tangents<T>(problem, task, block, tangents);
     prepare_changes(samples, queries * points, tangents);
     for (int64_t q = 0; q < queries; ++q) {

@@ -39,11 +39,13 @@ struct Sums {
   }
   // `channels` are left in the output, of which the last chunk may be a part.
   template <class T>
-  HWY_INLINE void store(T* to, int64_t channels) const {
+  HWY_INLINE void store(T* to, int64_t channels, bool is_whole_lines) const {
 #pragma GCC unroll 4
     for (int i = 0; i < kChunks; ++i) {
       const int64_t left = channels - kChunkChannels * i;
-      if (left >= kChunkChannels) {
+      if (is_whole_lines) {
+        stream16(chunks[i], to + kChunkChannels * i);
+      } else if (left >= kChunkChannels) {
         store16(chunks[i], to + kChunkChannels * i);
       } else {
         store16(chunks[i], to + kChunkChannels * i, static_cast<size_t>(left));
@@ -59,6 +61,7 @@ struct Target {
   float* unfinished;  // whole chunks
   bool is_first;
   bool is_last;
+  bool is_whole_lines;  // of output
   int64_t channels;
 };
 
@@ -88,22 +91,27 @@ HWY_INLINE void sample_chunks(const Samples& samples, int64_t first, int64_t las
     }
   }
   if (target.is_last) {
-    sums.store(target.output + c, target.channels - c);
+    sums.store(target.output + c, target.channels - c, target.is_whole_lines);
   } else {
-    sums.store(target.unfinished + c, kChunkChannels * kChunks);
+    sums.store(target.unfinished + c, kChunkChannels * kChunks, false);
   }
 }
 
 template <class T>
 void sample_typed(const MultiScaleDeformableAttention& problem, const HeadTask& task, float* unfinished) {
   const auto output = runs_of<T>(problem.output, task, 0, problem.channels());
+  const bool is_whole_lines = are_whole_lines(output);
   for_each_block<T>(problem, task, [&](const Block& block, Samples& samples) HWY_ATTR {
     const T* value = static_cast<const T*>(task.value.first);
     const int64_t stride = task.value.stride;
     const bool is_first = block.first_point == 0;
     const bool is_last = block.first_point + block.points == problem.levels() * problem.samples();
     for (int64_t q = 0; q < block.queries; ++q) {
-      const Target<T> target{output.of(block.first_query + q), unfinished, is_first, is_last,
+      const Target<T> target{output.of(block.first_query + q),
+                             unfinished,
+                             is_first,
+                             is_last,
+                             is_whole_lines,
                              problem.channels()};
       const int64_t first = q * block.points;
       const int64_t last = first + block.points;

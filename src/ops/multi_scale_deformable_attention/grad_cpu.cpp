@@ -122,8 +122,7 @@ void accumulate_typed(const MultiScaleDeformableAttentionBackward& problem, cons
       if (planes.is_touched != nullptr)
         touch_rows(samples, queries * points, problem.channels(), rows, planes.is_touched);
     }
-    prefetch_runs<T>(grad_output, first_query + queries,
-                     std::min(first_query + 2 * queries, task.last_query));
+    prefetch_runs(grad_output, first_query + queries, std::min(first_query + 2 * queries, task.last_query));
     for (int64_t q = 0; q < queries; ++q) {
       const Row row(grad_output.of(first_query + q), problem.channels());
       for (int64_t p = 0; p < points; ++p) {

@@ -134,11 +134,11 @@ HWY_NOINLINE void write_gradients(const Problem& problem, const HeadTask& task, 
   if (problem.grad_sampling_locations.defined()) {
     write_runs<T>(samples.location,
                   runs_of<T>(problem.grad_sampling_locations, task, 2 * first_point, 2 * points), first_query,
-                  queries);
+                  queries, task.last_query);
   }
   if (problem.grad_attention_weights.defined()) {
     write_runs<T>(samples.attention, runs_of<T>(problem.grad_attention_weights, task, first_point, points),
-                  first_query, queries);
+                  first_query, queries, task.last_query);
   }
 }
 

@@ -79,9 +79,36 @@ HWY_INLINE void read_runs(const Runs<const T>& runs, int64_t first_query, int64_
   }
 }
 
-// Rounds contiguous floats to the runs of some queries.
+// Asks for the runs of some queries: they lie too far apart for the processor to foresee.
 template <class T>
-HWY_INLINE void write_runs(const float* from, const Runs<T>& runs, int64_t first_query, int64_t queries) {
+HWY_INLINE void prefetch_runs(const Runs<T>& runs, int64_t first_query, int64_t last_query) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t q = first_query; q < last_query; ++q) {
+    for (int64_t i = 0; i < runs.length; i += kLine) hwy::Prefetch(runs.of(q) + i);
+  }
+}
+
+// Whether all runs are whole lines of 64 bytes.
+template <class T>
+bool are_whole_lines(const Runs<T>& runs) {
+  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
+  return reinterpret_cast<uintptr_t>(runs.first) % 64 == 0 && runs.stride % kLine == 0 &&
+         runs.length % kLine == 0;
+}
+
+// Rounds contiguous floats to the runs of some queries. Whole lines go past the caches: to fetch them first takes longer
+// than a block of samples.
+template <class T>
+HWY_INLINE void write_runs(const float* from, const Runs<T>& runs, int64_t first_query, int64_t queries,
+                           int64_t last_query) {
+  if (are_whole_lines(runs)) {
+    for (int64_t q = 0; q < queries; ++q) {
+      for (int64_t i = 0; i < runs.length; i += 16)
+        stream16(load16(from + q * runs.length + i), runs.of(first_query + q) + i);
+    }
+    return;
+  }
+  prefetch_runs(runs, first_query + queries, std::min(first_query + 2 * queries, last_query));
   HWY_ALIGN T narrow[2 * kBlockPoints];
   const T* copy = narrow;
   if constexpr (std::is_same_v<T, float>) copy = from;
@@ -90,15 +117,6 @@ HWY_INLINE void write_runs(const float* from, const Runs<T>& runs, int64_t first
   }
   for (int64_t q = 0; q < queries; ++q)
     copy_short(copy + q * runs.length, runs.length, runs.of(first_query + q));
-}
-
-// Asks for the runs of some queries: they lie too far apart for the processor to foresee.
-template <class T>
-HWY_INLINE void prefetch_runs(const Runs<const T>& runs, int64_t first_query, int64_t last_query) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t q = first_query; q < last_query; ++q) {
-    for (int64_t i = 0; i < runs.length; i += kLine) hwy::Prefetch(runs.of(q) + i);
-  }
 }
 
 // ---- Points
@@ -224,8 +242,8 @@ HWY_NOINLINE void read_samples(const MultiScaleDeformableSampling& problem, cons
   const auto attention = runs_of<T>(problem.attention_weights, task, point, points);
   const int64_t next_query = query + queries;
   const int64_t last_next_query = std::min(next_query + next_queries, task.last_query);
-  prefetch_runs<T>(location, next_query, last_next_query);
-  prefetch_runs<T>(attention, next_query, last_next_query);
+  prefetch_runs(location, next_query, last_next_query);
+  prefetch_runs(attention, next_query, last_next_query);
   read_runs<T>(location, query, queries, samples.location);
   read_runs<T>(attention, query, queries, samples.attention);
   if (is_regular) return prepare_regular(queries * points, samples);
@@ -264,6 +282,7 @@ HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, cons
       body(block, samples);
     }
   }
+  hwy::FlushStream();  // of what the bodies wrote past the caches
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE
