@@ -312,7 +312,7 @@ constexpr int64_t kTaskElements = 1 << 18;   // of all its heads, unless one has
 
 // An grad_input of this size would push everything else out of the caches, and be read into them before it is
 // written.
-constexpr int64_t kPastCachesBytes = 16 << 20;
+constexpr int64_t kPastCachesBytes = 4 << 20;
 
 // Whether grad_input is large, and made of whole cache lines.
 bool goes_past_caches(const NsaCompressBackward& problem) {
