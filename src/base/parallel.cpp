@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -232,8 +233,12 @@ void run_parallel(int64_t count, void (*body)(const void*, int64_t), const void*
   // Isolated: a thread that waits for its own loop must not pick up another stream's work, which would make a
   // small operator last as long as a large one beside it.
   arena->execute([&] {
-    tbb::this_task_arena::isolate(
-        [&] { tbb::parallel_for(int64_t{0}, count, [&](int64_t i) { body(context, i); }); });
+    tbb::this_task_arena::isolate([&] {
+      tbb::parallel_for(tbb::blocked_range<int64_t>(0, count), [&](const auto& range) {
+        for (int64_t i = range.begin(); i < range.end(); ++i) body(context, i);
+        hwy::FlushStream();
+      });
+    });
   });
 }
 

@@ -2,6 +2,8 @@
 // Threads for kernels: one pool for the process, shared by all streams.
 #pragma once
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -20,11 +22,12 @@ void run_parallel(int64_t count, void (*body)(const void* context, int64_t index
 
 // Calls body(i) once for each i in [0, count), on several threads where that pays. `serial_nanoseconds`
 // estimates the whole on one thread. Which thread runs which index is left open, so a result may depend on
-// the index only. Throws what a body threw.
+// the index only. What bodies stored past the caches is complete when it returns. Throws what a body threw.
 template <class Body>
 void parallel_for(int64_t count, double serial_nanoseconds, Body&& body) {
   if (count <= 1 || serial_nanoseconds < kMinParallelNanoseconds || thread_count() == 1) {
     for (int64_t i = 0; i < count; ++i) body(i);
+    hwy::FlushStream();
     return;
   }
   using Function = std::remove_reference_t<Body>;

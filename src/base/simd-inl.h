@@ -92,8 +92,8 @@ HWY_INLINE void store(FloatVector value, T* to) {
   hn::StoreU(round_to(T{}, value), NarrowBitsTag(), &to->bits);
 }
 
-// The same past the caches, for results that are larger than these. `to` lies on a boundary of kLanes
-// elements, and whoever streams ends with hwy::FlushStream().
+// The same past the caches, for results that are larger than these, in bodies of parallel_for(). `to` lies on a
+// boundary of kLanes elements.
 HWY_INLINE void stream(FloatVector value, float* to) {
   hn::Stream(value, FloatTag(), to);
 }

@@ -108,6 +108,18 @@ void load_taps(const Image& image, int64_t channel, int taps, const int64_t* row
 
 // ---- Vectors of elements
 
+// Copies elements, past the caches if that is wanted and `to` is the beginning of a line.
+template <class Real, size_t kCount>
+HWY_INLINE void store_lines(const Real (&from)[kCount], bool past_caches, Real* to) {
+  static_assert(sizeof from % 64 == 0);
+  if (!past_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0) {
+    std::memcpy(to, from, sizeof from);
+    return;
+  }
+  const BlockTag<Real> d;
+  for (size_t i = 0; i < kCount; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
+}
+
 // Elements side by side, as many as a vector has lanes.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load_lanes(D d, const T* from) {

@@ -137,13 +137,15 @@ template <class Real>
 void store_grid_grad(const Image& grid_grad, int64_t first, uint32_t bits, const Real* x, const Real* y) {
   if (bits == kAllSamples && is_interleaved(grid_grad)) {
     const BlockTag<Real> d;
-    const bool in_place = grid_grad.type == data_type_of<Real>;
-    alignas(64) Real rounded_later[2 * kBlock];
-    Real* pairs = in_place ? grid_grad.channel<Real>(0) + 2 * first : rounded_later;
+    alignas(64) Real pairs[2 * kBlock];
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       hn::StoreInterleaved2(hn::Load(d, x + lane), hn::Load(d, y + lane), d, pairs + 2 * lane);
     }
-    if (!in_place) store_pixels(elements_of(grid_grad), 0, 1, 2 * first, 2 * kBlock, rounded_later, 0);
+    if (grid_grad.type == data_type_of<Real>) {
+      store_lines(pairs, grid_grad.outgrows_caches, grid_grad.channel<Real>(0) + 2 * first);
+    } else {
+      store_pixels(elements_of(grid_grad), 0, 1, 2 * first, 2 * kBlock, pairs, 0);
+    }
     return;
   }
   int64_t samples[kBlock];

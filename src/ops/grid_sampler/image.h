@@ -56,6 +56,7 @@ struct Image {
   int64_t channel_stride;
   int64_t row_stride;
   int64_t column_stride;
+  bool outgrows_caches = false;  // the whole tensor: whole lines are then stored past the caches
 
   template <class T>
   T* channel(int64_t index) const {

@@ -174,15 +174,21 @@ void unpack_tile(D d, const float* from, int64_t pixel_stride, const Image& imag
     rows[k] = k < channels ? first_row + k * row_stride : staged[k];
     of_pixels[k] = from + std::min(k, pixels - 1) * pixel_stride + channel;
   }
+  const bool past_caches = in_place && image.outgrows_caches && channels == lanes &&
+                           reinterpret_cast<uintptr_t>(first_row) % 64 == 0 && row_stride % 16 == 0;
   for_each_step(pixels, lanes, [&](int64_t pixel, int64_t) HWY_ATTR {
-    if (in_place) {
+    const bool streams = past_caches && pixel % lanes == 0;
+    if (in_place && !streams) {
       constexpr int kWillBeWritten = 1;
       for (float* row : rows) __builtin_prefetch(row + pixel + kPrefetchPixels, kWillBeWritten);
     }
     for (int64_t k = 0; k < lanes; k += 4) {
       hn::Vec<D> v[4];
       transpose_rows(d, of_pixels, pixel * pixel_stride + k, v);
-      for (int64_t j = 0; j < 4; ++j) hn::StoreU(v[j], d, rows[k + j] + pixel);
+      for (int64_t j = 0; j < 4; ++j) {
+        float* to = rows[k + j] + pixel;
+        streams ? hn::Stream(v[j], d, to) : hn::StoreU(v[j], d, to);
+      }
     }
   });
   if (!in_place) store_pixels(image, channel, channels, first, pixels, staged[0], kTilePixels);

@@ -3,22 +3,29 @@
 
 #include <cmath>
 
+#include "base/caches.h"
+
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
 using Strides = GridSampling::Strides;
 
+bool outgrows_caches(const GridSampling& problem, int64_t channels, int64_t pixels) {
+  return aclgrad::outgrows_caches(problem.batch * channels * pixels *
+                                  static_cast<int64_t>(size_of(problem.type)));
+}
+
 // The kernels write to those images alone that are outputs of the problem.
 Images images_of(const GridSampling& problem, const void* data, const Strides& strides, int64_t height,
                  int64_t width) {
   return {{const_cast<void*>(data), problem.type, problem.channels, height, width, strides[1], strides[2],
-           strides[3]},
+           strides[3], outgrows_caches(problem, problem.channels, height * width)},
           strides[0]};
 }
 
 Images grids_of(const GridSampling& problem, const void* data, const Strides& strides) {
   return {{const_cast<void*>(data), problem.type, 2, problem.output_height, problem.output_width, strides[3],
-           strides[1], strides[2]},
+           strides[1], strides[2], outgrows_caches(problem, 2, samples_of(problem))},
           strides[0]};
 }
 

@@ -3,7 +3,12 @@
 // strides say it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
 
 #include "ops/grid_sampler/cases_modes.h"
 
@@ -228,6 +233,85 @@ TEST(GridSamplerLayouts, RotatedGridsGiveTheSameBits) {
         expect_same_bits(s, inputs, {input, planar});
       expect_close(s, inputs);
     }
+  }
+}
+
+template <class T>
+constexpr DataType kTypeOf = std::is_same_v<T, double> ? DataType::float64 : DataType::float32;
+
+// A result that begins with a line of 64 bytes, or one element after.
+template <class T>
+class PlacedResult {
+ public:
+  PlacedResult(const Shape& shape, bool is_beside)
+      : shape_(extents(shape)), storage_(static_cast<size_t>(element_count(shape)) + 2 * kLine, T{7}) {
+    first_ = kLine - reinterpret_cast<uintptr_t>(storage_.data()) / sizeof(T) % kLine + (is_beside ? 1 : 0);
+  }
+
+  aclgrad::Tensor tensor() { return {storage_.data() + first_, kTypeOf<T>, shape_}; }
+
+  std::vector<T> values() const {
+    const auto first = storage_.begin() + static_cast<ptrdiff_t>(first_);
+    return {first, first + static_cast<ptrdiff_t>(count())};
+  }
+
+  bool keeps_neighbours() const {
+    return std::all_of(storage_.begin(), storage_.begin() + static_cast<ptrdiff_t>(first_),
+                       [](T element) { return element == 7; }) &&
+           std::all_of(storage_.begin() + static_cast<ptrdiff_t>(first_ + count()), storage_.end(),
+                       [](T element) { return element == 7; });
+  }
+
+ private:
+  static constexpr size_t kLine = 64 / sizeof(T);
+
+  size_t count() const { return storage_.size() - 2 * kLine; }
+
+  aclgrad::Shape shape_;
+  std::vector<T> storage_;
+  size_t first_;
+};
+
+template <class T, class AnySampling, class Forward, class Backward>
+void expect_same_bits_past_the_caches(const AnySampling& s,
+                                      void (*interpolate)(const Forward&, const WorkspaceView&),
+                                      void (*differentiate)(const Backward&, const WorkspaceView&)) {
+  SCOPED_TRACE(describe(s, kTypeOf<T>));
+  Inputs inputs(s, kTypeOf<T>, 1);
+  inputs.grid = smooth_grid(s, kTypeOf<T>);
+  const std::vector<T> input(inputs.input.begin(), inputs.input.end());
+  const std::vector<T> grid(inputs.grid.begin(), inputs.grid.end());
+  const std::vector<T> grad_output(inputs.grad_output.begin(), inputs.grad_output.end());
+  const auto run = [&](bool is_beside) {
+    std::array<PlacedResult<T>, 3> results{PlacedResult<T>(output_shape(s), is_beside),
+                                           PlacedResult<T>(input_shape(s), is_beside),
+                                           PlacedResult<T>(grid_shape(s), is_beside)};
+    auto forward = problem_of<Forward>(s, kTypeOf<T>, input.data(), grid.data());
+    forward.output = results[0].tensor();
+    interpolate(forward, Workspace(workspace_size(forward)));
+    auto backward = problem_of<Backward>(s, kTypeOf<T>, input.data(), grid.data());
+    backward.grad_output = {grad_output.data(), kTypeOf<T>, extents(output_shape(s))};
+    backward.grad_input = results[1].tensor();
+    backward.grad_grid = results[2].tensor();
+    differentiate(backward, Workspace(workspace_size(backward)));
+    for (const PlacedResult<T>& result : results) EXPECT_TRUE(result.keeps_neighbours());
+    return results;
+  };
+  const auto whole_lines = run(false), beside = run(true);
+  for (size_t i = 0; i < whole_lines.size(); ++i)
+    EXPECT_TRUE(whole_lines[i].values() == beside[i].values()) << i;
+}
+
+// Results that outgrow the caches are stored past them where they are made of whole cache lines. Here some are.
+TEST(GridSamplerLayouts, GivesTheSameBitsPastTheCaches) {
+  for (const Sampling& s :
+       {sizes(1, 1, 700, 740, 720, 750), sizes(1, 36, 160, 200, 176, 210), sizes(2, 3, 400, 500, 400, 500)}) {
+    expect_same_bits_past_the_caches<float>(s, grid_sampler_2d, grid_sampler_2d_backward);
+    expect_same_bits_past_the_caches<double>(s, grid_sampler_2d, grid_sampler_2d_backward);
+  }
+  for (const Sampling3D& s : {sizes(1, 1, 70, 72, 74, 70, 72, 75), sizes(1, 20, 20, 48, 64, 20, 48, 70)}) {
+    expect_same_bits_past_the_caches<float>(s, grid_sampler_3d, grid_sampler_3d_backward);
+    expect_same_bits_past_the_caches<double>(s, grid_sampler_3d, grid_sampler_3d_backward);
   }
 }
 

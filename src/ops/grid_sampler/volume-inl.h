@@ -169,11 +169,12 @@ HWY_NOINLINE void store_grid_grad(const Volume<T>& grid_grad, const SampleBlock&
   if constexpr (std::is_same_v<T, Real>) {
     if (bits == kAllSamples && is_interleaved(grid_grad, block)) {
       const BlockTag<Real> d;
-      Real* to = grid_grad.data + 3 * block[0];
+      alignas(64) Real triples[3 * kBlock];
       for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
         hn::StoreInterleaved3(hn::Load(d, slopes[0] + lane), hn::Load(d, slopes[1] + lane),
-                              hn::Load(d, slopes[2] + lane), d, to + 3 * lane);
+                              hn::Load(d, slopes[2] + lane), d, triples + 3 * lane);
       }
+      store_lines(triples, grid_grad.outgrows_caches, grid_grad.data + 3 * block[0]);
       return;
     }
   }

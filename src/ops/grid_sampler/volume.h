@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/caches.h"
 #include "ops/grid_sampler/layout.h"
 
 namespace aclgrad::ops::grid_sampler {
@@ -26,6 +27,7 @@ struct Volume {
   int64_t slice_stride;
   int64_t row_stride;
   int64_t column_stride;
+  bool outgrows_caches = false;  // as in Image
 
   Image slice(int64_t z) const {
     using Element = std::remove_const_t<T>;
@@ -36,7 +38,8 @@ struct Volume {
             width,
             channel_stride,
             row_stride,
-            column_stride};
+            column_stride,
+            outgrows_caches};
   }
 
   // Whether one stride leads from each voxel to the next, across the ends of rows and slices.
@@ -55,32 +58,34 @@ struct Volume {
 };
 
 template <class T>
-Volume<T> volume_of(T* batch_data, const GridSampling3D::Strides& strides, int64_t index, int64_t channels,
-                    int64_t depth, int64_t height, int64_t width) {
+Volume<T> volume_of(T* batch_data, const GridSampling3D::Strides& strides, int64_t batch, int64_t index,
+                    int64_t channels, int64_t depth, int64_t height, int64_t width) {
   T* data = batch_data == nullptr ? nullptr : batch_data + index * strides[0];
-  return {data, channels, depth, height, width, strides[1], strides[2], strides[3], strides[4]};
+  const int64_t bytes = batch * channels * depth * height * width * static_cast<int64_t>(sizeof(T));
+  return {data,       channels,   depth,      height,     width,
+          strides[1], strides[2], strides[3], strides[4], outgrows_caches(bytes)};
 }
 
 // The tensors of a problem, by the index in the batch.
 template <class T>
 Volume<const T> input_volume(const GridSampling3D& problem, int64_t index) {
-  return volume_of(static_cast<const T*>(problem.input), problem.input_strides, index, problem.channels,
-                   problem.depth, problem.height, problem.width);
+  return volume_of(static_cast<const T*>(problem.input), problem.input_strides, problem.batch, index,
+                   problem.channels, problem.depth, problem.height, problem.width);
 }
 
 template <class T, class Data>
 Volume<T> sampled_volume(const GridSampling3D& problem, Data* data, const GridSampling3D::Strides& strides,
                          int64_t index) {
-  return volume_of(static_cast<T*>(data), strides, index, problem.channels, problem.output_depth,
-                   problem.output_height, problem.output_width);
+  return volume_of(static_cast<T*>(data), strides, problem.batch, index, problem.channels,
+                   problem.output_depth, problem.output_height, problem.output_width);
 }
 
 template <class T, class Data>
 Volume<T> coordinate_volume(const GridSampling3D& problem, Data* data, const GridSampling3D::Strides& strides,
                             int64_t index) {
   const GridSampling3D::Strides moved{strides[0], strides[4], strides[1], strides[2], strides[3]};
-  return volume_of(static_cast<T*>(data), moved, index, 3, problem.output_depth, problem.output_height,
-                   problem.output_width);
+  return volume_of(static_cast<T*>(data), moved, problem.batch, index, 3, problem.output_depth,
+                   problem.output_height, problem.output_width);
 }
 
 template <class T>
@@ -95,8 +100,8 @@ Volume<const T> grad_output_volume(const GridSampler3DBackward& problem, int64_t
 
 template <class T>
 Volume<T> input_grad_volume(const GridSampler3DBackward& problem, int64_t index) {
-  return volume_of(static_cast<T*>(problem.input_grad), problem.input_grad_strides, index, problem.channels,
-                   problem.depth, problem.height, problem.width);
+  return volume_of(static_cast<T*>(problem.input_grad), problem.input_grad_strides, problem.batch, index,
+                   problem.channels, problem.depth, problem.height, problem.width);
 }
 
 template <class T>

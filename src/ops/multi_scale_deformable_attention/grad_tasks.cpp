@@ -59,7 +59,6 @@ void store_typed(const Tensor& grad_value, int64_t batch, int64_t head, RowRange
       output.store(sum, row, c);
     }
   }
-  hwy::FlushStream();
 }
 
 void store_rows_of_head(const Tensor& grad_value, int64_t batch, int64_t head, RowRange rows,
@@ -77,7 +76,6 @@ void clear_typed(const Tensor& grad_value, int64_t batch, RowRange rows) {
       for (int64_t c = 0; c < output.channels; c += kChunkChannels) output.store(zero16(), row, c);
     }
   }
-  hwy::FlushStream();
 }
 
 void clear_rows(const Tensor& grad_value, int64_t batch, RowRange rows) {

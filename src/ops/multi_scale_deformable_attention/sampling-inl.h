@@ -282,7 +282,6 @@ HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, cons
       body(block, samples);
     }
   }
-  hwy::FlushStream();  // of what the bodies wrote past the caches
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE

@@ -268,7 +268,6 @@ void run_task(const NsaCompressBackward& problem, const WindowTable& table, cons
     }
     token += run.tokens;
   }
-  if (task.past_caches) hwy::FlushStream();
 }
 
 // 16 columns of `rows` rows, added pairwise.
@@ -298,6 +297,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
+#include "base/caches.h"
 #include "base/parallel.h"
 
 namespace aclgrad::ops::nsa_compress {
@@ -310,15 +310,11 @@ HWY_EXPORT(sum_16_columns);
 constexpr int64_t kChunkElements = 1 << 15;  // of one head
 constexpr int64_t kTaskElements = 1 << 18;   // of all its heads, unless one has more
 
-// An grad_input of this size would push everything else out of the caches, and be read into them before it is
-// written.
-constexpr int64_t kPastCachesBytes = 4 << 20;
-
 // Whether grad_input is large, and made of whole cache lines.
 bool goes_past_caches(const NsaCompressBackward& problem) {
   const auto element = static_cast<int64_t>(size_of(problem.input.type));
   const Tensor& rows = problem.grad_input;
-  return problem.tokens() * problem.heads() * problem.channels() * element >= kPastCachesBytes &&
+  return outgrows_caches(problem.tokens() * problem.heads() * problem.channels() * element) &&
          reinterpret_cast<uintptr_t>(rows.data) % 64 == 0 && rows.stride(0) * element % 64 == 0 &&
          rows.stride(1) * element % 64 == 0 && problem.channels() * element % 64 == 0;
 }
