@@ -53,16 +53,17 @@ Rows<const float> channels_last(const Sampling& sampling, const PackedInput& pac
           packed.channels};
 }
 
+// At most kMostSamples from the given one on.
 template <int kTaps, class D>
-HWY_INLINE void sample_block(D d, const Sampling& sampling, const Rows<const float>& input,
-                             const Image& output, const Block<float>& block, int64_t first, int64_t count) {
+HWY_INLINE void sample_blocks(D d, const Sampling& sampling, const Rows<const float>& input,
+                              const Image& output, const Block<float>* blocks, int64_t first, int64_t count) {
   constexpr int64_t kPassChannels = 64;
-  alignas(64) float tile[kBlock * kPassChannels];
+  alignas(64) float tile[kMostSamples * kPassChannels];
   for (int64_t channel = 0; channel < output.channels; channel += kPassChannels) {
     const int64_t channels = std::min(kPassChannels, output.channels - channel);
     for (int64_t k = 0; k < count; ++k) {
-      sample_channels<kTaps>(d, input, sampling.x_axis(), sampling.y_axis(), block, static_cast<size_t>(k),
-                             channel, channels, tile + k * kPassChannels);
+      sample_channels<kTaps>(d, input, sampling.x_axis(), sampling.y_axis(), blocks[k / kBlock],
+                             static_cast<size_t>(k % kBlock), channel, channels, tile + k * kPassChannels);
     }
     unpack_pixels(tile, kPassChannels, output.some_channels(channel, channels), first, count);
   }
@@ -75,10 +76,7 @@ void sample_by_channels(const Sampling& sampling, const Rows<const float>& input
   prepare_blocks(sampling, image, first, count, blocks);
   const Image output = sampling.output[image];
   visit_channel_tag(sampling.channels, [&](auto d) HWY_ATTR {
-    for (int64_t k = 0; k < count; k += kBlock) {
-      sample_block<kTaps>(d, sampling, input, output, blocks[k / kBlock], first + k,
-                          std::min<int64_t>(kBlock, count - k));
-    }
+    sample_blocks<kTaps>(d, sampling, input, output, blocks, first, count);
   });
 }
 
