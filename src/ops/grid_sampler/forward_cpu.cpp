@@ -9,8 +9,7 @@
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler/channels-inl.h"
-#include "ops/grid_sampler/interleaved-inl.h"
-#include "ops/grid_sampler/lines-inl.h"
+#include "ops/grid_sampler/line_taps-inl.h"
 #include "ops/grid_sampler/samples-inl.h"
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_FORWARD_CPU_
@@ -39,8 +38,6 @@ struct PackedInput {
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
-
-constexpr int64_t kChunkSamples = kMostSamples;  // of a task
 
 // ---- Vectorised over channels
 
@@ -82,78 +79,7 @@ void sample_by_channels(const Sampling& sampling, const Rows<const float>& input
 
 // ---- Vectorised over samples
 
-// The hardware prefetches each output, too, but stops at the end of a page.
-constexpr int64_t kPrefetchSamples = 2 * kMostSamples;
-constexpr int kWillBeWritten = 1;
-
-// Interpolates at the samples from `lane` of a block on.
-template <int kTaps, class D, class SomeLines>
-HWY_INLINE void sample_lanes(D d, const SomeLines& lines, const Image& input, const Image& output,
-                             const Block<hn::TFromD<D>>& block, int64_t first, size_t lane, bool prefetches) {
-  using Real = hn::TFromD<D>;
-  const auto weights = load_weights<D, kTaps>(d, block, lane);
-  const Real* from = input.channel<Real>(0);
-  Real* to = output.channel<Real>(0) + first + lane;
-  for (int64_t c = 0; c < input.channels; ++c) {
-    const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
-      return load_tap(d, lines, from, input.row_stride, row, column);
-    });
-    hn::StoreU(value, d, to);
-    if (prefetches) __builtin_prefetch(to + kPrefetchSamples, kWillBeWritten);
-    from += input.channel_stride;
-    to += output.channel_stride;
-  }
-}
-
-// Interpolates at the samples of a block if they lie in lines, at most kMost in a vector.
-template <int kMost, int kTaps, class Real>
-HWY_INLINE bool sample_lines(const Image& input, const Image& output, const Block<Real>& block, int64_t first,
-                             bool prefetches) {
-  const BlockTag<Real> d;
-  BlockLines<BlockTag<Real>, kTaps, kMost> lines;
-  if (!lines.find(block, input.width)) return false;
-  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
-      sample_lanes<kTaps>(d, of_lanes, input, output, block, first, lane, prefetches);
-    });
-  }
-  return true;
-}
-
-template <int kTaps, class Real>
-HWY_NOINLINE bool sample_many_lines(const Image& input, const Image& output, const Block<Real>& block,
-                                    int64_t first, bool prefetches) {
-  return sample_lines<kManyLines, kTaps>(input, output, block, first, prefetches);
-}
-
-// The same where the channels of the input are interleaved.
-template <int kMost, int kTaps>
-HWY_NOINLINE bool sample_interleaved_lines(const Image& input, const Image& output, const Block<float>& block,
-                                           int64_t first) {
-  const BlockTag<float> d;
-  BlockLines<BlockTag<float>, kTaps, kMost> lines;
-  if (!lines.find(block, input.width)) return false;
-  visit_interleaved(input.channels, [&](auto channels) HWY_ATTR {
-    constexpr int kChannels = decltype(channels)::value;
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      const auto weights = load_weights<BlockTag<float>, kTaps>(d, block, lane);
-      lines.visit(lane, [&](const auto& of_lanes) HWY_ATTR {
-        hn::Vec<BlockTag<float>> pixels[kTaps][kTaps][kChannels];
-        for (int row = 0; row < kTaps; ++row) {
-          for (int column = 0; column < kTaps; ++column)
-            load_interleaved_tap(d, of_lanes, input, row, column, pixels[row][column]);
-        }
-        hn::Vec<BlockTag<float>> values[kChannels];
-        for (int c = 0; c < kChannels; ++c) {
-          values[c] = image_value<kTaps>(
-              d, weights, [&](int row, int column) HWY_ATTR { return pixels[row][column][c]; });
-        }
-        store_samples(d, values, output, first + static_cast<int64_t>(lane));
-      });
-    }
-  });
-  return true;
-}
+constexpr int64_t kTaskSamples = 256;
 
 template <int kTaps, class Real>
 HWY_INLINE void sample_gathered(const Sampling& sampling, const Image& input, const Image& output,
@@ -180,52 +106,96 @@ HWY_INLINE void sample_gathered(const Sampling& sampling, const Image& input, co
   }
 }
 
+// Interpolates at vectors of samples in lines: channel by channel, so that each reads rows as they lie in memory.
+template <class D, int kTaps>
+HWY_NOINLINE void sample_lines(D d, const LineTaps<D, kTaps>* taps, int64_t vectors, const Image& input,
+                               const Image& output, bool prefetches) {
+  using Real = hn::TFromD<D>;
+  for (int64_t c = 0; c < input.channels; ++c) {
+    const Real* from = input.channel<Real>(c);
+    Real* to = output.channel<Real>(c);
+    const bool past_caches = output.outgrows_caches && reinterpret_cast<uintptr_t>(to) % 64 == 0;
+    for (int64_t k = 0; k < vectors; ++k) {
+      if (prefetches) taps[k].template prefetch_next_row<1>(from, input.row_stride);
+      hn::Vec<D> value[1];
+      taps[k].interpolate(from, value);
+      Real* at = to + taps[k].sample();
+      past_caches ? hn::Stream(value[0], d, at) : hn::StoreU(value[0], d, at);
+    }
+  }
+}
+
+// The same where the channels of the input are interleaved.
+template <class D, int kTaps>
+HWY_NOINLINE void sample_interleaved_lines(D d, const LineTaps<D, kTaps>* taps, int64_t vectors,
+                                           const Image& input, const Image& output, bool prefetches) {
+  visit_interleaved(input.channels, [&](auto channels) HWY_ATTR {
+    const float* from = input.channel<float>(0);
+    for (int64_t k = 0; k < vectors; ++k) {
+      if (prefetches) taps[k].template prefetch_next_row<channels>(from, input.row_stride);
+      hn::Vec<D> values[channels];
+      taps[k].interpolate(from, values);
+      store_samples(d, values, output, taps[k].sample());
+    }
+  });
+}
+
+// At most kTaskSamples from the given one on.
 template <int kTaps, class Real>
 void sample_by_samples(const Sampling& sampling, int64_t image, int64_t first, int64_t count) {
+  using Tag = BlockTag<Real>;
+  using Taps = LineTaps<Tag, kTaps>;
+  constexpr int64_t kVectors = kBlock / Taps::kSamples;
   const Image input = sampling.input[image];
   const Image output = sampling.output[image];
   const bool gathers = can_gather<Real>(input);
   const bool is_contiguous =
       input.type == data_type_of<Real> && input.column_stride == 1 && output.has_contiguous_channels();
-  const bool is_interleaved = kTaps == 2 && has_interleaved_rows(input) && has_plain_samples(output);
-  const bool prefetches = outgrows_cache(sampling);
+  const bool is_interleaved = kTaps <= 2 && has_interleaved_rows(input) && has_plain_samples(output);
   const bool is_smooth = sampling.vectorises_over_channels;  // else vectors would be of channels
-  Block<Real> blocks[kMostBlocks];
-  prepare_blocks(sampling, image, first, count, blocks);
-  for (int64_t k = 0; k < count; k += kBlock) {
-    const Block<Real>& block = blocks[k / kBlock];
-    bool has_lines = false;
-    if (block.interior == kAllSamples && is_contiguous)
-      has_lines = sample_lines<kFewLines, kTaps>(input, output, block, first + k, prefetches) ||
-                  (is_smooth && sample_many_lines<kTaps>(input, output, block, first + k, prefetches));
-    if constexpr (kTaps == 2 && std::is_same_v<Real, float>) {
-      if (block.interior == kAllSamples && is_interleaved)
-        has_lines =
-            sample_interleaved_lines<kFewLines, kTaps>(input, output, block, first + k) ||
-            (is_smooth && sample_interleaved_lines<kManyLines, kTaps>(input, output, block, first + k));
+  const int most_lines = is_smooth ? kManyLines : kFewLines;
+  Taps taps[kTaskSamples / Taps::kSamples];
+  int64_t vectors = 0;
+  const auto find_taps = [&](const Block<Real>& block, int64_t sample) HWY_ATTR {
+    for (int64_t k = 0; k < kVectors; ++k) {
+      const int64_t lane = k * Taps::kSamples;
+      if (!taps[vectors + k].find(block, sample + lane, static_cast<size_t>(lane), most_lines, input))
+        return false;
     }
-    if (!has_lines)
-      sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k,
-                             std::min<int64_t>(kBlock, count - k));
-    if (prefetches && (has_lines || is_smooth) && block.interior == kAllSamples)
-      prefetch_next_row<kTaps>(input, 0, 0, input.channels, block);
+    vectors += kVectors;
+    return true;
+  };
+  Block<Real> blocks[kMostBlocks];
+  for (int64_t k = 0; k < count; k += kBlock) {
+    if (k % kMostSamples == 0)
+      prepare_blocks(sampling, image, first + k, std::min(kMostSamples, count - k), blocks);
+    const Block<Real>& block = blocks[k % kMostSamples / kBlock];
+    const int64_t of_block = std::min<int64_t>(kBlock, count - k);
+    if (of_block < kBlock || !(is_contiguous || is_interleaved) || !find_taps(block, first + k))
+      sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k, of_block);
   }
+  const bool prefetches = outgrows_cache(sampling);
+  if constexpr (kTaps <= 2 && std::is_same_v<Real, float>) {
+    if (is_interleaved)
+      return sample_interleaved_lines<Tag, kTaps>(Tag(), taps, vectors, input, output, prefetches);
+  }
+  sample_lines<Tag, kTaps>(Tag(), taps, vectors, input, output, prefetches);
 }
 
 void run_forward(const Sampling& sampling, const PackedInput& packed) {
   const double nanoseconds = forward_nanoseconds(sampling);
-  const int64_t chunks = divide_up(sampling.samples, kChunkSamples);
-  const auto for_each_chunk = [&](int64_t first_image, int64_t images, auto&& body) {
-    parallel_for(images * chunks, share_of(nanoseconds, images, sampling), [&](int64_t task) {
-      const int64_t first = task % chunks * kChunkSamples;
-      body(first_image + task / chunks, first, std::min(kChunkSamples, sampling.samples - first));
+  const auto for_each_task = [&](int64_t first_image, int64_t images, int64_t task_samples, auto&& body) {
+    const int64_t tasks = divide_up(sampling.samples, task_samples);
+    parallel_for(images * tasks, share_of(nanoseconds, images, sampling), [&](int64_t index) {
+      const int64_t first = index % tasks * task_samples;
+      body(first_image + index / tasks, first, std::min(task_samples, sampling.samples - first));
     });
   };
   visit_taps(sampling.interpolation, [&](auto taps) {
     if (vectorises_over_samples(sampling)) {
       const auto sample = sampling.type == DataType::float64 ? sample_by_samples<taps, double>
                                                              : sample_by_samples<taps, float>;
-      return for_each_chunk(0, sampling.batch, [&](int64_t image, int64_t first, int64_t count) {
+      return for_each_task(0, sampling.batch, kTaskSamples, [&](int64_t image, int64_t first, int64_t count) {
         sample(sampling, image, first, count);
       });
     }
@@ -234,7 +204,7 @@ void run_forward(const Sampling& sampling, const PackedInput& packed) {
       if (packed.images != 0)
         pack_images(sampling.input, first_image, images, 0.5 * share_of(nanoseconds, images, sampling),
                     packed.data, packed.channels);
-      for_each_chunk(first_image, images, [&](int64_t image, int64_t first, int64_t count) {
+      for_each_task(first_image, images, kMostSamples, [&](int64_t image, int64_t first, int64_t count) {
         sample_by_channels<taps>(sampling, channels_last(sampling, packed, image, image - first_image), image,
                                  first, count);
       });

@@ -35,7 +35,8 @@ HWY_INLINE void visit_interleaved(int64_t channels, Function&& function) {
 }
 
 template <class D, int kChannels, class V = hn::Vec<D>>
-HWY_INLINE void load_interleaved(D d, const float* from, V (&v)[kChannels]) {
+HWY_INLINE void load_interleaved(D d, const hn::TFromD<D>* from, V (&v)[kChannels]) {
+  if constexpr (kChannels == 1) v[0] = hn::LoadU(d, from);
   if constexpr (kChannels == 2) hn::LoadInterleaved2(d, from, v[0], v[1]);
   if constexpr (kChannels == 3) hn::LoadInterleaved3(d, from, v[0], v[1], v[2]);
   if constexpr (kChannels == 4) hn::LoadInterleaved4(d, from, v[0], v[1], v[2], v[3]);

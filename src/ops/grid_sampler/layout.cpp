@@ -10,6 +10,8 @@ namespace {
 
 using Strides = GridSampling::Strides;
 
+constexpr int64_t kFewChannels = 4;
+
 bool outgrows_caches(const GridSampling& problem, int64_t channels, int64_t pixels) {
   return aclgrad::outgrows_caches(problem.batch * channels * pixels *
                                   static_cast<int64_t>(size_of(problem.type)));
@@ -30,7 +32,6 @@ Images grids_of(const GridSampling& problem, const void* data, const Strides& st
 }
 
 Sampling sampling_of(const GridSampling& problem, bool forward, const void* output, const Strides& strides) {
-  constexpr int64_t kFewChannels = 4;
   Sampling sampling{};
   sampling.type = problem.type;
   sampling.interpolation = problem.interpolation;
@@ -41,11 +42,14 @@ Sampling sampling_of(const GridSampling& problem, bool forward, const void* outp
   sampling.axes[0] = x_axis_of(problem, forward);
   sampling.axes[1] = y_axis_of(problem, forward);
   sampling.vectorises_over_channels = vectorises_over_channels(problem);
-  sampling.may_have_lines = problem.type == DataType::float32 && problem.channels <= kFewChannels &&
-                            problem.interpolation != Interpolation::bicubic;
   sampling.input = images_of(problem, problem.input, problem.input_strides, problem.height, problem.width);
   sampling.grid = grids_of(problem, problem.grid, problem.grid_strides);
   sampling.output = images_of(problem, output, strides, problem.output_height, problem.output_width);
+  const bool reads_rows =
+      forward && sampling.input.first.column_stride == 1 && sampling.output.first.has_contiguous_channels();
+  sampling.may_have_lines = problem.type == DataType::float32 &&
+                            problem.interpolation != Interpolation::bicubic &&
+                            (problem.channels <= kFewChannels || reads_rows);
   return sampling;
 }
 
@@ -65,6 +69,8 @@ double pixel_before(double coordinate, const Axis& axis) {
 bool is_grid_smooth(const Sampling& sampling) {
   constexpr int64_t kMostProbes = 64;
   constexpr int64_t kNeighbours = 16;  // of a probe
+  // The more channels, the faster the alternative is.
+  const int64_t most_breaks = sampling.channels <= kFewChannels ? 5 : 3;
   if (sampling.samples < kNeighbours) return false;
   // At most every fourth sample, so that this takes little of the time that a small problem takes.
   const int64_t probes =
@@ -85,7 +91,7 @@ bool is_grid_smooth(const Sampling& sampling) {
                      });
     }
   });
-  return breaks <= probes * kNeighbours * 5 / 16;
+  return breaks <= probes * most_breaks;
 }
 
 }  // namespace

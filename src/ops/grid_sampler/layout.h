@@ -3,9 +3,10 @@
 //
 // Vectorised over channels: a vector holds channels of one pixel, so images are first brought into channels-last order,
 // in pieces that stay in the cache.
-// Vectorised over samples: for float64, for few samples in a large image, for many images of one channel, and for few
-// channels where the grid is smooth. A vector holds one channel of several samples, and images are read where they lie.
-// On a smooth grid neighbouring samples read neighbouring pixels: see lines-inl.h.
+// Vectorised over samples: for float64, for few samples in a large image, for many images of one channel, and on smooth
+// grids: for few channels, and forward for any number in contiguous tensors. A vector holds one channel of several
+// samples, and images are read where they lie. On a smooth grid neighbouring samples read neighbouring pixels: see
+// lines-inl.h.
 //
 // For the gradient the rows of an image are cut into bands. The task of a band goes through the samples in order and
 // adds what falls into the band, so a pixel's sum does not depend on how many bands or threads there are.

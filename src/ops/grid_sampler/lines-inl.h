@@ -60,6 +60,29 @@ HWY_INLINE hn::Vec<D> keep_line(const SomeLines& lines, int k, hn::Vec<D> v) {
 inline constexpr int kFewLines = 3;   // in a vector: with code for each number
 inline constexpr int kManyLines = 8;  // more are no faster than gathers
 
+// Calls take(row, column, bits of the samples) for the lines that the samples from `lane` on make up, at most so many, as
+// long as it returns true. Returns whether all samples are taken.
+template <class D, class Take>
+HWY_INLINE bool find_lines(const Block<hn::TFromD<D>>& block, size_t lane, int most, Take&& take) {
+  const D d;
+  const hn::Rebind<int32_t, D> integer;
+  const auto rows = hn::Load(integer, block.y().first + lane);
+  const auto columns = hn::Sub(hn::Load(integer, block.x().first + lane), hn::Iota(integer, 0));
+  uint32_t rest = (uint32_t{1} << hn::MaxLanes(d)) - 1;
+  for (; rest != 0; --most) {
+    if (most == 0) return false;
+    const auto first = static_cast<size_t>(__builtin_ctz(rest));
+    const int32_t row = block.y().first[lane + first];
+    const int32_t column = block.x().first[lane + first] - static_cast<int32_t>(first);
+    const auto is_in_line =
+        hn::And(hn::Eq(rows, hn::Set(integer, row)), hn::Eq(columns, hn::Set(integer, column)));
+    const uint32_t bits = bits_of(integer, is_in_line);
+    if (!take(row, column, bits)) return false;
+    rest &= ~bits;
+  }
+  return true;
+}
+
 // The lines that interior samples of a block make up, vector by vector, at most kMost in each.
 template <class D, int kTaps, int kMost>
 class BlockLines {
@@ -88,31 +111,17 @@ class BlockLines {
   static constexpr size_t kVectors = kBlock / kSamples;
 
   HWY_INLINE bool find_in_vector(const Block<hn::TFromD<D>>& block, size_t vector, int64_t width) {
-    const D d;
-    const hn::Rebind<int32_t, D> integer;
-    const size_t lane = vector * kSamples;
-    const auto rows = hn::Load(integer, block.y().first + lane);
-    const auto columns = hn::Sub(hn::Load(integer, block.x().first + lane), hn::Iota(integer, 0));
-    uint32_t rest = (uint32_t{1} << kSamples) - 1;
-    int count = 0;
-    for (; rest != 0; ++count) {
-      if (count == kMost) return false;
-      const auto first = static_cast<size_t>(__builtin_ctz(rest));
-      const int32_t row = block.y().first[lane + first];
-      const int32_t column = block.x().first[lane + first] - static_cast<int32_t>(first);
-      if (column < 0 || column + static_cast<int64_t>(kSamples) + kTaps - 1 > width) return false;
-      const auto is_in_line =
-          hn::And(hn::Eq(rows, hn::Set(integer, row)), hn::Eq(columns, hn::Set(integer, column)));
-      const uint32_t bits = bits_of(integer, is_in_line);
-      // Sums add up in the order of the samples, so no other line may be in between.
-      const uint32_t from_first = bits >> first;
-      if ((from_first & (from_first + 1)) != 0) return false;
-      const uint8_t bytes[8] = {static_cast<uint8_t>(bits), static_cast<uint8_t>(bits >> 8)};
-      lines_[vector][count] = {row, column, (bits >> (kSamples - 1)) != 0, hn::LoadMaskBits(d, bytes)};
-      rest &= ~bits;
-    }
-    counts_[vector] = count;
-    return true;
+    int& count = counts_[vector];
+    count = 0;
+    return find_lines<D>(
+        block, vector * kSamples, kMost, [&](int64_t row, int64_t column, uint32_t samples) HWY_ATTR {
+          if (column < 0 || column + static_cast<int64_t>(kSamples) + kTaps - 1 > width) return false;
+          // Sums add up in the order of the samples, so no other line may be in between.
+          const uint32_t from_first = samples >> __builtin_ctz(samples);
+          if ((from_first & (from_first + 1)) != 0) return false;
+          lines_[vector][count++] = {row, column, (samples >> (kSamples - 1)) != 0, mask_of(D(), samples)};
+          return true;
+        });
   }
 
   // Calls function where there are at least kCount.

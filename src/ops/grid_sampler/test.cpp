@@ -135,6 +135,38 @@ TEST(GridSampler2D, TakesAnyGrid) {
   }
 }
 
+// Pixels that are infinite, at the edges too, where vectors of neighbours are read beyond the ends of rows.
+TEST(GridSampler2D, InfinityReachesItsOwnSamplesOnASmoothGrid) {
+  for (const Sampling& size : {sizes(1, 1, 33, 60, 33, 60), sizes(2, 6, 17, 32, 17, 32)}) {
+    for (DataType type : {DataType::float32, DataType::float64}) {
+      Inputs inputs(size, type, 1);
+      inputs.grid = smooth_grid(size, type);
+      const auto width = static_cast<size_t>(size.width);
+      for (size_t i = 0; i < inputs.input.size(); i += 7 * width) {
+        inputs.input[i] = kInfinity;
+        inputs.input[i + width - 1] = -kInfinity;
+        inputs.input[i + width / 2] = kInfinity;
+      }
+      for_each_mode(size, type, [&](Sampling s) {
+        if (s.mode == 2) return;
+        s.positions_in_double = type == DataType::float64;
+        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+        TestTensor out(output_shape(s), type);
+        ASSERT_EQ(run_forward(input, grid, s.mode, s.padding, s.align_corners, out), OK);
+        const std::vector<double> values = out.values(), expected = sample(s, inputs);
+        for (size_t i = 0; i < values.size(); ++i) {
+          EXPECT_EQ(std::isnan(values[i]), std::isnan(expected[i])) << describe(s, type) << " " << i;
+          if (std::isinf(expected[i]))
+            EXPECT_EQ(values[i], expected[i]) << describe(s, type) << " " << i;
+          else
+            EXPECT_FALSE(std::isinf(values[i])) << describe(s, type) << " " << i;
+        }
+      });
+    }
+  }
+}
+
 TEST(GridSampler2D, WhatIsNoNumberReadsZeroOrPixelZeroButBicubicNan) {
   for (int64_t channels : {1, 16}) {
     const Sampling s = sizes(1, channels, 3, 3, 2, 2);

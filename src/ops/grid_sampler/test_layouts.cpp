@@ -79,6 +79,11 @@ aclgrad::Shape channels_last_in_longer_rows(const Shape& shape) {
   return {row * shape[2], 1, row, shape[1]};
 }
 
+aclgrad::Shape planar_in_longer_rows(const Shape& shape) {
+  const int64_t row = shape[3] + 3;
+  return {shape[1] * shape[2] * row, shape[2] * row, row, 1};
+}
+
 // As red, green and blue of pixels that have transparency, too.
 aclgrad::Shape channels_of_wider_pixels(const Shape& shape) {
   const int64_t pixel = shape[1] + 1;
@@ -185,7 +190,8 @@ void expect_close(const Sampling& s, const Inputs& inputs) {
 TEST(GridSamplerLayouts, ChannelsLastGivesTheSameBits) {
   for (const Sampling& size :
        {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26), sizes(1, 3, 40, 40, 30, 50),
-        sizes(1, 32, 80, 80, 10, 10), sizes(2, 3, 40, 70, 40, 70), sizes(1, 5, 33, 64, 33, 64)}) {
+        sizes(1, 32, 80, 80, 10, 10), sizes(2, 3, 40, 70, 40, 70), sizes(1, 5, 33, 64, 33, 64),
+        sizes(1, 40, 50, 52, 50, 52), sizes(2, 8, 2, 19, 2, 19), sizes(1, 6, 1, 80, 1, 80)}) {
     Inputs inputs(size, DataType::float32, 1.2);
     if (size.width == size.output_width) inputs.grid = smooth_grid(size, DataType::float32);
     for_each_mode(size, DataType::float32, [&](const Sampling& s) {
@@ -223,17 +229,32 @@ std::vector<double> rotated_grid(const Sampling& s, double angle) {
 }
 
 TEST(GridSamplerLayouts, RotatedGridsGiveTheSameBits) {
-  for (int64_t channels : {1, 3}) {
+  for (int64_t channels : {1, 3, 20}) {
     const Sampling s = sizes(1, channels, 90, 130, 60, 91);
     Inputs inputs(s, DataType::float32, 1);
     for (int degrees = 0; degrees <= 48; degrees += 3) {
       SCOPED_TRACE(degrees);
       inputs.grid = rotated_grid(s, degrees * 3.14159265358979 / 180);
-      for (const auto input : {planar, channels_last, columns_apart})
+      for (const auto input : {planar, planar_in_longer_rows, channels_last, columns_apart})
         expect_same_bits(s, inputs, {input, planar});
       expect_close(s, inputs);
     }
   }
+}
+
+// Rows of one pixel, all of them the same: nothing lies beside it.
+aclgrad::Shape repeated_rows(const Shape& shape) {
+  return {shape[1], 1, 0, 1};
+}
+
+TEST(GridSamplerLayouts, RepeatedRowsGiveTheSameBits) {
+  const Sampling s = sizes(1, 6, 40, 1, 40, 40);
+  const Inputs inputs(s, DataType::float32, 1);
+  Images images(s, rotated_grid(s, 0), {repeated_rows, planar}, inputs.input, inputs.grad_output);
+  Images expected = images.moved_to({planar, planar});
+  images.interpolate();
+  expected.interpolate();
+  EXPECT_EQ(images.output.values(), expected.output.values());
 }
 
 template <class T>
