@@ -10,6 +10,7 @@
 
 #include <bit>
 
+#include "base/caches.h"
 #include "base/simd-inl.h"
 #include "ops/grid_sampler/layout.h"
 

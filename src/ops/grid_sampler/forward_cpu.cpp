@@ -79,7 +79,7 @@ void sample_by_channels(const Sampling& sampling, const Rows<const float>& input
 
 // ---- Vectorised over samples
 
-constexpr int64_t kTaskSamples = 256;
+constexpr int64_t kTaskSamples = 256;  // whose taps stay in the first-level cache
 
 template <int kTaps, class Real>
 HWY_INLINE void sample_gathered(const Sampling& sampling, const Image& input, const Image& output,

@@ -78,8 +78,7 @@ class LineTaps {
     });
   }
 
-  // Asks for what the next row of a smooth grid will be the first to read: the pixels below all of these, or above. The
-  // cache line where they end is the one where those of the next vector begin.
+  // Asks for what the next row of a smooth grid will be the first to read: the pixels below all of these, or above.
   template <int kTogether>
   HWY_INLINE void prefetch_next_row(const Real* image, int64_t row_stride) const {
     constexpr auto kOfCacheLine = static_cast<int64_t>(64 / sizeof(Real));
@@ -88,11 +87,11 @@ class LineTaps {
     const Real* above = image + std::min(one[0], other[0]) - row_stride;
     const Real* below = image + std::max(one[kTaps - 1], other[kTaps - 1]) + row_stride;
     for (int64_t i = 0; i < kSamples * kTogether; i += kOfCacheLine) {
-      hwy::Prefetch(above + i);
-      hwy::Prefetch(below + i);
+      prefetch_for_later(above + i);
+      prefetch_for_later(below + i);
     }
-    hwy::Prefetch(above + kSamples * kTogether - 1);
-    hwy::Prefetch(below + kSamples * kTogether - 1);
+    prefetch_for_later(above + kSamples * kTogether - 1);
+    prefetch_for_later(below + kSamples * kTogether - 1);
   }
 
  private:
@@ -144,7 +143,7 @@ class LineTaps {
   int64_t sample_;
   int count_;
   bool is_interior_;
-  int64_t offsets_[kManyLines][kTaps];
+  int64_t offsets_[kManyLines][kTaps];  // of the pixels that lane 0 of each line reads, or would read
   hn::Mask<D> samples_[kManyLines];
   hn::Mask<D> is_pixel_[kTaps][kTaps];
 };

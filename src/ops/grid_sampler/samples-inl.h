@@ -249,8 +249,8 @@ HWY_INLINE void prefetch_next_row(const Image& image, int64_t first_row, int64_t
       const Real* column = image.channel<Real>(c) + block.x().first[i] * image.column_stride;
       for (const int32_t row : {block.y().first[0], block.y().first[kLast]}) {
         const Real* pixel = column + (row - first_row) * image.row_stride;
-        hwy::Prefetch(pixel - image.row_stride);
-        hwy::Prefetch(pixel + kTaps * image.row_stride);
+        prefetch_for_later(pixel - image.row_stride);
+        prefetch_for_later(pixel + kTaps * image.row_stride);
       }
     }
   }

@@ -14,6 +14,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/caches.h"
 #include "base/simd-inl.h"
 
 #ifndef ACLGRAD_OPS_NSA_COMPRESS_WEIGHTED_TERM_
@@ -52,7 +53,7 @@ class ReadAhead {
 
   HWY_INLINE void step() {
     for (int64_t i = 0; i < lines_per_step_ && rows_ > 0; ++i) {
-      hwy::Prefetch(row_ + at_);
+      prefetch_for_later(row_ + at_);
       at_ += kLineBytes;
       if (at_ < row_bytes_) continue;
       at_ = 0;

@@ -19,6 +19,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/caches.h"
 #include "base/simd-inl.h"
 
 #ifndef ACLGRAD_OPS_NSA_COMPRESS_GRAD_TASK_
@@ -50,7 +51,7 @@ namespace {
 constexpr int64_t kTileTokens = 16;
 constexpr int64_t kTileWindows = 4;
 constexpr int64_t kTileWidth = 1024;    // channels of all heads
-constexpr int64_t kPrefetchTokens = 4;  // far enough ahead to hide the memory behind the arithmetic
+constexpr int64_t kPrefetchTokens = 8;  // far enough ahead to hide the memory behind the arithmetic
 
 // Some heads and channels of a run.
 template <class T>
@@ -131,7 +132,7 @@ void add_windows(const Tile<T> tile, int64_t first_window, const float* windows,
       for (int64_t c = 0; c < whole; c += 16) {
         Float16Lanes input = zero16();
         if (wants_products) {
-          hwy::Prefetch(ahead + c);
+          prefetch_for_later(ahead + c);
           input = load16_split(from + c);
         }
         const Float16Lanes sum = token.add16(input, window + c, sums_at(c));
@@ -297,7 +298,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-#include "base/caches.h"
 #include "base/parallel.h"
 
 namespace aclgrad::ops::nsa_compress {
