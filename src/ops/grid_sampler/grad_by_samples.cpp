@@ -541,20 +541,23 @@ Task task_of(const Sampling& sampling, int64_t image, RowBand band, const Sums& 
   return task;
 }
 
-// Small images are read and added to all over, which no hardware foresees: asks for the one after the given one as a
-// whole. Inline, or GCC 12 leaves the call out.
-HWY_INLINE void prefetch_next(const Images& images, int64_t image) {
-  constexpr int64_t kMostBytes = 32 << 10;
-  const int64_t bytes = images.stride * static_cast<int64_t>(size_of(images.first.type));
-  if (!images.first.outgrows_caches || bytes > kMostBytes) return;
-  const auto* next = static_cast<const std::byte*>(images[image + 1].data);
-  for (int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(next + i);
+// Inline, or GCC 12 leaves the call out.
+HWY_INLINE void prefetch_image(const Image& image, int64_t bytes) {
+  const auto* from = static_cast<const std::byte*>(image.data);
+  for (int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(from + i);
 }
 
+// Small images are read and added to all over, which no hardware foresees: asks for the one after the given one as a
+// whole, if most of it is needed and there is little else to do.
 HWY_INLINE void prefetch_next_image(const Sampling& sampling, int64_t image) {
-  if (image + 1 == sampling.batch) return;
-  if (sampling.wants_grid_grad) prefetch_next(sampling.input, image);
-  if (sampling.wants_input_grad) prefetch_next(sampling.input_grad, image);
+  constexpr int64_t kMostBytes = 32 << 10;
+  const int64_t elements = sampling.channels * sampling.pixels;
+  const int64_t bytes = elements * static_cast<int64_t>(size_of(sampling.type));
+  const bool reads_most_lines = 4 * sampling.samples * sampling.channels >= bytes / 64;
+  const bool waits = sampling.input.first.outgrows_caches || !sampling.wants_input_grad;
+  if (image + 1 == sampling.batch || bytes > kMostBytes || !reads_most_lines || !waits) return;
+  if (sampling.wants_grid_grad) prefetch_image(sampling.input[image + 1], bytes);
+  if (sampling.wants_input_grad) prefetch_image(sampling.input_grad[image + 1], bytes);
 }
 
 void differentiate_band(const Sampling& sampling, const SamplesLayout& layout,
