@@ -1,30 +1,20 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "base/handle_registry.h"
 
-#include <array>
-#include <mutex>
 #include <unordered_map>
 
 #include "base/fork.h"
 #include "base/never_destroyed.h"
+#include "base/shards.h"
 
 namespace aclgrad {
 namespace {
 
-struct Shard {
-  std::mutex mutex;
-  std::unordered_map<const void*, HandleKind> handles;
-};
+using Handles = std::unordered_map<const void*, HandleKind>;
 
-// Several shards, so that threads with handles of their own seldom meet.
-std::array<Shard, 64>& all_shards() {
-  static NeverDestroyed<std::array<Shard, 64>> shards;
-  return *shards;
-}
-
-Shard& shard_of(const void* handle) {
-  const uint64_t mixed = reinterpret_cast<uintptr_t>(handle) * 0x9E3779B97F4A7C15u;
-  return all_shards()[mixed >> 58];
+Shards<Handles, 64>& all_handles() {
+  static NeverDestroyed<Shards<Handles, 64>> handles;
+  return *handles;
 }
 
 }  // namespace
@@ -59,47 +49,39 @@ const char* name_of(HandleKind kind) {
 }
 
 void register_handle(const void* handle, HandleKind kind) {
-  Shard& shard = shard_of(handle);
-  std::lock_guard lock(shard.mutex);
-  shard.handles.insert_or_assign(handle, kind);
+  all_handles().lock(handle)->insert_or_assign(handle, kind);
 }
 
 bool unregister_handle(const void* handle, HandleKind kind) noexcept {
-  Shard& shard = shard_of(handle);
-  std::lock_guard lock(shard.mutex);
-  const auto found = shard.handles.find(handle);
-  if (found == shard.handles.end() || found->second != kind) return false;
-  shard.handles.erase(found);
+  const auto handles = all_handles().lock(handle);
+  const auto found = handles->find(handle);
+  if (found == handles->end() || found->second != kind) return false;
+  handles->erase(found);
   return true;
 }
 
 bool change_handle(const void* handle, HandleKind from, HandleKind to) noexcept {
-  Shard& shard = shard_of(handle);
-  std::lock_guard lock(shard.mutex);
-  const auto found = shard.handles.find(handle);
-  if (found == shard.handles.end() || found->second != from) return false;
+  const auto handles = all_handles().lock(handle);
+  const auto found = handles->find(handle);
+  if (found == handles->end() || found->second != from) return false;
   found->second = to;
   return true;
 }
 
 bool is_live_handle(const void* handle, HandleKind kind) noexcept {
-  Shard& shard = shard_of(handle);
-  std::lock_guard lock(shard.mutex);
-  const auto found = shard.handles.find(handle);
-  return found != shard.handles.end() && found->second == kind;
+  const auto handles = all_handles().lock(handle);
+  const auto found = handles->find(handle);
+  return found != handles->end() && found->second == kind;
 }
 
 size_t live_handle_count() noexcept {
   size_t count = 0;
-  for (Shard& shard : all_shards()) {
-    std::lock_guard lock(shard.mutex);
-    count += shard.handles.size();
-  }
+  all_handles().for_each([&](const Handles& handles) { count += handles.size(); });
   return count;
 }
 
 void act_on_handle_locks(LockAction action) {
-  for (Shard& shard : all_shards()) action(shard.mutex);
+  all_handles().act_on_locks(action);
 }
 
 }  // namespace aclgrad

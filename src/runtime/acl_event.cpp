@@ -119,8 +119,8 @@ std::shared_ptr<EventState> timed_mark(Parameter parameter, aclrtEvent handle) {
 
 }  // namespace
 
-void act_on_event_table_lock(LockAction action) {
-  action(events().mutex());
+void act_on_event_table_locks(LockAction action) {
+  events().act_on_locks(action);
 }
 
 void act_on_event_locks(LockAction action) {

@@ -168,8 +168,8 @@ void act_on_device_table_lock(LockAction action) {
   action(state().mutex);
 }
 
-void act_on_context_table_lock(LockAction action) {
-  action(state().contexts.mutex());
+void act_on_context_table_locks(LockAction action) {
+  state().contexts.act_on_locks(action);
 }
 
 void set_implicit_device(std::optional<int> device_id) {

@@ -24,14 +24,14 @@ void act_on_inner_locks_of_observer(LockAction action) {
 // these stay while they are locked.
 constexpr void (*kActOnLocks[])(LockAction) = {
     act_on_start_lock,
-    act_on_event_table_lock,
+    act_on_event_table_locks,
     act_on_event_locks,
     act_on_device_table_lock,
     act_on_lock_of_devices,
-    act_on_memory_lock,
+    act_on_memory_locks,
     act_on_outer_locks_of_observer,
-    act_on_context_table_lock,
-    act_on_stream_table_lock,
+    act_on_context_table_locks,
+    act_on_stream_table_locks,
     act_on_worker_lock,
     act_on_queue_locks,
     act_on_progress_lock,

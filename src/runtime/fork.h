@@ -13,13 +13,13 @@ const Error& work_of_parent();
 
 // The locks of each part of the runtime, and what the part does in the child while all locks are held.
 void act_on_start_lock(LockAction action);
-void act_on_event_table_lock(LockAction action);
+void act_on_event_table_locks(LockAction action);
 void act_on_event_locks(LockAction action);
 void act_on_device_table_lock(LockAction action);
 void act_on_lock_of_devices(LockAction action);
-void act_on_memory_lock(LockAction action);
-void act_on_context_table_lock(LockAction action);
-void act_on_stream_table_lock(LockAction action);
+void act_on_memory_locks(LockAction action);
+void act_on_context_table_locks(LockAction action);
+void act_on_stream_table_locks(LockAction action);
 void act_on_worker_lock(LockAction action);
 void act_on_queue_locks(LockAction action);
 void act_on_progress_lock(LockAction action);

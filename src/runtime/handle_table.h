@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <utility>
+
+#include "base/fork.h"
+#include "base/shards.h"
 
 namespace aclgrad {
 
@@ -24,53 +26,58 @@ template <class T>
 class HandleTable {
  public:
   void add(void* handle, std::shared_ptr<T> object) {
-    std::lock_guard lock(mutex_);
-    objects_.emplace(handle, std::move(object));
+    objects_.lock(handle)->emplace(handle, std::move(object));
   }
 
   // Null where the handle is not live.
-  std::shared_ptr<T> find(void* handle) const {
-    std::lock_guard lock(mutex_);
-    const auto found = objects_.find(handle);
-    return found == objects_.end() ? nullptr : found->second;
+  std::shared_ptr<T> find(void* handle) {
+    const auto objects = objects_.lock(handle);
+    const auto found = objects->find(handle);
+    return found == objects->end() ? nullptr : found->second;
   }
 
   // Takes the object out; null where the handle is not live.
   std::shared_ptr<T> remove(void* handle) {
-    std::lock_guard lock(mutex_);
-    const auto found = objects_.find(handle);
-    if (found == objects_.end()) return nullptr;
+    const auto objects = objects_.lock(handle);
+    const auto found = objects->find(handle);
+    if (found == objects->end()) return nullptr;
     std::shared_ptr<T> object = std::move(found->second);
-    objects_.erase(found);
+    objects->erase(found);
     return object;
   }
 
   // Calls function(handle, object) for each, oldest first. It may use the table, and needs no memory.
   template <class Function>
-  void for_each(Function&& function) const {
+  void for_each(Function&& function) {
     for (auto [handle, object] = next_after(nullptr); object != nullptr;
          std::tie(handle, object) = next_after(handle)) {
       function(handle, *object);
     }
   }
 
-  // For a fork, which holds it and so sees all objects, those of live handles and no others.
-  std::mutex& mutex() { return mutex_; }
+  // For a fork, which holds the locks and so sees all objects, those of live handles and no others.
+  void act_on_locks(LockAction action) { objects_.act_on_locks(action); }
   template <class Function>
   void for_each_while_locked(Function&& function) const {
-    for (const auto& [handle, object] : objects_) function(*object);
+    objects_.for_each_while_locked([&](const Objects& objects) {
+      for (const auto& [handle, object] : objects) function(*object);
+    });
   }
 
  private:
-  std::pair<void*, std::shared_ptr<T>> next_after(void* handle) const {
-    std::lock_guard lock(mutex_);
-    const auto found = objects_.upper_bound(handle);
-    if (found == objects_.end()) return {};
-    return *found;
+  using Objects = std::map<void*, std::shared_ptr<T>>;
+
+  std::pair<void*, std::shared_ptr<T>> next_after(void* handle) {
+    std::pair<void*, std::shared_ptr<T>> next;
+    objects_.for_each([&](const Objects& objects) {
+      const auto found = objects.upper_bound(handle);
+      if (found == objects.end()) return;
+      if (next.second == nullptr || found->first < next.first) next = *found;
+    });
+    return next;
   }
 
-  mutable std::mutex mutex_;
-  std::map<void*, std::shared_ptr<T>> objects_;
+  Shards<Objects, 16> objects_;  // not more, since for_each looks into each for every object
 };
 
 }  // namespace aclgrad

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
 
 #include "acl/acl_base.h"
 #include "base/error.h"
 #include "base/never_destroyed.h"
+#include "base/shards.h"
 #include "runtime/context.h"
 #include "runtime/fork.h"
 #include "runtime/observer.h"
@@ -24,13 +24,12 @@ struct Allocation {
 };
 
 struct Allocations {
-  std::mutex mutex;
   std::unordered_map<void*, Allocation> by_address;
   std::unordered_map<const Device*, size_t> bytes_on;
 };
 
-Allocations& allocations() {
-  static NeverDestroyed<Allocations> allocations;
+Shards<Allocations, 64>& all_allocations() {
+  static NeverDestroyed<Shards<Allocations, 64>> allocations;
   return *allocations;
 }
 
@@ -39,25 +38,23 @@ const char* name_of(MemoryPlace place) {
 }
 
 Allocation take_allocation(Parameter parameter, MemoryPlace place, void* memory) {
-  Allocations& all = allocations();
-  std::lock_guard lock(all.mutex);
-  const auto found = all.by_address.find(memory);
-  if (found == all.by_address.end() || found->second.place != place) {
+  const auto allocations = all_allocations().lock(memory);
+  const auto found = allocations->by_address.find(memory);
+  if (found == allocations->by_address.end() || found->second.place != place) {
     if (runtime_observer != nullptr) runtime_observer->release_refused(parameter.function, memory);
     throw bad_parameter(ACL_ERROR_INVALID_PARAM, parameter,
                         fmt::format("the start of memory of {} that was not freed", name_of(place)), memory);
   }
   const Allocation allocation = found->second;
-  all.by_address.erase(found);
-  all.bytes_on[allocation.device] -= allocation.bytes;
+  allocations->by_address.erase(found);
+  allocations->bytes_on[allocation.device] -= allocation.bytes;
   return allocation;
 }
 
 void note_allocation(void* memory, const Allocation& allocation) {
-  Allocations& all = allocations();
-  std::lock_guard lock(all.mutex);
-  size_t& bytes = all.bytes_on[allocation.device];
-  all.by_address.emplace(memory, allocation);
+  const auto allocations = all_allocations().lock(memory);
+  size_t& bytes = allocations->bytes_on[allocation.device];
+  allocations->by_address.emplace(memory, allocation);
   bytes += allocation.bytes;
 }
 
@@ -91,16 +88,16 @@ void release_memory(Parameter parameter, MemoryPlace place, void* memory) {
   give_back(parameter.function, memory, *device, place);
 }
 
-void act_on_memory_lock(LockAction action) {
-  action(allocations().mutex);
+void act_on_memory_locks(LockAction action) {
+  all_allocations().act_on_locks(action);
 }
 
 MemoryInfo current_memory_info() {
   const Device* device = current_context()->device;
   MemoryInfo info = device->memory_info();
-  Allocations& all = allocations();
-  std::lock_guard lock(all.mutex);
-  const size_t promised = std::min(all.bytes_on[device], info.total_bytes);
+  size_t bytes = 0;
+  all_allocations().for_each([&](Allocations& allocations) { bytes += allocations.bytes_on[device]; });
+  const size_t promised = std::min(bytes, info.total_bytes);
   info.free_bytes = std::min(info.free_bytes, info.total_bytes - promised);
   return info;
 }

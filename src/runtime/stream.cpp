@@ -114,8 +114,8 @@ void finish_all_streams() {
   streams().for_each([](void*, Stream& stream) { finish(stream); });
 }
 
-void act_on_stream_table_lock(LockAction action) {
-  action(streams().mutex());
+void act_on_stream_table_locks(LockAction action) {
+  streams().act_on_locks(action);
 }
 
 void act_on_queue_locks(LockAction action) {
