@@ -24,7 +24,8 @@ class Observer {
   virtual void handle_made(const void* /*handle*/, const char* /*type*/) noexcept {}
 
   // Who keeps the object, null where it is not known, keeps its address from being that of another one.
-  virtual void handle_destroyed(const void* /*handle*/, std::shared_ptr<const void> /*object*/) noexcept {}
+  virtual void handle_destroyed(const void* /*handle*/,
+                                const std::shared_ptr<const void>& /*object*/) noexcept {}
 
   // `function` got a handle that is not live.
   virtual void dead_handle_passed(std::string_view /*function*/, const char* /*type*/,

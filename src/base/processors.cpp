@@ -1,6 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "base/processors.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -83,7 +84,7 @@ int processors_of_quota(const std::string& membership, const std::string& mount)
       if (is_version_2) {
         count = fewer(count, quota_of_version_2(mount + group));
       } else {
-        for (const std::string& folder : {mount + "/" + controllers, mount + "/cpu"})
+        for (const std::string& folder : {fmt::format("{}/{}", mount, controllers), mount + "/cpu"})
           count = fewer(count, quota_of_version_1(folder + group));
       }
       if (group.empty()) break;

@@ -29,8 +29,8 @@ class Checker final : public Observer, public RuntimeObserver, public ExecutorOb
   void handle_made(const void* handle, const char* type) noexcept override {
     check::handle_made(handle, type);
   }
-  void handle_destroyed(const void* handle, std::shared_ptr<const void> object) noexcept override {
-    handle_gone(handle, std::move(object));
+  void handle_destroyed(const void* handle, const std::shared_ptr<const void>& object) noexcept override {
+    handle_gone(handle, object);
   }
   void dead_handle_passed(std::string_view function, const char* type, const void* handle) override {
     dead_handle(function, type, handle);

@@ -77,7 +77,7 @@ std::vector<Missing> take_missing(const Call& call) {
 }  // namespace
 
 void miss_results(std::string_view operator_name, std::vector<Use> outputs, uint64_t failure,
-                  std::string failure_text) {
+                  const std::string& failure_text) {
   for (Use& output : outputs) output.region = part_in_live_memory(output.region);
   Results& all = results();
   std::lock_guard lock(all.mutex);

@@ -15,7 +15,7 @@ namespace aclgrad::check {
 // Phase 1 has failed in the calling thread, with the failure of this number. What the operator was to write is missing
 // from then on, unless it holds the result of an earlier one that was not read yet.
 void miss_results(std::string_view operator_name, std::vector<Use> outputs, uint64_t failure,
-                  std::string failure_text);
+                  const std::string& failure_text);
 
 // The calling thread has taken note of its failures.
 void forget_missing_results() noexcept;

@@ -16,8 +16,10 @@ namespace aclgrad {
 namespace {
 
 std::vector<Device*> devices_of(DeviceKind kind) {
+  const int count = DeviceDriver::count(kind);
   std::vector<Device*> devices;
-  for (int i = 0; i < DeviceDriver::count(kind); ++i) devices.push_back(&DeviceDriver::get(kind, i));
+  devices.reserve(count);
+  for (int i = 0; i < count; ++i) devices.push_back(&DeviceDriver::get(kind, i));
   return devices;
 }
 

@@ -87,9 +87,9 @@ std::string name_from_config(Parameter parameter, const HcclCommConfig& config) 
 
 HcclComm communicator_of_table(std::string_view function, const char* table, uint32_t rank,
                                const std::string& wanted_name) {
-  std::string name = name_from_table({function, "clusterInfo"}, table);
+  const std::string name = name_from_table({function, "clusterInfo"}, table);
   require(rank == 0, HCCL_E_PARA, {function, "rank"}, "0, the only rank", rank);
-  return new_communicator(wanted_name.empty() ? std::move(name) : wanted_name);
+  return new_communicator(wanted_name.empty() ? name : wanted_name);
 }
 
 HcclResult refuse(const char* function) {

@@ -419,7 +419,7 @@ std::vector<LargeCase> large_backward_cases() {
   const LargeCase::Part output{{0, 0, kRows - 1, kSide - kSamples}};
   const LargeCase::Part samples{{0, kRows - 1, kSide - kSamples, 0}};
   // Coordinates go from -1 to 1 in images of any size, and so gradients with respect to them grow with it.
-  const LargeCase::Part slopes{samples.first, kSide / kPart};
+  const LargeCase::Part slopes{samples.first, static_cast<double>(kSide) / kPart};
   return {{"elements",
            arguments(kSide, kRows, kSide, Inputs(Sampling{}, kType, 1)),
            arguments(kPart, 1, kSamples, values),

@@ -136,12 +136,12 @@ struct DoubleBackwardBand {
 
 // 16 samples, in channels-last order.
 struct DoubleBackwardBlock {
-  const Block<float>& block;
   Tangents<float> tangents;
-  uint32_t bits;   // of those that the band works on
-  uint32_t owned;  // whose own results are wanted; those of the others are left without a meaning
+  const Block<float>& block;
   const float* gradients[kBlock];
   float* results[kBlock];
+  uint32_t bits;   // of those that the band works on
+  uint32_t owned;  // whose own results are wanted; those of the others are left without a meaning
 };
 
 // Of 16 samples: for each source the weights of its taps, and the products of grad_output with its pixels.
@@ -481,7 +481,7 @@ class DoubleBackwardByChannels {
       const uint32_t bits = samples_of_band(block, std::min<int64_t>(kBlock, count - k), task.band);
       if (bits == 0) continue;
       const Tangents<float> tangents = tangents_of(block, along[0] + k, along[1] + k);
-      DoubleBackwardBlock samples{block, tangents, bits, owned_of(task, block, bits), {}, {}};
+      DoubleBackwardBlock samples{tangents, block, {}, {}, bits, owned_of(task, block, bits)};
       for (int64_t i = 0; i < kBlock; ++i) {
         samples.gradients[i] = gradients.first + (k + i) * gradients.stride;
         samples.results[i] = result_of(task, begin + k + i, i);
@@ -541,7 +541,7 @@ class DoubleBackwardByChannels {
     float along[2][kBlock];
     const uint32_t bits = (1u << count) - 1;
     const uint32_t owned = owned_of(task, block, bits);
-    DoubleBackwardBlock samples{block, {}, bits, owned, {}, {}};
+    DoubleBackwardBlock samples{{}, block, {}, {}, bits, owned};
     for (int64_t i = 0; i < kBlock; ++i) {
       along[0][i] = pairs[i][0];
       along[1][i] = pairs[i][1];

@@ -197,7 +197,8 @@ std::vector<LargeCase> large_cases() {
   constexpr int64_t kRows = (int64_t{1} << 27) + 700, kColumns = 17, kLast = 40;
   static_assert(kRows * kColumns > int64_t{1} << 31);
   const auto arguments = [](int64_t rows, std::vector<double> grad_y) {
-    const std::vector<double> ends = {static_cast<double>(rows - kLast / 2), static_cast<double>(rows)};
+    const int64_t last_end = rows, first_end = last_end - kLast / 2;
+    const std::vector<double> ends = {static_cast<double>(first_end), static_cast<double>(last_end)};
     return std::vector<Value>{TensorValue{{rows, kColumns}, kType, std::move(grad_y)},
                               TensorValue{{2}, DataType::int64, ends}, TensorValue{{2, kColumns}, kType},
                               int64_t{0}};

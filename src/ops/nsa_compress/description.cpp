@@ -301,6 +301,7 @@ std::vector<Case> function_cases(DataType type) {
   // Without tokens, windows, heads or channels.
   all.insert(all.end(), {{2, 16, 4, 2, {0}}, {2, 16, 4, 2, {3}}, {0, 16, 4, 2, {9}}, {2, 0, 4, 2, {9}}});
   std::vector<Case> result;
+  result.reserve(all.size() + 1);
   for (const NsaSizes& sizes : all) result.push_back(function_case<P>(sizes, type));
   Case without_ends = function_case<P>({3, 20, 8, 4, {40}}, type);
   without_ends.title = "without ends";
