@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What a call costs: every operator that describes itself, through the C interface. The smallest case shows what is beside
 // the kernel, planned each time (phase 1, phase 2, synchronise) and planned once (phase 2 of a repeatable executor,
-// synchronise); the parallel ones are for profilers.
+// synchronise), also by two threads at once; the parallel ones are for profilers.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -22,47 +22,59 @@ void check(aclnnStatus status, const Operator& op) {
   std::exit(1);
 }
 
-// Device memory, as large as a call asks for.
-class Workspace {
+// What a thread calls an operator with: a stream, and device memory as large as a call asks for.
+class Caller {
  public:
-  void* of(uint64_t size, const Operator& op) {
-    if (size > size_) {
-      if (data_ != nullptr) check(aclrtFree(data_), op);
-      check(aclrtMalloc(&data_, size, ACL_MEM_MALLOC_HUGE_FIRST), op);
-      size_ = size;
-    }
-    return data_;
+  explicit Caller(const Operator& op) : op_(op) {
+    check(aclrtSetDevice(0), op_);
+    check(aclrtCreateStream(&stream_), op_);
+  }
+  ~Caller() {
+    if (workspace_ != nullptr) check(aclrtFree(workspace_), op_);
+    check(aclrtDestroyStream(stream_), op_);
+    check(aclrtResetDevice(0), op_);
+  }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  aclOpExecutor* plan(const Arguments& arguments) {
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    check(op_.phase1(arguments.c(), &size, &executor), op_);
+    if (size > size_) grow(size);
+    return executor;
+  }
+
+  void run(aclOpExecutor* executor) {
+    check(op_.phase2(workspace_, size_, executor, stream_), op_);
+    check(aclrtSynchronizeStream(stream_), op_);
   }
 
  private:
-  void* data_ = nullptr;  // freed with the device
+  void grow(uint64_t size) {
+    if (workspace_ != nullptr) check(aclrtFree(workspace_), op_);
+    check(aclrtMalloc(&workspace_, size, ACL_MEM_MALLOC_HUGE_FIRST), op_);
+    size_ = size;
+  }
+
+  const Operator& op_;
+  aclrtStream stream_ = nullptr;
+  void* workspace_ = nullptr;
   uint64_t size_ = 0;
 };
 
-void run_planned(const Operator& op, Workspace& workspace, uint64_t size, aclOpExecutor* executor) {
-  check(op.phase2(workspace.of(size, op), size, executor, nullptr), op);
-  check(aclrtSynchronizeStream(nullptr), op);
-}
-
 void planned_each_time(benchmark::State& state, const Operator& op, const std::vector<Value>& values) {
+  Caller caller(op);
   const Arguments arguments(values);
-  Workspace workspace;
-  for (auto _ : state) {
-    uint64_t size = 0;
-    aclOpExecutor* executor = nullptr;
-    check(op.phase1(arguments.c(), &size, &executor), op);
-    run_planned(op, workspace, size, executor);
-  }
+  for (auto _ : state) caller.run(caller.plan(arguments));
 }
 
 void planned_once(benchmark::State& state, const Operator& op, const std::vector<Value>& values) {
+  Caller caller(op);
   const Arguments arguments(values);
-  Workspace workspace;
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  check(op.phase1(arguments.c(), &size, &executor), op);
+  aclOpExecutor* executor = caller.plan(arguments);
   check(aclSetAclOpExecutorRepeatable(executor), op);
-  for (auto _ : state) run_planned(op, workspace, size, executor);
+  for (auto _ : state) caller.run(executor);
   check(aclDestroyAclOpExecutor(executor), op);
 }
 
@@ -79,22 +91,37 @@ int64_t elements_of(const Case& described) {
   return sum;
 }
 
-void add(const std::string& title, const Operator& op, const Case& described, auto run) {
-  benchmark::RegisterBenchmark(title.c_str(), [&op, run, values = described.arguments](
-                                                  benchmark::State& state) { run(state, op, values); });
+auto* add(const std::string& title, const Operator& op, const Case& described, auto run) {
+  return benchmark::RegisterBenchmark(
+      title.c_str(),
+      [&op, run, values = described.arguments](benchmark::State& state) { run(state, op, values); });
 }
 
-void add(const Operator& op) {
-  const DataType type = op.types.front();
+Case smallest_case(const Operator& op) {
+  const std::vector<Case> cases = op.cases(op.types.front());
+  return *std::min_element(cases.begin(), cases.end(),
+                           [](const Case& a, const Case& b) { return elements_of(a) < elements_of(b); });
+}
+
+void add_one_thread(const Operator& op) {
   const std::string name(op.name);
-  const std::vector<Case> cases = op.cases(type);
-  const auto& smallest = *std::min_element(cases.begin(), cases.end(), [](const Case& a, const Case& b) {
-    return elements_of(a) < elements_of(b);
-  });
+  const Case smallest = smallest_case(op);
   add("smallest/" + name + "/planned each time", op, smallest, planned_each_time);
   add("smallest/" + name + "/planned once", op, smallest, planned_once);
-  for (const Case& parallel : op.parallel_cases(type))
+  for (const Case& parallel : op.parallel_cases(op.types.front()))
     add("parallel/" + name + "/" + parallel.title, op, parallel, planned_once);
+}
+
+void add_two_threads(const Operator& op) {
+  add("smallest/" + std::string(op.name) + "/two threads", op, smallest_case(op), planned_each_time)
+      ->Threads(2)
+      ->UseRealTime();
+}
+
+void add_all() {
+  for (const Operator& op : operators()) add_one_thread(op);
+  // Last, since the C library's locks cost more in a process that has had a second thread.
+  for (const Operator& op : operators()) add_two_threads(op);
 }
 
 }  // namespace
@@ -102,7 +129,7 @@ void add(const Operator& op) {
 
 int main(int argc, char** argv) {
   if (aclInit(nullptr) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS) return 1;
-  for (const auto& op : aclgrad::test::operators()) aclgrad::test::add(op);
+  aclgrad::test::add_all();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   aclrtResetDevice(0);
