@@ -1,4 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -194,6 +197,25 @@ TEST_F(StreamTest, FailureComesOutAtTheSynchronise) {
       << "the failure stays";
   EXPECT_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_AICORE_TIMEOUT);
   EXPECT_EQ(aclrtSynchronizeStream(other_), ACL_SUCCESS);
+}
+
+TEST_F(StreamTest, TheDeviceWaitsForManyStreamsOldestFirst) {
+  constexpr int kStreams = 100;
+  std::atomic<int> ran{0};
+  Gate gate;
+  for (int i = 0; i < kStreams; ++i) {
+    aclrtStream stream = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+    gate.close_stream(stream);
+    queue_of_stream("test", stream)->submit(0, [&ran, i](Queue&) {
+      ++ran;
+      throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, fmt::format("Kernel {} failed.", i));
+    });
+  }
+  gate.open();
+  EXPECT_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_EQ(ran, kStreams);
+  EXPECT_NE(recent_message().find("Kernel 0 failed."), std::string::npos) << "the oldest stream";
 }
 
 TEST_F(StreamTest, FailureInTheWorker) {
