@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <tuple>
 #include <utility>
 
 #include "base/fork.h"
@@ -49,9 +48,8 @@ class HandleTable {
   // Calls function(handle, object) for each, oldest first. It may use the table, and needs no memory.
   template <class Function>
   void for_each(Function&& function) {
-    for (auto [handle, object] = next_after(nullptr); object != nullptr;
-         std::tie(handle, object) = next_after(handle)) {
-      function(handle, *object);
+    for (void* handle = next_after(nullptr); handle != nullptr; handle = next_after(handle)) {
+      if (const std::shared_ptr<T> object = find(handle)) function(handle, *object);
     }
   }
 
@@ -67,12 +65,13 @@ class HandleTable {
  private:
   using Objects = std::map<void*, std::shared_ptr<T>>;
 
-  std::pair<void*, std::shared_ptr<T>> next_after(void* handle) {
-    std::pair<void*, std::shared_ptr<T>> next;
+  // Looks at handles alone: to let go of an object here could destroy it under a lock.
+  void* next_after(void* handle) {
+    void* next = nullptr;
     objects_.for_each([&](const Objects& objects) {
       const auto found = objects.upper_bound(handle);
       if (found == objects.end()) return;
-      if (next.second == nullptr || found->first < next.first) next = *found;
+      if (next == nullptr || found->first < next) next = found->first;
     });
     return next;
   }
