@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What a call costs: every operator that describes itself, through the C interface. The smallest case shows what is beside
-// the kernel, planned each time (phase 1, phase 2, synchronise) and planned once (phase 2 of a repeatable executor,
-// synchronise), also by two threads at once; the parallel ones are for profilers.
+// the kernel: planned each time (phase 1, phase 2, synchronise), by one thread and by two at once, and planned once (phase 2
+// of a repeatable executor, synchronise). The parallel ones are for profilers.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
