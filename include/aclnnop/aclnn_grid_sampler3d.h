@@ -13,10 +13,12 @@ extern "C" {
 ///   out  out, [N, C, Do, Ho, Wo]
 /// All tensors share one data type: FLOAT, FLOAT16, BFLOAT16 or DOUBLE. A coordinate that is not finite gives
 /// 0 with zeros padding, and with the others voxel 0, except that border padding moves an infinity to the
-/// border. A format of NDHWC is for FLOAT, mode 0 and a multiple of 4 channels.
+/// border. The formats of input and out are ND, NCDHW or NDHWC. Where that of input is NDHWC, the axes of both
+/// are [N, D, H, W, C], whatever the format of out says; not with DOUBLE.
 ///
 /// 161001  a tensor is null
-/// 161002  data type, format, mode, number of axes, or sizes that disagree
+/// 161002  data type, format, mode, number of axes, or sizes that disagree; strict: NDHWC other than with
+///         FLOAT, mode 0 and a multiple of 4 channels
 /// Empty tensors succeed.
 ///
 /// Deterministic on every device.

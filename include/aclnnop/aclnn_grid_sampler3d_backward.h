@@ -27,8 +27,8 @@ extern "C" {
 ///   outputMask         {inputGrad, gridGrad}: what is false is neither computed nor written
 ///   inputGrad          out, as input
 ///   gridGrad           out, as grid
-/// All tensors share one data type: FLOAT, FLOAT16, BFLOAT16 or DOUBLE. Where the format of gradOutput, input or
-/// inputGrad is NDHWC, its axes are [N, D, H, W, C]; not with DOUBLE.
+/// All tensors share one data type: FLOAT, FLOAT16, BFLOAT16 or DOUBLE. Where the format of input is NDHWC, the
+/// axes of input, gradOutput and inputGrad are [N, D, H, W, C]; not with DOUBLE. Other formats say nothing.
 ///
 /// 161001  a tensor is null, masked off or not
 /// 161002  data type, format, mode, number of axes, sizes that disagree, or a mask without two entries

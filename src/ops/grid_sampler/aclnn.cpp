@@ -25,27 +25,33 @@ struct Modes {
   bool align_corners;
 };
 
-bool is_ndhwc(const Argument& argument) {
-  return argument.view.rank == kVolumeRank && argument.format == ACL_FORMAT_NDHWC;
+// Where input has its channels, and so every tensor of images or volumes, whatever its own format says.
+enum class Layout { channels_first, channels_last };
+
+Layout layout_of(const Argument& input) {
+  return input.view.rank == kVolumeRank && input.format == ACL_FORMAT_NDHWC ? Layout::channels_last
+                                                                            : Layout::channels_first;
 }
 
-// N, C, H, W of a tensor of images, and N, C, D, H, W of one of volumes, whatever their order.
-Shape image_sizes(const Argument& a) {
-  if (is_ndhwc(a)) return {a.size(0), a.size(4), a.size(1), a.size(2), a.size(3)};
-  return {a.view.shape.data(), a.view.rank};
+// Sizes or strides in the order N, C, H, W or N, C, D, H, W.
+Shape channels_first(const Shape& axes, Layout layout) {
+  if (layout == Layout::channels_last) return {axes[0], axes[4], axes[1], axes[2], axes[3]};
+  return axes;
+}
+
+Shape image_sizes(const Argument& argument, Layout layout) {
+  return channels_first(Shape(argument.view.shape.data(), argument.view.rank), layout);
 }
 
 template <class Void>
-void place_images(BasicTensor<Void>& tensor, Call& call, const Argument& argument) {
+void place_images(BasicTensor<Void>& tensor, Call& call, const Argument& argument, Layout layout) {
   call.operand(tensor, argument, kNoDenseAxis);
-  if (!is_ndhwc(argument)) return;
-  const Shape shape = tensor.shape, strides = tensor.strides;
-  tensor.shape = {shape[0], shape[4], shape[1], shape[2], shape[3]};
-  tensor.strides = {strides[0], strides[4], strides[1], strides[2], strides[3]};
+  tensor.shape = channels_first(tensor.shape, layout);
+  tensor.strides = channels_first(tensor.strides, layout);
 }
 
-void check_image_shape(const Call& call, const Argument& argument, const Shape& expected) {
-  if (is_ndhwc(argument)) {
+void check_image_shape(const Call& call, const Argument& argument, const Shape& expected, Layout layout) {
+  if (layout == Layout::channels_last) {
     call.check_shape(argument, {expected[0], expected[2], expected[3], expected[4], expected[1]});
   } else {
     call.check_shape(argument, expected);
@@ -71,10 +77,15 @@ void check_modes(const Call& call, int rank, const Modes& modes) {
   check_padding(call, modes.padding);
 }
 
+void check_layout(const Call& call, const Argument& input, Layout layout) {
+  call.check(layout == Layout::channels_first || input.type() != DataType::float64, input.name,
+             "another format than NDHWC with float64", "NDHWC");
+}
+
 // What of a grid's axes does not follow from input. Returns the sizes of a tensor with a value for each sample.
 Shape check_input_and_grid(const Call& call, const Argument& input, const Argument& grid) {
   constexpr const char* kSides[] = {"a width other than 0", "a height other than 0", "a depth other than 0"};
-  const Shape sizes = image_sizes(input);
+  const Shape sizes = image_sizes(input, layout_of(input));
   const int last = sizes.rank() - 1, dimensions = sizes.rank() - 2;
   call.check(grid.size(0) == sizes[0], "grid", "the same first axis as input", grid.size(0));
   for (int axis = 2; axis <= last; ++axis)
@@ -89,7 +100,7 @@ Shape check_input_and_grid(const Call& call, const Argument& input, const Argume
 // What the forward operator and the gradient have in common of their problems.
 void describe(aclgrad::GridSampling& sampling, Call& call, const Argument& input, const Argument& grid,
               const Modes& modes) {
-  place_images(sampling.input, call, input);
+  place_images(sampling.input, call, input, layout_of(input));
   call.operand(sampling.grid, grid, kNoDenseAxis);
   sampling.interpolation = static_cast<Interpolation>(modes.interpolation);
   sampling.padding = static_cast<Padding>(modes.padding);
@@ -118,12 +129,10 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   for (const Argument* argument : {&grad_output, &input, &grid, &input_grad, &grid_grad}) {
     call.check_rank(*argument, {kRank<Problem>});
   }
-  for (const Argument* argument : {&grad_output, &input, &input_grad}) {
-    call.check(input.type() != DataType::float64 || !is_ndhwc(*argument), argument->name,
-               "another format than NDHWC with float64", "NDHWC");
-  }
-  check_image_shape(call, grad_output, check_input_and_grid(call, input, grid));
-  check_image_shape(call, input_grad, image_sizes(input));
+  const Layout layout = layout_of(input);
+  check_layout(call, input, layout);
+  check_image_shape(call, grad_output, check_input_and_grid(call, input, grid), layout);
+  check_image_shape(call, input_grad, image_sizes(input, layout), layout);
   call.check_shape(grid_grad, Shape(grid.view.shape.data(), grid.view.rank));
   call.check(outputMask->size == 2, "outputMask", "2 entries", static_cast<int64_t>(outputMask->size));
 
@@ -139,18 +148,23 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
 
   auto& problem = call.problem<Problem>();
   describe(problem, call, input, grid, modes);
-  place_images(problem.grad_output, call, grad_output);
-  if (wants_input) place_images(problem.grad_input, call, input_grad);
+  place_images(problem.grad_output, call, grad_output, layout);
+  if (wants_input) place_images(problem.grad_input, call, input_grad, layout);
   if (wants_grid) call.operand(problem.grad_grid, grid_grad, kNoDenseAxis);
   call.plan_problem(problem);
 }
 
-// The forward operator takes NDHWC as far as the document says.
-void check_ndhwc(const Call& call, const Modes& modes, const Argument& argument) {
-  if (!is_ndhwc(argument)) return;
-  const bool is_possible =
-      argument.type() == DataType::float32 && modes.interpolation == 0 && image_sizes(argument)[1] % 4 == 0;
-  call.check(is_possible, argument.name,
+void check_format(const Call& call, const Argument& argument) {
+  const aclFormat format = argument.format;
+  call.check(format == ACL_FORMAT_ND || format == ACL_FORMAT_NDHWC || format == ACL_FORMAT_NCDHW,
+             argument.name, "the format ND (2), NDHWC (27) or NCDHW (30)", int64_t{format});
+}
+
+// The vendor's document of the forward operator, which its library does not keep to.
+void check_document_of_forward(const Call& call, const Argument& input, const Modes& modes, Layout layout) {
+  const bool is_listed =
+      input.type() == DataType::float32 && modes.interpolation == 0 && image_sizes(input, layout)[1] % 4 == 0;
+  call.check(layout == Layout::channels_first || is_listed, input.name,
              "another format than NDHWC, which is for float32, mode 0 and a multiple of 4 channels", "NDHWC");
 }
 
@@ -167,13 +181,18 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
   call.check(input.type() != DataType::float64 || modes.interpolation != 2, "interpolationMode",
              "0 (bilinear) or 1 (nearest) with float64", modes.interpolation);
   for (const Argument* argument : {&input, &grid, &out}) call.check_rank(*argument, {kRank<Problem>});
-  for (const Argument* argument : {&input, &out}) check_ndhwc(call, modes, *argument);
-  check_image_shape(call, out, check_input_and_grid(call, input, grid));
+  const Layout layout = layout_of(input);
+  if (kRank<Problem> == kVolumeRank) {
+    for (const Argument* argument : {&input, &out}) check_format(call, *argument);
+    if (Call::strict()) check_document_of_forward(call, input, modes, layout);
+  }
+  check_layout(call, input, layout);
+  check_image_shape(call, out, check_input_and_grid(call, input, grid), layout);
   if (out.empty()) return call.plan_nothing();
 
   auto& problem = call.problem<Problem>();
   describe(problem, call, input, grid, modes);
-  place_images(problem.output, call, out);
+  place_images(problem.output, call, out, layout);
   call.plan_problem(problem);
 }
 

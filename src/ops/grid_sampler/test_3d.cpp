@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "aclgrad/grid_sampler.h"
@@ -147,7 +148,7 @@ TEST(GridSampler3DBackward, NeighboursInSeveralBoxesForAnyThreadCount) {
   }
 }
 
-// ---- The storage format NDHWC
+// ---- Formats
 
 // The axes of a contiguous tensor [N, C, D, H, W] as [N, D, H, W, C].
 std::vector<double> channels_last(const std::vector<double>& values, const Shape& s) {
@@ -164,16 +165,17 @@ std::vector<double> channels_last(const std::vector<double>& values, const Shape
   return moved;
 }
 
-// A contiguous tensor of that format, with the values of one [N, C, D, H, W].
+// A contiguous tensor [N, D, H, W, C], whatever its format says, with the values of one [N, C, D, H, W].
 class NdhwcTensor {
  public:
-  NdhwcTensor(const Shape& shape, DataType type, const std::vector<double>& values)
+  NdhwcTensor(const Shape& shape, DataType type, const std::vector<double>& values,
+              aclFormat format = ACL_FORMAT_NDHWC)
       : shape_{shape[0], shape[2], shape[3], shape[4], shape[1]},
         tensor_(shape_, type, Layout::contiguous, channels_last(values, shape)) {
     std::vector<int64_t> strides(5, 1);
     for (size_t i = 4; i > 0; --i) strides[i - 1] = strides[i] * shape_[i];
-    handle_ = aclCreateTensor(shape_.data(), 5, data_type_of(type), strides.data(), 0, ACL_FORMAT_NDHWC,
-                              shape_.data(), 5, tensor_.data());
+    handle_ = aclCreateTensor(shape_.data(), 5, data_type_of(type), strides.data(), 0, format, shape_.data(),
+                              5, tensor_.data());
   }
   ~NdhwcTensor() { aclDestroyTensor(handle_); }
   NdhwcTensor(const NdhwcTensor&) = delete;
@@ -199,63 +201,146 @@ std::vector<double> zeros(const Shape& shape) {
   return std::vector<double>(static_cast<size_t>(element_count(shape)));
 }
 
-TEST(GridSampler3D, TakesNdhwc) {
-  const Sampling3D s = sizes(2, 4, 3, 5, 6, 4, 2, 7);
-  const Inputs inputs(s, DataType::float32, 1.1);
-  const NdhwcTensor input(input_shape(s), DataType::float32, inputs.input);
-  TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
-  const NdhwcTensor out(output_shape(s), DataType::float32, zeros(output_shape(s)));
-  ASSERT_EQ(run_forward(input, grid, s, out), OK);
-  const auto expected = sample(s, inputs);
-  EXPECT_LE(relative_error(out.values(), channels_last(expected, output_shape(s))),
-            tolerance(DataType::float32, true));
+constexpr DataType kNdhwcTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16};
+constexpr aclFormat kTakenFormats[] = {ACL_FORMAT_ND, ACL_FORMAT_NCDHW, ACL_FORMAT_NDHWC};
 
-  // The formats need not be the same: each says how the axes of its own tensor are meant.
-  TestTensor plain(output_shape(s), DataType::float32);
-  ASSERT_EQ(run_forward(input, grid, s, plain), OK);
-  EXPECT_EQ(channels_last(plain.values(), output_shape(s)), out.values());
+// Where input is NDHWC, so is every tensor of volumes.
+TEST(GridSampler3D, TakesNdhwc) {
+  for (int64_t channels : {1, 4, 5, 16}) {
+    for (DataType type : kNdhwcTypes) {
+      const Sampling3D size = sizes(2, channels, 3, 5, 6, 4, 2, 7);
+      const Inputs inputs(size, type, 1.1);
+      for_each_mode(size, type, [&](const Sampling3D& s) {
+        const NdhwcTensor input(input_shape(s), type, inputs.input);
+        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+        const auto expected = channels_last(sample(s, inputs), output_shape(s));
+        for (aclFormat format : kTakenFormats) {
+          const NdhwcTensor out(output_shape(s), type, zeros(output_shape(s)), format);
+          ASSERT_EQ(run_forward(input, grid, s, out), OK) << "format " << format;
+          EXPECT_LE(relative_error(out.values(), expected), tolerance(type, true));
+        }
+      });
+    }
+  }
 }
 
-TEST(GridSampler3D, RefusesNdhwcThatTheDocumentRefuses) {
+TEST(GridSampler3DBackward, TakesNdhwc) {
+  for (int64_t channels : {1, 5}) {
+    for (DataType type : kNdhwcTypes) {
+      const Sampling3D s = sizes(2, channels, 3, 5, 6, 4, 2, 7);
+      const Inputs inputs(s, type, 1.1);
+      const auto expected = gradients_of(s, inputs);
+      const NdhwcTensor input(input_shape(s), type, inputs.input);
+      TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+      for (aclFormat format : kTakenFormats) {
+        const NdhwcTensor grad_output(output_shape(s), type, inputs.grad_output, format);
+        const NdhwcTensor input_grad(input_shape(s), type, zeros(input_shape(s)), format);
+        TestTensor grid_grad(grid_shape(s), type);
+        ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK)
+            << "format " << format;
+        EXPECT_LE(relative_error(input_grad.values(), channels_last(expected.input, input_shape(s))),
+                  tolerance(type, true));
+        EXPECT_LE(relative_error(grid_grad.values(), expected.grid), tolerance(type, true));
+      }
+    }
+  }
+}
+
+// A tensor [N, C, D, H, W] that says otherwise.
+class MislabelledTensor {
+ public:
+  MislabelledTensor(const Shape& shape, aclFormat format, const std::vector<double>& values)
+      : tensor_(shape, DataType::float32, Layout::contiguous, values) {
+    handle_ = aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, nullptr, 0, format, shape.data(),
+                              shape.size(), tensor_.data());
+  }
+  ~MislabelledTensor() { aclDestroyTensor(handle_); }
+  MislabelledTensor(const MislabelledTensor&) = delete;
+  MislabelledTensor& operator=(const MislabelledTensor&) = delete;
+
+  operator aclTensor*() const { return handle_; }
+  std::vector<double> values() const { return tensor_.values(); }
+
+ private:
+  TestTensor tensor_;
+  aclTensor* handle_ = nullptr;
+};
+
+TEST(GridSampler3D, FollowsTheFormatOfInputAlone) {
+  const Sampling3D s = sizes(2, 3, 3, 5, 6, 4, 2, 7);
+  const Inputs inputs(s, DataType::float32, 1.1);
+  TestTensor input(input_shape(s), DataType::float32, Layout::contiguous, inputs.input);
+  TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
+  const MislabelledTensor out(output_shape(s), ACL_FORMAT_NDHWC, zeros(output_shape(s)));
+  ASSERT_EQ(run_forward(input, grid, s, out), OK);
+  EXPECT_LE(relative_error(out.values(), sample(s, inputs)), tolerance(DataType::float32, true));
+
+  const MislabelledTensor grad_output(output_shape(s), ACL_FORMAT_NDHWC, inputs.grad_output);
+  const MislabelledTensor input_grad(input_shape(s), ACL_FORMAT_NDHWC, zeros(input_shape(s)));
+  TestTensor grid_grad(grid_shape(s), DataType::float32);
+  ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
+  const auto expected = gradients_of(s, inputs);
+  EXPECT_LE(relative_error(input_grad.values(), expected.input), tolerance(DataType::float32, true));
+  EXPECT_LE(relative_error(grid_grad.values(), expected.grid), tolerance(DataType::float32, true));
+}
+
+TEST(GridSampler3D, RefusesOtherFormats) {
+  const Sampling3D s = sizes(2, 3, 3, 5, 6, 4, 2, 7);
+  const Inputs inputs(s, DataType::float32, 1.1);
+  TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
+  const auto status = [&](aclFormat of_input, aclFormat of_out) {
+    const MislabelledTensor input(input_shape(s), of_input, inputs.input);
+    const MislabelledTensor out(output_shape(s), of_out, zeros(output_shape(s)));
+    return run_forward(input, grid, s, out);
+  };
+  EXPECT_EQ(status(ACL_FORMAT_NCDHW, ACL_FORMAT_ND), OK);
+  for (aclFormat format : {ACL_FORMAT_UNDEFINED, ACL_FORMAT_NCHW, ACL_FORMAT_NHWC, ACL_FORMAT_HWCN,
+                           ACL_FORMAT_NDC1HWC0, ACL_FORMAT_FRACTAL_NZ}) {
+    SCOPED_TRACE(format);
+    aclGetRecentErrMsg();
+    EXPECT_EQ(status(format, ACL_FORMAT_ND), 161002);
+    expect_readable_message("aclnnGridSampler3D.input");
+    EXPECT_EQ(status(ACL_FORMAT_ND, format), 161002);
+    expect_readable_message("aclnnGridSampler3D.out");
+  }
+}
+
+TEST(GridSampler3D, RefusesNdhwcInDouble) {
+  const Sampling3D s = sizes(1, 4, 3, 5, 6, 4, 2, 7);
+  constexpr DataType kType = DataType::float64;
+  const Inputs inputs(s, kType, 1.1);
+  const NdhwcTensor input(input_shape(s), kType, inputs.input),
+      out(output_shape(s), kType, inputs.grad_output);
+  TestTensor grid(grid_shape(s), kType, Layout::contiguous, inputs.grid);
+  aclGetRecentErrMsg();
+  EXPECT_EQ(run_forward(input, grid, s, out), 161002);
+  expect_readable_message("aclnnGridSampler3D.input");
+  EXPECT_EQ(run_backward(out, input, grid, s, input, grid), 161002);
+  expect_readable_message("aclnnGridSampler3DBackward.input");
+}
+
+// The environment is read once, so this runs in a process of its own.
+TEST(GridSampler3DStrictDeathTest, RefusesNdhwcThatTheDocumentOfTheForwardFunctionRefuses) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  setenv("ACLGRAD_STRICT", "1", 1);
   const auto status = [](int64_t channels, int mode, DataType type) {
     Sampling3D s = sizes(1, channels, 3, 5, 6, 4, 2, 7);
     s.mode = mode;
     const Inputs inputs(s, type, 1.1);
-    const NdhwcTensor input(input_shape(s), type, inputs.input);
+    const NdhwcTensor input(input_shape(s), type, inputs.input),
+        out(output_shape(s), type, inputs.grad_output);
     TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-    const NdhwcTensor out(output_shape(s), type, zeros(output_shape(s)));
     return run_forward(input, grid, s, out);
   };
-  EXPECT_EQ(status(8, 0, DataType::float32), OK);
-  EXPECT_EQ(status(6, 0, DataType::float32), 161002);
-  EXPECT_EQ(status(8, 1, DataType::float32), 161002);
-  EXPECT_EQ(status(8, 0, DataType::float16), 161002);
-  aclGetRecentErrMsg();
-  EXPECT_EQ(status(8, 0, DataType::float64), 161002);
-  expect_readable_message("aclnnGridSampler3D.input");
-}
-
-TEST(GridSampler3DBackward, TakesNdhwc) {
-  for (DataType type : kTypes) {
-    Sampling3D s = sizes(2, 5, 3, 5, 6, 4, 2, 7);
-    s.positions_in_double = type == DataType::float64;
-    const Inputs inputs(s, type, 1.1);
-    const NdhwcTensor grad_output(output_shape(s), type, inputs.grad_output);
-    const NdhwcTensor input(input_shape(s), type, inputs.input);
-    TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-    const NdhwcTensor input_grad(input_shape(s), type, zeros(input_shape(s)));
-    TestTensor grid_grad(grid_shape(s), type);
-    const aclnnStatus status = run_backward(grad_output, input, grid, s, input_grad, grid_grad);
-    if (type == DataType::float64) {
-      EXPECT_EQ(status, 161002);
-      continue;
-    }
-    ASSERT_EQ(status, OK);
-    const auto expected = gradients_of(s, inputs);
-    EXPECT_LE(relative_error(input_grad.values(), channels_last(expected.input, input_shape(s))),
-              tolerance(type, true));
-    EXPECT_LE(relative_error(grid_grad.values(), expected.grid), tolerance(type, true));
-  }
+  EXPECT_EXIT(
+      {
+        const bool right =
+            status(8, 0, DataType::float32) == OK && status(6, 0, DataType::float32) == 161002 &&
+            status(8, 1, DataType::float32) == 161002 && status(8, 0, DataType::float16) == 161002;
+        std::exit(right ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  unsetenv("ACLGRAD_STRICT");
 }
 
 // ---- What costs nothing
