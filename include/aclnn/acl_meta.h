@@ -119,6 +119,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* exe
 
 /// Frees a repeatable executor. Not an executor: ACLNN_ERR_INNER (561000).
 ACL_FUNC_VISIBILITY aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor);
+/// The same, under a name that some programs use. After a phase 2 that freed the executor there is nothing left to
+/// free: ACLNN_ERR_INNER (561000).
+ACL_FUNC_VISIBILITY aclnnStatus aclDestroyOpExecutor(aclOpExecutor* executor);
 
 // The next phase 2 reads argument `index` at `addr`. Members of a list argument count one by one. The index
 // is out of range, or that argument was null in phase 1: ACLNN_ERR_PARAM_INVALID (161002).

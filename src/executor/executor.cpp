@@ -139,6 +139,10 @@ void run(std::string_view operator_name, const aclOpExecutor& executor, void* wo
   submit(operator_name, executor, workspace, stream);
 }
 
+aclnnStatus destroy(std::string_view function, aclOpExecutor* executor) {
+  return guarded(ACLNN_ERR_INNER, [&] { ExecutorClaim(function, executor).take(); });
+}
+
 enum class Counted { all, inputs, outputs };
 
 aclnnStatus set_address(std::string_view function, aclOpExecutor* executor, Counted counted, size_t index,
@@ -209,7 +213,11 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
-  return guarded(ACLNN_ERR_INNER, [&] { ExecutorClaim("aclDestroyAclOpExecutor", executor).take(); });
+  return destroy("aclDestroyAclOpExecutor", executor);
+}
+
+aclnnStatus aclDestroyOpExecutor(aclOpExecutor* executor) {
+  return destroy("aclDestroyOpExecutor", executor);
 }
 
 aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr) {

@@ -72,6 +72,19 @@ TEST_F(Protocol, AnExecutorThatNeverRanMayBeDestroyed) {
   EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
 }
 
+TEST_F(Protocol, DestroyOpExecutorIsAnotherName) {
+  const Planned planned(grad_y, out);
+  EXPECT_EQ(aclDestroyOpExecutor(planned.executor), OK);
+  EXPECT_EQ(aclDestroyOpExecutor(planned.executor), ACLNN_ERR_INNER);
+  EXPECT_THAT(recent_message(), HasSubstr("aclDestroyOpExecutor: expected a live executor"));
+  EXPECT_EQ(aclDestroyOpExecutor(nullptr), ACLNN_ERR_INNER_NULLPTR);
+  const Planned repeatable(grad_y, out);
+  aclSetAclOpExecutorRepeatable(repeatable.executor);
+  auto workspace = repeatable.make_workspace();
+  EXPECT_EQ(run_phase2_and_wait(repeatable, workspace), OK);
+  EXPECT_EQ(aclDestroyOpExecutor(repeatable.executor), OK);
+}
+
 TEST_F(Protocol, NullAndForeignExecutors) {
   EXPECT_EQ(aclDestroyAclOpExecutor(nullptr), ACLNN_ERR_INNER_NULLPTR);
   EXPECT_EQ(aclSetAclOpExecutorRepeatable(nullptr), ACLNN_ERR_INNER_NULLPTR);

@@ -91,6 +91,7 @@ void call_what_is_rare() {
             "aclSetInputTensorAddr", "AclSetInputTensorAddr", "aclSetOutputTensorAddr",
             "AclSetOutputTensorAddr", "aclDestroyAclOpExecutor"},
            true);
+  call_all({of_operators[0], "aclDestroyOpExecutor"}, true);
   call_all({"aclrtCreateContext", "aclrtDestroyContext"}, false);
 }
 

@@ -39,6 +39,12 @@ void set_dynamic_address(Program& program) {
   program.succeeded(kSet(executor, index, static_cast<size_t>(program.integer()), list, program.address(8)));
 }
 
+template <auto kDestroy>
+void destroy_executor(Program& program) {
+  auto* executor = program.handle<aclOpExecutor>(Kind::executor);
+  if (program.succeeded(kDestroy(executor))) program.remove(Kind::executor, executor);
+}
+
 const Call kExecutors[] = {
     {"aclSetAclOpExecutorRepeatable",
      [](Program& program) {
@@ -46,11 +52,8 @@ const Call kExecutors[] = {
        if (program.succeeded(aclSetAclOpExecutorRepeatable(executor)))
          program.plans[executor].repeatable = true;
      }},
-    {"aclDestroyAclOpExecutor",
-     [](Program& program) {
-       auto* executor = program.handle<aclOpExecutor>(Kind::executor);
-       if (program.succeeded(aclDestroyAclOpExecutor(executor))) program.remove(Kind::executor, executor);
-     }},
+    {"aclDestroyAclOpExecutor", destroy_executor<aclDestroyAclOpExecutor>},
+    {"aclDestroyOpExecutor", destroy_executor<aclDestroyOpExecutor>},
     {"aclSetTensorAddr", [](Program& program) { set_address<aclSetTensorAddr>(program, Counted::all); }},
     {"aclSetInputTensorAddr",
      [](Program& program) { set_address<aclSetInputTensorAddr>(program, Counted::inputs); }},

@@ -140,6 +140,7 @@ const AnyFunction aclgrad_c_functions[] = {
     (AnyFunction)aclGetScalarListSize,
     (AnyFunction)aclSetAclOpExecutorRepeatable,
     (AnyFunction)aclDestroyAclOpExecutor,
+    (AnyFunction)aclDestroyOpExecutor,
     (AnyFunction)aclSetTensorAddr,
     (AnyFunction)aclSetInputTensorAddr,
     (AnyFunction)aclSetOutputTensorAddr,

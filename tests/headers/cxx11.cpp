@@ -140,6 +140,7 @@ HAS_TYPE(aclGetRawTensorAddr, aclnnStatus(const aclTensor*, void**));
 // Executor
 HAS_TYPE(aclSetAclOpExecutorRepeatable, aclnnStatus(aclOpExecutor*));
 HAS_TYPE(aclDestroyAclOpExecutor, aclnnStatus(aclOpExecutor*));
+HAS_TYPE(aclDestroyOpExecutor, aclnnStatus(aclOpExecutor*));
 HAS_TYPE(aclSetTensorAddr, aclnnStatus(aclOpExecutor*, const size_t, aclTensor*, void*));
 HAS_TYPE(aclSetInputTensorAddr, aclnnStatus(aclOpExecutor*, const size_t, aclTensor*, void*));
 HAS_TYPE(aclSetOutputTensorAddr, aclnnStatus(aclOpExecutor*, const size_t, aclTensor*, void*));
