@@ -27,6 +27,19 @@ ACL_FUNC_VISIBILITY HcclResult HcclCommInitClusterInfo(const char* clusterInfo, 
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank,
                                                              HcclCommConfig* config, HcclComm* comm);
 
+/// Writes what HcclCommInitRootInfo takes. It means nothing to other processes.
+ACL_FUNC_VISIBILITY HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo);
+
+/// The communicator of one rank, stored in `comm`. nRanks 0, a rank other than 0, or a rootInfo that is not from
+/// HcclGetRootInfo: HCCL_E_PARA; more than one rank: HCCL_E_NOT_SUPPORT. End it with HcclCommDestroy.
+ACL_FUNC_VISIBILITY HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo,
+                                                    uint32_t rank, HcclComm* comm);
+
+/// The same with settings, as HcclCommInitClusterInfoConfig has them.
+ACL_FUNC_VISIBILITY HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo,
+                                                          uint32_t rank, const HcclCommConfig* config,
+                                                          HcclComm* comm);
+
 /// Sets the defaults, to be changed before the communicator is made.
 static inline void HcclCommConfigInit(HcclCommConfig* config) {
   if (config == NULL) return;

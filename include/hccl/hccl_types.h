@@ -24,6 +24,12 @@ typedef void* HcclComm;
 #define HCCL_COMM_CONFIG_INFO_BYTES 24
 #define COMM_NAME_MAX_LENGTH 128
 #define UDI_MAX_LENGTH 128
+#define HCCL_ROOT_INFO_BYTES 4108
+
+/// What HcclGetRootInfo gives to one rank, and that rank to the others.
+typedef struct HcclRootInfoDef {
+  char internal[HCCL_ROOT_INFO_BYTES];
+} HcclRootInfo;
 
 /// Settings of a communicator, with defaults from HcclCommConfigInit. The name is used here, and nothing else.
 typedef struct HcclCommConfigDef {

@@ -85,11 +85,33 @@ std::string name_from_config(Parameter parameter, const HcclCommConfig& config) 
   return {config.hcclCommName, length};
 }
 
+void require_first_rank(std::string_view function, uint32_t rank) {
+  require(rank == 0, HCCL_E_PARA, {function, "rank"}, "0, the only rank", rank);
+}
+
 HcclComm communicator_of_table(std::string_view function, const char* table, uint32_t rank,
                                const std::string& wanted_name) {
   const std::string name = name_from_table({function, "clusterInfo"}, table);
-  require(rank == 0, HCCL_E_PARA, {function, "rank"}, "0, the only rank", rank);
+  require_first_rank(function, rank);
   return new_communicator(wanted_name.empty() ? name : wanted_name);
+}
+
+void require_one(std::string_view function, std::string_view parameter, uint32_t count) {
+  require(count > 0, HCCL_E_PARA, {function, parameter}, "1", count);
+  require(count == 1, HCCL_E_NOT_SUPPORT, {function, parameter}, "1, since devices cannot communicate here",
+          count);
+}
+
+// What a root info begins with, and the name of its communicator.
+constexpr std::string_view kRootName = "aclgrad_root";
+
+HcclComm communicator_of_root(std::string_view function, uint32_t ranks, const HcclRootInfo& root,
+                              uint32_t rank, const std::string& wanted_name) {
+  require_one(function, "nRanks", ranks);
+  require(kRootName == std::string_view(root.internal, strnlen(root.internal, sizeof root.internal)),
+          HCCL_E_PARA, {function, "rootInfo"}, "what HcclGetRootInfo has written", "something else");
+  require_first_rank(function, rank);
+  return new_communicator(wanted_name.empty() ? std::string(kRootName) : wanted_name);
 }
 
 HcclResult refuse(const char* function) {
@@ -106,9 +128,7 @@ HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
   return hccl_entry([&] {
     require_hccl_pointer(devices, {"HcclCommInitAll", "devices"});
     require_hccl_pointer(comms, {"HcclCommInitAll", "comms"});
-    require(ndev > 0, HCCL_E_PARA, {"HcclCommInitAll", "ndev"}, "1", ndev);
-    require(ndev == 1, HCCL_E_NOT_SUPPORT, {"HcclCommInitAll", "ndev"},
-            "1, since devices cannot communicate here", ndev);
+    require_one("HcclCommInitAll", "ndev", ndev);
     comms[0] = new_communicator(default_name(std::to_string(devices[0])));
   });
 }
@@ -130,6 +150,35 @@ HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank,
     require_hccl_pointer(comm, {kFunction, "comm"});
     const std::string name = name_from_config({kFunction, "config"}, *config);
     *comm = communicator_of_table(kFunction, clusterInfo, rank, name);
+  });
+}
+
+HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo) {
+  return hccl_entry([&] {
+    require_hccl_pointer(rootInfo, {"HcclGetRootInfo", "rootInfo"});
+    *rootInfo = {};
+    kRootName.copy(rootInfo->internal, kRootName.size());
+  });
+}
+
+HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+                                HcclComm* comm) {
+  return hccl_entry([&] {
+    require_hccl_pointer(rootInfo, {"HcclCommInitRootInfo", "rootInfo"});
+    require_hccl_pointer(comm, {"HcclCommInitRootInfo", "comm"});
+    *comm = communicator_of_root("HcclCommInitRootInfo", nRanks, *rootInfo, rank, "");
+  });
+}
+
+HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+                                      const HcclCommConfig* config, HcclComm* comm) {
+  return hccl_entry([&] {
+    constexpr std::string_view kFunction = "HcclCommInitRootInfoConfig";
+    require_hccl_pointer(rootInfo, {kFunction, "rootInfo"});
+    require_hccl_pointer(config, {kFunction, "config"});
+    require_hccl_pointer(comm, {kFunction, "comm"});
+    const std::string name = name_from_config({kFunction, "config"}, *config);
+    *comm = communicator_of_root(kFunction, nRanks, *rootInfo, rank, name);
   });
 }
 

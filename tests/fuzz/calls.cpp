@@ -93,6 +93,7 @@ void call_what_is_rare() {
            true);
   call_all({of_operators[0], "aclDestroyOpExecutor"}, true);
   call_all({"aclrtCreateContext", "aclrtDestroyContext"}, false);
+  call_all({"HcclGetRootInfo", "HcclCommInitRootInfo", "HcclCommInitRootInfoConfig"}, false);
 }
 
 // For check_calls.py, which asks for it in the environment.

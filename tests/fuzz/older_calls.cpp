@@ -48,6 +48,26 @@ uint32_t rank(Program& program) {
   return program.refused_if(program.rarely()) ? program.draw<uint32_t>(1, ~0u) : 0;
 }
 
+// Of settings that rarely have no defaults.
+HcclCommConfig settings(Program& program) {
+  HcclCommConfig config;
+  std::memset(&config, 0, sizeof config);
+  if (!program.refused_if(program.rarely())) HcclCommConfigInit(&config);
+  return config;
+}
+
+HcclRootInfo root_info(Program& program) {
+  HcclRootInfo root{};
+  if (!program.refused_if(program.rarely())) HcclGetRootInfo(&root);
+  return root;
+}
+
+uint32_t rank_count(Program& program) {
+  const auto count = program.rarely() ? static_cast<uint32_t>(program.integer()) : 1;
+  program.refused_if(count != 1);
+  return count;
+}
+
 const Call kOlder[] = {
     {"aclCreateDataBuffer",
      [](Program& program) {
@@ -121,11 +141,10 @@ const Call kOlder[] = {
      }},
     {"HcclCommInitAll",
      [](Program& program) {
-       const auto count = program.rarely() ? static_cast<uint32_t>(program.integer()) : 1;
+       const uint32_t count = rank_count(program);
        int32_t devices[] = {static_cast<int32_t>(program.integer())};
        HcclComm communicator = nullptr;
        int32_t* devices_at = program.out(devices[0]);
-       program.refused_if(count != 1);
        if (!program.succeeded(HcclCommInitAll(count, devices_at, program.out(communicator)))) return;
        program.add(Kind::communicator, communicator);
      }},
@@ -155,13 +174,38 @@ const Call kOlder[] = {
      [](Program& program) {
        const char* table = rank_table(program);
        const uint32_t own_rank = rank(program);
-       HcclCommConfig config;
-       std::memset(&config, 0, sizeof config);
-       if (!program.refused_if(program.rarely())) HcclCommConfigInit(&config);
+       HcclCommConfig config = settings(program);
        HcclCommConfig* config_at = program.out(config);
        HcclComm communicator = nullptr;
        HcclComm* at = program.out(communicator);
        if (!program.succeeded(HcclCommInitClusterInfoConfig(table, own_rank, config_at, at))) return;
+       program.add(Kind::communicator, communicator);
+     }},
+    {"HcclGetRootInfo",
+     [](Program& program) {
+       HcclRootInfo root;
+       program.succeeded(HcclGetRootInfo(program.out(root)));
+     }},
+    {"HcclCommInitRootInfo",
+     [](Program& program) {
+       const uint32_t ranks = rank_count(program), own_rank = rank(program);
+       HcclRootInfo root = root_info(program);
+       HcclRootInfo* root_at = program.out(root);
+       HcclComm communicator = nullptr;
+       HcclComm* at = program.out(communicator);
+       if (!program.succeeded(HcclCommInitRootInfo(ranks, root_at, own_rank, at))) return;
+       program.add(Kind::communicator, communicator);
+     }},
+    {"HcclCommInitRootInfoConfig",
+     [](Program& program) {
+       const uint32_t ranks = rank_count(program), own_rank = rank(program);
+       HcclRootInfo root = root_info(program);
+       HcclRootInfo* root_at = program.out(root);
+       HcclCommConfig config = settings(program);
+       HcclCommConfig* config_at = program.out(config);
+       HcclComm communicator = nullptr;
+       HcclComm* at = program.out(communicator);
+       if (!program.succeeded(HcclCommInitRootInfoConfig(ranks, root_at, own_rank, config_at, at))) return;
        program.add(Kind::communicator, communicator);
      }},
     {"HcclCreateComResource",

@@ -191,6 +191,10 @@ HAS_TYPE(HcclGetCommName, HcclResult(HcclComm, char*));
 HAS_TYPE(HcclCommDestroy, HcclResult(HcclComm));
 HAS_TYPE(HcclCommInitClusterInfo, HcclResult(const char*, uint32_t, HcclComm*));
 HAS_TYPE(HcclCommInitClusterInfoConfig, HcclResult(const char*, uint32_t, HcclCommConfig*, HcclComm*));
+HAS_TYPE(HcclGetRootInfo, HcclResult(HcclRootInfo*));
+HAS_TYPE(HcclCommInitRootInfo, HcclResult(uint32_t, const HcclRootInfo*, uint32_t, HcclComm*));
+HAS_TYPE(HcclCommInitRootInfoConfig,
+         HcclResult(uint32_t, const HcclRootInfo*, uint32_t, const HcclCommConfig*, HcclComm*));
 HAS_TYPE(HcclCommConfigInit, void(HcclCommConfig*));
 HAS_TYPE(HcclCreateComResource, HcclResult(const char*, uint32_t, void**));
 HAS_TYPE(HcclAllocComResourceByTiling, HcclResult(HcclComm, void*, void*, void**));

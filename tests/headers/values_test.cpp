@@ -92,7 +92,7 @@ static_assert(ACL_DEBUG == 0 && ACL_INFO == 1 && ACL_WARNING == 2 && ACL_ERROR =
 static_assert(ACL_ENGINE_SYS == 0 && ACL_ENGINE_AICORE == 1 && ACL_ENGINE_VECTOR == 2);
 static_assert(ACL_COMPILE_SYS == 0 && ACL_COMPILE_UNREGISTERED == 1);
 static_assert(ACL_PRECISION_MODE == 0 && ACL_OP_DEBUG_OPTION == 16);
-static_assert(HCCL_SUCCESS == 0);
+static_assert(HCCL_SUCCESS == 0 && HCCL_ROOT_INFO_BYTES == 4108 && sizeof(HcclRootInfo) == 4108);
 
 // Success
 static_assert(ACL_SUCCESS == 0 && ACL_ERROR_NONE == 0 && ACL_RT_SUCCESS == 0 && ACLNN_SUCCESS == 0 &&

@@ -100,6 +100,15 @@ std::vector<Mistake> runtime_mistakes() {
        [](Tensors&) { return aclDestroyAclOpExecutor(nullptr); }},
       {"aclDestroyAclOpExecutor: expected a live executor",
        [](Tensors&) { return aclDestroyAclOpExecutor(static_cast<aclOpExecutor*>(kNoHandle)); }},
+      {"aclDestroyOpExecutor: expected a live executor",
+       [](Tensors&) { return aclDestroyOpExecutor(static_cast<aclOpExecutor*>(kNoHandle)); }},
+      {"HcclCommInitRootInfo.nRanks",
+       [](Tensors&) {
+         HcclRootInfo root;
+         HcclComm communicator = nullptr;
+         HcclGetRootInfo(&root);
+         return HcclCommInitRootInfo(2, &root, 0, &communicator);
+       }},
       {"HcclCommDestroy.comm", [](Tensors&) { return HcclCommDestroy(kNoHandle); }},
   };
 }

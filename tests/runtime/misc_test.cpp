@@ -310,6 +310,47 @@ TEST(Hccl, SettingsNameTheCommunicator) {
   EXPECT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, nullptr, &communicator), HCCL_E_PTR);
 }
 
+TEST(Hccl, RootInfoOfOneRank) {
+  EXPECT_EQ(HcclGetRootInfo(nullptr), HCCL_E_PTR);
+  HcclRootInfo root;
+  ASSERT_EQ(HcclGetRootInfo(&root), HCCL_SUCCESS);
+  HcclComm communicator = nullptr;
+  ASSERT_EQ(HcclCommInitRootInfo(1, &root, 0, &communicator), HCCL_SUCCESS);
+  EXPECT_EQ(name_of(communicator), "aclgrad_root");
+  communicator = nullptr;
+  EXPECT_EQ(HcclCommInitRootInfo(1, nullptr, 0, &communicator), HCCL_E_PTR);
+  EXPECT_EQ(HcclCommInitRootInfo(1, &root, 0, nullptr), HCCL_E_PTR);
+  EXPECT_EQ(HcclCommInitRootInfo(0, &root, 0, &communicator), HCCL_E_PARA);
+  EXPECT_EQ(HcclCommInitRootInfo(1, &root, 1, &communicator), HCCL_E_PARA);
+  EXPECT_EQ(HcclCommInitRootInfo(2, &root, 0, &communicator), HCCL_E_NOT_SUPPORT);
+  recent_message();
+  std::memset(&root, 'x', sizeof root);
+  EXPECT_EQ(HcclCommInitRootInfo(1, &root, 0, &communicator), HCCL_E_PARA);
+  EXPECT_NE(recent_message().find("HcclCommInitRootInfo.rootInfo: expected what HcclGetRootInfo has written"),
+            std::string::npos);
+  EXPECT_EQ(communicator, nullptr);
+}
+
+TEST(Hccl, RootInfoWithSettings) {
+  HcclRootInfo root;
+  ASSERT_EQ(HcclGetRootInfo(&root), HCCL_SUCCESS);
+  HcclCommConfig config;
+  HcclCommConfigInit(&config);
+  HcclComm communicator = nullptr;
+  ASSERT_EQ(HcclCommInitRootInfoConfig(1, &root, 0, &config, &communicator), HCCL_SUCCESS);
+  EXPECT_EQ(name_of(communicator), "aclgrad_root");
+  std::strcpy(config.hcclCommName, "mine");
+  ASSERT_EQ(HcclCommInitRootInfoConfig(1, &root, 0, &config, &communicator), HCCL_SUCCESS);
+  EXPECT_EQ(name_of(communicator), "mine");
+  communicator = nullptr;
+  EXPECT_EQ(HcclCommInitRootInfoConfig(1, &root, 0, nullptr, &communicator), HCCL_E_PTR);
+  EXPECT_EQ(HcclCommInitRootInfoConfig(2, &root, 0, &config, &communicator), HCCL_E_NOT_SUPPORT);
+  std::memset(&config, 0, sizeof config);
+  EXPECT_EQ(HcclCommInitRootInfoConfig(1, &root, 0, &config, &communicator), HCCL_E_PARA)
+      << "not initialised";
+  EXPECT_EQ(communicator, nullptr);
+}
+
 TEST(Hccl, ResourcesOfKernelsThatCommunicateAreRefused) {
   void* resource = nullptr;
   aclrtStream stream = nullptr;
