@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 
-CXX_ONLY = ("aclgrad/", "opdev/", "aclnn/opdev/fp16_t.h", "aclnn/opdev/bfloat16.h")
+# In opdev/ all but the statuses.
+CXX_ONLY = ("aclgrad/", "opdev/", "aclnn/opdev/")
+NOT_CXX_ONLY = ("aclgrad/version.h", "aclnn/opdev/op_errno.h")
 WARNINGS = ["-pedantic", "-Wall", "-Wextra", "-Werror"]
 LANGUAGES = {"c11": ["-x", "c", "-Wstrict-prototypes"], "c++11": ["-x", "c++"], "c++23": ["-x", "c++"]}
 
@@ -25,7 +27,7 @@ def compile_headers(compiler, standard, include, headers):
 
 
 def is_cxx_only(header):
-    return header.startswith(CXX_ONLY) and header != "aclgrad/version.h"
+    return header.startswith(CXX_ONLY) and header not in NOT_CXX_ONLY
 
 
 def headers_of(include):

@@ -168,7 +168,7 @@ c11() {
     ./host_data
   done
   # What is for C++ alone says so.
-  for header in aclnn/opdev/fp16_t.h opdev/bfloat16.h; do
+  for header in aclnn/opdev/{fp16_t,hifloat8,platform}.h opdev/bfloat16.h; do
     echo "#include \"$header\"" | gcc -std=c11 -I "$prefix/include" -fsyntax-only -x c - 2>message && return 1
     grep -q "is for C++" message
   done

@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "acl/acl_op_compiler.h"
+#include "aclnn/opdev/platform.h"
 #include "fixture.h"
 #include "hccl/hccl.h"
 #include "hccl/hccl_comm_resource.h"
@@ -121,6 +123,25 @@ TEST(Misc, VersionAndNames) {
   aclrtRunMode mode = ACL_DEVICE;
   EXPECT_EQ(aclrtGetRunMode(&mode), ACL_SUCCESS);
   EXPECT_EQ(mode, ACL_HOST);
+}
+
+TEST(Misc, Platform) {
+  const op::PlatformInfo& platform = op::GetCurrentPlatformInfo();
+  EXPECT_EQ(platform.GetSocLongVersion(), aclrtGetSocName());
+  EXPECT_EQ(platform.GetSocVersion(), op::SocVersion::ASCEND910B);
+  int64_t cores = 0;
+  ASSERT_EQ(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_CUBE_CORE_NUM, &cores), ACL_SUCCESS);
+  EXPECT_EQ(platform.GetCubeCoreNum(), cores);
+  ASSERT_EQ(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_VECTOR_CORE_NUM, &cores), ACL_SUCCESS);
+  EXPECT_EQ(platform.GetVectorCoreNum(), cores);
+
+  const std::pair<const char*, op::SocVersion> known[] = {
+      {"Ascend910A", op::SocVersion::ASCEND910},        {"Ascend910_9392", op::SocVersion::ASCEND910_93},
+      {"Ascend910_9599", op::SocVersion::ASCEND910_95}, {"Ascend310", op::SocVersion::ASCEND310},
+      {"Ascend310P3", op::SocVersion::ASCEND310P},      {"Ascend310B1", op::SocVersion::ASCEND310B},
+      {"another", op::SocVersion::RESERVED_VERSION},
+  };
+  for (const auto& [name, version] : known) EXPECT_EQ(op::SocVersionOf(name), version) << name;
 }
 
 TEST(Misc, DataTypeSizes) {
