@@ -6,7 +6,7 @@
 // that is too small, make it throw std::invalid_argument, which names operator and field, before anything is written. How
 // much memory is behind the address of a tensor is not checked.
 // Threads: any thread may call any function at any time. Calls that run at the same time need a workspace each, and none
-// may write what another one reads or writes.
+// may write what another one reads or writes. The calling thread needs 256 KiB of stack.
 // Binary interface: until version 1.0 structures may get more members and functions more parameters with every minor
 // version, so compile again what includes these headers. aclgrad/version.h says what a version promises, and which library
 // a program finds.

@@ -31,6 +31,8 @@
 /// even; DOUBLE is computed in double. With ACLGRAD_STRICT=1 in the environment, what only some edition of the
 /// documents refuses is refused too ("strict" below).
 ///
+/// The calling thread needs 256 KiB of stack, and so do the threads of streams (`ulimit -s`).
+///
 /// On the CPU results are bitwise reproducible for any number of threads, run after run. On a GPU that holds for
 /// operators that say so, and for all when ACL_OPT_DETERMINISTIC is 1 (see aclrtSetSysParamOpt).
 #ifndef ACLGRAD_ACLNN_ACLNN_BASE_H
