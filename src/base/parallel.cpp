@@ -42,9 +42,37 @@ std::atomic<int> requested_threads{0};
 // oneTBB's threads have been started, or are being started.
 std::atomic<bool> has_pool{false};
 
-// This is the child of a process that had them, and there they stayed. What oneTBB knows of them is wrong here, and its
-// locks may be held for ever.
-std::atomic<bool> pool_stayed_with_parent{false};
+// This is the child of a process that had them, and there they stayed: what oneTBB knows of them is wrong here, and its
+// locks may be held for ever. Or the process exits, and oneTBB with it.
+std::atomic<bool> pool_is_gone{false};
+
+std::atomic<int> pool_users{0};
+
+// While one lives that holds, oneTBB may be used.
+class PoolUse {
+ public:
+  PoolUse() { ++pool_users; }
+  ~PoolUse() {
+    if (--pool_users == 0) pool_users.notify_all();
+  }
+  PoolUse(const PoolUse&) = delete;
+  PoolUse& operator=(const PoolUse&) = delete;
+
+  explicit operator bool() const { return !pool_is_gone; }
+};
+
+// When the process exits, other threads may be in kernels or about to begin some. oneTBB's exit handlers run after those
+// of this library, which depends on it: so the latter wait.
+struct PoolEnd {
+  ~PoolEnd() {
+    if (process != getpid()) return;  // a child of _Fork, for which nothing was prepared
+    pool_is_gone = true;
+    for (int left = pool_users; left > 0; left = pool_users) pool_users.wait(left);
+  }
+  pid_t process = getpid();
+};
+
+PoolEnd pool_end;
 
 // Where several threads come first they find the same, so that none has to wait: a fork leaves nobody to wait for.
 int processors_at_start() {
@@ -207,7 +235,7 @@ std::shared_ptr<tbb::task_arena> arena_of(int threads) {
 }  // namespace
 
 int thread_count() {
-  if (pool_stayed_with_parent.load(std::memory_order_relaxed)) return 1;
+  if (pool_is_gone.load(std::memory_order_relaxed)) return 1;
   const int requested = requested_threads.load(std::memory_order_relaxed);
   return requested > 0 ? requested : starting_thread_count();
 }
@@ -217,8 +245,10 @@ void set_thread_count(int count) {
 }
 
 void continue_parallel_in_child() {
+  pool_end.process = getpid();
+  pool_users = 0;
   if (!has_pool) return;
-  pool_stayed_with_parent = true;
+  pool_is_gone = true;
   // So that the thread can end here.
   for (size_t key = 0; key < keys_of_pool.size(); ++key) {
     if (keys_of_pool[key]) pthread_setspecific(static_cast<pthread_key_t>(key), nullptr);
@@ -227,7 +257,9 @@ void continue_parallel_in_child() {
 
 namespace detail {
 
-void run_parallel(int64_t count, void (*body)(const void*, int64_t), const void* context) {
+bool run_parallel(int64_t count, void (*body)(const void*, int64_t), const void* context) {
+  const PoolUse pool;
+  if (!pool) return false;
   has_pool = true;  // before any lock is taken for it
   const auto arena = arena_of(thread_count());
   // Isolated: a thread that waits for its own loop must not pick up another stream's work, which would make a
@@ -240,6 +272,7 @@ void run_parallel(int64_t count, void (*body)(const void*, int64_t), const void*
       });
     });
   });
+  return true;
 }
 
 }  // namespace detail

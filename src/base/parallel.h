@@ -17,22 +17,21 @@ namespace aclgrad {
 inline constexpr double kMinParallelNanoseconds = 50e3;
 
 namespace detail {
-void run_parallel(int64_t count, void (*body)(const void* context, int64_t index), const void* context);
-}
+// False where there are no other threads any more.
+bool run_parallel(int64_t count, void (*body)(const void* context, int64_t index), const void* context);
+}  // namespace detail
 
 // Calls body(i) once for each i in [0, count), on several threads where that pays. `serial_nanoseconds`
 // estimates the whole on one thread. Which thread runs which index is left open, so a result may depend on
 // the index only. What bodies stored past the caches is complete when it returns. Throws what a body threw.
 template <class Body>
 void parallel_for(int64_t count, double serial_nanoseconds, Body&& body) {
-  if (count <= 1 || serial_nanoseconds < kMinParallelNanoseconds || thread_count() == 1) {
-    for (int64_t i = 0; i < count; ++i) body(i);
-    hwy::FlushStream();
-    return;
-  }
   using Function = std::remove_reference_t<Body>;
-  detail::run_parallel(
-      count, [](const void* context, int64_t i) { (*static_cast<const Function*>(context))(i); }, &body);
+  const auto call_body = [](const void* context, int64_t i) { (*static_cast<const Function*>(context))(i); };
+  const bool pays = count > 1 && serial_nanoseconds >= kMinParallelNanoseconds && thread_count() > 1;
+  if (pays && detail::run_parallel(count, call_body, &body)) return;
+  for (int64_t i = 0; i < count; ++i) body(i);
+  hwy::FlushStream();
 }
 
 // The same for body(i, slot) with a slot in [0, slots) that no other thread has at that time: for memory that the bodies

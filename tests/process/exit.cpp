@@ -1,0 +1,130 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Programs of which main returns while other threads are in calls: they end well, whatever the threads are about.
+// Without an argument, runs each way to end many times.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclnn/acl_meta.h"
+#include "aclnnop/aclnn_grouped_bias_add_grad.h"
+
+namespace {
+
+constexpr int kThreads = 3;
+
+void must(int status) {
+  if (status != ACL_SUCCESS) std::abort();
+}
+
+std::atomic<bool> exiting{false};
+
+// Registered before any library starts, and so called when all have ended: threads go on for a while then.
+void wait_at_the_end(int, void*) {
+  if (exiting) usleep(100000);
+}
+void register_wait(int, char**, char**) {
+  on_exit(wait_at_the_end, nullptr);
+}
+__attribute__((section(".preinit_array"), used)) void (*register_first)(int, char**, char**) = register_wait;
+
+void fail_for_ever() {
+  for (;;) {
+    aclrtFree(nullptr);
+    aclrtMemset(nullptr, 1, 0, 2);
+    aclrtSynchronizeStream(reinterpret_cast<aclrtStream>(2));
+  }
+}
+
+// A kernel with so much work that it runs on several threads, and so little that it runs in this one.
+void run_kernel() {
+  constexpr int64_t kShape[] = {1, 1024, 256};
+  constexpr size_t kBytes = 1024 * 256 * sizeof(float);
+  must(aclrtSetDevice(0));
+  aclrtStream stream = nullptr;
+  void* input = nullptr;
+  must(aclrtCreateStream(&stream));
+  must(aclrtMalloc(&input, kBytes, ACL_MEM_MALLOC_HUGE_FIRST));
+  must(aclrtMemset(input, kBytes, 0, kBytes));
+  void* output = nullptr;
+  must(aclrtMalloc(&output, kBytes, ACL_MEM_MALLOC_HUGE_FIRST));
+  const int64_t result[] = {1, 256};
+  aclTensor* grad_y = aclCreateTensor(kShape, 3, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, kShape, 3, input);
+  aclTensor* out = aclCreateTensor(result, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, result, 2, output);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  must(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, nullptr, out, &size, &executor));
+  void* workspace = nullptr;
+  if (size > 0) must(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST));
+  must(aclnnGroupedBiasAddGrad(workspace, size, executor, stream));
+  must(aclrtSynchronizeStream(stream));
+  must(aclDestroyTensor(grad_y));
+  must(aclDestroyTensor(out));
+  if (workspace != nullptr) must(aclrtFree(workspace));
+  must(aclrtFree(output));
+  must(aclrtFree(input));
+  must(aclrtDestroyStream(stream));
+}
+
+// Each in a new thread.
+void run_kernels_for_ever() {
+  for (;;) std::thread(run_kernel).join();
+}
+
+int end(const std::string& way) {
+  must(aclInit(nullptr));
+  must(aclrtSetDevice(0));
+  const bool has_kernels = way == "kernels" || way == "first kernels";
+  for (int i = 0; i < kThreads; ++i) {
+    std::thread(has_kernels ? run_kernels_for_ever : fail_for_ever).detach();
+  }
+  if (way != "first kernels") std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  if (way == "finalize") aclFinalize();
+  if (way == "reset") aclrtResetDevice(0);
+  exiting = true;
+  return EXIT_SUCCESS;
+}
+
+std::string outcome_of(int status) {
+  return WIFEXITED(status) ? "status " + std::to_string(WEXITSTATUS(status))
+                           : std::string("signal ") + strsignal(WTERMSIG(status));
+}
+
+bool ends_well(const char* way, const char* check) {
+  setenv("ACLGRAD_CHECK", check, 1);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  char program[] = "/proc/self/exe";
+  std::string argument = way;
+  char* const arguments[] = {program, argument.data(), nullptr};
+  pid_t child = 0;
+  int status = 0;
+  if (posix_spawn(&child, program, &actions, nullptr, arguments, environ) != 0) std::abort();
+  posix_spawn_file_actions_destroy(&actions);
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS) return true;
+  std::printf("%s with ACLGRAD_CHECK=%s: %s\n", way, check, outcome_of(status).c_str());
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1) return end(argv[1]);
+  int failures = 0;
+  for (const char* way : {"return", "finalize", "reset", "kernels", "first kernels"}) {
+    for (int run = 0; run < 8; ++run) failures += ends_well(way, run % 4 == 0 ? "0" : "1") ? 0 : 1;
+  }
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
