@@ -33,6 +33,7 @@ struct Reports {
   std::map<std::pair<std::string, const void*>, size_t> count_by_place;
   size_t count = 0;
   size_t hidden = 0;
+  bool summed_up = false;  // what other threads still do at exit is no finding any more
 };
 
 Reports& reports() {
@@ -48,11 +49,14 @@ void print_line(std::string line) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-void print_summary() {
+// Returns how many findings there were.
+size_t print_summary() {
   if (gave_up_watching) {
     std::fputs("aclgrad check: memory ran out, and nothing was watched from then on\n", stderr);
   }
-  const Reports& all = reports();
+  Reports& all = reports();
+  std::lock_guard lock(all.mutex);
+  all.summed_up = true;
   std::string kinds;
   for (const auto& [kind, count] : all.count_by_kind) {
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, kind);
@@ -60,25 +64,24 @@ void print_summary() {
   if (all.count == 0) {
     print_line("aclgrad check summary: no findings");
   } else {
-    print_line(fmt::format("aclgrad check summary: {} finding{} ({}), {} of them not shown", all.count,
-                           all.count == 1 ? "" : "s", kinds, all.hidden));
+    print_line(fmt::format("aclgrad check summary: {} finding{} ({}){}", all.count, all.count == 1 ? "" : "s",
+                           kinds, all.hidden == 0 ? "" : fmt::format(", {} of them not shown", all.hidden)));
   }
+  return all.count;
 }
 
 void finish(int exit_status, void* process) {
   if (getpid() != static_cast<pid_t>(reinterpret_cast<intptr_t>(process))) return;  // a fork, not the program
   report_unfinished_copies();
   report_damaged_guards();
-  const bool gave_up = exit_status != EXIT_SUCCESS && has_any_call_failed();
-  if (gave_up) {
-    report_giving_up(exit_status);
-  } else {
+  const bool gave_up = exit_status != EXIT_SUCCESS && report_giving_up(exit_status);
+  if (!gave_up) {
     report_unreleased_memory();
     report_unreleased_handles();
     if (exit_status == EXIT_SUCCESS) report_ignored_failures();
   }
-  print_summary();
-  if (reports().count == 0 || Environment::get().check != CheckMode::error) return;
+  const size_t findings = print_summary();
+  if (findings == 0 || Environment::get().check != CheckMode::error) return;
   // exit() cannot change its status any more, so what it would still do is done here.
   std::cout.flush();
   std::fflush(nullptr);
@@ -106,6 +109,7 @@ void report(const char* kind, std::string_view text, const Place& place) {
   if (gave_up_watching) return;
   Reports& all = reports();
   std::lock_guard lock(all.mutex);
+  if (all.summed_up) return;
   ++all.count;
   ++all.count_by_kind[kind];
   if (++all.count_by_place[{kind, place.innermost()}] > kMaxShownOfOnePlace) {

@@ -143,14 +143,16 @@ void failure_was_an_answer() {
 
 void phase_1_failed(std::string_view operator_name, std::vector<Use> outputs) {
   Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
+  std::unique_lock lock(failed.mutex);
   const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), is_of_this_thread);
   if (newest == failed.all.rend()) return;
   const bool is_news = newest->standing == Failure::Standing::unread;
   if (is_news) newest->standing = Failure::Standing::read;
   as_far_as_memory_goes([&] {
-    remember_failed_phase_1(operator_name, newest->text);
-    if (is_news) miss_results(operator_name, std::move(outputs), newest->number, text_of(*newest));
+    const Failure failure = *newest;
+    lock.unlock();  // the lock of memory comes before it
+    remember_failed_phase_1(operator_name, failure.text);
+    if (is_news) miss_results(operator_name, std::move(outputs), failure.number, text_of(failure));
   });
 }
 
@@ -158,32 +160,35 @@ void act_on_failure_lock(LockAction action) {
   action(failures().mutex);
 }
 
-bool has_any_call_failed() {
-  return !failures().all.empty();
-}
-
 void report_ignored_failures() {
-  for (const Failure& failure : failures().all) {
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);  // other threads may still call
+  for (const Failure& failure : failed.all) {
     if (failure.standing == Failure::Standing::unread) {
       report("ignored-status",
              fmt::format("the program went on to success without asking why a call had failed with {}",
                          text_of(failure)),
              failure.place);
     } else if (failure.standing == Failure::Standing::read && is_misuse(failure.status)) {
-      report("failed-call", fmt::format("no right program makes a call that fails with {}", text_of(failure)),
+      report("failed-call",
+             fmt::format("only a mistake of the program makes a call fail with {}", text_of(failure)),
              failure.place);
     }
   }
 }
 
 // A program that has given up after a failed call need not release what it has.
-void report_giving_up(int exit_status) {
-  const Failure& reason = failures().all.back();
-  if (reason.standing == Failure::Standing::explained) return;
+bool report_giving_up(int exit_status) {
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  if (failed.all.empty()) return false;
+  const Failure& reason = failed.all.back();
+  if (reason.standing == Failure::Standing::explained) return true;
   report("failed-call",
          fmt::format("the program ended with status {} after a call had failed with {}", exit_status,
                      text_of(reason)),
          reason.place);
+  return true;
 }
 
 }  // namespace aclgrad::check

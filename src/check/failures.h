@@ -31,9 +31,8 @@ void phase_1_failed(std::string_view operator_name, std::vector<Use> outputs);
 
 void act_on_failure_lock(LockAction action);  // for a fork
 
-// At exit.
-bool has_any_call_failed();
+// At exit. The second names the newest failure; false where no call has failed.
 void report_ignored_failures();
-void report_giving_up(int exit_status);
+bool report_giving_up(int exit_status);
 
 }  // namespace aclgrad::check

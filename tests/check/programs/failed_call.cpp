@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Finding: failed-call: no right program makes a call that fails with status 107002: aclrtMemsetAsync: The calling thread has no context
+// Finding: failed-call: only a mistake of the program makes a call fail with status 107002: aclrtMemsetAsync: The calling thread has no context
 #include <thread>
 
 #include "program.h"
