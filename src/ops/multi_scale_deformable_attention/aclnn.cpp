@@ -121,6 +121,8 @@ void place(BasicTensor<Void>& tensor, Call& call, const Argument& argument, int6
 }
 
 void place_inputs(Call& call, const Inputs& in, MultiScaleDeformableSampling& problem) {
+  call.use_partly(in.value);              // without rows outside of the levels
+  call.use_partly(in.level_start_index);  // without entries behind the last level
   call.operand(problem.value, in.value, 3);
   call.operand(problem.spatial_shapes, in.spatial_shape, 0);
   call.operand(problem.level_start_index, in.level_start_index, 0);
