@@ -36,11 +36,11 @@ Sides sides_of(const Copy& copy, aclrtMemcpyKind kind) {
 }
 
 // Memory that the library has allocated can be put out of the host's reach; other memory is written late.
-Copy to_host(std::string_view function, const Copy& copy, const Region& destination) {
+Copy to_host(std::string_view function, const Copy& copy, const Region& destination, bool is_open) {
   expect_change(destination);
-  if (!is_allocated_memory(copy.destination)) return to_staging(function, copy, newest_task());
+  if (!is_allocated_memory(copy.destination)) return to_staging(function, copy, newest_task(), is_open);
   arrives_in_place(copy, newest_task());
-  deny_destination(destination);
+  if (!is_open) deny_destination(destination);
   return copy;
 }
 
@@ -60,10 +60,12 @@ Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kin
          {{"dst", to, true, sides.destination, false}, {"src", from, false, sides.source, false}},
          queue,
          false});
+  const bool is_queued = queue != nullptr && !to.empty();
+  const bool waits_for_unknown = is_queued && is_open(*queue);
   Copy done = copy;
-  if (queue != nullptr && !to.empty() && sides.destination == Side::host) done = to_host(function, done, to);
-  if (queue != nullptr && !from.empty() && !is_device_memory(copy.source)) {
-    done = from_snapshot(function, done, newest_task(), *queue);
+  if (is_queued && sides.destination == Side::host) done = to_host(function, done, to, waits_for_unknown);
+  if (is_queued && !is_device_memory(copy.source)) {
+    done = from_snapshot(function, done, newest_task(), *queue, waits_for_unknown);
   }
   done.destination = library_view(done.destination);
   done.source = library_view(done.source);

@@ -86,7 +86,10 @@ class Checker final : public Observer, public RuntimeObserver, public ExecutorOb
     foreign_stream(function, stream, current_context);
   }
 
-  void event_recorded(EventState& event, const Queue& queue) override { check::event_recorded(event, queue); }
+  void event_recorded(EventState& event, const Queue& queue) override {
+    check::event_recorded(event, queue);
+    as_far_as_memory_goes(check_open_reads);
+  }
   void event_not_recorded(EventState& event) noexcept override { check::event_not_recorded(event); }
   void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue) noexcept override {
     as_far_as_memory_goes([&] { check::event_awaited(event, queue); });
@@ -95,6 +98,7 @@ class Checker final : public Observer, public RuntimeObserver, public ExecutorOb
     as_far_as_memory_goes([&] { check_wait_in_callback(event); });
   }
   void event_reached(const EventState& event) override { check::event_reached(event); }
+  void event_waits_ended(const EventState& event) override { waits_ended(event); }
 
   Note callback_queued(const Queue& queue, bool holds_stream_up) override {
     return note_callback(queue, holds_stream_up);

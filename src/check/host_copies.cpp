@@ -142,24 +142,28 @@ void check_not_used(const HostCopy& copy) {
   });
 }
 
-// The source of a copy that is to read what earlier ones in the queue bring to the host: put together when its turn
-// comes.
-void gather_in_queue(const HostCopy& source, const std::vector<HostCopy>& destinations, Queue& queue) {
-  std::vector<std::pair<HostRows, std::shared_ptr<Bytes>>> arriving;
+// What copies bring to the host's memory.
+using Arrivals = std::vector<std::pair<HostRows, std::shared_ptr<Bytes>>>;
+
+Arrivals arrivals_before(Task task, const HostRows& rows, const std::vector<HostCopy>& destinations) {
+  Arrivals arriving;
   for (const HostCopy& destination : destinations) {
-    if (destination.copied != nullptr && overlap(source.rows.region, destination.rows.region)) {
+    const bool comes_later = destination.task.stream == task.stream && destination.task.number > task.number;
+    if (comes_later || destination.copied == nullptr) continue;
+    if (overlap(rows.region, destination.rows.region))
       arriving.emplace_back(destination.rows, destination.copied);
-    }
   }
-  queue.submit_host([rows = source.rows, gathered = source.copied, arriving = std::move(arriving)](Queue&) {
-    read_rows(rows, *gathered);
-    for (const auto& [other, bytes] : arriving) overlay(rows, *gathered, other, *bytes);
-  });
+  return arriving;
+}
+
+void gather(const HostRows& rows, Bytes& gathered, const Arrivals& arriving) {
+  read_rows(rows, gathered);
+  for (const auto& [other, bytes] : arriving) overlay(rows, gathered, other, *bytes);
 }
 
 }  // namespace
 
-Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue) {
+Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue, bool is_open) {
   HostCopies& all = host_copies();
   std::lock_guard lock(all.mutex);
   HostCopy source{
@@ -169,8 +173,17 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
   const bool is_arriving = std::any_of(
       all.destinations.begin(), all.destinations.end(),
       [&](const HostCopy& destination) { return overlap(source.rows.region, destination.rows.region); });
-  if (is_arriving) {
-    gather_in_queue(source, all.destinations, queue);
+  // Put together when its turn comes.
+  if (is_open) {
+    queue.submit_host([task, rows = source.rows, gathered = source.copied](Queue&) {
+      std::lock_guard lock_at_turn(host_copies().mutex);
+      gather(rows, *gathered, arrivals_before(task, rows, host_copies().destinations));
+    });
+  } else if (is_arriving) {
+    queue.submit_host([rows = source.rows, gathered = source.copied,
+                       arriving = arrivals_before(task, source.rows, all.destinations)](Queue&) {
+      gather(rows, *gathered, arriving);
+    });
   } else {
     source.before = *source.copied;
   }
@@ -181,7 +194,7 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
   return done;
 }
 
-Copy to_staging(std::string_view function, const Copy& copy, Task task) {
+Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_open) {
   HostCopies& all = host_copies();
   std::lock_guard lock(all.mutex);
   HostCopy destination{
@@ -192,7 +205,11 @@ Copy to_staging(std::string_view function, const Copy& copy, Task task) {
   Copy done = copy;
   done.destination = destination.copied->data();
   done.destination_pitch = copy.width;
-  destination.early_use = std::make_shared<Watchpoint>(destination.rows.start, destination.rows.width);
+  if (is_open) {
+    destination.before.clear();
+  } else {
+    destination.early_use = std::make_shared<Watchpoint>(destination.rows.start, destination.rows.width);
+  }
   all.destinations.push_back(std::move(destination));
   return done;
 }
@@ -231,8 +248,8 @@ void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept {
     }
     // Later copies to the same memory find this there.
     for (HostCopy& later : all.destinations) {
-      const bool is_staged = later.copied != nullptr;
-      if (is_staged && overlap(later.rows.region, destination.rows.region))
+      const bool is_checked = !later.before.empty();
+      if (is_checked && overlap(later.rows.region, destination.rows.region))
         read_rows(later.rows, later.before);
     }
   }

@@ -1,7 +1,8 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Queued copies from and to the host. What is copied from the host is so a snapshot, taken when the copy is queued,
 // and what is copied to the host's own memory arrives when the program has synchronised: until then the program
-// must leave its memory alone, and what it does to it all the same shows.
+// must leave its memory alone, and what it does to it all the same shows. Where the queue is open (order.h), the program
+// may use its memory until the event is recorded: such a copy reads its source when its turn comes, and is not watched.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct Task {
 };
 
 // The copies to do in place of `copy`.
-Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue);
-Copy to_staging(std::string_view function, const Copy& copy, Task task);
+Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue, bool is_open);
+Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_open);
 
 // A copy to memory of the host that is done as it is.
 void arrives_in_place(const Copy& copy, Task task);

@@ -57,9 +57,19 @@ struct Block {
   bool contains(const Region& region) const { return region.start >= begin && region.end() <= end(); }
 };
 
+// A call's use of memory on the device.
+struct Read {
+  std::string text;  // "aclrtMemcpyAsync.src (…)"
+  Region region;
+  bool needs_all;
+  Place place;
+  Clock before;
+};
+
 struct Blocks {
   const pid_t process = getpid();
   std::mutex mutex;
+  std::vector<Read> open_reads;
   std::map<const std::byte*, Block> by_start;
   std::list<const std::byte*> kept_oldest_first;  // a deque takes memory when it is made
   size_t kept_bytes = 0;
@@ -154,26 +164,28 @@ std::vector<Interval> gaps_between_writes(const Block& block, Interval interval)
   return gaps;
 }
 
-// A part of the region that no call has written, and that the program has not written itself either.
-std::optional<Interval> unset_part(const Block& block, const Region& region) {
-  for (const Interval gap : gaps_between_writes(block, interval_in(block, region))) {
-    const std::byte* begin = block.begin + gap.begin;
-    const bool is_read = region.touches(begin, block.begin + gap.end);
-    if (is_read && !first_without_pattern(block, begin, gap.end - gap.begin)) return gap;
-  }
-  return std::nullopt;
+// The parts of the region that no call has written, and that the program has not written itself either.
+std::vector<Interval> unset_parts(const Block& block, const Region& region) {
+  std::vector<Interval> parts = gaps_between_writes(block, interval_in(block, region));
+  std::erase_if(parts, [&](const Interval& part) {
+    const std::byte* begin = block.begin + part.begin;
+    const bool is_in_region = region.touches(begin, block.begin + part.end);
+    return !is_in_region || first_without_pattern(block, begin, part.end - part.begin);
+  });
+  return parts;
 }
 
 // What does not need all may leave out what is not set, but not use that alone.
-void check_set(const Call& call, const Use& use, const Block& block) {
-  const std::optional<Interval> unset = unset_part(block, use.region);
-  if (!unset) return;
-  const Interval all = interval_in(block, use.region);
-  const bool is_everything = unset->begin == all.begin && unset->end == all.end;
-  if (!is_everything && !use.needs_all) return;
+void check_set(const Read& read, const Block& block) {
+  const std::vector<Interval> unset = unset_parts(block, read.region);
+  if (unset.empty()) return;
+  const Interval all = interval_in(block, read.region);
+  const bool is_everything = unset[0].begin == all.begin && unset[0].end == all.end;
+  if (!is_everything && !read.needs_all) return;
   report("unset-memory",
-         fmt::format("{} reads memory that was never written: bytes {} to {} of {}. Called at {}",
-                     text_of(call, use), unset->begin, unset->end - 1, text_of(block), Place::here().text()));
+         fmt::format("{} reads memory that was never written: bytes {} to {} of {}. Called at {}", read.text,
+                     unset[0].begin, unset[0].end - 1, text_of(block), read.place.text()),
+         read.place);
 }
 
 bool is_readable(const std::byte* address) {
@@ -240,6 +252,13 @@ void check_device(const Call& call, const Use& use, const Block& block) {
                      text_of(call, use), device_id, block.device_id, text_of(block), Place::here().text()));
 }
 
+void check_read(const Call& call, const Use& use, const Block& block) {
+  Read read{text_of(call, use), use.region, use.needs_all, Place::here(), {}};
+  if (call.queue == nullptr || !is_open(*call.queue)) return check_set(read, block);
+  read.before = clock_of(*call.queue);
+  blocks().open_reads.push_back(std::move(read));
+}
+
 void check_use(const Call& call, const Use& use, Block* block) {
   const bool was_given_back = block != nullptr && !block->kept;
   const bool is_other_memory_now = was_given_back && use.side == Side::host;
@@ -248,7 +267,7 @@ void check_use(const Call& call, const Use& use, Block* block) {
   check_side(call, use, *block);
   check_bounds(call, use, *block);
   check_device(call, use, *block);
-  if (!use.writes && block->place == MemoryPlace::device) check_set(call, use, *block);
+  if (!use.writes && block->place == MemoryPlace::device) check_read(call, use, *block);
 }
 
 void check_arguments_apart(const Call& call) {
@@ -463,6 +482,17 @@ void check_memory(const Call& call) {
     const bool is_written = use.writes && !use.region.empty() && block != nullptr && !block->freed;
     if (is_written) mark_written(*block, interval_in(*block, use.region));
   }
+}
+
+void check_open_reads() {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  std::erase_if(all.open_reads, [&](Read& read) {
+    if (is_open(read.before)) return false;
+    const Block* block = find_block(all, read.region.start);
+    if (block != nullptr && !block->freed && block->contains(read.region)) check_set(read, *block);
+    return true;
+  });
 }
 
 void report_damaged_guards() {

@@ -38,8 +38,10 @@ void deny_destination(const Region& destination);
 enum class HostUse { reads, writes, uses };
 void host_used(const void* address, HostUse use, const Place& place) noexcept;
 
-// Whether every use of the call lies where it must, and reads what was written before.
+// Whether every use of the call lies where it must, and reads what was written before. What an open queue (order.h) is
+// to read may still be written: that is judged when the event is recorded.
 void check_memory(const Call& call);
+void check_open_reads();
 
 void report_damaged_guards();
 void report_unreleased_memory();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -26,8 +27,7 @@ struct Timeline {
   int number;
   std::string name;
   int device_id;
-  Clock clock = {};                                     // what the next task comes after, and its own tasks
-  std::vector<std::shared_ptr<EventState>> waits = {};  // for events that were not recorded yet
+  Clock clock = {};  // what the next task comes after, and its own tasks
   bool hang_reported = false;
 };
 
@@ -40,8 +40,25 @@ struct Access {
   int stream;
   std::string stream_name;
   uint64_t task;
-  bool is_unordered;  // behind a wait for an event that is not recorded: what precedes it is not known yet
+  // Its stream's where that is open; else empty, since nothing that is queued later can come before it.
+  Clock before;
   Place place;
+
+  bool is_open() const { return !before.waits.empty(); }
+};
+
+// Two that may not happen in any order. One of them at least is open, and may be ordered yet.
+struct Meeting {
+  Access earlier;  // queued earlier
+  Access later;
+
+  bool is_open() const { return earlier.is_open() || later.is_open(); }
+};
+
+// The note of an event's mark.
+struct Mark {
+  std::optional<Clock> before;   // once it is recorded
+  std::optional<Clock> waiting;  // before the waits for it, if there are any
 };
 
 struct State {
@@ -51,7 +68,9 @@ struct State {
   Clock host;
   std::vector<Access> accesses;  // that the host does not know to be over
   std::vector<Access> dropped;   // writes that may never happen
+  std::vector<Meeting> undecided;
   std::set<std::thread::id> threads;
+  bool has_callbacks = false;
 };
 
 thread_local Task newest{};
@@ -63,12 +82,12 @@ State& state() {
 }
 
 // Needs no memory but for its arguments.
-void join(Clock& clock, Clock other) noexcept {
+void join(Clock& clock, std::map<int, uint64_t> other) noexcept {
   for (auto& [stream, tasks] : clock.tasks) {
-    const auto found = other.tasks.find(stream);
-    if (found != other.tasks.end()) tasks = std::max(tasks, found->second);
+    const auto found = other.find(stream);
+    if (found != other.end()) tasks = std::max(tasks, found->second);
   }
-  clock.tasks.merge(other.tasks);
+  clock.tasks.merge(other);
 }
 
 bool has_done(const Clock& clock, int stream, uint64_t task) {
@@ -76,34 +95,61 @@ bool has_done(const Clock& clock, int stream, uint64_t task) {
   return found != clock.tasks.end() && found->second >= task;
 }
 
-// What was queued before the event; null before it is recorded.
-std::shared_ptr<const Clock> recorded_after(const EventState& event) {
-  return std::static_pointer_cast<const Clock>(event.note);
+bool has_done(const Clock& clock, const Access& access) {
+  return has_done(clock, access.stream, access.task);
 }
 
-// Events that were recorded since their wait was queued are known now.
-void resolve_waits(Timeline& timeline) {
-  const auto is_known = [](const std::shared_ptr<EventState>& event) { return event->note != nullptr; };
-  for (const std::shared_ptr<EventState>& event : timeline.waits) {
-    if (is_known(event)) join(timeline.clock, *recorded_after(*event));
+Mark& mark_of(EventState& event) {
+  if (event.note == nullptr) event.note = std::make_shared<Mark>();
+  return *static_cast<Mark*>(event.note.get());
+}
+
+// Null where there is none yet.
+const Clock* recorded_after(const EventState& event) {
+  const auto* mark = static_cast<const Mark*>(event.note.get());
+  return mark != nullptr && mark->before ? &*mark->before : nullptr;
+}
+
+// Learns of the events that were recorded since the clock was taken, and of those that their streams waited for.
+void resolve(Clock& clock) {
+  const auto is_recorded = [](const auto& event) { return recorded_after(*event) != nullptr; };
+  if (std::none_of(clock.waits.begin(), clock.waits.end(), is_recorded)) return;
+  Clock resolved{clock.tasks};
+  std::vector<std::shared_ptr<EventState>> open = clock.waits;
+  std::set<const EventState*> seen;
+  while (!open.empty()) {
+    const std::shared_ptr<EventState> event = std::move(open.back());
+    open.pop_back();
+    if (!seen.insert(event.get()).second) continue;
+    if (const Clock* before = recorded_after(*event)) {
+      join(resolved, before->tasks);
+      open.insert(open.end(), before->waits.begin(), before->waits.end());
+    } else {
+      resolved.waits.push_back(event);
+    }
   }
-  std::erase_if(timeline.waits, is_known);
+  clock = std::move(resolved);
 }
 
 Timeline& timeline_of(const Queue& queue) {
   State& all = state();
   all.threads.insert(std::this_thread::get_id());
   Timeline& timeline = all.timelines.at(&queue);
-  resolve_waits(timeline);
+  resolve(timeline.clock);
   return timeline;
 }
 
+// Events that are not recorded by then were given up with the work that waited for them.
 void join_host(State& all, Clock clock) noexcept {
-  join(all.host, std::move(clock));
+  join(all.host, std::move(clock.tasks));
   std::erase_if(all.accesses, [&](const Access& access) {
-    if (!has_done(all.host, access.stream, access.task)) return false;
+    if (!has_done(all.host, access)) return false;
     if (access.copies_to_host) allow_host_access(access.region.start, access.region.end());
     return true;
+  });
+  // The other is open: its event will be recorded later than now.
+  std::erase_if(all.undecided, [&](const Meeting& meeting) {
+    return has_done(all.host, meeting.earlier) || has_done(all.host, meeting.later);
   });
   finish_host_copies([&](Task task) { return has_done(all.host, task.stream, task.number); });
 }
@@ -114,21 +160,71 @@ std::string text_of(const Access& access) {
                      access.stream_name, access.place.text());
 }
 
-void report_conflict(const Call& call, const Use& use, const std::string& stream_name,
-                     const Access& earlier) {
-  const std::string later =
-      fmt::format("{}.{} ({}, {} bytes)", call.function, use.parameter,
-                  static_cast<const void*>(use.region.start), use.region.bytes_spanned());
-  const char* uses = use.writes ? "writes" : "reads";
-  const char* used = earlier.writes ? "writes" : "reads";
-  if (call.queue != nullptr) {
-    report("race", fmt::format("{} on {} {} memory that {} {}, and no event orders the two. Called at {}",
-                               later, stream_name, uses, text_of(earlier), used, Place::here().text()));
-  } else {
-    report(use.writes ? "overwrite-while-queued" : "read-before-synchronize",
-           fmt::format("{} {} memory that {} {}, and nothing has synchronised since. Called at {}", later,
-                       uses, text_of(earlier), used, Place::here().text()));
+const char* verb_of(bool writes) {
+  return writes ? "writes" : "reads";
+}
+
+void report_race(const Meeting& meeting) {
+  const auto& [earlier, later] = meeting;
+  report(
+      "race",
+      fmt::format("{} ({}, {} bytes) on {} {} memory that {} {}, and no event orders the two. Called at {}",
+                  later.what, static_cast<const void*>(later.region.start), later.region.bytes_spanned(),
+                  later.stream_name, verb_of(later.writes), text_of(earlier), verb_of(earlier.writes),
+                  later.place.text()),
+      later.place);
+}
+
+void report_unsynchronized(const Call& call, const Use& use, const Access& earlier) {
+  report(use.writes ? "overwrite-while-queued" : "read-before-synchronize",
+         fmt::format(
+             "{}.{} ({}, {} bytes) {} memory that {} {}, and nothing has synchronised since. Called at {}",
+             call.function, use.parameter, static_cast<const void*>(use.region.start),
+             use.region.bytes_spanned(), verb_of(use.writes), text_of(earlier), verb_of(earlier.writes),
+             Place::here().text()));
+}
+
+template <class User>
+bool conflict(const User& user, const Access& earlier) {
+  return (user.writes || earlier.writes) && overlap(user.region, earlier.region);
+}
+
+// What is done when the call returns. An open access comes after it, since its event is recorded later.
+void check_blocking_call(const State& all, const Call& call) {
+  for (const Use& use : call.uses) {
+    for (const Access& earlier : all.accesses) {
+      const bool is_ordered = earlier.is_open() || has_done(all.host, earlier);
+      if (!is_ordered && conflict(use, earlier)) report_unsynchronized(call, use, earlier);
+    }
   }
+}
+
+// `clock` is that of the access's stream.
+void check_access(State& all, const Clock& clock, const Access& access) {
+  constexpr size_t kMaxUndecided = 10000;
+  for (const Access& earlier : all.accesses) {
+    if (has_done(clock, earlier) || !conflict(access, earlier)) continue;
+    Meeting meeting{earlier, access};
+    if (!meeting.is_open()) {
+      report_race(meeting);
+    } else if (all.undecided.size() < kMaxUndecided) {
+      all.undecided.push_back(std::move(meeting));
+    }
+  }
+}
+
+// An event was recorded.
+void decide(State& all) {
+  for (Access& access : all.accesses) resolve(access.before);
+  std::erase_if(all.undecided, [](Meeting& meeting) {
+    auto& [earlier, later] = meeting;
+    resolve(earlier.before);
+    resolve(later.before);
+    if (has_done(later.before, earlier) || has_done(earlier.before, later)) return true;
+    if (meeting.is_open()) return false;
+    report_race(meeting);
+    return true;
+  });
 }
 
 // The same use by a later task of the same stream stands for the earlier one.
@@ -136,7 +232,7 @@ void remember(State& all, Access access) {
   const auto is_same = [&](const Access& other) {
     return other.stream == access.stream && other.writes == access.writes && other.what == access.what &&
            other.region.start == access.region.start && other.region.end() == access.region.end() &&
-           other.is_unordered == access.is_unordered;
+           other.before.waits == access.before.waits;
   };
   const auto earlier = std::find_if(all.accesses.begin(), all.accesses.end(), is_same);
   if (earlier == all.accesses.end()) {
@@ -212,7 +308,7 @@ void stream_ended(const Queue& queue) noexcept {
   State& all = state();
   std::lock_guard lock(all.mutex);
   const auto ended = all.timelines.find(&queue);
-  as_far_as_memory_goes([&] { resolve_waits(ended->second); });
+  as_far_as_memory_goes([&] { resolve(ended->second.clock); });
   const int number = ended->second.number;
   join_host(all, std::move(ended->second.clock));
   all.timelines.erase(ended);
@@ -229,6 +325,9 @@ void stream_dropped(const Queue& queue) {
     const bool is_left_undone = access.stream == stream && access.writes;
     if (is_left_undone) all.dropped.push_back(access);
   }
+  std::erase_if(all.undecided, [&](const Meeting& meeting) {
+    return meeting.earlier.stream == stream || meeting.later.stream == stream;
+  });
 }
 
 int device_of(const Queue& queue) {
@@ -247,8 +346,8 @@ void check_hang(const Queue& queue) {
   State& all = state();
   std::lock_guard lock(all.mutex);
   Timeline& timeline = timeline_of(queue);
-  const bool another_thread_may_record_it = all.threads.size() > 1;
-  if (timeline.waits.empty() || another_thread_may_record_it) return;
+  const bool another_thread_may_record_it = all.threads.size() > 1 || all.has_callbacks;
+  if (timeline.clock.waits.empty() || another_thread_may_record_it) return;
   if (!std::exchange(timeline.hang_reported, true)) {
     report_refusal("event-unrecorded",
                    fmt::format("the host waits for {}, which waits for an event that was never recorded. "
@@ -262,6 +361,7 @@ CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up) {
   State& all = state();
   std::lock_guard lock(all.mutex);
   Timeline& timeline = timeline_of(queue);
+  all.has_callbacks = true;
   Clock after = timeline.clock;
   const uint64_t task = ++timeline.clock.tasks.at(timeline.number);
   return {std::move(after), holds_stream_up, {timeline.number, task}, timeline.name, Place::here()};
@@ -269,7 +369,7 @@ CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up) {
 
 RunningCallback::RunningCallback(CallbackTurn& running_turn) noexcept
     : turn(running_turn), outer(innermost_callback) {
-  host_reached(std::move(running_turn.after));
+  as_far_as_memory_goes([&] { host_reached(std::move(running_turn.after)); });
   innermost_callback = this;
 }
 
@@ -294,21 +394,31 @@ void check_wait_in_callback(const Clock& awaited, Status status) {
 void check_wait_in_callback(const EventState& awaited) {
   if (innermost_callback == nullptr) return;
   std::unique_lock lock(state().mutex);
-  const std::shared_ptr<const Clock> before = recorded_after(awaited);
+  const Clock* recorded = recorded_after(awaited);
+  if (recorded == nullptr) return;
+  Clock before = *recorded;
+  resolve(before);
   lock.unlock();
-  if (before != nullptr) check_wait_in_callback(*before, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+  check_wait_in_callback(before, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
 }
 
-bool waits_for_unrecorded_event(const Queue& queue) {
+bool is_open(Clock& clock) {
+  std::lock_guard lock(state().mutex);
+  resolve(clock);
+  return !clock.waits.empty();
+}
+
+bool is_open(const Queue& queue) {
   State& all = state();
   std::lock_guard lock(all.mutex);
-  return !timeline_of(queue).waits.empty();
+  return !timeline_of(queue).clock.waits.empty();
 }
 
-void host_reached(Clock clock) noexcept {
+void host_reached(Clock clock) {
   State& all = state();
   {
     std::lock_guard lock(all.mutex);
+    resolve(clock);
     join_host(all, std::move(clock));
   }
   as_far_as_memory_goes(report_damaged_guards);
@@ -318,55 +428,67 @@ void event_recorded(EventState& event, const Queue& queue) {
   State& all = state();
   std::lock_guard lock(all.mutex);
   Clock clock = timeline_of(queue).clock;
-  join(clock, all.host);
-  event.note = std::make_shared<const Clock>(std::move(clock));
+  join(clock, all.host.tasks);
+  mark_of(event).before = std::move(clock);
+  as_far_as_memory_goes([&] { decide(all); });
 }
 
 void event_not_recorded(EventState& event) noexcept {
   std::lock_guard lock(state().mutex);
-  event.note = nullptr;
+  if (event.note != nullptr) static_cast<Mark*>(event.note.get())->before.reset();
 }
 
 void event_reached(const EventState& event) {
   State& all = state();
   std::lock_guard lock(all.mutex);
   all.threads.insert(std::this_thread::get_id());
-  if (event.note != nullptr) join_host(all, *recorded_after(event));
+  const Clock* before = recorded_after(event);
+  if (before == nullptr) return;
+  Clock clock = *before;
+  resolve(clock);
+  join_host(all, std::move(clock));
 }
 
 void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue) {
   State& all = state();
   std::lock_guard lock(all.mutex);
   Timeline& timeline = timeline_of(queue);
-  timeline.waits.push_back(event);
-  resolve_waits(timeline);
+  Mark& mark = mark_of(*event);
+  if (!mark.waiting) mark.waiting.emplace();
+  join(*mark.waiting, timeline.clock.tasks);
+  timeline.clock.waits.push_back(event);
+  resolve(timeline.clock);
+}
+
+void waits_ended(const EventState& event) {
+  std::unique_lock lock(state().mutex);
+  const auto* mark = static_cast<const Mark*>(event.note.get());
+  if (mark == nullptr || !mark->waiting) return;  // that no wait is left says nothing where there was none
+  Clock waiting = *mark->waiting;
+  lock.unlock();
+  event_reached(event);
+  host_reached(std::move(waiting));
 }
 
 void check_order(const Call& call) {
   State& all = state();
   std::lock_guard lock(all.mutex);
-  Timeline* timeline = call.queue == nullptr ? nullptr : &timeline_of(*call.queue);
-  if (timeline != nullptr) join(timeline->clock, all.host);
-  const Clock& before = timeline == nullptr ? all.host : timeline->clock;
-  const bool is_unordered = timeline != nullptr && !timeline->waits.empty();
   check_dropped(all, call);
-  for (const Use& use : call.uses) {
-    for (const Access& earlier : all.accesses) {
-      const bool order_is_known = timeline == nullptr || !(is_unordered || earlier.is_unordered);
-      if (!order_is_known || has_done(before, earlier.stream, earlier.task)) continue;
-      const bool conflicts = (use.writes || earlier.writes) && overlap(use.region, earlier.region);
-      if (conflicts) report_conflict(call, use, timeline == nullptr ? "" : timeline->name, earlier);
-    }
-  }
-  if (timeline == nullptr) return;
-  const uint64_t task = ++timeline->clock.tasks.at(timeline->number);
-  newest = {timeline->number, task};
+  if (call.queue == nullptr) return check_blocking_call(all, call);
+  Timeline& timeline = timeline_of(*call.queue);
+  join(timeline.clock, all.host.tasks);
+  const uint64_t task = ++timeline.clock.tasks.at(timeline.number);
+  newest = {timeline.number, task};
+  std::vector<Access> accesses;
   for (const Use& use : call.uses) {
     if (use.region.empty()) continue;
     const bool to_host = use.writes && use.side == Side::host;
-    remember(all, {fmt::format("{}.{}", call.function, use.parameter), use.region, use.writes, to_host,
-                   timeline->number, timeline->name, task, is_unordered, Place::here()});
+    accesses.push_back({fmt::format("{}.{}", call.function, use.parameter), use.region, use.writes, to_host,
+                        timeline.number, timeline.name, task,
+                        timeline.clock.waits.empty() ? Clock{} : timeline.clock, Place::here()});
   }
+  for (const Access& access : accesses) check_access(all, timeline.clock, access);
+  for (Access& access : accesses) remember(all, std::move(access));
 }
 
 void expect_work() {
@@ -384,6 +506,7 @@ void forget_refused() {
       allow_host_access(access.region.start, access.region.end());
   }
   std::erase_if(all.accesses, is_refused);
+  std::erase_if(all.undecided, [&](const Meeting& meeting) { return is_refused(meeting.later); });
   forget_host_copies(newest);
 }
 

@@ -5,7 +5,8 @@
 // the tasks before it in its stream, and after what precedes the events that its stream waited for. The host
 // comes after a task only once it has synchronised. Two uses of the same memory of which at least one writes
 // must be ordered so; whether they would meet in this run does not matter, so that findings do not depend on
-// timing. All threads of the host count as one timeline, because how they wait for each other cannot be seen.
+// timing. A stream may wait for an event before that is recorded: what its later tasks come after is known then, and
+// judged then. All threads of the host count as one timeline, because how they wait for each other cannot be seen.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/fork.h"
@@ -23,9 +25,11 @@
 
 namespace aclgrad::check {
 
-// How many tasks of each stream, by its number, have been done at some point.
+// What has been done at some point: so many tasks of each stream, by its number, and all that comes before these events,
+// which were not recorded yet.
 struct Clock {
   std::map<int, uint64_t> tasks;
+  std::vector<std::shared_ptr<EventState>> waits = {};
 };
 
 // The turn of a host callback in its stream.
@@ -53,11 +57,14 @@ int device_of(const Queue& queue);
 
 // All that is queued so far, which the host may then have reached.
 Clock clock_of(const Queue& queue);
-void host_reached(Clock clock) noexcept;
+void host_reached(Clock clock);
 
-// A wait for a queue that waits for an event itself may never end. check_hang() is for one that has lasted a
-// while: it throws Error where the event is still not recorded and no other thread could do that.
-bool waits_for_unrecorded_event(const Queue& queue);
+// Whether it still depends on an event that is not recorded.
+bool is_open(Clock& clock);
+bool is_open(const Queue& queue);
+
+// A wait for a queue that is open may never end. This is for one that has lasted a while: it throws Error where the
+// queue is still open and no other thread could record the event.
 void check_hang(const Queue& queue);
 
 CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up);
@@ -83,6 +90,7 @@ void event_recorded(EventState& event, const Queue& queue);
 void event_not_recorded(EventState& event) noexcept;  // after all
 void event_reached(const EventState& event);          // as the host has learned
 void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue);
+void waits_ended(const EventState& event);  // all of an event that was reached, as the host has learned
 
 // Looks for uses of the same memory that are not ordered, and remembers those of the call.
 void check_order(const Call& call);

@@ -29,7 +29,7 @@ bool synchronize(Queue& queue, Deadline deadline) {
     reached = clock_of(queue);
     if (deadline) return;
     check_wait_in_callback(*reached, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
-    may_hang = waits_for_unrecorded_event(queue);
+    may_hang = is_open(*reached);
   });
   if (may_hang) check_end(queue);
   try {

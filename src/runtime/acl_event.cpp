@@ -229,9 +229,11 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status) {
   return entry(__func__, [&] {
     require_pointer(status, {"aclrtQueryEventWaitStatus", "status"});
-    const Mark mark = mark_of({"aclrtQueryEventWaitStatus", "event"}, event);
-    *status =
-        mark.state->queued_waits == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+    const std::shared_ptr<EventState> mark = mark_of({"aclrtQueryEventWaitStatus", "event"}, event).state;
+    const bool complete = mark->queued_waits == 0;
+    if (runtime_observer != nullptr && complete && mark->reached())
+      runtime_observer->event_waits_ended(*mark);
+    *status = complete ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
   });
 }
 
@@ -255,6 +257,10 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endE
     const double milliseconds = end->milliseconds_since(*start);
     require(milliseconds >= 0, ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, {"aclrtEventElapsedTime", "endEvent"},
             "an event that was reached after startEvent", "one that was reached before it");
+    if (runtime_observer != nullptr) {
+      runtime_observer->event_reached(*start);
+      runtime_observer->event_reached(*end);
+    }
     *ms = static_cast<float>(milliseconds);
   });
 }

@@ -64,8 +64,8 @@ class EventState {
   // Waits for the mark that are in queues and not yet over.
   std::atomic<int> queued_waits{0};
 
-  // What the observer notes of the work before the mark: null before it is recorded, and where there is none.
-  std::shared_ptr<const void> note;
+  // What the observer notes of the work before the mark and before the waits for it.
+  std::shared_ptr<void> note;
 };
 
 // True once a queue of the context that stops on failure has failed: then all queues of the context stop.

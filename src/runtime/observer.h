@@ -81,7 +81,9 @@ class RuntimeObserver {
 
   // The host is about to wait for it without a deadline. Throws Error where that would never end.
   virtual void event_wait_begins(const EventState&) {}
-  virtual void event_reached(const EventState&) {}  // as the host has learned
+  // As the host has learned, and that all waits for one that was reached have ended.
+  virtual void event_reached(const EventState&) {}
+  virtual void event_waits_ended(const EventState&) {}
 
   // fork(): the locks under which streams and queues are used, and those that may be taken under the locks of any of
   // these; and what the observer does in the child while all are held.
