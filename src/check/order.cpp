@@ -231,8 +231,7 @@ void decide(State& all) {
 void remember(State& all, Access access) {
   const auto is_same = [&](const Access& other) {
     return other.stream == access.stream && other.writes == access.writes && other.what == access.what &&
-           other.region.start == access.region.start && other.region.end() == access.region.end() &&
-           other.before.waits == access.before.waits;
+           other.region == access.region && other.before.waits == access.before.waits;
   };
   const auto earlier = std::find_if(all.accesses.begin(), all.accesses.end(), is_same);
   if (earlier == all.accesses.end()) {

@@ -12,6 +12,8 @@ struct Region {
   struct Axis {
     int64_t count;
     int64_t stride;  // bytes
+
+    bool operator==(const Axis& other) const = default;
   };
 
   const std::byte* start = nullptr;
@@ -23,6 +25,8 @@ struct Region {
   // Strides count elements.
   static Region strided(const void* start, size_t element_bytes, int rank, const int64_t* shape,
                         const int64_t* strides);
+
+  bool operator==(const Region& other) const = default;
 
   bool empty() const { return run == 0; }
   bool is_contiguous() const { return axes.empty(); }
