@@ -67,6 +67,7 @@ Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kin
   if (is_queued && !is_device_memory(copy.source)) {
     done = from_snapshot(function, done, newest_task(), *queue, waits_for_unknown);
   }
+  if (!waits_for_unknown) copy_unset(copy);
   done.destination = library_view(done.destination);
   done.source = library_view(done.source);
   return done;

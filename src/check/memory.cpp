@@ -149,6 +149,19 @@ void mark_written(Block& block, Interval interval) {
   block.written.emplace(interval.begin, interval.end);
 }
 
+void mark_unset(Block& block, Interval interval) {
+  auto next = block.written.lower_bound(interval.begin);
+  if (next != block.written.begin()) --next;
+  while (next != block.written.end() && next->first < interval.end) {
+    const Interval written{next->first, next->second};
+    ++next;
+    if (written.end <= interval.begin) continue;
+    block.written.erase(written.begin);
+    if (written.begin < interval.begin) block.written.emplace(written.begin, interval.begin);
+    if (written.end > interval.end) block.written.emplace(interval.end, written.end);
+  }
+}
+
 Interval interval_in(const Block& block, const Region& region) {
   return {region.start - block.begin, region.end() - block.begin};
 }
@@ -493,6 +506,27 @@ void check_open_reads() {
     if (block != nullptr && !block->freed && block->contains(read.region)) check_set(read, *block);
     return true;
   });
+}
+
+void copy_unset(const Copy& copy) {
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  const Block* from = find_block(all, copy.source);
+  Block* to = find_block(all, copy.destination);
+  const auto is_on_device = [](const Block* block) {
+    return block != nullptr && !block->freed && block->place == MemoryPlace::device;
+  };
+  if (!is_on_device(from) || !is_on_device(to)) return;
+  const auto* source = static_cast<const std::byte*>(copy.source);
+  auto* destination = static_cast<std::byte*>(copy.destination);
+  const int64_t distance = (destination - to->begin) - (source - from->begin);
+  for (size_t i = 0; i < copy.height; ++i) {
+    const Region row = Region::contiguous(source + i * copy.source_pitch, copy.width);
+    const int64_t shift = distance + static_cast<int64_t>(i) * (static_cast<int64_t>(copy.destination_pitch) -
+                                                                static_cast<int64_t>(copy.source_pitch));
+    for (const Interval part : unset_parts(*from, row))
+      mark_unset(*to, {part.begin + shift, part.end + shift});
+  }
 }
 
 void report_damaged_guards() {

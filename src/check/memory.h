@@ -43,6 +43,9 @@ void host_used(const void* address, HostUse use, const Place& place) noexcept;
 void check_memory(const Call& call);
 void check_open_reads();
 
+// What is unset in the source of a copy is unset in its destination from then on.
+void copy_unset(const Copy& copy);
+
 void report_damaged_guards();
 void report_unreleased_memory();
 
