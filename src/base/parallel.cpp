@@ -47,13 +47,18 @@ std::atomic<bool> has_pool{false};
 std::atomic<bool> pool_is_gone{false};
 
 std::atomic<int> pool_users{0};
+thread_local int pool_uses_of_thread = 0;
 
 // While one lives that holds, oneTBB may be used.
 class PoolUse {
  public:
-  PoolUse() { ++pool_users; }
+  PoolUse() {
+    ++pool_users;
+    ++pool_uses_of_thread;
+  }
   ~PoolUse() {
-    if (--pool_users == 0) pool_users.notify_all();
+    --pool_uses_of_thread;
+    if (--pool_users == 0 || pool_is_gone) pool_users.notify_all();
   }
   PoolUse(const PoolUse&) = delete;
   PoolUse& operator=(const PoolUse&) = delete;
@@ -62,12 +67,13 @@ class PoolUse {
 };
 
 // When the process exits, other threads may be in kernels or about to begin some. oneTBB's exit handlers run after those
-// of this library, which depends on it: so the latter wait.
+// of this library, which depends on it: so the latter wait. Nobody waits for a loop of the exiting thread itself, which a
+// signal may have interrupted.
 struct PoolEnd {
   ~PoolEnd() {
     if (process != getpid()) return;  // a child of _Fork, for which nothing was prepared
     pool_is_gone = true;
-    for (int left = pool_users; left > 0; left = pool_users) pool_users.wait(left);
+    for (int left = pool_users; left > pool_uses_of_thread; left = pool_users) pool_users.wait(left);
   }
   pid_t process = getpid();
 };

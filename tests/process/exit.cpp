@@ -3,11 +3,13 @@
 // Without an argument, runs each way to end many times.
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "acl/acl.h"
+#include "aclgrad/grouped_bias_add.h"
 #include "aclnn/acl_meta.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 
@@ -81,7 +84,23 @@ void run_kernels_for_ever() {
   for (;;) std::thread(run_kernel).join();
 }
 
+// The handler of a signal that comes in the middle of a kernel ends the process.
+[[noreturn]] void exit_by_signal() {
+  constexpr int64_t kRows = 1 << 14, kColumns = 1 << 8;
+  const std::vector<float> rows(kRows * kColumns, 1);
+  std::vector<float> sums(kColumns);
+  aclgrad::GroupedBiasAddBackward problem;
+  problem.grad_output = {rows.data(), {1, kRows, kColumns}};
+  problem.grad_bias = {sums.data(), {1, kColumns}};
+  const aclgrad::Workspace workspace(workspace_size(problem));
+  std::signal(SIGALRM, [](int) { std::exit(EXIT_SUCCESS); });
+  const itimerval soon{{0, 0}, {0, 30000}};
+  setitimer(ITIMER_REAL, &soon, nullptr);
+  for (;;) aclgrad::grouped_bias_add_backward(problem, workspace);
+}
+
 int end(const std::string& way) {
+  if (way == "signal") exit_by_signal();
   must(aclInit(nullptr));
   must(aclrtSetDevice(0));
   const bool has_kernels = way == "kernels" || way == "first kernels";
@@ -123,7 +142,7 @@ bool ends_well(const char* way, const char* check) {
 int main(int argc, char** argv) {
   if (argc > 1) return end(argv[1]);
   int failures = 0;
-  for (const char* way : {"return", "finalize", "reset", "kernels", "first kernels"}) {
+  for (const char* way : {"return", "finalize", "reset", "kernels", "first kernels", "signal"}) {
     for (int run = 0; run < 8; ++run) failures += ends_well(way, run % 4 == 0 ? "0" : "1") ? 0 : 1;
   }
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
