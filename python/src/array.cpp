@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -45,46 +46,35 @@ struct DlpackExchange {
   int (*current_stream)(int32_t device_type, int32_t device, void** stream);
 };
 
-struct Numpy {
-  nb::object ndarray;
-  nb::object masked_array;
-  nb::object boolean;
-  nb::object empty;
-  nb::object asarray;
-
-  // Never destroyed: it is used until the interpreter ends.
-  static const Numpy& get() {
-    static const Numpy& numpy = *new Numpy(nb::module_::import_("numpy"));
-    return numpy;
+// What is looked up once. The lock that guards it is the interpreter's, which the look-up may let go of: two threads may
+// both make it, and what the first one made stays, until the interpreter ends. The compiler's guard of a function's
+// static would keep the second one waiting with the interpreter's lock, for which the first one waits.
+template <class Known>
+const Known& known() {
+  static const Known* known = nullptr;
+  if (known == nullptr) {
+    auto made = std::make_unique<const Known>();
+    if (known == nullptr) known = made.release();
   }
+  return *known;
+}
 
- private:
-  explicit Numpy(const nb::module_& numpy)
-      : ndarray(numpy.attr("ndarray")),
-        masked_array(numpy.attr("ma").attr("MaskedArray")),
-        boolean(numpy.attr("bool_")),
-        empty(numpy.attr("empty")),
-        asarray(numpy.attr("asarray")) {}
+struct Numpy {
+  nb::module_ module = nb::module_::import_("numpy");
+  nb::object ndarray = module.attr("ndarray");
+  nb::object boolean = module.attr("bool_");
+  nb::object empty = module.attr("empty");
+  nb::object asarray = module.attr("asarray");
 };
 
 struct Torch {
-  nb::object is_grad_enabled;
-  nb::object increment_version;
-  nb::object forward_ad;
-
-  static const Torch& get() {
-    static const Torch& torch = *new Torch(nb::module_::import_("torch"));
-    return torch;
-  }
-
- private:
-  explicit Torch(const nb::module_& torch)
-      : is_grad_enabled(torch.attr("is_grad_enabled")),
-        increment_version(torch.attr("autograd").attr("graph").attr("increment_version")),
-        forward_ad(nb::module_::import_("torch.autograd.forward_ad")) {}
+  nb::module_ module = nb::module_::import_("torch");
+  nb::object is_grad_enabled = module.attr("is_grad_enabled");
+  nb::object increment_version = module.attr("autograd").attr("graph").attr("increment_version");
+  nb::object forward_ad = nb::module_::import_("torch.autograd.forward_ad");
 };
 
-// Names that every call looks up, made once.
+// Names that every call looks up.
 struct Names {
   nb::object requires_grad = interned("requires_grad");
   nb::object is_neg = interned("is_neg");
@@ -94,18 +84,20 @@ struct Names {
   nb::object dtype = interned("dtype");
   nb::object current_level = interned("_current_level");
 
-  static const Names& get() {
-    static const Names& names = *new Names;
-    return names;
-  }
-
  private:
   static nb::object interned(const char* name) { return nb::steal(PyUnicode_InternFromString(name)); }
 };
 
 bool is_numpy(nb::handle object) {
-  const auto* ndarray = reinterpret_cast<PyTypeObject*>(Numpy::get().ndarray.ptr());
+  const auto* ndarray = reinterpret_cast<PyTypeObject*>(known<Numpy>().ndarray.ptr());
   return PyType_IsSubtype(Py_TYPE(object.ptr()), const_cast<PyTypeObject*>(ndarray)) != 0;
+}
+
+// Where there is one, its module is imported.
+bool is_masked(nb::handle numpy_array) {
+  const nb::object& numpy = known<Numpy>().module;
+  return !numpy_array.type().is(known<Numpy>().ndarray) &&
+         nb::isinstance(numpy_array, numpy.attr("ma").attr("MaskedArray"));
 }
 
 constexpr char kBfloat = 'B';
@@ -156,10 +148,10 @@ void check_rank(int64_t rank) {
 
 // NumPy's own interface, because its DLPack and its buffer protocol refuse bfloat16.
 Array read_numpy(nb::handle object, std::string_view types) {
-  if (nb::isinstance(object, Numpy::get().masked_array)) {
+  if (is_masked(object)) {
     throw NotAnArray{true, "an array in which every element counts", "a masked array: fill it first"};
   }
-  const nb::object capsule = object.attr(Names::get().array_struct);
+  const nb::object capsule = object.attr(known<Names>().array_struct);
   const auto* numpy = static_cast<const NumpyInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
   if (numpy == nullptr) nb::raise_python_error();
   check_rank(numpy->rank);
@@ -223,35 +215,41 @@ const DlpackExchange* exchange_of(nb::handle type) {
 
 // What is known of a type of arrays.
 struct ArrayType {
-  nb::object type;
   bool is_torch = false;
   const DlpackExchange* exchange = nullptr;
 
-  // Remembers the last one, because the arrays of a call mostly have one type.
-  static const ArrayType& of(nb::handle object) {
-    static ArrayType& last = *new ArrayType;
+  // Remembers the last type, because the arrays of a call mostly have one.
+  static ArrayType of(nb::handle object) {
+    struct Remembered {
+      nb::object type;
+      ArrayType properties;
+    };
+    static Remembered& last = *new Remembered;
     const nb::handle type = object.type();
-    if (!last.type.is(type)) last = {nb::borrow(type), nb::hasattr(type, "is_neg"), exchange_of(type)};
-    return last;
+    if (last.type.is(type)) return last.properties;
+    Remembered found{nb::borrow(type), {nb::hasattr(type, "is_neg"), exchange_of(type)}};
+    const ArrayType properties = found.properties;
+    std::swap(last, found);  // whole, before the other type is let go, whose end may run a program's code
+    return properties;
   }
 };
 
 // Outside every `dual_level`, the level is -1, and asking for it is many times faster than `unpack_dual`.
 bool has_tangent(nb::handle tensor) {
-  const nb::object& forward_ad = Torch::get().forward_ad;
-  const nb::object level = nb::getattr(forward_ad, Names::get().current_level, nb::int_(0));
+  const nb::object& forward_ad = known<Torch>().forward_ad;
+  const nb::object level = nb::getattr(forward_ad, known<Names>().current_level, nb::int_(0));
   return nb::cast<int>(level) >= 0 && !forward_ad.attr("unpack_dual")(tensor).attr("tangent").is_none();
 }
 
 // What PyTorch's own conversion to NumPy refuses, too: a derivative that would silently be lost, and memory that does
 // not hold the values yet.
 void check_is_plain(nb::handle tensor) {
-  const Names& names = Names::get();
+  const Names& names = known<Names>();
   if (tensor.attr(names.is_neg)().is(Py_True)) {
     throw NotAnArray{false, "a tensor whose memory holds its values",
                      "a view with a pending negation: call its resolve_neg()"};
   }
-  if (tensor.attr(names.requires_grad).is(Py_True) && Torch::get().is_grad_enabled().is(Py_True)) {
+  if (tensor.attr(names.requires_grad).is(Py_True) && known<Torch>().is_grad_enabled().is(Py_True)) {
     throw NotAnArray{true, "a tensor without gradient, for functions with gradients are in aclgrad.torch",
                      "one that requires grad"};
   }
@@ -429,13 +427,13 @@ bool overlap(const TensorView& a, const TensorView& b) {
 void note_change(const Array& array) {
   if (is_numpy(array.object) || !ArrayType::of(array.object).is_torch) return;
   // Those of inference mode are no part of any graph and have no version.
-  const Names& names = Names::get();
+  const Names& names = known<Names>();
   if (nb::cast<bool>(array.object.attr(names.is_inference)())) return;
-  Torch::get().increment_version(array.object);
+  known<Torch>().increment_version(array.object);
 }
 
 bool is_bool(nb::handle object) {
-  return nb::isinstance<nb::bool_>(object) || nb::isinstance(object, Numpy::get().boolean);
+  return nb::isinstance<nb::bool_>(object) || nb::isinstance(object, known<Numpy>().boolean);
 }
 
 Array read_array(nb::handle object, std::string_view types, bool writable) {
@@ -444,9 +442,9 @@ Array read_array(nb::handle object, std::string_view types, bool writable) {
 }
 
 nb::object integer_array(nb::handle sequence) try {
-  const nb::object array = Numpy::get().asarray(sequence);
+  const nb::object array = known<Numpy>().asarray(sequence);
   // An empty one would be one of floats.
-  return nb::cast<size_t>(array.attr("size")) > 0 ? array : Numpy::get().asarray(sequence, "int64");
+  return nb::cast<size_t>(array.attr("size")) > 0 ? array : known<Numpy>().asarray(sequence, "int64");
 } catch (const nb::python_error& error) {
   if (!error.matches(PyExc_ValueError)) throw;
   return {};  // lists of different lengths
@@ -461,13 +459,13 @@ Array new_array(const Array& like, const Shape& shape) {
   const char* type = name_of(like.type());
   nb::object array;
   if (is_numpy(like.object)) {
-    array = Numpy::get().empty(sizes, like.object.attr(Names::get().dtype));
+    array = known<Numpy>().empty(sizes, like.object.attr(known<Names>().dtype));
   } else if (ArrayType::of(like.object).is_torch) {
-    array = like.object.attr(Names::get().new_empty)(*sizes);  // for a list it takes longer
+    array = like.object.attr(known<Names>().new_empty)(*sizes);  // for a list it takes longer
   } else if (like.type() == DataType::bfloat16) {
-    array = Numpy::get().empty(sizes, nb::module_::import_("ml_dtypes").attr("bfloat16"));
+    array = known<Numpy>().empty(sizes, nb::module_::import_("ml_dtypes").attr("bfloat16"));
   } else {
-    array = Numpy::get().empty(sizes, type);
+    array = known<Numpy>().empty(sizes, type);
   }
   return read_unchecked(array, type, true);
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -244,11 +245,11 @@ void call(const Registered& kernel, Value* stack) {
   throw std::runtime_error(message);
 }
 
-// PyTorch hands a kernel nothing by which to know itself, so that each one is a function of its own.
+// PyTorch hands a kernel nothing by which to know itself, so that each one is a function of its own. None is moved, as it
+// may run while others are registered, and none destroyed: PyTorch may call until the process ends.
 constexpr size_t kMaxKernels = 64;
-std::vector<Registered>& kernels() {
-  static auto& kernels =
-      *new std::vector<Registered>;  // never destroyed: PyTorch may call until the process ends
+std::deque<Registered>& kernels() {
+  static auto& kernels = *new std::deque<Registered>;
   return kernels;
 }
 

@@ -10,6 +10,7 @@ import aclgrad.reference
 import ml_dtypes
 import numpy
 import pytest
+from arrays import OnlyDLPack
 from cases import CASES
 from operator_cases.grid_sampler import grid
 from operator_cases.grouped_bias_add import bias
@@ -115,19 +116,6 @@ def test_buffers_are_read_and_written():
     out = bytearray(expected.nbytes)
     aclgrad.grouped_bias_add_backward(X, ENDS, out=memoryview(out).cast("f", expected.shape))
     assert bytes(out) == expected.tobytes()
-
-
-class OnlyDLPack:
-    """What has DLPack and nothing else; counts who asks."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **options):
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
 
 
 def test_dlpack_is_read_without_a_copy_and_written():

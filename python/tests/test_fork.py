@@ -2,10 +2,8 @@
 """Forked processes: of a process whose other threads are in kernels, and the workers of PyTorch's DataLoader."""
 
 import os
-import signal
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,10 +12,10 @@ import numpy
 import pytest
 from case import as_tuple
 from cases import CASES
+from children import SECONDS_OF_CHILD, in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork")  # of Python and of packages that are loaded and dislike forks
 
-SECONDS_OF_CHILD = 60  # a child that hangs is ended by the alarm
 FORKS = 20
 
 
@@ -45,20 +43,6 @@ def busy_thread(work: Callable[[], object]) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-def in_child(work: Callable[[], object]) -> int:
-    """The exit status of a forked process that does `work`; below zero the signal that ended it."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(SECONDS_OF_CHILD)
-        try:
-            work()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_child_computes_while_its_parent_was_in_a_kernel():

@@ -2,6 +2,9 @@
 """Calls from many threads and processes."""
 
 import multiprocessing
+import pathlib
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,6 +36,13 @@ def test_concurrent_calls_have_the_same_bits():
     with ThreadPoolExecutor(8) as pool:
         for case, results in zip(cases, pool.map(lambda case: case.run("float32"), cases), strict=True):
             assert [array.tobytes() for array in results] == expected[case.function]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_first_calls_from_several_threads(kind):
+    pytest.importorskip(kind)
+    program = pathlib.Path(__file__).with_name("first_calls.py")
+    subprocess.run([sys.executable, "-W", "ignore", str(program), kind], check=True)
 
 
 def _child(queue):
