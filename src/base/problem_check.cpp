@@ -37,6 +37,7 @@ std::string text_of(const Shape& shape) {
 
 void ProblemCheck::type(std::string_view field, const ConstTensor& tensor,
                         std::initializer_list<DataType> allowed) const {
+  given(field, tensor);
   if (std::find(allowed.begin(), allowed.end(), tensor.type) != allowed.end()) return;
   std::string names;
   for (DataType type : allowed) names += fmt::format("{}{}", names.empty() ? "" : " or ", name_of(type));
@@ -74,7 +75,12 @@ void ProblemCheck::tensor(std::string_view field, const ConstTensor& tensor, con
   if (checks_addresses()) address(field, tensor);
 }
 
+void ProblemCheck::given(std::string_view field, const ConstTensor& tensor) const {
+  if (!tensor.defined()) refuse(field, "a tensor", "none");
+}
+
 void ProblemCheck::shape(std::string_view field, const ConstTensor& tensor, const Shape& expected) const {
+  given(field, tensor);
   const Shape& shape = tensor.shape;
   if (shape.rank() != expected.rank())
     refuse(fmt::format("{}.shape", field), fmt::format("{} axes", expected.rank()), text_of(shape));

@@ -70,6 +70,7 @@ class ProblemCheck {
   [[noreturn]] void refuse(std::string_view field, std::string_view expected, std::string_view got) const;
 
  private:
+  void given(std::string_view field, const ConstTensor& tensor) const;
   void tensor(std::string_view field, const ConstTensor& tensor, const Shape& shape, int64_t least_stride,
               int dense_from) const;
   void strides(std::string_view field, const ConstTensor& tensor, int64_t least, int dense_from) const;

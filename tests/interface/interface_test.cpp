@@ -188,7 +188,7 @@ TEST_P(AnyFunction, RefusesTypesAndShapes) {
       refused(name + ".type", [&](Tensor& t) { t.type = is_index ? DataType::float32 : DataType::int32; });
     }
     if (role == Role::input || role == Role::output)
-      refused(name + ".shape", [](Tensor& t) { t.shape = {}; });
+      refused(name + ": expected a tensor, got none", [](Tensor& t) { t = {}; });
     for (size_t axis = 0; axis < call.tensor(i)->shape().size(); ++axis) {
       const auto at = static_cast<int>(axis);
       refused(name + ".shape[" + std::to_string(axis) + "]", [&](Tensor& t) { t.shape[at] = -1; });
