@@ -109,8 +109,12 @@ def as_numpy(function: str, name: str, array: Any) -> numpy.ndarray[Any, Any]:
     """A floating-point array of any library as one of NumPy, of its own type but for PyTorch's bfloat16."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
-        tensor = array.detach().resolve_neg().cpu()
-        array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        try:
+            tensor = array.detach().resolve_neg().cpu()
+            array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        except (TypeError, RuntimeError):  # its message is about PyTorch's inside
+            kind = "nested" if array.is_nested else array.layout
+            raise _wrong_type(function, name, f"dtype {array.dtype}, layout {kind}") from None
     elif not isinstance(array, numpy.ndarray):
         try:
             array = numpy.from_dlpack(array) if hasattr(array, "__dlpack__") else numpy.asarray(memoryview(array))

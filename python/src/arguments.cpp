@@ -2,8 +2,8 @@
 #include "arguments.h"
 
 #include <fmt/format.h>
-#include <nanobind/stl/string_view.h>
 
+#include <algorithm>
 namespace aclgrad::python {
 namespace {
 
@@ -16,6 +16,15 @@ bool is_integer(DataType type) {
 
 bool is_sequence(nb::handle object) {
   return nb::isinstance<nb::tuple>(object) || nb::isinstance<nb::list>(object);
+}
+
+std::string list_of(std::initializer_list<const char*> choices) {
+  std::string list;
+  for (const char* const& choice : choices) {
+    const char* separator = &choice == choices.begin() ? "" : &choice + 1 == choices.end() ? " or " : ", ";
+    list += fmt::format("{}'{}'", separator, choice);
+  }
+  return list;
 }
 
 std::string device_name(const Array& array) {
@@ -34,7 +43,7 @@ Array Arguments::integers(const char* name, nb::handle object) const {
   nb::object integers = nb::borrow(object);
   if (is_sequence(object) || PyRange_Check(object.ptr())) {
     integers = integer_array(object);
-    if (!integers.is_valid()) fail(true, name, "integers in a rectangular array", nb::repr(object).c_str());
+    if (!integers.is_valid()) fail(true, name, "integers in a rectangular array", repr_of(object));
   }
   Array array = read(name, integers, kIntegers, false);
   if (!is_integer(array.type())) fail(true, name, kIntegers, name_of(array.type()));
@@ -46,29 +55,23 @@ int64_t Arguments::integer(const char* name, nb::handle object) const {
   const nb::object index = nb::steal(PyNumber_Index(object.ptr()));  // takes NumPy's integers too
   if (!index.is_valid() || !nb::try_cast(index, value)) {
     PyErr_Clear();
-    fail(true, name, "an integer", nb::repr(object).c_str());
+    fail(true, name, "an integer", repr_of(object));
   }
   return value;
 }
 
-std::string_view Arguments::text(const char* name, nb::handle object) const {
-  std::string_view value;
-  if (!nb::try_cast(object, value)) fail(true, name, "a string", type_name_of(object));
-  return value;
-}
-
 bool Arguments::flag(const char* name, nb::handle object) const {
-  if (!is_bool(object)) fail(true, name, "a bool", nb::repr(object).c_str());
+  if (!is_bool(object)) fail(true, name, "a bool", repr_of(object));
   return PyObject_IsTrue(object.ptr()) != 0;
 }
 
 std::vector<bool> Arguments::flags(const char* name, nb::handle object, size_t count) const {
   const std::string expected = fmt::format("a tuple of {} bools", count);
-  if (!is_sequence(object)) fail(true, name, expected, nb::repr(object).c_str());
-  check(nb::len(object) == count, name, expected, nb::repr(object).c_str());
+  if (!is_sequence(object)) fail(true, name, expected, repr_of(object));
+  check(nb::len(object) == count, name, expected, repr_of(object));
   std::vector<bool> values;
   for (nb::handle entry : nb::borrow<nb::iterable>(object)) {
-    if (!is_bool(entry)) fail(true, name, expected, nb::repr(object).c_str());
+    if (!is_bool(entry)) fail(true, name, expected, repr_of(object));
     values.push_back(PyObject_IsTrue(entry.ptr()) != 0);
   }
   return values;
@@ -166,6 +169,16 @@ void Arguments::check_ends(const char* name, const std::vector<int64_t>& ends) c
   }
 }
 
+size_t Arguments::index_of(const char* name, nb::handle object,
+                           std::initializer_list<const char*> choices) const {
+  if (!nb::isinstance<nb::str>(object)) fail(true, name, "a string", type_name_of(object));
+  const auto found = std::find_if(choices.begin(), choices.end(), [&](const char* choice) {
+    return PyUnicode_CompareWithASCIIString(object.ptr(), choice) == 0;
+  });
+  if (found == choices.end()) fail(false, name, list_of(choices), repr_of(object));
+  return static_cast<size_t>(found - choices.begin());
+}
+
 Array Arguments::read(const char* name, nb::handle object, std::string_view types, bool writable) const {
   try {
     Array array = read_array(object, types, writable);
@@ -182,8 +195,9 @@ void Arguments::fail(bool wrong_type, const char* name, std::string_view expecte
                      std::string_view got) const {
   const std::string message =
       fmt::format("aclgrad.{}: {}: expected {}, got {}", function_, name, expected, got);
-  if (wrong_type) throw nb::type_error(message.c_str());
-  throw nb::value_error(message.c_str());
+  PyErr_SetObject(wrong_type ? PyExc_TypeError : PyExc_ValueError,
+                  nb::str(message.c_str(), message.size()).ptr());
+  nb::raise_python_error();
 }
 
 }  // namespace aclgrad::python

@@ -21,9 +21,14 @@ class Arguments {
   Array integers(const char* name, nb::handle object) const;  // int32 or int64, in an array or a sequence
 
   int64_t integer(const char* name, nb::handle object) const;
-  std::string_view text(const char* name, nb::handle object) const;  // as long as the object lives
-  bool flag(const char* name, nb::handle object) const;              // of Python or NumPy
+  bool flag(const char* name, nb::handle object) const;  // of Python or NumPy
   std::vector<bool> flags(const char* name, nb::handle object, size_t count) const;
+
+  // Which of the strings it is, as an enumerator counted from 0.
+  template <class Enum>
+  Enum choice(const char* name, nb::handle object, std::initializer_list<const char*> choices) const {
+    return static_cast<Enum>(index_of(name, object, choices));
+  }
 
   // `out` where it is given, which then is checked, else a new array of the kind and type of `like`.
   Array result(const char* name, const Array& like, const Shape& shape, nb::handle out) const;
@@ -47,6 +52,7 @@ class Arguments {
   void check_ends(const char* name, const std::vector<int64_t>& ends) const;  // from 0 on and non-decreasing
 
  private:
+  size_t index_of(const char* name, nb::handle object, std::initializer_list<const char*> choices) const;
   Array read(const char* name, nb::handle object, std::string_view types, bool writable) const;
   [[noreturn]] void fail(bool wrong_type, const char* name, std::string_view expected,
                          std::string_view got) const;

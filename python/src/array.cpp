@@ -129,16 +129,17 @@ std::optional<DataType> data_type(nb::dlpack::dtype type) {
 
 // In the words of the array's own library.
 std::string element_type_name(nb::handle array) {
-  return nb::str(nb::getattr(array, "dtype", nb::str("another type"))).c_str();
+  return text_of(nb::getattr(array, "dtype", nb::str("another type")));
 }
 
 // In PyTorch's words, as "device cpu, dtype torch.float32, layout torch.sparse_coo".
 std::string properties_of(nb::handle tensor) {
   std::string text;
   for (const char* name : {"device", "dtype", "layout"}) {
-    const nb::str value(nb::getattr(tensor, name, nb::str("unknown")));
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value.c_str());
+    const std::string value = text_of(nb::getattr(tensor, name, nb::str("unknown")));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
   }
+  if (nb::getattr(tensor, "is_nested", nb::none()).is(Py_True)) text += ", nested";
   return text;
 }
 
@@ -468,6 +469,17 @@ Array new_array(const Array& like, const Shape& shape) {
     array = known<Numpy>().empty(sizes, type);
   }
   return read_unchecked(array, type, true);
+}
+
+std::string text_of(nb::handle object) {
+  const nb::object bytes =
+      nb::steal(PyUnicode_AsEncodedString(nb::str(object).ptr(), "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) nb::raise_python_error();
+  return {PyBytes_AsString(bytes.ptr()), static_cast<size_t>(PyBytes_Size(bytes.ptr()))};
+}
+
+std::string repr_of(nb::handle object) {
+  return text_of(nb::repr(object));
 }
 
 std::string type_name_of(nb::handle object) {

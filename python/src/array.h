@@ -59,6 +59,10 @@ bool overlap(const TensorView& a, const TensorView& b);
 void note_change(const Array& array);
 
 bool is_bool(nb::handle object);  // of Python or NumPy
+
+// In UTF-8, whatever the objects of a program make of themselves.
+std::string text_of(nb::handle object);
+std::string repr_of(nb::handle object);
 std::string type_name_of(nb::handle object);
 
 }  // namespace aclgrad::python

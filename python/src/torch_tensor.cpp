@@ -35,6 +35,7 @@ using Kernel = void (*)(Value* stack, uint64_t inputs, uint64_t outputs);
 struct Torch {
   int (*delete_tensor)(Tensor*);
   int (*copy_handle)(Tensor*, Tensor**);
+  int (*is_defined)(Tensor*, bool*);
   int (*dim)(Tensor*, int64_t*);
   int (*sizes)(Tensor*, int64_t**);
   int (*strides)(Tensor*, int64_t**);
@@ -83,7 +84,9 @@ int32_t number_of(std::string_view type) {
 }
 
 std::string type_name_of(int32_t number) {
-  for (const char* type : {"uint8", "int8", "int16", "bool", "complex64", "complex128"}) {
+  for (const char* type : {"uint8", "int8", "int16", "bool", "complex64", "complex128", "uint16", "uint32",
+                           "uint64", "complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+                           "float8_e5m2fnuz", "float8_e8m0fnu"}) {
     if (number == number_of(type)) return fmt::format("torch.{}", type);
   }
   return "another type";
@@ -95,6 +98,7 @@ Torch::Torch() {
   };
   find(delete_tensor, "aoti_torch_delete_tensor_object");
   find(copy_handle, "aoti_torch_new_tensor_handle");
+  find(is_defined, "aoti_torch_is_defined");
   find(dim, "aoti_torch_get_dim");
   find(sizes, "aoti_torch_get_sizes");
   find(strides, "aoti_torch_get_strides");
@@ -213,9 +217,17 @@ Value list_of(nb::handle results) {
 constexpr size_t kMaxArguments = 16;
 
 struct Registered {
+  std::string name;  // by which errors call it
   nb::object function;
   std::vector<Kind> kinds;
 };
+
+// A function of arrays says "aclgrad.<its name>: <what is wrong>".
+std::string renamed(const std::string& message, const std::string& name) {
+  const size_t end = message.find(": ");
+  const bool is_ours = message.rfind("aclgrad.", 0) == 0 && end != std::string::npos;
+  return is_ours ? fmt::format("aclgrad.{}{}", name, message.substr(end)) : message;
+}
 
 // What a kernel throws becomes a ValueError in Python, or a RuntimeError with the text of another error.
 void call(const Registered& kernel, Value* stack) {
@@ -237,7 +249,7 @@ void call(const Registered& kernel, Value* stack) {
       stack[0] = is_torch_tensor(result) ? value_of(result) : list_of(result);
       return;
     } catch (const nb::python_error& error) {
-      message = nb::str(error.value()).c_str();
+      message = renamed(text_of(error.value()), kernel.name);
       wrong_value = error.matches(PyExc_ValueError);
     }
   }
@@ -264,8 +276,9 @@ constexpr std::array<Kernel, sizeof...(index)> all_kernels(std::index_sequence<i
 }
 
 // Makes `function` the kernel of an operator for dense tensors on the CPU. Its arguments have `types`, tensors in
-// capsules; it returns a tensor, or a tuple of which PyTorch gets those that are not None.
-void register_kernel(const std::string& name, const std::vector<std::string>& types, nb::object function) {
+// capsules; it returns a tensor, or a tuple of which PyTorch gets those that are not None. Errors name `caller`.
+void register_kernel(const std::string& name, const std::string& caller,
+                     const std::vector<std::string>& types, nb::object function) {
   static constexpr auto kKernels = all_kernels(std::make_index_sequence<kMaxKernels>());
   const Torch& torch = Torch::get();
   static Library* library = nullptr;
@@ -274,7 +287,7 @@ void register_kernel(const std::string& name, const std::vector<std::string>& ty
   if (kernels().size() == kMaxKernels || types.size() > kMaxArguments) {
     throw std::length_error("more kernels or arguments than aclgrad registers with PyTorch");
   }
-  Registered kernel{std::move(function), {}};
+  Registered kernel{caller, std::move(function), {}};
   for (const std::string& type : types) kernel.kinds.push_back(kind_of(type));
   kernels().push_back(std::move(kernel));
   check(torch.add_kernel(library, name.c_str(), kKernels[kernels().size() - 1], kVersion));
@@ -289,6 +302,9 @@ bool is_torch_tensor(nb::handle object) {
 Array read_torch_tensor(nb::handle capsule, std::string_view types) {
   const Torch& torch = Torch::get();
   Tensor* tensor = tensor_of(capsule);
+  bool is_defined = false;
+  check(torch.is_defined(tensor, &is_defined));
+  if (!is_defined) throw NotAnArray{true, "a tensor", "NoneType"};
   int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
   int32_t number = 0;
   check(torch.dim(tensor, &rank));
@@ -319,7 +335,10 @@ nb::object new_torch_tensor(nb::handle like, const Shape& shape) {
     stride *= std::max<int64_t>(shape[axis], 1);
   }
   Tensor* tensor = nullptr;
-  check(torch.empty_strided(shape.rank(), shape.begin(), strides.data(), number, torch.cpu(), 0, &tensor));
+  if (torch.empty_strided(shape.rank(), shape.begin(), strides.data(), number, torch.cpu(), 0, &tensor) !=
+      0) {
+    throw std::runtime_error(fmt::format("no memory for a tensor of shape {}", format_shape(shape)));
+  }
   return capsule_of(tensor);
 }
 

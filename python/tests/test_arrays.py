@@ -73,10 +73,15 @@ def test_torch_tensors_whose_memory_does_not_hold_the_values():
         (pending, "grad_output: expected a tensor whose memory holds its values, got a view with a pending negation"),
         (torch._efficientzerotensor((4, 3)), "grad_output: expected a tensor with memory, got one without"),
         (torch.ones(4, 3).to_sparse(), "grad_output: expected a dense array of .*, got device cpu, .*layout torch.sparse_coo"),
+        (torch.nested.nested_tensor([torch.ones(4, 3)]), "grad_output: expected a dense array of .*, got .*, nested"),
+        (torch.quantize_per_tensor(torch.ones(4, 3), 1, 0, torch.quint8), "grad_output: expected a dense array of .*, got .* torch.quint8"),
         (torch.ones(4, 3, device="meta"), "grad_output: expected a dense array of .* in the memory of the CPU, got device meta"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             aclgrad.grouped_bias_add_backward(tensor, [4])
+        if tensor is not pending and not tensor._is_zerotensor():
+            with pytest.raises(TypeError, match="grad_output: expected a floating-point array, got dtype .*, layout "):
+                aclgrad.reference.grouped_bias_add_backward(tensor, [4])
     assert aclgrad.grouped_bias_add_backward(pending.resolve_neg(), [4]).tolist() == [[-4.0, -4.0, -4.0]]
 
 
@@ -151,14 +156,14 @@ REFUSED = [
     (TypeError, "group_ends: expected int32 or int64, got float64", lambda: aclgrad.grouped_bias_add_backward(X, [10.5, 33])),
     (ValueError, r"group_ends: expected 1 axis, got shape \[2, 2\]", lambda: aclgrad.grouped_bias_add_backward(X, ENDS.reshape(2, 2))),
     (ValueError, r"grad_output: expected 3 axes, got shape \[90, 33\]", lambda: aclgrad.grouped_bias_add_backward(X)),
-    (ValueError, "kind: expected 'ends' or 'counts', got sizes", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, "sizes")),
+    (ValueError, "kind: expected 'ends' or 'counts', got 'sizes'", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, "sizes")),
     (ValueError, r"out: expected shape \[4, 33\], got \[4, 32\]", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=X[:4, :32])),
     (TypeError, "out: expected float32, got float64", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=numpy.empty((4, 33)))),
     (ValueError, "out: expected an array that may be written to", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=frozen(X[:4]))),
     (ValueError, "out: expected memory of its own", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=spread(X[:1], (4, 33)))),
     (TypeError, "bias: expected float32, as x is, got float64", lambda: aclgrad.grouped_bias_add(X, bias()["bias"], ENDS)),
     (ValueError, r"grid: expected shape \[2, 6, 7, 2\], got \[2, 6, 7, 3\]", lambda: aclgrad.grid_sample(G["input"], numpy.zeros((2, 6, 7, 3)))),
-    (ValueError, "mode: expected 'bilinear'.*, got cubic", lambda: aclgrad.grid_sample(G["input"], G["grid"], "cubic")),
+    (ValueError, "mode: expected 'bilinear'.*, got 'cubic'", lambda: aclgrad.grid_sample(G["input"], G["grid"], "cubic")),
     (TypeError, "mode: expected a string, got int", lambda: aclgrad.grid_sample(G["input"], G["grid"], 2)),
     (ValueError, "input: expected a height and a width.*, got 0", lambda: aclgrad.grid_sample(G["input"][:, :, :0], G["grid"])),
     (TypeError, "out: expected a tuple of 2 arrays", lambda: aclgrad.grid_sample_backward(**G, out=G["input"])),
@@ -227,7 +232,14 @@ def test_what_is_wrong_is_named(kind, message, call):
             {"level_start_index": [0, 147, 178]},
             r"spatial_shapes\[1\]: expected a level of at most 34 pixels, the rows of value from 147 on, got \[7, 5\]",
         ),
-        ({"spatial_shapes": [[13, 11], [7, -5], [1, 3]]}, r"spatial_shapes\[1\]: expected .*, got \[7, -5\]"),
+        (
+            {"spatial_shapes": [[13, 11], [7, -5], [1, 3]]},
+            r"spatial_shapes\[1\]: expected a height and a width of at least 0, got \[7, -5\]",
+        ),
+        (
+            {"spatial_shapes": [[-1, -4], [7, 5], [1, 3]]},
+            r"spatial_shapes\[0\]: expected a height and a width of at least 0, got \[-1, -4\]",
+        ),
         ({"spatial_shapes": [[2**40, 2**40], [7, 5], [1, 3]]}, r"spatial_shapes\[0\]: expected a level of at most 181"),
     ],
 )

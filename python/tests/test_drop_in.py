@@ -128,6 +128,16 @@ def test_such_a_function_under_autocast():
     assert same_bits([arguments[3].grad, arguments[4].grad], expected[1:])
 
 
+@pytest.mark.parametrize("third", [torch.float32, torch.bfloat16])
+def test_types_that_were_passed_are_named(third):
+    """Not the float32 that others become where types are mixed."""
+    value, *levels, locations, weights = batch_arguments()
+    arguments = value.double(), *levels, locations.half(), weights.to(third)
+    expected = "_backward: sampling_locations: expected float64, as value is, got float16"
+    with pytest.raises(TypeError, match=expected):
+        MSDA.ms_deform_attn_backward(*arguments, random(3, 3, 8).double(), 64)
+
+
 WRONG_CALLS = [
     ("im2col_step", 0, ValueError, "at least 1, got 0"),
     ("im2col_step", -64, ValueError, "at least 1, got -64"),
@@ -156,7 +166,7 @@ def test_errors_name_function_and_argument(argument, wrong, error, text, backwar
     place = rf"{argument}(\[\d+\])?: expected " if text else r"\w+: expected float64, as value is, got float32"
     if text is None and backward:
         place = r"\w+: expected float\d\d, as \w+ is, got float\d\d"
-    with pytest.raises(error, match=rf"^aclgrad\.{function.__name__}: {place}{text and f'.*{text}' or ''}"):
+    with pytest.raises(error, match=rf"^{function.__module__}\.{function.__name__}: {place}{text and f'.*{text}' or ''}"):
         function(**arguments)
 
 
@@ -316,7 +326,7 @@ def test_npu_errors_use_the_callers_names(changed, error, text, backward):
     function = torch_npu.npu_nsa_compress_grad if backward else torch_npu.npu_nsa_compress
     if backward:
         arguments["grad"] = random(7, 2, 3)
-    with pytest.raises(error, match=rf"^aclgrad\.{function.__name__}: {text}"):
+    with pytest.raises(error, match=rf"^{function.__module__}\.{function.__name__}: {text}"):
         function(**arguments)
 
 

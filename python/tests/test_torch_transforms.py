@@ -2,6 +2,7 @@
 """Derivatives of any order and transforms of PyTorch around the operators: each is right, or it raises."""
 
 import itertools
+import re
 
 import pytest
 
@@ -441,13 +442,40 @@ def test_vmap_of_indices_is_refused(name):
             func.vmap(case.operator, tuple(axes))(*arguments)
 
 
-def test_vmap_of_too_few_axes_is_refused():
-    image, grid, *attributes = sample_arguments()
-    with pytest.raises(ValueError, match="grid_sample: input: expected"):
-        func.vmap(lambda image: aclgrad.torch.grid_sample(image, grid, *attributes))(torch.zeros(3))
-    x, bias, ends = bias_arguments()
-    with pytest.raises(ValueError, match=r"grouped_bias_add: bias: expected at least 2 axes of its own, got \[3, 5\]"):
-        func.vmap(lambda bias: aclgrad.torch.grouped_bias_add(x, bias, ends))(bias)
+def wrong_shapes(tensor):
+    yield tensor[0]
+    yield tensor[..., 0]
+    yield tensor[None]
+    yield tensor[..., 1:]
+    yield tensor.flatten()[0]
+
+
+@each_call
+@pytest.mark.parametrize("axis", [0, -1])
+def test_vmap_says_the_shapes_of_one_call(name, axis):
+    """And not of what it makes of all."""
+    function, make = CALLS[name]
+    right = make()
+    refused = 0
+    for position, argument in enumerate(right):
+        for wrong in wrong_shapes(argument) if is_float(argument) else ():
+
+            def call(tensor, position=position):
+                return function(*(tensor if i == position else a for i, a in enumerate(right)))
+
+            try:
+                call(wrong)
+            except ValueError as error:
+                refused += 1
+                mapped = torch.stack([wrong] * 3, axis)
+                for transformed, stack in (
+                    (func.vmap(call, axis), mapped),
+                    (func.vmap(func.vmap(call, axis)), torch.stack([mapped] * 2)),
+                    (func.vmap(call, axis), torch.stack([wrong], axis).narrow(axis, 0, 0)),
+                ):
+                    with pytest.raises(ValueError, match=f"^{re.escape(str(error))}$"):
+                        transformed(stack)
+    assert refused >= 6
 
 
 # ---- Together with other features

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+_INTEGERS = (torch.int32, torch.int64)
 
 
 def message(function: str, argument: str, expected: str, got: Any) -> str:
@@ -30,6 +31,18 @@ def renamed(error: Exception, function: str, names: Mapping[str, str] | None = N
     return type(error)(f"aclgrad.{function}: {argument}: {text}")
 
 
+def check_is_dense(function: str, argument: str, tensor: Tensor) -> None:
+    if tensor.is_nested:
+        got = "a nested one"
+    elif tensor.is_quantized:
+        got = f"a quantised one of {tensor.dtype}"
+    elif tensor.layout != torch.strided:
+        got = f"one of {tensor.layout}"
+    else:
+        return
+    raise TypeError(message(function, argument, "a dense tensor", got))
+
+
 def check_flag(function: str, argument: str, value: Any) -> bool:
     """A bool of Python or NumPy."""
     if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
@@ -41,17 +54,21 @@ class Checks:
     """The checks of one call. Sizes may be symbols; what is not known of them yet is checked when the program runs."""
 
     def __init__(self, function: str) -> None:
-        self._function = function
+        """Of a function of `aclgrad.torch`."""
+        self._function = f"torch.{function}"
 
     def floats(self, **tensors: Tensor) -> None:
         """That all have the floating-point type and the device of the first."""
+        for name, tensor in tensors.items():
+            self._type(name, tensor, _FLOATS, "float32, float16, bfloat16 or float64")
+        self.same_type(**tensors)
+        self.same_device(**tensors)
+
+    def same_type(self, **tensors: Tensor) -> None:
         first_name, first = next(iter(tensors.items()))
         for name, tensor in tensors.items():
-            if tensor.dtype not in _FLOATS:
-                self._refuse_type(name, "float32, float16, bfloat16 or float64", _type_name(tensor))
             if tensor.dtype != first.dtype:
-                self._refuse_type(name, f"{_type_name(first)}, as {first_name} is", _type_name(tensor))
-        self.same_device(**tensors)
+                self._refuse_type(name, f"{type_name(first)}, as {first_name} is", type_name(tensor))
 
     def no_double_on_gpu(self, name: str, tensor: Tensor) -> None:
         if tensor.is_cuda and tensor.dtype == torch.float64:
@@ -59,8 +76,14 @@ class Checks:
 
     def integers(self, **tensors: Tensor) -> None:
         for name, tensor in tensors.items():
-            if tensor.dtype not in (torch.int32, torch.int64):
-                self._refuse_type(name, "int32 or int64", _type_name(tensor))
+            self._type(name, tensor, _INTEGERS, "int32 or int64")
+
+    def _type(self, name: str, tensor: Tensor, types: Sequence[torch.dtype], expected: str) -> None:
+        if tensor.dtype not in (*_FLOATS, *_INTEGERS):
+            self._refuse_type(name, expected, str(tensor.dtype))
+        self.value(tensor.dim() <= 8, name, "at most 8 axes", tensor.dim())
+        if tensor.dtype not in types:
+            self._refuse_type(name, expected, type_name(tensor))
 
     def same_device(self, **tensors: Tensor) -> None:
         first_name, first = next(iter(tensors.items()))
@@ -80,7 +103,7 @@ class Checks:
 
     def one_of(self, name: str, value: str, choices: Sequence[str]) -> None:
         *first, last = (repr(choice) for choice in choices)
-        self.value(value in choices, name, f"{', '.join(first)} or {last}", value)
+        self.value(value in choices, name, f"{', '.join(first)} or {last}", repr(value))
 
     def value(self, passed: Any, name: str, expected: str, got: Any) -> None:
         torch._check_value(passed, lambda: message(self._function, name, expected, got))
@@ -89,5 +112,5 @@ class Checks:
         raise TypeError(message(self._function, name, expected, got))
 
 
-def _type_name(tensor: Tensor) -> str:
+def type_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")

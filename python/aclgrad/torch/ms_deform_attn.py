@@ -44,7 +44,7 @@ def ms_deform_attn_forward(
     >>> MultiScaleDeformableAttention.ms_deform_attn_forward(value, shapes, starts, locations, weights, 64)
     tensor([[[1.5000]]])
     """
-    function = "ms_deform_attn_forward"
+    function = "torch.ms_deform_attn.ms_deform_attn_forward"
     _check_step(function, im2col_step)
     try:
         return multi_scale_deformable_attention(
@@ -83,7 +83,7 @@ def ms_deform_attn_backward(
     >>> [gradient.ravel().tolist() for gradient in gradients]
     [[0.25, 0.25, 0.25, 0.25], [2.0, 4.0], [1.5]]
     """
-    function = "ms_deform_attn_backward"
+    function = "torch.ms_deform_attn.ms_deform_attn_backward"
     _check_step(function, im2col_step)
     tensors = grad_output, value, spatial_shapes, level_start_index, sampling_locations, attention_weights
     same = _of_one_type(tensors)
@@ -103,8 +103,9 @@ _CAST_BY_AUTOCAST = frozenset((torch.float32, torch.float16, torch.bfloat16))
 
 
 def _of_one_type(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Those that autocast casts in float32, if their types differ."""
-    if len({t.dtype for t in tensors if _is_cast(t)}) < 2:
+    """Those that autocast casts in float32, if their types differ and the kernel will not refuse float64 among them."""
+    types = {t.dtype for t in tensors if isinstance(t, Tensor)}
+    if torch.float64 in types or len(types & _CAST_BY_AUTOCAST) < 2:
         return tensors
     return tuple(t.float() if _is_cast(t) else t for t in tensors)
 

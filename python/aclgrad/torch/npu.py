@@ -61,7 +61,7 @@ def npu_nsa_compress(
     >>> torch_npu.npu_nsa_compress(input, weight, 2, 2, actual_seq_len=[2, 6]).ravel()
     tensor([0.5000, 2.5000, 4.5000])
     """
-    function = "npu_nsa_compress"
+    function = "torch.npu.npu_nsa_compress"
     ends = _ends(function, actual_seq_len)
     try:
         return nsa_compress(input, weight, ends, compress_block_size, compress_stride)
@@ -88,7 +88,7 @@ def npu_nsa_compress_grad(
     >>> grad_input.ravel(), grad_weight.ravel()
     (tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.5000, 0.5000]), tensor([6., 9.]))
     """
-    function = "npu_nsa_compress_grad"
+    function = "torch.npu.npu_nsa_compress_grad"
     tensors = grad, input, weight, _ends(function, actual_seq_len)
     try:
         grad_input, grad_weight = compress_gradient(tensors, (compress_block_size, compress_stride), (True, True))

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .. import _core
-from .checks import Checks, message
+from .checks import Checks, check_is_dense, message, renamed
 
 _library = torch.library.Library("aclgrad", "DEF")
 
@@ -61,6 +61,7 @@ def _function(name: str, **methods: Callable[..., Any]) -> Any:
 class _Registered:
     """An operator, as two of PyTorch's: `aclgrad::<name>` for everybody, which applies an autograd.Function, and under
     it `aclgrad::<name>_kernel`, which has kernels and no gradient. A call that needs no gradient goes there at once.
+    Errors name the `function` of `aclgrad.torch` that has it, by default the one of its name.
 
     Within transforms of torch.func the dispatcher calls `_transform` for both, whose Function has what transforms need;
     PyTorch takes twice as long to apply such a one. `batch_axis` is the axis of all floating-point tensors, results
@@ -75,8 +76,10 @@ class _Registered:
         fake: Callable[..., Any],
         floats: Sequence[int],
         batch_axis: int,
+        function: str | None,
     ) -> None:
         self.name, _, signature = schema.partition("(")
+        self._caller = f"torch.{function or self.name}"
         inner = f"{self.name}_kernel"
         self._names = self.name, inner
         for name in self._names:
@@ -88,9 +91,10 @@ class _Registered:
         self._tensors = sum("Tensor" in kind for _, kind in self._parameters)
         self._floats = floats
         self._batch_axis = batch_axis
-        _core.register_torch_kernel(inner, [kind for _, kind in self._parameters], kernel)
+        self._fake = fake
+        _core.register_torch_kernel(inner, self._caller, [kind for _, kind in self._parameters], kernel)
         if cuda_kernel is not None:
-            _library.impl(inner, cuda_kernel, "CUDA")
+            _library.impl(inner, self._naming_caller(cuda_kernel), "CUDA")
         torch.library.register_fake(f"aclgrad::{inner}", fake, lib=_library)
         self._function = _function(
             self.name,
@@ -107,6 +111,15 @@ class _Registered:
             vmap=self._vmap,
         )
         _library.impl(self.name, self._apply, "CompositeImplicitAutograd")
+
+    def _naming_caller(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        def named(*arguments: Any) -> Any:
+            try:
+                return kernel(*arguments)
+            except (TypeError, ValueError) as error:
+                raise renamed(error, self._caller) from None
+
+        return named
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         raise NotImplementedError
@@ -166,7 +179,11 @@ class _Registered:
         for (name, kind), value in zip(self._parameters, arguments, strict=True):
             if kind in _WORDS and not _is_of(kind, value):
                 got = value if kind == "int" and isinstance(value, int) else type(value).__name__
-                raise TypeError(message(self.name, name, _WORDS[kind], got))
+                raise TypeError(message(self._caller, name, _WORDS[kind], got))
+            if isinstance(value, Tensor):
+                check_is_dense(self._caller, name, value)
+            if isinstance(value, str) and not value.isascii():
+                self._fake(*arguments)  # no function has such a choice, and it says which there are
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """Folds the mapped axis into one of the operator's own."""
@@ -179,16 +196,28 @@ class _Registered:
             if tensor is None:
                 continue
             if position in self._floats:
-                if tensor.dim() - (axis is not None) < 2:
-                    raise ValueError(message(self.name, name, "at least 2 axes of its own", list(tensor.shape)))
                 folded[position] = self._fold(tensor, axis, info.batch_size)
             elif axis is not None:
-                raise ValueError(message(self.name, name, "one for all calls under vmap", "a mapped tensor"))
-        result = self._call(*folded)
+                raise ValueError(message(self._caller, name, "one for all calls under vmap", "a mapped tensor"))
+        try:
+            result = self._call(*folded)
+        except (TypeError, ValueError) as error:
+            raise self._of_one_call(error, arguments, in_dims) from None
         if isinstance(result, Tensor):
             return self._unfold(result, info.batch_size)
         unfolded = [self._unfold(tensor, info.batch_size) for tensor in result]
         return tuple(tensor for tensor, _ in unfolded), tuple(axis for _, axis in unfolded)
+
+    def _of_one_call(self, error: Exception, arguments: Sequence[Any], in_dims: Sequence[int | None]) -> Exception:
+        """What is wrong with the tensors as the mapped function has them, if it can be told from one call's."""
+        of_one = [a if axis is None else a.select(axis, 0) for a, axis in zip(arguments, in_dims, strict=True)]
+        try:
+            self._fake(*of_one)
+        except (TypeError, ValueError) as of_shapes:
+            return of_shapes
+        except RuntimeError:  # it knows no size that follows from contents
+            pass
+        return error
 
     def _vmap_of_none(self, info: Any, in_dims: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, Any]:
         """Where no call is mapped, the results have the other axes of one call's."""
@@ -207,6 +236,8 @@ class _Registered:
 
     def _fold(self, tensor: Tensor, mapped_axis: int | None, count: int) -> Tensor:
         rank = tensor.dim() - (mapped_axis is not None)
+        if rank == 0:
+            return tensor  # which the operator refuses
         axis = self._batch_axis % rank
         if mapped_axis is None:
             tensor = tensor.unsqueeze(axis).expand(*tensor.shape[:axis], count, *tensor.shape[axis:])
@@ -289,13 +320,14 @@ class Gradient(_Gradients):
         floats: Sequence[int],
         batch_axis: int,
         double_backward: Callable[..., tuple[Tensor | None, ...]] | None = None,
+        function: str | None = None,
     ) -> None:
         def cuda_kernel(*arguments: Any) -> list[Tensor]:
             return [gradient for gradient in core(*arguments) if gradient is not None]
 
         self._tangent = tangent
         self._saved_floats = floats
-        super().__init__(schema, core, cuda_kernel, fake, (0, *(1 + i for i in floats)), batch_axis)
+        super().__init__(schema, core, cuda_kernel, fake, (0, *(1 + i for i in floats)), batch_axis, function)
         self._double_backward = double_backward and _DoubleBackward(self, schema, double_backward, fake, batch_axis)
 
     def composed_curvature(
@@ -376,7 +408,10 @@ class _DoubleBackward(_Gradients):
 
         def fake(*arguments: Any) -> list[Tensor]:
             first, (*attributes, output_mask) = arguments[:count], arguments[count + len(grad_grads) :]
-            gradient_fake(*first, *attributes, [True] * len(grad_grads))
+            try:
+                gradient_fake(*first, *attributes, [True] * len(grad_grads))
+            except (TypeError, ValueError) as error:
+                raise renamed(error, self._caller) from None
             checks = Checks(f"{name}_double_backward")
             for label, i, tensor in zip(grad_grads, floats[1:], arguments[count:], strict=False):
                 if tensor is not None:
@@ -395,6 +430,7 @@ class _DoubleBackward(_Gradients):
             fake,
             (*floats, *range(count, count + len(grad_grads))),
             batch_axis,
+            None,
         )
 
     def _composed(
@@ -483,11 +519,12 @@ class Operator(_Registered):
         backward: Callable[..., Any] | None = None,
         setup: Callable[[Any, tuple[Any, ...]], None] | None = None,
         cuda_kernel: Callable[..., Any] | None = None,
+        function: str | None = None,
     ) -> None:
         self._setup = setup or self._save_all
         self._backward_of_kernel = backward or _backward_of(gradient, floats, schema.count(",") + 1)
         self._tangent = tangent
-        super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis)
+        super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis, function)
         self._autocast_type = autocast_type
         for name in self._names:
             _library.impl(name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
@@ -526,10 +563,18 @@ class Operator(_Registered):
         def is_cast(argument: Any) -> bool:
             return isinstance(argument, Tensor) and argument.is_floating_point() and argument.dtype != torch.float64
 
+        self._check_mixed_with_double(arguments)
         dtype = self._autocast_type(device, [argument.dtype for argument in arguments if is_cast(argument)])
         with torch.autocast(device, enabled=False):
             cast = [argument.to(dtype) if is_cast(argument) else argument for argument in arguments]
             return self._call(*cast)  # type: ignore[no-any-return]
+
+
+    def _check_mixed_with_double(self, arguments: Sequence[Any]) -> None:
+        """Autocast leaves float64 as it is. Else the kernel would name the types that it makes of the others."""
+        floats = {self._parameters[i][0]: arguments[i] for i in self._floats if isinstance(arguments[i], Tensor)}
+        if any(tensor.dtype == torch.float64 for tensor in floats.values()):
+            Checks(self._caller.removeprefix("torch.")).same_type(**floats)
 
 
 # ---- The type that autocast makes of floating-point tensors but float64

@@ -24,8 +24,7 @@ struct Kind<2> {
   static constexpr const char* kReferenceForward = "reference.grid_sample";
   static constexpr const char* kReferenceBackward = "reference.grid_sample_backward";
   static constexpr const char* kSides = "a height and a width from 1 to 2^30 - 1";
-  static constexpr const char* kModes = "'bilinear', 'nearest' or 'bicubic'";
-  static constexpr bool kHasBicubic = true;
+  static constexpr std::initializer_list<const char*> kModes{"bilinear", "nearest", "bicubic"};
 };
 
 template <>
@@ -37,8 +36,7 @@ struct Kind<3> {
   static constexpr const char* kReferenceForward = "reference.grid_sample_3d";
   static constexpr const char* kReferenceBackward = "reference.grid_sample_3d_backward";
   static constexpr const char* kSides = "a depth, a height and a width from 1 to 2^30 - 1";
-  static constexpr const char* kModes = "'bilinear' or 'nearest'";
-  static constexpr bool kHasBicubic = false;
+  static constexpr std::initializer_list<const char*> kModes{"bilinear", "nearest"};
 };
 
 template <int kAxes>
@@ -67,29 +65,14 @@ struct Sampling {
 };
 
 template <int kAxes>
-Interpolation interpolation_of(const Arguments& arguments, nb::handle object) {
-  const std::string_view mode = arguments.text("mode", object);
-  if (mode == "bilinear") return Interpolation::bilinear;
-  if (mode == "nearest") return Interpolation::nearest;
-  arguments.check(Kind<kAxes>::kHasBicubic && mode == "bicubic", "mode", Kind<kAxes>::kModes, mode);
-  return Interpolation::bicubic;
-}
-
-Padding padding_of(const Arguments& arguments, nb::handle object) {
-  const std::string_view mode = arguments.text("padding_mode", object);
-  if (mode == "zeros") return Padding::zeros;
-  if (mode == "border") return Padding::border;
-  arguments.check(mode == "reflection", "padding_mode", "'zeros', 'border' or 'reflection'", mode);
-  return Padding::reflection;
-}
-
-template <int kAxes>
 Sampling<kAxes> read_sampling(const Arguments& arguments, nb::handle input, nb::handle grid, nb::handle mode,
                               nb::handle padding_mode, nb::handle align_corners) {
   constexpr int64_t kMaxSide = int64_t{1} << 30;
-  Sampling<kAxes> sampling{arguments.floats("input", input), arguments.floats("grid", grid),
-                           interpolation_of<kAxes>(arguments, mode), padding_of(arguments, padding_mode),
-                           !align_corners.is_none() && arguments.flag("align_corners", align_corners)};
+  Sampling<kAxes> sampling{
+      arguments.floats("input", input), arguments.floats("grid", grid),
+      arguments.choice<Interpolation>("mode", mode, Kind<kAxes>::kModes),
+      arguments.choice<Padding>("padding_mode", padding_mode, {"zeros", "border", "reflection"}),
+      !align_corners.is_none() && arguments.flag("align_corners", align_corners)};
   arguments.check_same_type(sampling.input, {&sampling.grid});
   arguments.check_rank(sampling.input, 2 + kAxes);
   arguments.check_rank(sampling.grid, 2 + kAxes);

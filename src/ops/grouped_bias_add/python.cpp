@@ -29,13 +29,6 @@ struct Grouping {
   int64_t columns = 0;
 };
 
-GroupKind kind_of(const Arguments& arguments, nb::handle object) {
-  const std::string_view kind = arguments.text("kind", object);
-  if (kind == "ends") return GroupKind::ends;
-  arguments.check(kind == "counts", "kind", "'ends' or 'counts'", kind);
-  return GroupKind::counts;
-}
-
 void check_groups(const Arguments& arguments, GroupKind kind, const std::vector<int64_t>& group_idx,
                   int64_t rows) {
   if (kind == GroupKind::ends) arguments.check_ends("group_ends", group_idx);
@@ -54,7 +47,7 @@ void check_groups(const Arguments& arguments, GroupKind kind, const std::vector<
 
 Grouping read_grouping(const Arguments& arguments, const Array& rows, nb::handle group_ends,
                        nb::handle kind) {
-  const GroupKind named_kind = kind_of(arguments, kind);
+  const auto named_kind = arguments.choice<GroupKind>("kind", kind, {"ends", "counts"});
   if (group_ends.is_none()) {
     arguments.check_rank(rows, 3);
     return {named_kind, std::nullopt, rows.size(0), rows.size(1), rows.size(2)};

@@ -46,12 +46,13 @@ void check_levels(const Arguments& arguments, const Sampling& sampling) {
       arguments.check_entry(false, "level_start_index", level,
                             fmt::format("0 to {}, the rows of value", rows), start);
     }
-    const bool fits = height >= 0 && width >= 0 && (height == 0 || width <= (rows - start) / height);
-    if (fits) continue;
-    arguments.check(
-        false, fmt::format("spatial_shapes[{}]", level).c_str(),
-        fmt::format("a level of at most {} pixels, the rows of value from {} on", rows - start, start),
-        fmt::format("[{}, {}]", height, width));
+    const bool is_level = height >= 0 && width >= 0;
+    if (is_level && (height == 0 || width <= (rows - start) / height)) continue;
+    arguments.check(false, fmt::format("spatial_shapes[{}]", level).c_str(),
+                    is_level ? fmt::format("a level of at most {} pixels, the rows of value from {} on",
+                                           rows - start, start)
+                             : "a height and a width of at least 0",
+                    fmt::format("[{}, {}]", height, width));
   }
 }
 
@@ -88,7 +89,7 @@ TensorView per_head(const Array& array, int64_t heads) {
 void check_per_head(const Arguments& arguments, const Array& array, const Sampling& sampling) {
   const int64_t batches = sampling.batches(), queries = sampling.queries();
   const int64_t heads = sampling.heads(), channels = sampling.channels();
-  if (array.view.has_shape({batches, queries, heads, channels})) return;
+  if (array.view.rank == 4) return arguments.check_shape(array, {batches, queries, heads, channels});
   arguments.check_shape(array, {batches, queries, heads * channels});
 }
 

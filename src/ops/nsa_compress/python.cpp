@@ -145,6 +145,7 @@ Results backward(nb::handle grad_output_object, nb::handle x, nb::handle weight,
   const bool needs_x = needs[0], needs_weight = needs[1];
   const int64_t heads = compression.heads(), channels = compression.channels();
   arguments.check_same_type(compression.x, {&grad_output});
+  arguments.check_rank(grad_output, 3);
   arguments.check_shape(grad_output, {compression.window_count, heads, channels});
   const Array grad_x = arguments.result("out[0]", compression.x, {compression.tokens(), heads, channels},
                                         needs_x ? arguments.entry("out", out, 2, 0) : nb::none());
@@ -223,6 +224,7 @@ Results double_backward(nb::handle grad_output, nb::handle x, nb::handle weight,
     arguments.check_same_type(compression.x, {&array});
     arguments.check_shape(array, shape);
   };
+  arguments.check_rank(arrays.grad_output, 3);
   check(arrays.grad_output, shapes[0]);
   if (!grad_grad_x.is_none()) {
     arrays.grad_grad_x = arguments.floats("grad_grad_x", grad_grad_x);

@@ -37,18 +37,18 @@ def _check_sampling(
             checks.value(0 < side < 2**30, "input", f"{_SIDES[sides]} from 1 to 2^30 - 1", side)
 
 
-def _sample_fake(name: str, sides: int) -> Callable[..., Tensor]:
+def _sample_fake(sides: int) -> Callable[..., Tensor]:
     def fake(input: Tensor, grid: Tensor, *attributes: Any) -> Tensor:
-        _check_sampling(Checks(name), sides, input, grid, *attributes)
+        _check_sampling(Checks("grid_sample"), sides, input, grid, *attributes)
         return input.new_empty(*input.shape[:2], *grid.shape[1:-1])
 
     return fake
 
 
-def _sample_gradient_fake(name: str, sides: int) -> Callable[..., list[Tensor]]:
+def _sample_gradient_fake(sides: int) -> Callable[..., list[Tensor]]:
     def fake(grad_output: Tensor, input: Tensor, grid: Tensor, *others: Any) -> list[Tensor]:
         *attributes, output_mask = others
-        checks = Checks(name)
+        checks = Checks("grid_sample_backward")
         _check_sampling(checks, sides, input, grid, *attributes)
         checks.floats(input=input, grad_output=grad_output)
         checks.shape("grad_output", grad_output, (*input.shape[:2], *grid.shape[1:-1]))
@@ -187,21 +187,23 @@ def _operator(
         f"{name}_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
         "bool align_corners, bool[2] output_mask) -> Tensor[]",
         backward,
-        _sample_gradient_fake(f"{name}_backward", sides),
+        _sample_gradient_fake(sides),
         _sample_tangent,
         floats=(0, 1),
         batch_axis=0,
         double_backward=double_backward,
+        function="grid_sample_backward",
     )
     return Operator(
         f"{name}(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
         forward,
-        _sample_fake(name, sides),
+        _sample_fake(sides),
         _sample_tangent,
         gradient=gradient,
         floats=(0, 1),
         batch_axis=0,
         autocast_type=in_float32,
+        function="grid_sample",
     )
 
 
@@ -247,5 +249,5 @@ def grid_sample(
     (1.5, tensor([1., 2.]))
     """
     if align_corners is not False:  # None means False, as for PyTorch's function
-        align_corners = align_corners is not None and check_flag("grid_sample", "align_corners", align_corners)
+        align_corners = align_corners is not None and check_flag("torch.grid_sample", "align_corners", align_corners)
     return _operator_for(input)(input, grid, mode, padding_mode, align_corners)

@@ -21,10 +21,10 @@ def _bias_on_cuda(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str)
     """Composed of PyTorch's operators, as the library has no kernel for it. Ends that fall are not told from others."""
     groups = x.shape[0] if group_ends is None else group_ends.shape[0]
     if bias.dtype != x.dtype:
-        raise TypeError(f"aclgrad.grouped_bias_add: bias: expected {x.dtype}, as x is, got {bias.dtype}")
+        raise TypeError(f"aclgrad.torch.grouped_bias_add: bias: expected {x.dtype}, as x is, got {bias.dtype}")
     if x.dim() != (3 if group_ends is None else 2) or bias.shape != (groups, x.shape[-1]):
         shapes = f"{list(x.shape)} and {list(bias.shape)}"
-        raise ValueError(f"aclgrad.grouped_bias_add: expected x [R, H] or [G, R, H], and bias [G, H], got {shapes}")
+        raise ValueError(f"aclgrad.torch.grouped_bias_add: expected x [R, H] or [G, R, H], and bias [G, H], got {shapes}")
     if group_ends is None:
         return x + bias[:, None]
     if groups == 0:

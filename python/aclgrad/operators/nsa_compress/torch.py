@@ -24,6 +24,7 @@ def _check_compression(
     checks.rank("x", x, 3)
     checks.value(block >= 1, "block", "at least 1", block)
     checks.value(stride >= 1, "stride", "at least 1", stride)
+    checks.value(stride < 2**53, "stride", "at most 2^53 - 1", stride)
     checks.shape("weight", weight, (block, x.shape[1]))
     if cu_seqlens is not None:
         checks.integers(cu_seqlens=cu_seqlens)
@@ -32,16 +33,17 @@ def _check_compression(
         checks.rank("cu_seqlens", cu_seqlens, 1)
 
 
-def _windows(x: Tensor, block: int, stride: int) -> Any:
-    """Of one sequence."""
+def _windows(x: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Any:
+    """Their number, or None where it follows from the contents of the ends."""
+    if cu_seqlens is not None and not (isinstance(cu_seqlens.shape[0], int) and cu_seqlens.shape[0] == 0):
+        return None
     return torch.sym_max((x.shape[0] - block + stride) // stride, 0)
 
 
 def _compress_fake(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Tensor:
     _check_compression(Checks("nsa_compress"), x, weight, cu_seqlens, block, stride)
-    if cu_seqlens is None:
-        windows = _windows(x, block, stride)
-    else:
+    windows = _windows(x, cu_seqlens, block, stride)
+    if windows is None:
         windows = torch.library.get_ctx().new_dynamic_size()
     return x.new_empty(windows, *x.shape[1:])
 
@@ -59,8 +61,8 @@ def _compress_gradient_fake(
     _check_compression(checks, x, weight, cu_seqlens, block, stride)
     checks.floats(x=x, grad_output=grad_output)
     checks.rank("grad_output", grad_output, 3)
-    windows = _windows(x, block, stride) if cu_seqlens is None else grad_output.shape[0]
-    checks.shape("grad_output", grad_output, (windows, *x.shape[1:]))
+    windows = _windows(x, cu_seqlens, block, stride)
+    checks.shape("grad_output", grad_output, (grad_output.shape[0] if windows is None else windows, *x.shape[1:]))
     return new_gradients((x, weight), output_mask)
 
 
