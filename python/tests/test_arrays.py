@@ -2,6 +2,8 @@
 """Arrays of other libraries, and what is refused."""
 
 import contextlib
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -143,6 +145,18 @@ def test_memory_is_given_back():
 def test_import_needs_numpy_alone():
     code = "import sys, aclgrad; assert not {'torch', 'ml_dtypes', 'jax', 'matplotlib'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("arguments", [["-c", "import aclgrad.torch"], ["-m", "aclgrad.torch"], ["-c", "import aclgrad.torch.npu"]])
+def test_without_pytorch_the_package_to_install_is_named(arguments, tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('No module named torch', name='torch')")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(pathlib.Path(aclgrad.__file__).parents[1])))}
+    run = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "aclgrad.torch needs PyTorch 2.10 or later: pip install 'aclgrad[torch]'" in run.stderr.splitlines()[-1]
+    assert "ModuleNotFoundError" not in run.stderr
+    if arguments[0] == "-m":
+        assert len(run.stderr.splitlines()) == 1
 
 
 G, N = grid(), nsa()

@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import types
+import warnings
 
 import pytest
 
@@ -420,12 +421,48 @@ def test_command_lists_what_would_be_patched(stand_ins, capsys):
     assert all(f"  {module}.{name}" in lines for target, module, name, _ in FUNCTIONS if target != "detrex")
 
 
-def test_command_says_what_is_not_installed(monkeypatch, capsys):
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    """But PyTorch."""
+    for target, places in TARGETS.items():
+        for module in (target, *(place.module for place in places)) if target != "grid_sample" else ():
+            monkeypatch.setitem(sys.modules, module, None)
+
+
+NOT_INSTALLED = [f"{target}: not installed" for target in TARGETS if target != "grid_sample"]
+
+
+def test_command_says_what_is_not_installed(nothing_installed, capsys):
     from aclgrad.torch.__main__ import main
 
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     main()
-    assert capsys.readouterr().out.splitlines() == [f"{target}: not installed" for target in TARGETS]
+    assert [line for line in capsys.readouterr().out.splitlines() if "installed" in line] == NOT_INSTALLED
+
+
+def test_patch_returns_what_it_replaced(stand_ins):
+    try:
+        names = aclgrad.torch.patch()
+        assert {f"{module}.{name}" for _, module, name, _ in FUNCTIONS} | {"torch.grid_sampler_2d"} <= set(names)
+        assert aclgrad.torch.patch() == []
+    finally:
+        aclgrad.torch.unpatch()
+
+
+def test_patch_says_what_is_not_installed(nothing_installed, capsys):
+    names = "nn.functional.grid_sample", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"
+    samplers = [f"torch.{name}" for name in names]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert aclgrad.torch.patch(verbose=True) == samplers
+            assert capsys.readouterr().out.splitlines() == samplers + NOT_INSTALLED
+            assert aclgrad.torch.patch("grid_sample", verbose=True) == []
+        with pytest.warns(UserWarning, match="aclgrad.torch.patch: mmcv: not installed") as said:
+            assert aclgrad.torch.patch("mmcv", "grid_sample") == []
+        assert len(said) == 1 and said[0].filename == __file__
+        assert not capsys.readouterr().out
+    finally:
+        aclgrad.torch.unpatch()
 
 
 # ---- torch.nn.functional.grid_sample

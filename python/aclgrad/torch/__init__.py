@@ -19,6 +19,14 @@ The module `MultiScaleDeformableAttention` has the functions of the extension of
 torch_npu.
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as _error:
+    if _error.name != "torch":
+        raise
+    _message = "aclgrad.torch needs PyTorch 2.10 or later: pip install 'aclgrad[torch]'"
+    raise ImportError(_message, name=__name__) from None
+
 from . import operators
 from .operators import *  # noqa: F403
 from .patches import patch, patched, unpatch

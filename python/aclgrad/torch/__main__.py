@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 
-from .patches import TARGETS, Target, found_places
+from .patches import TARGETS, Target, found_places, package_of, why_not_found
 
 
 def main() -> None:
@@ -16,15 +15,13 @@ def main() -> None:
 
 
 def _lines(target: Target) -> list[str]:
-    package = "torch" if target == "grid_sample" else target
-    if importlib.util.find_spec(package) is None:
-        return [f"{target}: not installed"]
     try:
         names = found_places(target)
     except AttributeError as error:
         return [f"{target}: of a version that cannot be patched: {error}"]
     if not names:
-        return [f"{target}: installed, but cannot be imported"]
+        return [f"{target}: {why_not_found(target)}"]
+    package = package_of(target)
     version = getattr(importlib.import_module(package), "__version__", "of unknown version")
     return [f"{target}: {package} {version}", *(f"  {name}" for name in names)]
 

@@ -7,9 +7,11 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import importlib.util
 import math
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeAlias
@@ -37,7 +39,7 @@ _replaced: dict[tuple[Any, str], _Replaced] = {}
 """What is replaced at present, by its owner and name."""
 
 
-def patch(*targets: Target) -> None:
+def patch(*targets: Target, verbose: bool = False) -> list[str]:
     """Replaces the implementations of others by ours, in this process and until `unpatch`.
 
     What ours cannot do still goes to the original: other devices than the CPU and, where aclgrad was built with CUDA,
@@ -46,7 +48,8 @@ def patch(*targets: Target) -> None:
     found.
 
     Args:
-        targets: any of the following; all of them by default. What cannot be imported is left out.
+        targets: any of the following; all of them by default. What cannot be imported is left out, with a warning if
+            it was named.
 
             - `transformers`: multi-scale deformable attention in Hugging Face's Deformable DETR, RT-DETR (1 and 2),
               Grounding DINO, Mask2Former, OneFormer and all others that have it. D-FINE and DEIMv2 keep the function
@@ -58,9 +61,14 @@ def patch(*targets: Target) -> None:
             - `rfdetr`: `ms_deform_attn_core_pytorch`.
             - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler`, `torch.grid_sampler_2d` and
               `torch.grid_sampler_3d`.
+        verbose: prints what is replaced and which targets are left out.
+
+    Returns:
+        The full names of what was replaced, and had not been before.
 
     >>> import torch, aclgrad.torch
     >>> aclgrad.torch.patch("grid_sample")
+    ['torch.nn.functional.grid_sample', 'torch.grid_sampler', 'torch.grid_sampler_2d', 'torch.grid_sampler_3d']
     >>> torch.nn.functional.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), align_corners=False)
     tensor([[[[1.]]]])
     >>> aclgrad.torch.unpatch()
@@ -69,15 +77,21 @@ def patch(*targets: Target) -> None:
         if not isinstance(target, str) or target not in TARGETS:
             raise ValueError(message("torch.patch", "targets", ", ".join(TARGETS), target))
     before = dict(_replaced)
+    names, left_out = [], []
     try:
         for target in targets or tuple(TARGETS):
-            for place in TARGETS[target]:
-                found = place.find()
-                if found is not None:
-                    _replace(*found, place.wrap)
+            found = _find(target)
+            names += [place.full_name for place, owner, name in found if _replace(owner, name, place.wrap)]
+            if not found:
+                left_out.append(f"{target}: {why_not_found(target)}")
     except BaseException:
         _return_to(before)
         raise
+    for line in left_out if targets else ():
+        warnings.warn(f"aclgrad.torch.patch: {line}", stacklevel=2)
+    for line in [*names, *left_out] if verbose else ():
+        print(line)
+    return names
 
 
 def unpatch() -> None:
@@ -85,7 +99,7 @@ def unpatch() -> None:
 
     >>> import torch, aclgrad.torch
     >>> original = torch.nn.functional.grid_sample
-    >>> aclgrad.torch.patch("grid_sample")
+    >>> names = aclgrad.torch.patch("grid_sample")
     >>> aclgrad.torch.unpatch()
     >>> torch.nn.functional.grid_sample is original
     True
@@ -110,11 +124,13 @@ def patched(*targets: Target) -> Iterator[None]:
         _return_to(before)
 
 
-def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    """Sets an attribute of a module or class to what `wrap` makes of it."""
-    if (owner, name) not in _replaced:
-        original = vars(owner).get(name, _INHERITED)
-        _put(owner, name, _Replaced(original, wrap(getattr(owner, name))))
+def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> bool:
+    """Sets an attribute of a module or class to what `wrap` makes of it, unless that was done before."""
+    if (owner, name) in _replaced:
+        return False
+    original = vars(owner).get(name, _INHERITED)
+    _put(owner, name, _Replaced(original, wrap(getattr(owner, name))))
+    return True
 
 
 def _put(owner: Any, name: str, replaced: _Replaced) -> None:
@@ -174,6 +190,10 @@ class _Place:
     wrap: Callable[[Any], Any]
     is_optional: bool = False  # as not every version has it
 
+    @property
+    def full_name(self) -> str:
+        return f"{self.module}.{self.name}"
+
     def find(self) -> tuple[Any, str] | None:
         """Its owner and its name there; None where it cannot be imported."""
         owner = _import(self.module)
@@ -224,9 +244,24 @@ class _MissingExtension(types.ModuleType):
         return missing
 
 
+def _find(target: Target) -> list[tuple[_Place, Any, str]]:
+    """What `patch` replaces, with its owner and its name there."""
+    return [(place, *found) for place in TARGETS[target] if (found := place.find()) is not None]
+
+
 def found_places(target: Target) -> list[str]:
     """The functions and methods that `patch` would replace, by their full names."""
-    return [f"{place.module}.{place.name}" for place in TARGETS[target] if place.find() is not None]
+    return [place.full_name for place, *_ in _find(target)]
+
+
+def package_of(target: Target) -> str:
+    return "torch" if target == "grid_sample" else target
+
+
+def why_not_found(target: Target) -> str:
+    package = package_of(target)
+    is_installed = sys.modules.get(package) is not None or importlib.util.find_spec(package) is not None
+    return "installed, but cannot be imported" if is_installed else "not installed"
 
 
 # ---- torch.nn.functional
