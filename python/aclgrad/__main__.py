@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import json
 import math
 import os
 import pathlib
@@ -15,8 +16,9 @@ from typing import Any, TextIO
 
 import numpy
 
+from . import __version__
 from ._registry import Function
-from .verify import OPERATORS, verify
+from .verify import OPERATORS, operator_of, verify
 
 _DESCRIPTION = """\
 Computes the reference of an operator in double precision and compares results from elsewhere, as of an NPU, with
@@ -26,10 +28,11 @@ Arrays are given as NAME=FILE. FILE is one of
   array.npy                         NumPy's format
   array.npy:bfloat16                the same, where the type was lost on saving
   arrays.npz                        an archive; the array of the same name in it
-  array.bin:float16:2,100,8,32      raw memory, with its type and shape
+  array.bin:float16:2,100,8,32      raw memory, with its type and shape; fp16, fp32, fp64 and bf16 are types, too
 
 or give one archive with all inputs and outputs by name as ARCHIVE.
 """
+_SHORT_TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bfloat16"}
 
 
 class _UsageError(Exception):
@@ -44,6 +47,23 @@ class _Parser(argparse.ArgumentParser):
             _print(self.format_help().removesuffix("\n"))
         else:
             super().print_help(file)
+
+
+class _Once(argparse.Action):
+    """Stores a value; that of an option which is given twice would silently be the last one."""
+
+    def __call__(self, parser: Any, namespace: Any, value: Any, option: str | None = None) -> None:
+        given = vars(namespace).setdefault("given", set())
+        if self.dest in given:
+            raise argparse.ArgumentError(self, "given twice")
+        given.add(self.dest)
+        setattr(namespace, self.dest, value)
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, value: Any, option: str | None = None) -> None:
+        _print(f"aclgrad {__version__}")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +99,8 @@ def _discard(stream: TextIO) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m aclgrad", description=__doc__)
+    parser = _Parser(prog="python -m aclgrad", description=__doc__, epilog=f"Operators: {', '.join(OPERATORS)}.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     raw = argparse.RawDescriptionHelpFormatter
     verify_parser = commands.add_parser(
@@ -87,7 +108,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     operators = verify_parser.add_subparsers(metavar="OPERATOR", required=True, dest="operator")
     for name, operator in OPERATORS.items():
-        _add_operator(operators.add_parser(name, description=_names_of(operator), formatter_class=raw), operator)
+        operator_parser = operators.add_parser(
+            name, aliases=operator.aclnn, help=operator.summary, description=_names_of(operator), formatter_class=raw
+        )
+        _add_operator(operator_parser, operator)
     return parser
 
 
@@ -111,6 +135,7 @@ def _add_operator(parser: argparse.ArgumentParser, operator: Function) -> None:
         else:
             parser.add_argument(
                 flag,
+                action=_Once,
                 type=attribute.type,
                 required=attribute.default is None,
                 default=attribute.default,
@@ -118,15 +143,22 @@ def _add_operator(parser: argparse.ArgumentParser, operator: Function) -> None:
                 help=text,
             )
     parser.add_argument(
-        "--max-ulp", type=float, metavar="N", help="units in the last place; default 4 for 16 bits, else 1024"
+        "--max-ulp",
+        action=_Once,
+        type=float,
+        metavar="N",
+        help="units in the last place; default 4 for 16 bits, else 1024",
     )
-    parser.add_argument("--report", metavar="FILE.png", help="draw the histograms of errors; needs matplotlib")
+    parser.add_argument(
+        "--report", action=_Once, metavar="FILE.png", help="draw the histograms of errors; needs matplotlib"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def _verify(options: argparse.Namespace) -> int:
     if options.report is not None and importlib.util.find_spec("matplotlib") is None:
         raise _UsageError("--report needs the package matplotlib: pip install matplotlib")
-    operator = OPERATORS[options.operator]
+    operator = operator_of(options.operator)
     inputs = _named_arrays(options.input)
     outputs = _named_arrays(options.output)
     if options.archive is not None:
@@ -139,14 +171,15 @@ def _verify(options: argparse.Namespace) -> int:
                 known = ", ".join([*operator.inputs, *operator.outputs])
                 raise _UsageError(f"{options.archive}: expected arrays named {known}, got {name}")
     attributes = {attribute.name: getattr(options, attribute.name) for attribute in operator.attributes}
-    report = verify(options.operator, inputs, outputs, attributes, max_ulp=options.max_ulp)
-    _print(report)
+    report = verify(operator.name, inputs, outputs, attributes, max_ulp=options.max_ulp)
+    _print(json.dumps(report.as_json(), indent=2) if options.json else report)
     if options.report is not None:
         try:
             report.plot(options.report)
         except OSError as error:
             raise _UsageError(f"{options.report}: {error.strerror or error}") from error
-        _print(f"histograms: {options.report}")
+        if not options.json:
+            _print(f"histograms: {options.report}")
     return 0 if report.passed else 1
 
 
@@ -156,6 +189,8 @@ def _named_arrays(assignments: Sequence[str]) -> dict[str, Any]:
         name, separator, file = assignment.partition("=")
         if not separator:
             raise _UsageError(f"expected NAME=FILE, got {assignment!r}")
+        if name in arrays:
+            raise _UsageError(f"{name}: given twice")
         arrays[name] = _load(name, file)
     return arrays
 
@@ -180,10 +215,11 @@ def _load(name: str, file: str) -> Any:
 
 
 def _array(path: str, dtype: Any) -> Any:
-    with _reading(path):
-        array = numpy.load(path)
+    with _reading(path), open(path, "rb") as file:
+        array = numpy.load(file)
         if not isinstance(array, numpy.ndarray):
             raise _UsageError("expected one array, got an archive")
+        _expect_end(file)
         return array.view(dtype) if dtype is not None else _with_bfloat16(array)
 
 
@@ -193,7 +229,19 @@ def _archive(path: str) -> dict[str, Any]:
         if isinstance(archive, numpy.ndarray):
             raise _UsageError("expected an archive, got one array")
         with archive:
-            return {name: _with_bfloat16(archive[name]) for name in archive.files}
+            arrays: dict[str, Any] = {}
+            for member, name in zip(archive.zip.infolist(), archive.files, strict=True):
+                if name in arrays:
+                    raise _UsageError(f"{name}: there are two")
+                with archive.zip.open(member) as file:
+                    arrays[name] = _with_bfloat16(numpy.lib.format.read_array(file, allow_pickle=False))
+                    _expect_end(file)
+            return arrays
+
+
+def _expect_end(file: Any) -> None:
+    if file.read(1):
+        raise _UsageError("expected the end of the file behind the data of an array, got more")
 
 
 @contextlib.contextmanager
@@ -211,6 +259,7 @@ def _with_bfloat16(array: Any) -> Any:
 
 
 def _dtype(name: str) -> Any:
+    name = _SHORT_TYPES.get(name, name)
     if name != "bfloat16":
         return numpy.dtype(name)
     try:

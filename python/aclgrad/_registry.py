@@ -42,10 +42,17 @@ class Function:
 
     call: Callable[..., Any]
     outputs: tuple[str, ...]
+    aclnn: tuple[str, ...]  # the functions of aclnn that compute the same
 
     @property
     def name(self) -> str:
         return self.call.__name__
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of its documentation."""
+        text = " ".join((inspect.getdoc(self.call) or "").split("\n\n")[0].split())
+        return re.split(r"(?<=\.) |[;:] ", text)[0].removesuffix(".")
 
     @cached_property
     def signature(self) -> inspect.Signature:
@@ -94,12 +101,12 @@ FUNCTIONS: dict[str, Function] = {}
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
-def function(*outputs: str) -> Callable[[_Call], _Call]:
-    """Makes a function one of `aclgrad`, whose results are called `outputs`. Its floating-point arrays are annotated as
-    `Array`, its others as `Indices`, with `| None` where they may be left out."""
+def function(*outputs: str, aclnn: Sequence[str] = ()) -> Callable[[_Call], _Call]:
+    """Makes a function one of `aclgrad`, whose results are called `outputs`, and which has the names `aclnn` there. Its
+    floating-point arrays are annotated as `Array`, its others as `Indices`, with `| None` where they may be absent."""
 
     def register(call: _Call) -> _Call:
-        FUNCTIONS[call.__name__] = Function(call, outputs)
+        FUNCTIONS[call.__name__] = Function(call, outputs, tuple(aclnn))
         return call
 
     return register

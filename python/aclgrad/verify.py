@@ -30,6 +30,14 @@ from ._registry import FUNCTIONS, Function, as_numpy
 OPERATORS: Mapping[str, Function] = FUNCTIONS
 
 
+def operator_of(name: str) -> Function:
+    """By its name here or in aclnn."""
+    for function in OPERATORS.values():
+        if name == function.name or name in function.aclnn:
+            return function
+    raise ValueError(f"operator: expected one of {', '.join(OPERATORS)}, got {name!r}")
+
+
 @dataclasses.dataclass(frozen=True)
 class _Precision:
     """A floating-point type, and how much its results may be off.
@@ -124,6 +132,43 @@ class OutputReport:
         order = numpy.argsort(-ulp, kind="stable")[:count]
         return [tuple(map(int, numpy.unravel_index(i, self.shape))) for i in order if ulp[i] > 0]
 
+    def as_json(self) -> dict[str, Any]:
+        verdict = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "passed": self.passed}
+        if self.errors is None or self.our_errors is None:
+            return verdict | {"expected_shape": self.reference.shape}
+        rule = _PRECISIONS[self.dtype]
+        return verdict | {
+            "accuracy_rule": {
+                "passed": self.passes_rule,
+                "elements": self.reference.size,
+                "outside": self.outside,
+                "absolute": rule.absolute,
+                "relative": rule.relative,
+                "largest_error": _for_json(self.largest_error),
+                "limit": rule.largest,
+            },
+            "ulp": {
+                "passed": self.passes_ulp,
+                "largest": _for_json(self.errors.largest_ulp),
+                "limit": _for_json(self.max_ulp),
+                "largest_of_aclgrad": _for_json(self.our_errors.largest_ulp),
+                "histogram": {
+                    "up_to": [*_BINS, _for_json(numpy.inf)],
+                    "elements": self.errors.histogram(),
+                    "elements_of_aclgrad": self.our_errors.histogram(),
+                },
+            },
+            "worst": [
+                {
+                    "index": index,
+                    "value": _for_json(self.actual[index]),
+                    "reference": _for_json(self.reference[index]),
+                    "ulp": _for_json(self.errors.ulp[index]),
+                }
+                for index in self.worst()
+            ],
+        }
+
 
 @dataclasses.dataclass(frozen=True)
 class Report:
@@ -143,6 +188,11 @@ class Report:
         failed = [output.name for output in self.outputs if not output.passed]
         lines.append(f"FAIL: {', '.join(failed)}" if failed else "PASS")
         return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """What the text says, for `json.dumps`. What is not finite is "inf", "-inf" or "nan"."""
+        outputs = [output.as_json() for output in self.outputs]
+        return {"operator": self.operator, "passed": self.passed, "outputs": outputs}
 
     def plot(self, path: str) -> None:
         """Draws the histogram of errors of each output. Needs matplotlib."""
@@ -168,7 +218,7 @@ def verify(
     """Computes the reference and compares `outputs` with it.
 
     Args:
-        operator: the name of a function of aclgrad.
+        operator: the name of a function of aclgrad, or of one of aclnn.
         inputs: its array arguments by name.
         outputs: what shall be verified, by the names in `OPERATORS[operator].outputs`. Some may be left out.
         attributes: its other arguments by name.
@@ -176,9 +226,7 @@ def verify(
             root mean square of all, whichever is larger, as sums cancel. By default 4 for the types of 16 bits, 1024
             for the others.
     """
-    if operator not in OPERATORS:
-        raise ValueError(f"operator: expected one of {', '.join(OPERATORS)}, got {operator!r}")
-    description = OPERATORS[operator]
+    description = operator_of(operator)
     attributes = dict(attributes or {})
     _check_names("inputs", inputs, description.inputs, set(description.inputs) - set(description.optional_inputs))
     _check_names("outputs", outputs, description.outputs, set())
@@ -194,14 +242,14 @@ def verify(
         raise ValueError(f"max_ulp: expected a number that is not negative, got {max_ulp}")
     inputs = {**dict.fromkeys(description.optional_inputs), **inputs}
 
-    reference = _results(getattr(aclgrad.reference, operator)(**inputs, **attributes))
+    reference = _results(getattr(aclgrad.reference, description.name)(**inputs, **attributes))
     ours = _results(description.call(**inputs, **attributes))
     reports = [
         _compare(name, outputs[name], expected, own, max_ulp)
         for name, expected, own in zip(description.outputs, reference, ours, strict=True)
         if name in outputs
     ]
-    return Report(operator, tuple(reports))
+    return Report(description.name, tuple(reports))
 
 
 def _check_names(what: str, given: Iterable[str], known: Iterable[str], required: set[str]) -> None:
@@ -254,6 +302,10 @@ def _errors(actual: Any, reference: Any, precision: _Precision) -> Errors:
 
 def _finite_magnitude(values: Any) -> Any:
     return numpy.where(numpy.isfinite(values), numpy.abs(values), 0.0)
+
+
+def _for_json(value: Any) -> float | str:
+    return float(value) if numpy.isfinite(value) else str(float(value))
 
 
 def _describe(output: OutputReport) -> list[str]:

@@ -166,7 +166,8 @@ def test_errors_name_function_and_argument(argument, wrong, error, text, backwar
     place = rf"{argument}(\[\d+\])?: expected " if text else r"\w+: expected float64, as value is, got float32"
     if text is None and backward:
         place = r"\w+: expected float\d\d, as \w+ is, got float\d\d"
-    with pytest.raises(error, match=rf"^{function.__module__}\.{function.__name__}: {place}{text and f'.*{text}' or ''}"):
+    name = rf"{function.__module__}\.{function.__name__}"
+    with pytest.raises(error, match=rf"^{name}: {place}{text and f'.*{text}' or ''}"):
         function(**arguments)
 
 

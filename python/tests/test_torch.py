@@ -343,15 +343,16 @@ def test_the_same_is_refused_in_every_place(name, changes, kind, text, place):
     if place == "fake":
         arguments = [torch.empty(a.shape, dtype=a.dtype) if torch.is_tensor(a) else a for a in arguments]
         arguments = [mode.from_tensor(a) if torch.is_tensor(a) else a for a in arguments]
-    with mode if place == "fake" else torch.no_grad(), pytest.raises(kind, match=r"aclgrad\.torch\.\w+: (\w+_)?" + text):
-        function(*arguments)
+    with mode if place == "fake" else torch.no_grad():
+        with pytest.raises(kind, match=r"aclgrad\.torch\.\w+: (\w+_)?" + text):
+            function(*arguments)
 
 
 @pytest.mark.parametrize(
     ("name", "position", "change", "text"),
     [
         ("attention", 0, lambda t: t[:, :, 0], r"grad_output: expected shape \[1, 3, 8\], got \[1, 3\]"),
-        ("attention", 0, lambda t: t.reshape(1, 3, 4, 2), r"grad_output: expected shape \[1, 3, 2, 4\], got \[1, 3, 4, 2\]"),
+        ("attention", 0, lambda t: t.reshape(1, 3, 4, 2), r"grad_output: expected shape \[1, 3, 2, 4\], got"),
         ("compress", 0, lambda t: t[:, :1], r"grad_output: expected shape \[7, 2, 3\], got \[7, 1, 3\]"),
         ("sample", 0, lambda t: t[:, :2], r"grad_output: expected shape \[2, 3, 3, 2\], got \[2, 2, 3, 2\]"),
         ("attention", 0, lambda t: t.reshape(1, 3, 2, 4)[:, :2], r"grad_output: expected shape \[1, 3, 2, 4\]"),

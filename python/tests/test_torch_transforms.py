@@ -13,7 +13,6 @@ from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch_cases import CALLS, OPERATORS, VARYING_AXES  # noqa: E402
 from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
-from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
 
 func = torch.func

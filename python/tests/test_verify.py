@@ -1,10 +1,14 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Verification of results from elsewhere, as a function and on the command line."""
 
+import io
+import json
 import pathlib
 import subprocess
 import sys
+import zipfile
 
+import aclgrad
 import ml_dtypes
 import numpy
 import pytest
@@ -171,12 +175,28 @@ def test_command_fails_with_status_1(files, capsys):
         (["--input", "x=grad_x.bin"], "expected grad_x.bin:TYPE:SHAPE"),
         (["--input", "x=grad_x.bin:bfloat16:100,3,21"], "expected 6300 elements"),
         (["all.npz", "--input", "y=x.npy"], "expected grad_output, x, weight, cu_seqlens, got y"),
+        (["all.npz", "--input", "x=x.npy", "x=x.npy"], "aclgrad verify: x: given twice"),
+        (["all.npz", "--output", "grad_x=x.npy", "--output", "grad_x=x.npy"], "aclgrad verify: grad_x: given twice"),
     ],
 )
 def test_command_that_cannot_run_has_status_2(files, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(files)
     assert main(["verify", "nsa_compress_backward", *arguments, *ATTRIBUTES]) == 2
     assert message in capsys.readouterr().err
+
+
+def array_file():
+    stream = io.BytesIO()
+    numpy.save(stream, numpy.ones(3))
+    return stream.getvalue()
+
+
+def archive_of(members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, contents in members.items():
+            archive.writestr(name, contents)
+    return stream.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -190,6 +210,9 @@ def test_command_that_cannot_run_has_status_2(files, monkeypatch, capsys, argume
         ("all.npz", lambda whole: whole.replace(b"NUMPY", b"NUMPI"), "all.npz: Bad CRC-32 for file"),
         ("all.npz", "x.npy", "all.npz: expected an archive, got one array"),
         ("x.npy", "all.npz", "x.npy: expected one array, got an archive"),
+        ("x.npy", lambda whole: whole + b"\0", "x.npy: expected the end of the file behind the data of an array"),
+        ("all.npz", lambda whole: archive_of({"x.npy": array_file() + b"\0"}), "all.npz: expected the end of the file"),
+        ("all.npz", lambda whole: archive_of({"x.npy": array_file(), "x": array_file()}), "all.npz: x: there are two"),
     ],
 )
 def test_damaged_files_are_named(files, capsys, file, contents, message):
@@ -201,6 +224,79 @@ def test_damaged_files_are_named(files, capsys, file, contents, message):
     assert main(["verify", "nsa_compress_backward", *arguments, *ATTRIBUTES]) == 2
     text = capsys.readouterr().err
     assert text.startswith("aclgrad verify: ") and message in text and len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--block", "--max-ulp", "--report"])
+def test_an_option_that_is_given_twice_is_refused(files, capsys, option):
+    arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, option, "8", option, "8"]
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2 and f"{option}: given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["aclnnNsaCompressGrad", "aclnnNsaCompressGradTensor"])
+def test_operators_have_the_names_of_aclnn_too(files, capsys, name):
+    assert main(["verify", name, str(files / "all.npz"), *ATTRIBUTES]) == 0
+    assert capsys.readouterr().out.startswith("nsa_compress_backward: ")
+    inputs, outputs, attributes = prepared("nsa_compress_backward", "float32")
+    assert verify(name, inputs, outputs, attributes).operator == "nsa_compress_backward"
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_types_have_short_names(tmp_path, capsys, name):
+    inputs, outputs, _ = prepared("nsa_compress_backward", name)
+    files = []
+    for key, array in {**inputs, **outputs}.items():
+        array.tofile(tmp_path / f"{key}.bin")
+        short = name.replace("bfloat", "bf").replace("float", "fp") if key != "cu_seqlens" else "int64"
+        files.append(f"{key}={tmp_path / key}.bin:{short}:{','.join(map(str, array.shape))}")
+    arguments = ["--input", *files[: len(inputs)], "--output", *files[len(inputs) :]]
+    assert main(["verify", "nsa_compress_backward", *arguments, *ATTRIBUTES]) == 0
+    assert f"grad_x  [100, 3, 20]  {name}  PASS" in capsys.readouterr().out
+
+
+def no_constant(text):
+    raise ValueError(text)
+
+
+def test_report_as_json(files, capsys):
+    wrong = numpy.fromfile(files / "grad_x.bin", dtype=ml_dtypes.bfloat16)
+    wrong[17], wrong[18] = 100, numpy.inf
+    wrong.tofile(files / "grad_x.bin")
+    output = [f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20", f"grad_weight={files / 'x.npy'}"]
+    arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, "--output", *output, "--json"]
+    assert main(arguments) == 1
+    report = json.loads(capsys.readouterr().out, parse_constant=no_constant)
+    assert report["operator"] == "nsa_compress_backward" and report["passed"] is False
+    grad_x, grad_weight = report["outputs"]
+    assert grad_x["name"] == "grad_x" and grad_x["dtype"] == "bfloat16" and grad_x["shape"] == [100, 3, 20]
+    assert grad_x["accuracy_rule"]["outside"] == 2 and grad_x["accuracy_rule"]["largest_error"] == "inf"
+    assert grad_x["ulp"]["largest"] == "inf" and grad_x["ulp"]["largest_of_aclgrad"] < 1
+    assert sum(grad_x["ulp"]["histogram"]["elements"]) == 6000
+    assert [element["index"] for element in grad_x["worst"][:2]] == [[0, 0, 18], [0, 0, 17]]
+    assert [element["value"] for element in grad_x["worst"][:2]] == ["inf", 100.0]
+    assert grad_weight == {
+        "name": "grad_weight",
+        "dtype": "bfloat16",
+        "shape": [100, 3, 20],
+        "passed": False,
+        "expected_shape": [8, 3],
+    }
+
+
+def test_command_says_its_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0 and capsys.readouterr().out == f"aclgrad {aclgrad.__version__}\n"
+
+
+def test_help_names_all_operators(capsys):
+    for arguments in (["--help"], ["verify", "--help"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        text = " ".join(capsys.readouterr().out.split())
+        assert all(f"{name}," in text or f"{name}." in text or f" {name} " in text for name in OPERATORS)
+    assert "nsa_compress_backward (aclnnNsaCompressGrad, aclnnNsaCompressGradTensor)" in text
 
 
 def test_command_draws_a_picture(files):
@@ -255,7 +351,9 @@ def test_output_that_does_not_arrive_has_status_2(files, redirections, message):
 
 
 HELP = pytest.mark.parametrize(
-    "arguments", [["--help"], ["verify", "-h"], ["verify", "nsa_compress_backward", "--help"]], ids=" ".join
+    "arguments",
+    [["--help"], ["--version"], ["verify", "-h"], ["verify", "nsa_compress_backward", "--help"]],
+    ids=" ".join,
 )
 
 
@@ -269,7 +367,7 @@ def test_help_that_does_not_arrive_has_status_2(tmp_path, redirections, message,
 @HELP
 def test_help_has_status_0(tmp_path, arguments):
     result = run_any_command(tmp_path, "", *arguments)
-    assert result.returncode == 0 and result.stdout.startswith("usage: python -m aclgrad")
+    assert result.returncode == 0 and result.stdout.startswith(("usage: python -m aclgrad", "aclgrad "))
     assert result.stdout.endswith("\n") and not result.stdout.endswith("\n\n") and result.stderr == ""
 
 

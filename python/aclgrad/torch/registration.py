@@ -569,7 +569,6 @@ class Operator(_Registered):
             cast = [argument.to(dtype) if is_cast(argument) else argument for argument in arguments]
             return self._call(*cast)  # type: ignore[no-any-return]
 
-
     def _check_mixed_with_double(self, arguments: Sequence[Any]) -> None:
         """Autocast leaves float64 as it is. Else the kernel would name the types that it makes of the others."""
         floats = {self._parameters[i][0]: arguments[i] for i in self._floats if isinstance(arguments[i], Tensor)}

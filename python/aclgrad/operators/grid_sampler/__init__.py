@@ -14,7 +14,7 @@ VolumeMode = Literal["bilinear", "nearest"]
 PaddingMode = Literal["zeros", "border", "reflection"]
 
 
-@function("output")
+@function("output", aclnn=["aclnnGridSampler2D"])
 def grid_sample(
     input: Array,
     grid: Array,
@@ -49,7 +49,7 @@ def grid_sample(
     return _core.grid_sample(input, grid, mode, padding_mode, align_corners, out)
 
 
-@function("grad_input", "grad_grid")
+@function("grad_input", "grad_grid", aclnn=["aclnnGridSampler2DBackward"])
 def grid_sample_backward(
     grad_output: Array,
     input: Array,
@@ -142,7 +142,7 @@ def grid_sample_double_backward(
     )
 
 
-@function("output")
+@function("output", aclnn=["aclnnGridSampler3D"])
 def grid_sample_3d(
     input: Array,
     grid: Array,
@@ -177,7 +177,7 @@ def grid_sample_3d(
     return _core.grid_sample_3d(input, grid, mode, padding_mode, align_corners, out)
 
 
-@function("grad_input", "grad_grid")
+@function("grad_input", "grad_grid", aclnn=["aclnnGridSampler3DBackward"])
 def grid_sample_3d_backward(
     grad_output: Array,
     input: Array,

@@ -40,7 +40,7 @@ def grouped_bias_add(
     return _core.grouped_bias_add(x, bias, group_ends, kind, out)
 
 
-@function("grad_bias")
+@function("grad_bias", aclnn=["aclnnGroupedBiasAddGrad", "aclnnGroupedBiasAddGradV2"])
 def grouped_bias_add_backward(
     grad_output: Array,
     group_ends: Indices | None = None,

@@ -24,7 +24,8 @@ def _bias_on_cuda(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str)
         raise TypeError(f"aclgrad.torch.grouped_bias_add: bias: expected {x.dtype}, as x is, got {bias.dtype}")
     if x.dim() != (3 if group_ends is None else 2) or bias.shape != (groups, x.shape[-1]):
         shapes = f"{list(x.shape)} and {list(bias.shape)}"
-        raise ValueError(f"aclgrad.torch.grouped_bias_add: expected x [R, H] or [G, R, H], and bias [G, H], got {shapes}")
+        expected = "expected x [R, H] or [G, R, H], and bias [G, H]"
+        raise ValueError(f"aclgrad.torch.grouped_bias_add: {expected}, got {shapes}")
     if group_ends is None:
         return x + bias[:, None]
     if groups == 0:

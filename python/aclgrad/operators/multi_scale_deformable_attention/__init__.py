@@ -10,7 +10,7 @@ from ... import _core
 from ..._registry import Array, Indices, function
 
 
-@function("output")
+@function("output", aclnn=["aclnnMultiScaleDeformableAttnFunction"])
 def msda_forward(
     value: Array,
     spatial_shapes: Indices,
@@ -44,7 +44,12 @@ def msda_forward(
     return _core.msda_forward(value, spatial_shapes, level_start_index, sampling_locations, attention_weights, out)
 
 
-@function("grad_value", "grad_sampling_locations", "grad_attention_weights")
+@function(
+    "grad_value",
+    "grad_sampling_locations",
+    "grad_attention_weights",
+    aclnn=["aclnnMultiScaleDeformableAttentionGrad"],
+)
 def msda_backward(
     grad_output: Array,
     value: Array,

@@ -10,7 +10,7 @@ from ... import _core
 from ..._registry import Array, Indices, function
 
 
-@function("output")
+@function("output", aclnn=["aclnnNsaCompress"])
 def nsa_compress(
     x: Array,
     weight: Array,
@@ -45,7 +45,7 @@ def nsa_compress(
     return _core.nsa_compress(x, weight, cu_seqlens, block, stride, out)
 
 
-@function("grad_x", "grad_weight")
+@function("grad_x", "grad_weight", aclnn=["aclnnNsaCompressGrad", "aclnnNsaCompressGradTensor"])
 def nsa_compress_backward(
     grad_output: Array,
     x: Array,
