@@ -67,7 +67,7 @@ Place::Place(const Arguments& arguments, const Array& first, std::initializer_li
 }
 
 void Place::compute(const std::function<void()>& body) const {
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   on_gpu() ? DeviceDriver::get(DeviceKind::cuda, first_.gpu).call(body) : body();
 }
 
@@ -77,7 +77,7 @@ void* Place::memory(size_t bytes) const {
     return allocated_.back().get();
   }
   if (bytes == 0) return nullptr;
-  nb::gil_scoped_acquire locked;
+  const Locked locked;
   const nb::object byte = nb::module_::import_("torch").attr("uint8");
   const nb::object tensor = first_.object.attr("new_empty")(bytes, nb::arg("dtype") = byte);
   tensors_.push_back(tensor);

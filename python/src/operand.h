@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "interpreter_lock.h"
 #include "tensor/view.h"
 
 namespace aclgrad::python {

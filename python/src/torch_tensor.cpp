@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "interpreter_lock.h"
+
 namespace aclgrad::python {
 namespace {
 
@@ -234,7 +236,7 @@ void call(const Registered& kernel, Value* stack) {
   std::string message;
   bool wrong_value = false;
   {
-    nb::gil_scoped_acquire locked;
+    const Locked locked;
     try {
       std::array<nb::object, kMaxArguments> arguments;
       std::array<PyObject*, kMaxArguments> pointers;

@@ -45,6 +45,31 @@ def test_first_calls_from_several_threads(kind):
     subprocess.run([sys.executable, "-W", "ignore", str(program), kind], check=True)
 
 
+DAEMONS = """
+import threading, time
+import aclgrad, aclgrad.reference, numpy
+
+image, grid = numpy.ones((1, 4, 64, 64), "f"), numpy.zeros((1, 64, 64, 2), "f")
+
+def run():
+    while True:
+        {module}.grid_sample(image, grid)
+
+{module}.grid_sample(image, grid)
+for _ in range(4):
+    threading.Thread(target=run, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("module", ["aclgrad", "aclgrad.reference"])
+def test_daemon_threads_in_kernels_end_with_the_process(module):
+    """They come out of their kernels when there is no interpreter to return to."""
+    for _ in range(5):
+        run = subprocess.run([sys.executable, "-c", DAEMONS.format(module=module)], capture_output=True, timeout=60)
+        assert (run.returncode, run.stderr) == (0, b"")
+
+
 def _child(queue):
     queue.put([array.tobytes() for array in CASES["msda_backward"].run("float32")])
 

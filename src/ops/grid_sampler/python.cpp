@@ -328,7 +328,7 @@ nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode,
   const auto sampling = read_sampling<kAxes>(arguments, input, grid, mode, padding_mode, align_corners);
   const Array output = arguments.result("out", sampling.input, sampling.output_shape(), nb::none());
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     write_doubles(reference_output(sampling, positions_in_double, doubles_of(sampling.input.view),
                                    doubles_of(sampling.grid.view)),
                   output.view);
@@ -346,7 +346,7 @@ Results reference_backward(nb::handle grad_output_object, nb::handle input, nb::
   const Array grad_input = arguments.result("out[0]", sampling.input, sampling.input_shape(), nb::none());
   const Array grad_grid = arguments.result("out[1]", sampling.input, sampling.grid_shape(), nb::none());
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const reference::GridSamplerGradients expected =
         reference_gradients(sampling, positions_in_double, doubles_of(grad_output.view),
                             doubles_of(sampling.input.view), doubles_of(sampling.grid.view));
@@ -365,7 +365,7 @@ Results reference_double_backward(nb::handle grad_output, nb::handle input, nb::
   DoubleBackwardArrays arrays(arguments, sampling, grad_output, grad_grad_input, grad_grad_grid);
   arrays.make_results(arguments, sampling, {true, true, true}, nb::none());
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const auto values = [](const std::optional<Array>& array) {
       return array ? doubles_of(array->view) : Doubles();
     };

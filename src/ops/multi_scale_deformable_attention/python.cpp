@@ -357,7 +357,7 @@ nb::object reference_forward(nb::handle value, nb::handle spatial_shapes, nb::ha
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
   const Array output = new_output(arguments, sampling, nb::none());
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     auto expected = reference_of(sampling, positions_in_double);
     expected.run();
     write_doubles(expected.output, per_head(output, sampling.heads()));
@@ -375,7 +375,7 @@ Results reference_backward(nb::handle grad_output_object, nb::handle value, nb::
   check_per_head(arguments, grad_output, sampling);
   const Gradients gradients(arguments, sampling, nb::none(), Needs{});
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     auto expected = reference_of(sampling, positions_in_double);
     expected.grad_output = doubles_of(per_head(grad_output, sampling.heads()));
     expected.run();
@@ -400,7 +400,7 @@ Results reference_double_backward(nb::handle grad_output_object, nb::handle valu
       arguments.result("grad_grad_output", sampling.value, shape_of(grad_output), nb::none());
   const Gradients gradients(arguments, sampling, nb::none(), Needs{});
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     auto expected = reference_of(sampling, positions_in_double);
     expected.grad_output = doubles_of(per_head(grad_output, sampling.heads()));
     if (tangents.value) expected.grad_grad_value = doubles_of(tangents.value->view);
