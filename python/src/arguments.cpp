@@ -68,7 +68,7 @@ bool Arguments::flag(const char* name, nb::handle object) const {
 std::vector<bool> Arguments::flags(const char* name, nb::handle object, size_t count) const {
   const std::string expected = fmt::format("a tuple of {} bools", count);
   if (!is_sequence(object)) fail(true, name, expected, repr_of(object));
-  check(nb::len(object) == count, name, expected, repr_of(object));
+  if (nb::len(object) != count) fail(false, name, expected, repr_of(object));
   std::vector<bool> values;
   for (nb::handle entry : nb::borrow<nb::iterable>(object)) {
     if (!is_bool(entry)) fail(true, name, expected, repr_of(object));

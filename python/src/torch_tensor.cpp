@@ -71,25 +71,35 @@ constexpr std::array kTypes{DataType::float32, DataType::float16, DataType::bflo
                             DataType::float64, DataType::int32,   DataType::int64};
 static_assert(kTypes.size() == std::tuple_size_v<decltype(Torch::types)>);
 
-void* find_function(const std::string& name) {
+// Null where there is none of this name.
+void* look_up(const std::string& name) {
   static void* const torch = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
-  void* found = torch == nullptr ? nullptr : dlsym(torch, name.c_str());
+  return torch == nullptr ? nullptr : dlsym(torch, name.c_str());
+}
+
+void* find_function(const std::string& name) {
+  void* found = look_up(name);
   if (found == nullptr) {
     throw nb::import_error(fmt::format("aclgrad.torch needs PyTorch 2.10 or later: no {}", name).c_str());
   }
   return found;
 }
 
+std::string number_function(std::string_view type) {
+  return fmt::format("aoti_torch_dtype_{}", type);
+}
+
 // PyTorch's number of a type.
 int32_t number_of(std::string_view type) {
-  return reinterpret_cast<int32_t (*)()>(find_function(fmt::format("aoti_torch_dtype_{}", type)))();
+  return reinterpret_cast<int32_t (*)()>(find_function(number_function(type)))();
 }
 
 std::string type_name_of(int32_t number) {
   for (const char* type : {"uint8", "int8", "int16", "bool", "complex64", "complex128", "uint16", "uint32",
                            "uint64", "complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
                            "float8_e5m2fnuz", "float8_e8m0fnu"}) {
-    if (number == number_of(type)) return fmt::format("torch.{}", type);
+    const bool is_known = look_up(number_function(type)) != nullptr;  // to this version of PyTorch
+    if (is_known && number == number_of(type)) return fmt::format("torch.{}", type);
   }
   return "another type";
 }

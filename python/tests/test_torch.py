@@ -10,7 +10,9 @@ from cases import CASES
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
+from aclgrad import _core  # noqa: E402
 from aclgrad.operators.grouped_bias_add.torch import _bias_on_cuda  # noqa: E402
+from aclgrad.operators.multi_scale_deformable_attention.torch import _attention  # noqa: E402
 from gpu_tensor import GpuTensor  # noqa: E402
 from tensors import gradients, is_float, random, same_bits, with_gradients  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
@@ -480,6 +482,16 @@ def test_gpu_arrays_are_refused_where_there_is_no_such_gpu():
     expected = "grid_sample: input: expected an array in the memory of the CPU, .* device 99"
     with pytest.raises(ValueError, match=expected):
         aclgrad.grid_sample(image, grid)
+
+
+def test_kernels_of_gpus_name_the_caller():
+    """They are functions for arrays, too, and those have names of their own."""
+    arguments = list(attention_arguments())
+    kernel = _attention._naming_caller(_core.msda_forward)
+    assert torch.equal(kernel(*arguments), aclgrad.torch.multi_scale_deformable_attention(*arguments))
+    arguments[0] = arguments[0][0]
+    with pytest.raises(ValueError, match=r"^aclgrad\.torch\.multi_scale_deformable_attention: value: expected 4 axes"):
+        kernel(*arguments)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

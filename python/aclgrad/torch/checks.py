@@ -68,7 +68,7 @@ class Checks:
         first_name, first = next(iter(tensors.items()))
         for name, tensor in tensors.items():
             if tensor.dtype != first.dtype:
-                self._refuse_type(name, f"{type_name(first)}, as {first_name} is", type_name(tensor))
+                self._refuse_type(name, f"{_type_name(first)}, as {first_name} is", _type_name(tensor))
 
     def no_double_on_gpu(self, name: str, tensor: Tensor) -> None:
         if tensor.is_cuda and tensor.dtype == torch.float64:
@@ -83,7 +83,7 @@ class Checks:
             self._refuse_type(name, expected, str(tensor.dtype))
         self.value(tensor.dim() <= 8, name, "at most 8 axes", tensor.dim())
         if tensor.dtype not in types:
-            self._refuse_type(name, expected, type_name(tensor))
+            self._refuse_type(name, expected, _type_name(tensor))
 
     def same_device(self, **tensors: Tensor) -> None:
         first_name, first = next(iter(tensors.items()))
@@ -112,5 +112,5 @@ class Checks:
         raise TypeError(message(self._function, name, expected, got))
 
 
-def type_name(tensor: Tensor) -> str:
+def _type_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
