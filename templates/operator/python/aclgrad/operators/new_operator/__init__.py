@@ -9,7 +9,7 @@ from ... import _core
 from ..._registry import Array, function
 
 
-@function("grad_input")
+@function("grad_input", aclnn=["aclnnNewOperator"])
 def new_operator(grad_output: Array, other: Array, *, out: Array | None = None) -> Any:
     """The gradient of `input * other` with respect to `input`.
 
