@@ -34,6 +34,15 @@ def test_matches_the_definition(case, dtype):
         assert relative_error(actual, expected) <= TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_rows_of_more_pixels_than_float_has_numbers_for(mode):
+    row = (numpy.arange(2**25) % 1009 + 1).astype(numpy.float32).reshape(1, 1, 1, -1)
+    grid = numpy.zeros((1, 1, 2001, 2), numpy.float32)
+    grid[..., 0] = numpy.linspace(-1, 1, 2001)
+    expected = aclgrad.reference.grid_sample(row, grid, mode, "border")
+    numpy.testing.assert_allclose(aclgrad.grid_sample(row, grid, mode, "border"), expected, rtol=1e-6)
+
+
 def gapped(array):
     """The same values with room between all elements, and the room with its values."""
     room = numpy.full([2 * size + 1 for size in array.shape], 7, array.dtype)

@@ -138,14 +138,15 @@ HWY_INLINE V far_slope(D d, V x) {
   return hn::MulSub(hn::MulAdd(hn::Set(d, Real{-2.25}), x, hn::Set(d, Real{7.5})), x, hn::Set(d, Real{6}));
 }
 
-HWY_INLINE void store_whole(BlockTag<float> d, hn::Vec<BlockTag<float>> whole, int32_t* to) {
+// Stores whole numbers less `step`, which the numbers themselves may be too large for.
+HWY_INLINE void store_whole(BlockTag<float> d, hn::Vec<BlockTag<float>> whole, int32_t step, int32_t* to) {
   const hn::RebindToSigned<decltype(d)> integer;
-  hn::StoreU(hn::ConvertTo(integer, whole), integer, to);
+  hn::StoreU(hn::Sub(hn::ConvertTo(integer, whole), hn::Set(integer, step)), integer, to);
 }
 
-HWY_INLINE void store_whole(BlockTag<double> d, hn::Vec<BlockTag<double>> whole, int32_t* to) {
+HWY_INLINE void store_whole(BlockTag<double> d, hn::Vec<BlockTag<double>> whole, int32_t step, int32_t* to) {
   const hn::Rebind<int32_t, decltype(d)> integer;
-  hn::StoreU(hn::DemoteTo(integer, whole), integer, to);
+  hn::StoreU(hn::Sub(hn::DemoteTo(integer, whole), hn::Set(integer, step)), integer, to);
 }
 
 // Brings whole pixels that are far away near the image. Where the neighbours of a pixel are the same number, all taps
@@ -175,11 +176,13 @@ HWY_INLINE void prepare_padded_lanes(D d, const Axis& axis, hn::Vec<D> coordinat
   hn::Store(hn::IfThenElseZero(has_place, at.scale), d, taps.scale + lane);
 
   const auto whole = kTaps == 1 ? hn::Round(at.pixel) : hn::Floor(at.pixel);
-  store_whole(d, whole, taps.first + lane);
+  store_whole(d, whole, 0, taps.first + lane);
   if constexpr (kTaps == 1) {
     hn::Store(one, d, taps.weight[0] + lane);
   } else {
-    hn::Store(hn::Sub(hn::Add(whole, one), at.pixel), d, taps.weight[0] + lane);
+    // From 2^24 on, the next whole number may be the same in float.
+    const auto to_next = hn::Sub(hn::Add(whole, one), at.pixel);
+    hn::Store(hn::IfThenElse(hn::Eq(whole, at.pixel), one, to_next), d, taps.weight[0] + lane);
     hn::Store(hn::Sub(at.pixel, whole), d, taps.weight[1] + lane);
   }
 }
@@ -199,7 +202,7 @@ HWY_INLINE void prepare_cubic_lanes(D d, const Axis& axis, hn::Vec<D> coordinate
   if (HWY_UNLIKELY(!hn::AllFalse(d, is_far))) whole = bring_near(d, axis, whole);
   hn::Store(whole.scale, d, taps.scale + lane);
   const auto nowhere = hn::Set(d, static_cast<Real>(kNowhere));
-  store_whole(d, hn::IfThenElse(has_place, hn::Sub(whole.pixel, one), nowhere), taps.first + lane);
+  store_whole(d, hn::IfThenElse(has_place, whole.pixel, nowhere), 1, taps.first + lane);
 
   hn::Store(far_weight(d, hn::Add(t, one)), d, taps.weight[0] + lane);
   hn::Store(near_weight(d, t), d, taps.weight[1] + lane);
