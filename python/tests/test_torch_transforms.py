@@ -8,10 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
+from aclgrad.torch.registration import Gradient  # noqa: E402
 from tensors import is_float, random  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch_cases import CALLS, OPERATORS, VARYING_AXES  # noqa: E402
+from torch_cases import CALLS, EXTREMES, OPERATORS, VARYING_AXES  # noqa: E402
 from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
 
@@ -22,12 +23,15 @@ each_call = pytest.mark.parametrize("name", CALLS)
 class Case:
     """A call as a function of its floating-point tensors alone."""
 
-    def __init__(self, name, dtype=torch.float64):
-        self.operator, make = CALLS[name]
-        self.arguments = make(dtype)
+    def __init__(self, call, dtype=torch.float64):
+        """Of a call by its name, or of an operator and its arguments."""
+        if isinstance(call, str):
+            operator, make = CALLS[call]
+            call = operator, make(dtype)
+        self.operator, self.arguments = call
         self.positions = [i for i, argument in enumerate(self.arguments) if is_float(argument)]
         self.floats = tuple(self.arguments[i] for i in self.positions)
-        self.tangents = tuple(random(*tensor.shape, 7, dtype=dtype)[..., 0] for tensor in self.floats)
+        self.tangents = tuple(random(1, *t.shape, dtype=t.dtype)[0] for t in self.floats)
         self.all = tuple(range(len(self.floats)))
 
     def __call__(self, *floats):
@@ -110,18 +114,101 @@ def test_numerical_derivatives_for_images_of_one_pixel(mode, padding_mode, align
     assert torch.autograd.gradgradcheck(sample, (image, grid), fast_mode=True)
 
 
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}
+
+
 @each_call
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", TOLERANCE)
 def test_jvp_is_the_adjoint_of_vjp(name, dtype):
     case = Case(name, dtype)
     result, tangent = func.jvp(case, case.floats, case.tangents)
     assert torch.equal(result, case(*case.floats)) and tangent.dtype == dtype
-    grad_output = random(*result.shape, dtype=dtype)
-    _, pull = func.vjp(case, *case.floats)
-    products = [(g.double() * t.double()).sum() for g, t in zip(pull(grad_output), case.tangents, strict=True)]
-    scale = tangent.double().norm() * grad_output.double().norm()
-    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
-    assert abs((tangent.double() * grad_output.double()).sum() - sum(products)) <= tolerance * scale
+    for i in case.all:
+        difference, scale = adjoint_difference(case, i)
+        assert difference <= TOLERANCE[dtype] * scale
+
+
+def adjoint_difference(case, i):
+    """Between the products of both derivatives by one of the tensors; and the sum of these products' terms."""
+
+    def of_one(tensor):
+        return case(*case.floats[:i], tensor, *case.floats[i + 1 :])
+
+    _, along = func.jvp(of_one, (case.floats[i],), (case.tangents[i],))
+    grad_output = random(*along.shape, dtype=along.dtype)
+    _, pull = func.vjp(of_one, case.floats[i])
+    forward, backward = along.double() * grad_output, pull(grad_output)[0].double() * case.tangents[i]
+    return abs(forward.sum() - backward.sum()).item(), (forward.abs().sum() + backward.abs().sum()).item()
+
+
+each_extreme = pytest.mark.parametrize("name", EXTREMES)
+in_float32_and_float64 = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+
+
+@pytest.fixture(params=[False, True], ids=["kernel", "composed"])
+def is_composed(request, monkeypatch):
+    """Once as it is, and once as where no kernel has the derivative."""
+    if request.param:
+        monkeypatch.setattr(Gradient, "_double_backward_for", lambda *_: None)
+    return request.param
+
+
+@each_extreme
+@in_float32_and_float64
+def test_jvp_is_the_adjoint_of_vjp_at_extremes(name, dtype, is_composed):
+    for operator, usual, extremes in EXTREMES[name](dtype):
+        case = Case((operator, usual))
+        scales = []
+        for i in case.all:
+            difference, scale = adjoint_difference(case, i)
+            assert difference <= TOLERANCE[dtype] * scale, usual
+            scales.append(scale)
+        for arguments in extremes:
+            case = Case((operator, arguments))
+            for i, scale in enumerate(scales):
+                assert adjoint_difference(case, i)[0] <= TOLERANCE[dtype] * scale, arguments
+
+
+def second_gradients(operator, arguments):
+    case = Case((operator, arguments))
+    grad_output = random(*case(*case.floats).shape, dtype=case.floats[0].dtype)
+    _, pull_twice = func.vjp(lambda c, *floats: func.vjp(case, *floats)[1](c), grad_output, *case.floats)
+    return pull_twice(case.tangents)
+
+
+@each_extreme
+@in_float32_and_float64
+def test_composed_second_gradients_are_the_kernels_at_extremes(name, dtype, monkeypatch):
+    for operator, usual, extremes in EXTREMES[name](dtype):
+        if not extremes:
+            continue
+        scales = [gradient.double().norm() for gradient in second_gradients(operator, usual)]
+        for arguments in (usual, *extremes):
+            expected = second_gradients(operator, arguments)
+            with monkeypatch.context() as patch:
+                patch.setattr(Gradient, "_double_backward_for", lambda *_: None)
+                actual = second_gradients(operator, arguments)
+            for one, other, scale in zip(actual, expected, scales, strict=True):
+                assert (one.double() - other).norm() <= TOLERANCE[dtype] * scale, arguments
+
+
+@in_float32_and_float64
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+def test_second_gradients_of_a_slice_are_those_of_an_image(padding_mode, align_corners, dtype):
+    """Far outside, too. Those of an image have a kernel of their own."""
+    attributes = "bilinear", padding_mode, align_corners
+    image, grid = random(1, 2, 5, 7, dtype=dtype), random(1, 50, 1, 2, dtype=dtype)
+    for factor in (1, 1e3, 1e7, 1e8, 1e16, 1e30):
+        case = Case((aclgrad.torch.grid_sample, (image, grid * factor, *attributes)))
+
+        def of_slice(image, grid):
+            at = torch.nn.functional.pad(grid, (0, 1))
+            return aclgrad.torch.grid_sample(image[:, :, None], at[:, None], *attributes)[:, :, 0]  # noqa: B023
+
+        expected = second_gradients(case, case.floats)
+        for one, other in zip(second_gradients(of_slice, case.floats), expected, strict=True):
+            torch.testing.assert_close(one, other)
 
 
 def with_odd_places(places):

@@ -15,3 +15,6 @@ OPERATORS = {
 }
 # Of each call the tensors with an axis that may have another size, all of them the same.
 VARYING_AXES = {name: module.VARYING_AXES for module in MODULES for name in module.CALLS}
+# Of each file that has them: a function of a type that yields calls, each as a function, usual arguments, and extreme
+# ones, for which derivatives are no larger.
+EXTREMES = {module.__name__: module.extremes for module in MODULES if hasattr(module, "extremes")}

@@ -330,6 +330,28 @@ class Gradient(_Gradients):
         super().__init__(schema, core, cuda_kernel, fake, (0, *(1 + i for i in floats)), batch_axis, function)
         self._double_backward = double_backward and _DoubleBackward(self, schema, double_backward, fake, batch_axis)
 
+    def along(
+        self,
+        tensors: Sequence[Tensor | None],
+        attributes: Sequence[Any],
+        tangents: Sequence[Tensor | None],
+        shape: torch.Size,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """The operator's derivative along `tangents`."""
+        first: Any = tensors[self._saved_floats[0]]
+        double_backward = self._double_backward_for(first)
+        if double_backward is None:
+            return _along(self._tangent, tensors, attributes, tangents, shape, dtype)
+        # The first result of the double backward, which the gradient of the result has no part in.
+        any_grad_output = first.new_zeros(()).expand(shape)
+        output_mask = [True] + [False] * len(tangents)
+        along, *_ = double_backward((any_grad_output, *tensors, *tangents), attributes, output_mask)
+        return along  # type: ignore[return-value]
+
+    def _double_backward_for(self, tensor: Tensor) -> _DoubleBackward | None:
+        return self._double_backward if tensor.device.type == "cpu" else None
+
     def composed_curvature(
         self,
         grad_output: Tensor,
@@ -360,8 +382,8 @@ class Gradient(_Gradients):
         tangents: Sequence[Tensor | None],
         output_mask: Sequence[bool],
     ) -> Sequence[Tensor | None]:
-        if self._double_backward is not None and grad_output.device.type == "cpu":
-            return self._double_backward((grad_output, *tensors, *tangents), ctx.attributes, output_mask)
+        if double_backward := self._double_backward_for(grad_output):
+            return double_backward((grad_output, *tensors, *tangents), ctx.attributes, output_mask)
         return self.composed_curvature(grad_output, tensors, tangents, ctx.attributes)
 
     def _backward(self, ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -456,12 +478,32 @@ class _DoubleBackward(_Gradients):
     def _backward(self, ctx: Any, *grad_results: Tensor | None) -> tuple[Tensor | None, ...]:
         gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         saved = [*map(_at_live_levels, ctx.saved_tensors)]
+        if not any(ctx.output_mask[1:]):
+            for position, gradient in zip(
+                self._floats[1:], self._of_derivative(ctx, saved, *grad_results), strict=True
+            ):
+                gradients[position] = gradient
+            return tuple(gradients)
         positions, composed = self._composed(ctx, saved)
         results, pull = torch.func.vjp(composed, *(saved[position] for position in positions))
         cotangents = _filled(grad_results, results)
         for position, gradient in zip(positions, pull(cotangents), strict=True):
             gradients[position] = gradient
         return tuple(gradients)
+
+    def _of_derivative(
+        self, ctx: Any, saved: Sequence[Tensor | None], grad_along: Tensor | None
+    ) -> list[Tensor | None]:
+        """Where only the first result is wanted, the operator's derivative along tangents: its product with
+        `grad_along` is that of the operator's gradient for `grad_along` with the tangents."""
+        _, *tensors = saved[: self._inputs]
+        tangents = saved[self._inputs :]
+        count = len(tangents)
+        if grad_along is None:
+            return [None] * (2 * count)
+        needs = [ctx.needs_input_grad[position] for position in self._floats[1:]]
+        _, *of_tensors = self((grad_along, *tensors, *tangents), ctx.attributes, [False, *needs[:count]])
+        return [*of_tensors, *self._gradient((grad_along, *tensors), ctx.attributes, needs[count:])]
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> tuple[Tensor, ...]:
         """The transpose of the transpose: within forward differentiation PyTorch starts no other."""
@@ -503,15 +545,17 @@ def _backward_of(gradient: Gradient, floats: Sequence[int], count: int) -> Calla
 
 class Operator(_Registered):
     """An operator with a gradient, whose tensors come first. `floats` are the positions of those with floating-point
-    numbers, all of which `gradient` has a result for. Else `backward` is for the rest of an autograd.Function. `setup`
-    saves `ctx.saved_tensors` and `ctx.attributes` for both and for `tangent`, by default all that there are."""
+    numbers, all of which `gradient` has a result for. Else `backward` and `tangent` are for the rest of an
+    autograd.Function. `setup` saves `ctx.saved_tensors` and `ctx.attributes` for all of them, by default all that there
+    are."""
 
     def __init__(
         self,
         schema: str,
         kernel: Callable[..., Tensor],
         fake: Callable[..., Tensor],
-        tangent: Tangent,
+        tangent: Tangent | None = None,
+        *,
         floats: Sequence[int],
         batch_axis: int,
         autocast_type: Callable[[str, list[torch.dtype]], torch.dtype],
@@ -523,7 +567,7 @@ class Operator(_Registered):
     ) -> None:
         self._setup = setup or self._save_all
         self._backward_of_kernel = backward or _backward_of(gradient, floats, schema.count(",") + 1)
-        self._tangent = tangent
+        self._along = gradient.along if gradient is not None else partial(_along, tangent)  # type: ignore[arg-type]
         super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis, function)
         self._autocast_type = autocast_type
         for name in self._names:
@@ -551,7 +595,7 @@ class Operator(_Registered):
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> Tensor:
         along_floats = [tangents[position] for position in self._floats]
-        return _along(self._tangent, saved, ctx.attributes, along_floats, ctx.shape, ctx.dtype)
+        return self._along(saved, ctx.attributes, along_floats, ctx.shape, ctx.dtype)
 
     def _transform(self, *arguments: Any) -> Any:
         device = arguments[0].device.type

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -72,17 +72,6 @@ def _sample_tangent(
     return sum_of(terms)
 
 
-# The first of the pixels that an axis reads, beside the one at or before the place; and their weights, as coefficients
-# of the powers of the distance from that one. Bicubic is the cubic convolution with A = -3/4.
-_TAPS = {
-    "bilinear": (0, ((1.0, -1.0), (0.0, 1.0))),
-    "bicubic": (
-        -1,
-        ((0.0, -0.75, 1.5, -0.75), (1.0, 0.0, -2.25, 1.25), (0.0, 0.75, 1.5, -1.25), (0.0, 0.0, -0.75, 0.75)),
-    ),
-}
-
-
 def _sample_along_grid(
     input: Tensor, grid: Tensor, tangent: Tensor, counts: Tensor, mode: str, padding_mode: str, align_corners: bool
 ) -> Tensor:
@@ -91,27 +80,22 @@ def _sample_along_grid(
     if mode == "nearest":
         return input.new_zeros(*input.shape[:2], *grid.shape[1:-1])
     sides = tuple(reversed(input.shape[2:]))  # as the grid's coordinates: x first
-    # Of bicubic sampling each pixel is padded by itself, else the place is, and then all lies within the image.
-    pads_place = mode == "bilinear" and padding_mode != "zeros"
     grid, tangent = torch.where(counts, grid, 0), torch.where(counts, tangent, 0)
-    if pads_place and padding_mode == "border":
-        grid = grid.clamp(-2, 2)  # infinities, too; all beyond 1 is the border
-    padding_of_pixels = "border" if pads_place else padding_mode
-    pixels_align = align_corners and padding_of_pixels == "reflection"
+    # Float has no coordinate for each pixel of a side that is longer.
+    image = input if max(sides) <= 2**20 else input.double()
+    axis_taps = _cubic_taps if mode == "bicubic" else _linear_taps
     taps = []
     for i, side in enumerate(sides):
-        place, along = _place_along(
-            grid[..., i], tangent[..., i], side, padding_mode if pads_place else None, align_corners
-        )
-        taps.append([(at, weight, slope * along) for at, weight, slope in _taps(place, mode)])
+        place = _place(grid[..., i], side, align_corners)
+        along = tangent[..., i] * ((side - 1) / 2 if align_corners else side / 2)
+        of_axis = axis_taps(place, along, side, padding_mode, align_corners)
+        taps.append([(_coordinate(at, side).to(image.dtype), *weights) for at, *weights in of_axis])
     terms = []
     for of_axes in itertools.product(*taps):
-        pixels = (_normalised(at, side, pixels_align) for (at, _, _), side in zip(of_axes, sides, strict=True))
-        pixel = _operator_for(input)(
-            input, torch.stack(tuple(pixels), -1), "nearest", padding_of_pixels, pixels_align
-        )
-        terms.append(_weight_along([(weight, slope) for _, weight, slope in of_axes])[:, None] * pixel)
-    return sum_of(terms)
+        coordinates = torch.stack([x for x, _, _ in of_axes], -1)
+        pixel = _operator_for(image)(image, coordinates, "nearest", "zeros", False)
+        terms.append(_weight_along([(weight, along) for _, weight, along in of_axes])[:, None] * pixel)
+    return sum_of(terms).to(input.dtype)
 
 
 def _counts(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
@@ -136,44 +120,66 @@ def _weight_along(of_axes: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     return slope
 
 
-def _place_along(
-    x: Tensor, tangent: Tensor, side: int, padding_mode: str | None, align_corners: bool
-) -> tuple[Tensor, Tensor]:
-    """The place on one axis in pixels, and its derivative along `tangent`."""
-    place = _place(x, side, align_corners)
-    tangent = tangent * ((side - 1) / 2 if align_corners else side / 2)
+def _mirrored(place: Tensor, side: int, align_corners: bool) -> tuple[Tensor, Tensor]:
+    """Where a place falls that is mirrored at the edges of the image, and whether the image runs backwards there. Exact
+    for places of any size, as the remainder of a division is."""
+    start, span = (0.0, side - 1) if align_corners else (-0.5, side)
+    if span == 0:
+        return torch.zeros_like(place), torch.zeros_like(place, dtype=torch.bool)
+    distance = place - start
+    rest = distance.abs().fmod(2 * span)
+    is_odd = rest >= span
+    return torch.where(is_odd, 2 * span - rest, rest) + start, is_odd ^ (distance < 0)
+
+
+_Tap: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""A pixel's number, in double; its weight; and the weight's derivative along the tangent."""
+
+
+def _linear_taps(place: Tensor, along: Tensor, side: int, padding_mode: str, align_corners: bool) -> list[_Tap]:
+    """Of two pixels beside a place, which is padded itself."""
     if padding_mode == "reflection":
-        start, span = (0.0, side - 1) if align_corners else (-0.5, side)
-        distance = (place - start).abs()
-        flips = (distance.detach() / max(span, 1)).floor()
-        is_odd = flips.remainder(2) == 1
-        distance = distance - flips * span
-        tangent = torch.where((place < start) ^ is_odd, -tangent, tangent)
-        place = torch.where(is_odd, span - distance, distance) + start
-    if padding_mode is not None:
+        place, is_backwards = _mirrored(place, side, align_corners)
+        along = torch.where(is_backwards, -along, along)
+    if padding_mode != "zeros":
         is_free = (place > 0) & (place < side - 1)
-        tangent = torch.where(is_free, tangent, 0)
+        along = torch.where(is_free, along, 0)
         place = torch.where(is_free, place, place.detach().clamp(0, side - 1))
-    return place, tangent
-
-
-def _taps(place: Tensor, mode: str) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Position, weight and the weight's derivative for each pixel that is read along an axis."""
-    first, coefficients = _TAPS[mode]
     before = place.detach().floor()
-    powers = [torch.ones_like(place), place - before]
-    while len(powers) < len(coefficients[0]):
-        powers.append(powers[-1] * powers[1])
+    distance, first = place - before, before.double()
+    return [(first, 1 - distance, -along), (first + 1, distance, along)]
+
+
+# The weights of the four taps of bicubic interpolation, which is the cubic convolution with A = -3/4: coefficients of
+# the powers of the distance from the second tap.
+_CUBIC = (0.0, -0.75, 1.5, -0.75), (1.0, 0.0, -2.25, 1.25), (0.0, 0.75, 1.5, -1.25), (0.0, 0.0, -0.75, 0.75)
+
+
+def _cubic_taps(place: Tensor, along: Tensor, side: int, padding_mode: str, align_corners: bool) -> list[_Tap]:
+    """Of four pixels around a place, each of which is padded by itself."""
+    before = place.detach().floor()
+    # Where the neighbours of a pixel are the same number, all taps read it, and nothing depends on the place.
+    has_neighbours = before.abs() < 2 / torch.finfo(place.dtype).eps
+    along = torch.where(has_neighbours, along, 0)
+    x = torch.where(has_neighbours, place, place.detach()) - before
+    direction = torch.ones_like(before, dtype=torch.double)
+    if padding_mode == "reflection":
+        before, is_backwards = _mirrored(before, side, align_corners)
+        before, direction = before.clamp(0, side - 1).trunc(), torch.where(is_backwards, -direction, direction)
     taps = []
-    for i, of_powers in enumerate(coefficients):
-        weight = sum_of([c * power for c, power in zip(of_powers, powers, strict=True)])
-        slope = sum_of([n * c * power for n, (c, power) in enumerate(zip(of_powers[1:], powers, strict=False), 1)])
-        taps.append((before + (first + i), weight, slope))
+    for i, (a, b, c, d) in enumerate(_CUBIC):
+        at = before.double() + (i - 1) * direction
+        if padding_mode == "reflection":
+            at, _ = _mirrored(at, side, align_corners)
+        if padding_mode != "zeros":
+            at = at.clamp(0, side - 1)
+        taps.append((at, a + x * (b + x * (c + x * d)), along * (b + x * (2 * c + x * (3 * d)))))
     return taps
 
 
-def _normalised(pixel: Tensor, side: int, align_corners: bool) -> Tensor:
-    return 2 * pixel / max(side - 1, 1) - 1 if align_corners else (2 * pixel + 1) / side - 1
+def _coordinate(pixel: Tensor, side: int) -> Tensor:
+    """The grid's coordinate at the centre of a pixel."""
+    return (2 * pixel + 1) / side - 1
 
 
 def _operator(
@@ -198,7 +204,6 @@ def _operator(
         f"{name}(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
         forward,
         _sample_fake(sides),
-        _sample_tangent,
         gradient=gradient,
         floats=(0, 1),
         batch_axis=0,

@@ -62,19 +62,24 @@ def _attention_tangent(
     if along_weights is not None:
         terms.append(_attention(value, *levels, locations, along_weights))
     if along_locations is not None:
-        corners = _corners_along(spatial_shapes, locations, weights, along_locations)
-        terms.append(_attention(value, *levels, *corners))
+        terms.append(_attention_along_locations(value, *levels, locations, weights, along_locations))
     return sum_of(terms)
 
 
-def _corners_along(
-    spatial_shapes: Tensor, locations: Tensor, weights: Tensor, tangent: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Four samples for each, at the centres of the pixels around it, whose weights are the derivatives along `tangent`
-    of those that bilinear interpolation has."""
-    size = spatial_shapes.flip(1).to(locations)[:, None]  # width and height of each level, beside any points
-    place = locations * size - 0.5
-    counts = ((place > -1) & (place < size)).all(-1, keepdim=True)
+def _attention_along_locations(
+    value: Tensor,
+    spatial_shapes: Tensor,
+    level_start_index: Tensor,
+    locations: Tensor,
+    weights: Tensor,
+    tangent: Tensor,
+) -> Tensor:
+    """Attention with four samples for each, at the centres of the pixels around it, whose weights are the derivatives
+    along `tangent` of those that bilinear interpolation has. It is in double, as float has no location for the centre
+    of each pixel of a large level."""
+    size = spatial_shapes.flip(1)[:, None]  # width and height of each level, beside any points
+    place = locations * size.to(locations) - 0.5
+    counts = ((place > -1) & (place < size.to(locations))).all(-1, keepdim=True)
     place = torch.where(counts, place, 0)
     corner = place.detach().floor()
     along_x, along_y = torch.where(counts, weights[..., None] * size * tangent, 0).unbind(-1)
@@ -85,8 +90,11 @@ def _corners_along(
         -along_x * below + along_y * left,
         along_x * below + along_y * right,
     )
+    corner = corner.double()
     steps = [corner.new_tensor(step) for step in ((0.5, 0.5), (1.5, 0.5), (0.5, 1.5), (1.5, 1.5))]
-    return torch.cat([(corner + step) / size for step in steps], 4), torch.cat(changes, 4)
+    corners = torch.cat([(corner + step) / size for step in steps], 4)
+    along = _attention(value.double(), spatial_shapes, level_start_index, corners, torch.cat(changes, 4).double())
+    return along.to(value.dtype)
 
 
 _ATTENTION_FLOATS = 0, 3, 4
@@ -105,7 +113,6 @@ _attention = Operator(
     "Tensor sampling_locations, Tensor attention_weights) -> Tensor",
     _core.msda_forward,
     _attention_fake,
-    _attention_tangent,
     gradient=attention_gradient,
     floats=_ATTENTION_FLOATS,
     batch_axis=0,

@@ -93,7 +93,6 @@ _compress = Operator(
     "nsa_compress(Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride) -> Tensor",
     _core.nsa_compress,
     _compress_fake,
-    _compress_tangent,
     gradient=compress_gradient,
     floats=(0, 1),
     batch_axis=1,
