@@ -7,7 +7,7 @@ import aclgrad
 import aclgrad.reference
 import numpy
 import pytest
-from case import DTYPES, TOLERANCE, relative_error
+from case import DTYPES, ELEMENT_TOLERANCE, TOLERANCE, largest_element_error, relative_error
 from cases import CASES
 from operator_cases.grid_sampler import grid, grid_twice
 from operator_cases.grouped_bias_add import bias
@@ -32,6 +32,7 @@ def test_matches_the_definition(case, dtype):
         assert actual.shape == expected.shape
         assert numpy.abs(expected).max() > 0 or "nearest" in case.others.values()
         assert relative_error(actual, expected) <= TOLERANCE[dtype]
+        assert largest_element_error(actual, expected) <= ELEMENT_TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])

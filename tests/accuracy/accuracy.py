@@ -32,7 +32,7 @@ def read_cases(stream):
         if kind == "case":
             if case is not None:
                 yield case
-            case = (words[0], name, {}, {"input": {}, "ours": {}, "expected": {}, "in_double": {}})
+            case = (words[0], name, {}, {"input": {}, "ours": {}, "expected": {}, "in_terms": {}, "in_double": {}})
         elif kind == "attribute":
             case[2][name] = int(words[0])
         else:
@@ -137,13 +137,20 @@ class Errors:
 class Result:
     def __init__(self):
         self.at_positions, self.ours, self.theirs = Errors(), Errors(), Errors()
+        self.in_terms = []
 
     def add(self, arrays, name, theirs):
         ours, expected, in_double = (arrays[kind][name].ravel() for kind in ("ours", "expected", "in_double"))
         self.at_positions.add(ours, expected)
+        self.in_terms.append(arrays["in_terms"][name].ravel())
         self.ours.add(ours, in_double)
         if theirs is not None:
             self.theirs.add(theirs[name].double().numpy().ravel(), in_double)
+
+    def numbers_in_terms(self):
+        """99.9 % and worst."""
+        errors = numpy.concatenate(self.in_terms)
+        return [numpy.quantile(errors, 0.999), errors.max()]
 
 
 def title_of(function, attributes):
@@ -175,6 +182,7 @@ def number(value):
 def table(type_name, results):
     """One row a result; where there is PyTorch's, it stands after a stroke."""
     head = [type_name, "result", "L2, same positions", "L2", "median", "99.9 %", "worst"]
+    head += ["terms, 99.9 %", "terms, worst"]
     lines = [head, ["---"] * len(head)]
     for (of_type, title, name), result in sorted(results.items(), key=lambda item: item[0][1]):
         if of_type != type_name:
@@ -182,7 +190,8 @@ def table(type_name, results):
         cells = [number(value) for value in result.ours.numbers()]
         if result.theirs.elements:
             cells = [f"{cell} / {number(value)}" for cell, value in zip(cells, result.theirs.numbers(), strict=True)]
-        lines.append([title, f"`{name}`", number(result.at_positions.worst_case), *cells])
+        in_terms = [f"{value:.2g}" for value in result.numbers_in_terms()]
+        lines.append([title, f"`{name}`", number(result.at_positions.worst_case), *cells, *in_terms])
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 

@@ -1,5 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Writes the cases of every function, with inputs, results and what the references give, for accuracy.py: for each case
+// Writes the cases of every function, with inputs, results, what the references give and errors_in_terms, for
+// accuracy.py: for each case
 // lines that name it and its attributes, and for each array a line with its shape, followed by its values as doubles.
 #include <cstdio>
 
@@ -25,7 +26,7 @@ void write_case(const Function& of, DataType type, const Case& c) {
     const auto value = static_cast<long long>(std::get<int64_t>(c.arguments[of.fields.size() + i]));
     std::printf("attribute %s %lld\n", of.attributes[i].c_str(), value);
   }
-  const Outputs expected = c.expected();
+  const Outputs expected = outputs_with_terms(c);
   const Outputs in_double = c.expected_in_double == nullptr ? expected : c.expected_in_double();
   size_t output = 0;
   for (size_t i = 0; i < of.fields.size(); ++i) {
@@ -36,8 +37,11 @@ void write_case(const Function& of, DataType type, const Case& c) {
       write_values("input", name, tensor->shape(), tensor->values());
       continue;
     }
-    write_values("ours", name, tensor->shape(), tensor->values());
-    write_values("expected", name, tensor->shape(), expected[output]->values);
+    const auto& [values, allowed, error, jumps, terms] = *expected[output];
+    const std::vector<double> ours = tensor->values();
+    write_values("ours", name, tensor->shape(), ours);
+    write_values("expected", name, tensor->shape(), values);
+    write_values("in_terms", name, tensor->shape(), errors_in_terms(ours, values, terms, type));
     write_values("in_double", name, tensor->shape(), in_double[output++]->values);
   }
 }

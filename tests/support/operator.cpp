@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/reference_terms.h"
+
 namespace aclgrad::test {
 namespace {
 
@@ -66,6 +68,31 @@ std::vector<std::byte> Operator::output_bytes(const Arguments& arguments) const 
     all.insert(all.end(), bytes.begin(), bytes.end());
   }
   return all;
+}
+
+Outputs outputs_with_terms(const Case& of) {
+  Outputs outputs = of.expected();
+  reference::sums_absolute_values = true;
+  Outputs terms = of.expected();
+  reference::sums_absolute_values = false;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].has_value()) outputs[i]->terms = std::move(terms[i]->values);
+  }
+  return outputs;
+}
+
+std::string mistake_in(const std::vector<double>& values, DataType type, const Expected& expected) {
+  const double error = expected.error(values, expected.values);
+  if (!(error <= expected.allowed)) {
+    return "error " + std::to_string(error) + ", allowed " + std::to_string(expected.allowed);
+  }
+  const std::vector<double> errors = errors_in_terms(values, expected.values, expected.terms, type);
+  const auto worst = std::max_element(errors.begin(), errors.end());
+  if (worst == errors.end() || *worst <= kAllowedInTerms) return "";
+  const auto i = static_cast<size_t>(worst - errors.begin());
+  return "element " + std::to_string(i) + ": expected " + std::to_string(expected.values[i]) + ", got " +
+         std::to_string(values[i]) + ", the error is " + std::to_string(*worst) +
+         " rounding errors of its terms";
 }
 
 std::string text(const Shape& shape) {

@@ -87,6 +87,8 @@ struct Expected {
   double (*error)(const std::vector<double>& actual, const std::vector<double>& expected) = relative_error;
   // Whether a position that is rounded to the other side of a pixel's centre or edge makes it another value.
   bool jumps = false;
+  // The sum of the absolute values of each element's terms.
+  std::vector<double> terms{};
 };
 
 // One entry for each output, in the order of the call; without a value, the output must be left as it was.
@@ -99,6 +101,12 @@ struct Case {
   // With positions in double precision, where they are computed in the type's arithmetic otherwise.
   std::function<Outputs()> expected_in_double{};
 };
+
+// What a case expects, with `terms`.
+Outputs outputs_with_terms(const Case& of);
+
+// What is wrong with the values of an output, as a whole or of an element; empty where nothing is.
+std::string mistake_in(const std::vector<double>& values, DataType type, const Expected& expected);
 
 struct Mistake {
   std::string title;

@@ -58,6 +58,13 @@ int mantissa_bits(DataType type) {
                                       : 23;
 }
 
+// Half the distance from a number to the next one of the type.
+double half_unit_of(double value, DataType type) {
+  const int least = type == DataType::float16 ? -14 : type == DataType::float64 ? -1022 : -126;
+  const int exponent = value == 0 ? least : std::max(std::ilogb(value), least);
+  return std::ldexp(0.5, exponent - mantissa_bits(type));
+}
+
 }  // namespace
 
 void read_elements(const std::byte* from, int64_t stride, int64_t count, DataType type, double* to) {
@@ -121,6 +128,24 @@ double relative_error(const std::vector<double>& actual, const std::vector<doubl
   return norm == 0 ? kInfinity : std::sqrt(difference / norm);
 }
 
+std::vector<double> errors_in_terms(const std::vector<double>& actual, const std::vector<double>& expected,
+                                    const std::vector<double>& terms, DataType type) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<double> errors(expected.size(), kInfinity);
+  if (actual.size() != expected.size() || terms.size() != expected.size()) return errors;
+  const double unit = type == DataType::float64 ? 0x1p-53 : 0x1p-24;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(actual[i]) || !std::isfinite(expected[i])) {
+      const bool agree = std::isnan(expected[i]) ? std::isnan(actual[i]) : actual[i] == expected[i];
+      errors[i] = agree ? 0 : kInfinity;
+      continue;
+    }
+    const double difference = std::fabs(actual[i] - expected[i]) - half_unit_of(expected[i], type);
+    errors[i] = difference <= 0 ? 0 : difference / (unit * std::fabs(terms[i]));
+  }
+  return errors;
+}
+
 double tolerance(DataType type, bool uses_coordinates) {
   switch (type) {
     case DataType::float16:
@@ -139,9 +164,7 @@ void print_ulp_histogram(const std::string& title, const std::vector<double>& ac
   constexpr std::array<double, 8> kLimits = {0.5, 1, 2, 4, 8, 16, 64, 1024};
   std::array<size_t, kLimits.size() + 1> counts{};
   for (size_t i = 0; i < actual.size(); ++i) {
-    const double unit =
-        std::ldexp(1.0, std::ilogb(std::max(std::fabs(expected[i]), 1e-30)) - mantissa_bits(type));
-    const double error = std::fabs(actual[i] - expected[i]) / unit;
+    const double error = std::fabs(actual[i] - expected[i]) / (2 * half_unit_of(expected[i], type));
     const auto bin =
         std::find_if(kLimits.begin(), kLimits.end(), [&](double limit) { return error <= limit; });
     ++counts[static_cast<size_t>(bin - kLimits.begin())];

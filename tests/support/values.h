@@ -29,6 +29,15 @@ std::vector<double> uniform(int64_t count, double low, double high, uint32_t see
 // |actual - expected| / |expected|, in the L2 norm. NaNs must agree, or the error is infinite.
 double relative_error(const std::vector<double>& actual, const std::vector<double>& expected);
 
+// How far each element lies from the expected one beyond the one rounding to its type, in rounding errors of the sum of
+// its terms: relative to the sum of their absolute values, `terms`, in the arithmetic of the type. NaN and infinity must
+// agree, or the error is infinite.
+std::vector<double> errors_in_terms(const std::vector<double>& actual, const std::vector<double>& expected,
+                                    const std::vector<double>& terms, DataType type);
+
+// The bound on errors_in_terms that every operator keeps.
+inline constexpr double kAllowedInTerms = 16;
+
 // The bound on relative_error that every operator keeps. `uses_coordinates`: positions are computed in float.
 double tolerance(DataType type, bool uses_coordinates);
 

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/reference_terms.h"
+
 namespace aclgrad::reference {
 
 struct GridSampling {
@@ -77,21 +79,22 @@ inline int64_t pad_tap(int64_t pixel, int64_t size, int padding, bool align_corn
 inline double cubic_weight(double distance) {
   const double a = -0.75;
   const double x = std::fabs(distance);
-  return x <= 1 ? (a + 2) * x * x * x - (a + 3) * x * x + 1
-                : a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a;
+  return x <= 1 ? term((a + 2) * x * x * x) + term(-(a + 3) * x * x) + 1
+                : term(a * x * x * x) + term(-5 * a * x * x) + term(8 * a * x) + term(-4 * a);
 }
 
 inline double cubic_slope(double distance) {
   const double a = -0.75;
   const double x = std::fabs(distance);
-  const double slope = x <= 1 ? 3 * (a + 2) * x * x - 2 * (a + 3) * x : 3 * a * x * x - 10 * a * x + 8 * a;
+  const double slope = x <= 1 ? term(3 * (a + 2) * x * x) + term(-2 * (a + 3) * x)
+                              : term(3 * a * x * x) + term(-10 * a * x) + term(8 * a);
   return distance < 0 ? -slope : slope;
 }
 
 inline double cubic_curvature(double distance) {
   const double a = -0.75;
   const double x = std::fabs(distance);
-  return x <= 1 ? 6 * (a + 2) * x - 2 * (a + 3) : 6 * a * x - 10 * a;
+  return x <= 1 ? term(6 * (a + 2) * x) + term(-2 * (a + 3)) : term(6 * a * x) + term(-10 * a);
 }
 
 // Bicubic interpolation pads the taps, not the point. A point that is not finite reads nothing; forward, its weights are
@@ -179,7 +182,7 @@ inline std::vector<double> grid_sampler_2d(const GridSampling& sampling, const s
             for (const GridTap& x : x_taps) {
               const int64_t at = (plane * sampling.height + y.pixel) * sampling.width + x.pixel;
               const bool is_pixel = x.pixel >= 0 && y.pixel >= 0;
-              sum += y.weight * x.weight * (is_pixel ? input[static_cast<size_t>(at)] : 0);
+              sum += term(y.weight * x.weight * (is_pixel ? input[static_cast<size_t>(at)] : 0));
             }
           }
           output[static_cast<size_t>(plane * points + point % points)] = sum;
@@ -213,10 +216,10 @@ inline GridSamplerGradients grid_sampler_2d_backward(const GridSampling& samplin
               if (x.pixel < 0 || y.pixel < 0) continue;
               const auto at =
                   static_cast<size_t>((plane * sampling.height + y.pixel) * sampling.width + x.pixel);
-              gradients.input[at] += y.weight * x.weight * gradient;
+              gradients.input[at] += term(y.weight * x.weight * gradient);
               if (sampling.mode == 1) continue;  // has no slope, not even next to infinity
-              x_gradient += y.weight * x.slope * input[at] * gradient;
-              y_gradient += y.slope * x.weight * input[at] * gradient;
+              x_gradient += term(y.weight * x.slope * input[at] * gradient);
+              y_gradient += term(y.slope * x.weight * input[at] * gradient);
             }
           }
         }
@@ -268,22 +271,22 @@ inline GridSamplerSecondGradients grid_sampler_2d_double_backward(const GridSamp
                   static_cast<size_t>((plane * sampling.height + y.pixel) * sampling.width + x.pixel);
               const double x_slope = y.weight * x.slope, y_slope = y.slope * x.weight;
               if (!grad_grad_input.empty()) {
-                gradients.grad_output[of_point] += y.weight * x.weight * grad_grad_input[at];
+                gradients.grad_output[of_point] += term(y.weight * x.weight * grad_grad_input[at]);
                 if (sampling.mode == 1) continue;  // has no slope, not even next to infinity
-                x_gradient += x_slope * grad_grad_input[at] * gradient;
-                y_gradient += y_slope * grad_grad_input[at] * gradient;
+                x_gradient += term(x_slope * grad_grad_input[at] * gradient);
+                y_gradient += term(y_slope * grad_grad_input[at] * gradient);
               }
               if (!moves) continue;
-              const double weight = x_slope * x_along + y_slope * y_along;
+              const double weight = term(x_slope * x_along) + term(y_slope * y_along);
               const double xy = x.slope * y.slope;
-              gradients.grad_output[of_point] += weight * input[at];
-              gradients.input[at] += weight * gradient;
+              gradients.grad_output[of_point] += term(weight * input[at]);
+              gradients.input[at] += term(weight * gradient);
               const double product = input[at] * gradient;
-              x_gradient += xy * y_along * product;
-              y_gradient += xy * x_along * product;
+              x_gradient += term(xy * y_along * product);
+              y_gradient += term(xy * x_along * product);
               if (sampling.mode == 0) continue;  // has no curvature, not even next to infinity
-              x_gradient += y.weight * x.curvature * x_along * product;
-              y_gradient += y.curvature * x.weight * y_along * product;
+              x_gradient += term(y.weight * x.curvature * x_along * product);
+              y_gradient += term(y.curvature * x.weight * y_along * product);
             }
           }
         }

@@ -47,7 +47,7 @@ inline std::vector<double> grid_sampler_3d(const GridSampling3D& s, const std::v
                        for (int64_t c = 0; c < s.channels; ++c) {
                          const int64_t plane = n * s.channels + c;
                          output[static_cast<size_t>(plane * points + point % points)] +=
-                             weight * input[static_cast<size_t>(plane * voxels + voxel)];
+                             term(weight * input[static_cast<size_t>(plane * voxels + voxel)]);
                        }
                      });
   return output;
@@ -68,10 +68,10 @@ inline GridSamplerGradients grid_sampler_3d_backward(const GridSampling3D& s,
           const int64_t plane = n * s.channels + c;
           const double gradient = grad_output[static_cast<size_t>(plane * points + point % points)];
           const auto at = static_cast<size_t>(plane * voxels + voxel);
-          gradients.input[at] += weight * gradient;
+          gradients.input[at] += term(weight * gradient);
           if (s.mode == 1) continue;  // has no slope, not even next to infinity
           for (int64_t k = 0; k < 3; ++k)
-            gradients.grid[static_cast<size_t>(3 * point + k)] += slopes[k] * input[at] * gradient;
+            gradients.grid[static_cast<size_t>(3 * point + k)] += term(slopes[k] * input[at] * gradient);
         }
       });
   return gradients;

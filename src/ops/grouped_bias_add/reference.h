@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/reference_terms.h"
+
 namespace aclgrad::reference {
 
 // grad_y [rows, columns]; group g holds the rows [begin[g], end[g]). Returns [groups, columns].
@@ -17,7 +19,7 @@ inline std::vector<double> grouped_bias_add_grad(const std::vector<double>& grad
     for (int64_t r = begin[g]; r < end[g]; ++r) {
       for (int64_t h = 0; h < columns; ++h) {
         out[g * static_cast<size_t>(columns) + static_cast<size_t>(h)] +=
-            grad_y[static_cast<size_t>(r * columns + h)];
+            term(grad_y[static_cast<size_t>(r * columns + h)]);
       }
     }
   }
@@ -34,7 +36,7 @@ inline std::vector<double> grouped_bias_add_double_backward(const std::vector<do
     for (int64_t r = begin[g]; r < end[g]; ++r) {
       for (int64_t h = 0; h < columns; ++h) {
         out[static_cast<size_t>(r * columns + h)] +=
-            grad_grad_bias[g * static_cast<size_t>(columns) + static_cast<size_t>(h)];
+            term(grad_grad_bias[g * static_cast<size_t>(columns) + static_cast<size_t>(h)]);
       }
     }
   }

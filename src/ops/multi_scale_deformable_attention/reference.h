@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/reference_terms.h"
+
 namespace aclgrad::reference {
 
 struct MultiScaleDeformableAttention {
@@ -137,14 +139,15 @@ struct MultiScaleDeformableAttention {
     const double attention = attention_weight[point.index];
     const double weight = corner.weight_x * corner.weight_y;
     for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
-      output[point.first + c] += attention * weight * value[corner.first + c];
+      output[point.first + c] += term(attention * weight * value[corner.first + c]);
       if (!has_gradient) continue;
       const double product = grad_output[point.first + c] * value[corner.first + c];
-      grad_value[corner.first + c] += weight * attention * grad_output[point.first + c];
-      grad_attention_weight[point.index] += weight * product;
-      grad_location[2 * point.index] += corner.width * attention * corner.slope_x * corner.weight_y * product;
+      grad_value[corner.first + c] += term(weight * attention * grad_output[point.first + c]);
+      grad_attention_weight[point.index] += term(weight * product);
+      grad_location[2 * point.index] +=
+          term(corner.width * attention * corner.slope_x * corner.weight_y * product);
       grad_location[2 * point.index + 1] +=
-          corner.height * attention * corner.slope_y * corner.weight_x * product;
+          term(corner.height * attention * corner.slope_y * corner.weight_x * product);
     }
   }
 
@@ -156,24 +159,24 @@ struct MultiScaleDeformableAttention {
     const double along_y = corner.height * grad_grad_location[2 * point.index + 1];
     const double along_attention = grad_grad_attention_weight[point.index];
     const double change =
-        along_x * corner.slope_x * corner.weight_y + along_y * corner.slope_y * corner.weight_x;
+        term(along_x * corner.slope_x * corner.weight_y) + term(along_y * corner.slope_y * corner.weight_x);
     const double twist = corner.slope_x * corner.slope_y;
+    const double along = term(attention * change) + term(along_attention * weight);
     for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
       const double gradient = grad_output[point.first + c];
       const double pixel = value[corner.first + c];
       const double along_value = grad_grad_value[corner.first + c];
-      grad_grad_output[point.first + c] +=
-          attention * weight * along_value + (attention * change + along_attention * weight) * pixel;
-      grad_value[corner.first + c] += (attention * change + along_attention * weight) * gradient;
-      grad_attention_weight[point.index] += weight * gradient * along_value + change * gradient * pixel;
+      grad_grad_output[point.first + c] += term(attention * weight * along_value) + term(along * pixel);
+      grad_value[corner.first + c] += term(along * gradient);
+      grad_attention_weight[point.index] +=
+          term(weight * gradient * along_value) + term(change * gradient * pixel);
+      const double along_both = term(attention * along_value) + term(along_attention * pixel);
       grad_location[2 * point.index] +=
-          corner.width * gradient *
-          (corner.slope_x * corner.weight_y * (attention * along_value + along_attention * pixel) +
-           attention * twist * along_y * pixel);
+          term(corner.width * gradient * corner.slope_x * corner.weight_y * along_both) +
+          term(corner.width * gradient * attention * twist * along_y * pixel);
       grad_location[2 * point.index + 1] +=
-          corner.height * gradient *
-          (corner.slope_y * corner.weight_x * (attention * along_value + along_attention * pixel) +
-           attention * twist * along_x * pixel);
+          term(corner.height * gradient * corner.slope_y * corner.weight_x * along_both) +
+          term(corner.height * gradient * attention * twist * along_x * pixel);
     }
   }
 };

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/reference_terms.h"
+
 namespace aclgrad::reference {
 
 struct NsaSizes {
@@ -40,7 +42,7 @@ inline std::vector<double> nsa_compress(const NsaSizes& sizes, const std::vector
         for (int64_t d = 0; d < channels; ++d) {
           const auto y = static_cast<size_t>((static_cast<int64_t>(k) * heads + n) * channels + d);
           const auto x = static_cast<size_t>(((starts[k] + j) * heads + n) * channels + d);
-          output[y] += weight[static_cast<size_t>(j * heads + n)] * input[x];
+          output[y] += term(weight[static_cast<size_t>(j * heads + n)] * input[x]);
         }
       }
     }
@@ -66,8 +68,8 @@ inline NsaGradients nsa_compress_grad(const NsaSizes& sizes, const std::vector<d
           const auto w = static_cast<size_t>(j * heads + n);
           const auto y = static_cast<size_t>((static_cast<int64_t>(k) * heads + n) * channels + d);
           const auto x = static_cast<size_t>(((starts[k] + j) * heads + n) * channels + d);
-          gradients.input[x] += weight[w] * output_grad[y];
-          gradients.weight[w] += output_grad[y] * input[x];
+          gradients.input[x] += term(weight[w] * output_grad[y]);
+          gradients.weight[w] += term(output_grad[y] * input[x]);
         }
       }
     }
