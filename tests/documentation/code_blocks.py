@@ -2,7 +2,7 @@
 """code_blocks.py SOURCE_FOLDER: every block of code in the documents is one that a test compiles or runs, a command, or
 says no language.
 
-- cpp, cmake: on the pages whose programs `install.readme` builds and runs
+- cpp, cmake: on the pages whose programs `install.readme` builds and runs, and of `install.subdirectory`
 - yaml: the workflow of the guide for CI, whose commands are tried here for the syntax of a shell
 - python: python/tests/test_documentation.py runs the blocks of each page
 - sh, console: commands
@@ -20,6 +20,7 @@ TESTED = {
     ("README.md", "cmake"),
     ("docs/guides/cpp.md", "cpp"),
     ("docs/guides/cpp.md", "cmake"),
+    ("docs/guides/install.md", "cmake"),
     ("docs/guides/laptop.md", "cpp"),
     ("docs/guides/ci.md", "yaml"),
 }

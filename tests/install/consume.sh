@@ -51,16 +51,19 @@ absolute_libraries() {
 # The sources as a folder of another project: the library is a target, and nothing else of aclgrad is built or installed.
 # Compiling it once more shows no more than finding what would be compiled.
 subdirectory() {
-  local targets
-  printf 'cmake_minimum_required(VERSION 3.25)\nproject(app C CXX)\nadd_subdirectory(%s aclgrad)\nadd_executable(app %s)\n%s\n' \
-    "$(realpath "$sources/../..")" "$sources/native.cpp" 'target_link_libraries(app aclgrad::aclgrad)' >CMakeLists.txt
+  local root=$sources/../.. targets
+  ln -s "$(realpath "$root")" aclgrad
+  {
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(app C CXX)\nadd_executable(program %s)\n' "$sources/native.cpp"
+    block cmake "$root/docs/guides/install.md"
+  } >CMakeLists.txt
   cmake -S . -B build -G Ninja -DACLGRAD_CUDA=OFF >configure.log || { cat configure.log; return 1; }
   targets=$(cmake --build build --target help)
   if grep -E '^(test_|bench_)' <<<"$targets" || grep -r libaclgrad --include cmake_install.cmake build; then
     echo "expected neither tests, benchmarks nor an installation" >&2
     return 1
   fi
-  cmake --build build --target app -- -n >/dev/null
+  cmake --build build --target program -- -n >/dev/null
 }
 
 find_package() {

@@ -460,7 +460,7 @@ TEST(NsaCompress, CppInterfaceChecksWhereItCountsWindows) {
     }
   };
   using P = NsaCompression;
-  refused("input.shape", [](P& p) { p.input = {}; });
+  refused("input", [](P& p) { p.input = {}; });
   refused("input.shape[0]", [](P& p) { p.input.shape[0] = -1; });
   refused("weight.shape[0]", [](P& p) { p.weight.shape[0] = 0; });
   refused("stride", [](P& p) { p.stride = 0; });
