@@ -13,36 +13,41 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
+// An axis whose numbers are in vectors already, for kernels that come to many samples.
 template <class D>
-struct Position {
-  hn::Vec<D> pixel;
-  hn::Vec<D> scale;
+struct VectorAxis {
+  using Real = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+
+  Axis axis;
+  V factor, offset, last_factor;  // from a shifted coordinate to a pixel
+  V scale;                        // pixels for each unit of a coordinate
+  V last;                         // pixel
+
+  HWY_INLINE explicit VectorAxis(const Axis& of) : axis(of) {
+    const D d;
+    const Real half{0.5}, one{1}, end = static_cast<Real>(of.size) - one;
+    factor = hn::Set(d, of.align_corners ? half : static_cast<Real>(of.size));
+    offset = hn::Set(d, of.align_corners ? Real{0} : one);
+    last_factor = hn::Set(d, of.align_corners ? end : half);
+    scale = hn::Set(d, (of.align_corners ? end : static_cast<Real>(of.size)) * half);
+    last = hn::Set(d, static_cast<Real>(of.size - 1));
+  }
+
+  HWY_INLINE V unnormalise(V coordinate) const {
+    const auto shifted = hn::Add(coordinate, hn::Set(D(), Real{1}));
+    return hn::Mul(hn::Sub(hn::Mul(shifted, factor), offset), last_factor);
+  }
 };
 
-template <class D>
-HWY_INLINE Position<D> unnormalise(D d, const Axis& axis, hn::Vec<D> coordinate) {
-  using Real = hn::TFromD<D>;
-  const auto one = hn::Set(d, Real{1});
-  const auto half = hn::Set(d, Real{0.5});
-  const auto size = hn::Set(d, static_cast<Real>(axis.size));
-  const auto shifted = hn::Add(coordinate, one);
-  if (axis.align_corners) {
-    const auto last = hn::Sub(size, one);
-    return {hn::Mul(hn::Mul(shifted, half), last), hn::Mul(last, half)};
-  }
-  return {hn::Mul(hn::Sub(hn::Mul(shifted, size), one), half), hn::Mul(size, half)};
-}
-
 // Moves what is outside to the border, which has no gradient.
-template <class D>
-HWY_INLINE Position<D> clip(D d, const Axis& axis, Position<D> at) {
-  using Real = hn::TFromD<D>;
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void clip(D d, const VectorAxis<D>& of, V& pixel, V& scale) {
   const auto zero = hn::Zero(d);
-  const auto last = hn::Set(d, static_cast<Real>(axis.size - 1));
-  const auto low = axis.forward ? hn::Not(hn::Gt(at.pixel, zero)) : hn::Le(at.pixel, zero);
-  const auto high = hn::Ge(at.pixel, last);
-  const auto pixel = hn::IfThenElse(low, zero, hn::IfThenElse(high, last, at.pixel));
-  return {pixel, hn::IfThenZeroElse(hn::Or(low, high), at.scale)};
+  const auto low = of.axis.forward ? hn::Not(hn::Gt(pixel, zero)) : hn::Le(pixel, zero);
+  const auto high = hn::Ge(pixel, of.last);
+  pixel = hn::IfThenElse(low, zero, hn::IfThenElse(high, of.last, pixel));
+  scale = hn::IfThenZeroElse(hn::Or(low, high), scale);
 }
 
 // dividend - quotient * divisor with the quotient rounded down, exactly; 0 <= dividend < 2^21, or NaN.
@@ -63,52 +68,56 @@ HWY_INLINE hn::Vec<D> remainder(D d, hn::Vec<D> dividend, hn::Vec<D> divisor, hn
 }
 
 // The same samples mirrored one by one.
-template <class D>
-HWY_NOINLINE Position<D> mirror_each(D d, const Axis& axis, Position<D> at) {
+template <class D, class V = hn::Vec<D>>
+HWY_NOINLINE void mirror_each(D d, const Axis& axis, V& pixel, V& scale) {
   using Real = hn::TFromD<D>;
   Real pixels[hn::MaxLanes(D())], scales[hn::MaxLanes(D())];
-  hn::StoreU(at.pixel, d, pixels);
-  hn::StoreU(at.scale, d, scales);
+  hn::StoreU(pixel, d, pixels);
+  hn::StoreU(scale, d, scales);
   for (size_t i = 0; i < hn::Lanes(d); ++i) {
     const Mirrored<Real> mirrored = mirror(pixels[i], axis);
     pixels[i] = mirrored.pixel;
     if (mirrored.backwards) scales[i] = -scales[i];
   }
-  return {hn::LoadU(d, pixels), hn::LoadU(d, scales)};
+  pixel = hn::LoadU(d, pixels);
+  scale = hn::LoadU(d, scales);
 }
 
-// Mirrors what is outside, and clips: without align_corners the mirror lies half a pixel beyond the border.
-template <class D>
-HWY_INLINE Position<D> reflect(D d, const Axis& axis, Position<D> at) {
+// Mirrors what is outside: without align_corners the mirror lies half a pixel beyond the border.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void reflect(D d, const VectorAxis<D>& of, V& pixel, V& scale) {
   using Real = hn::TFromD<D>;
   const auto zero = hn::Zero(d);
+  const Axis& axis = of.axis;
   const Real low = axis.align_corners ? Real{0} : Real{-0.5};
   const auto span = static_cast<Real>(axis.align_corners ? axis.size - 1 : axis.size);
-  if (span == 0) return clip(d, axis, Position<D>{hn::IfThenElse(hn::IsNaN(at.pixel), at.pixel, zero), zero});
-  const auto distance = hn::Sub(at.pixel, hn::Set(d, low));
+  if (span == 0) {
+    pixel = hn::IfThenElse(hn::IsNaN(pixel), pixel, zero);
+    scale = zero;
+    return;
+  }
+  const auto distance = hn::Sub(pixel, hn::Set(d, low));
   const auto is_far = hn::Ge(hn::Abs(distance), hn::Set(d, Real{1 << 21}));
-  if (HWY_UNLIKELY(!hn::AllFalse(d, is_far))) return clip(d, axis, mirror_each(d, axis, at));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, is_far))) {
+    V far_pixel = pixel, far_scale = scale;  // copies, so that the others need no memory
+    mirror_each(d, axis, far_pixel, far_scale);
+    pixel = far_pixel;
+    scale = far_scale;
+    return;
+  }
   hn::Vec<D> flips = zero;
   const auto extra = remainder(d, hn::Abs(distance), hn::Set(d, span), flips);
   const auto halves = hn::Mul(flips, hn::Set(d, Real{0.5}));
   const auto odd = hn::Ne(halves, hn::Floor(halves));
   const auto mirrored = hn::IfThenElse(odd, hn::Sub(hn::Set(d, span), extra), extra);
   const auto backwards = hn::Xor(odd, hn::Lt(distance, zero));
-  return clip(d, axis,
-              Position<D>{hn::Add(mirrored, hn::Set(d, low)),
-                          hn::IfThenElse(backwards, hn::Neg(at.scale), at.scale)});
+  pixel = hn::Add(mirrored, hn::Set(d, low));
+  scale = hn::IfThenElse(backwards, hn::Neg(scale), scale);
 }
 
 template <class D>
 HWY_INLINE hn::Mask<D> has_pixel_number(D d, hn::Vec<D> pixel) {
   return hn::Lt(hn::Abs(pixel), hn::Set(d, static_cast<hn::TFromD<D>>(-kNowhere - 64)));
-}
-
-template <class D>
-HWY_INLINE Position<D> padded_position(D d, const Axis& axis, hn::Vec<D> coordinate) {
-  const Position<D> at = unnormalise(d, axis, coordinate);
-  if (axis.padding == Padding::zeros) return at;
-  return axis.padding == Padding::border ? clip(d, axis, at) : reflect(d, axis, at);
 }
 
 // The cubic convolution kernel with A = -0.75 for distances up to 1 and from 1 to 2, and its derivatives.
@@ -151,67 +160,124 @@ HWY_INLINE void store_whole(BlockTag<double> d, hn::Vec<BlockTag<double>> whole,
 
 // Brings whole pixels that are far away near the image. Where the neighbours of a pixel are the same number, all taps
 // read it, and nothing depends on the coordinate.
-template <class D>
-HWY_NOINLINE Position<D> bring_near(D d, const Axis& axis, Position<D> whole) {
+template <class D, class V = hn::Vec<D>>
+HWY_NOINLINE void bring_near(D d, const Axis& axis, V& whole, V& scale) {
   using Real = hn::TFromD<D>;
   Real pixels[hn::MaxLanes(D())], scales[hn::MaxLanes(D())];
-  hn::StoreU(whole.pixel, d, pixels);
-  hn::StoreU(whole.scale, d, scales);
+  hn::StoreU(whole, d, pixels);
+  hn::StoreU(scale, d, scales);
   for (size_t i = 0; i < hn::Lanes(d); ++i) {
     if (!std::isfinite(pixels[i]) || std::fabs(pixels[i]) < kFar<Real>) continue;
     if (has_no_neighbours(pixels[i])) scales[i] = 0;
     pixels[i] = static_cast<Real>(near_index(pixels[i], axis));
   }
-  return {hn::LoadU(d, pixels), hn::LoadU(d, scales)};
+  whole = hn::LoadU(d, pixels);
+  scale = hn::LoadU(d, scales);
+}
+
+template <int kTaps, class D>
+HWY_INLINE hn::Vec<D> first_tap(D d, hn::Vec<D> pixel) {
+  if constexpr (kTaps == 1) return hn::Round(pixel);
+  const auto whole = hn::Floor(pixel);
+  return kTaps == 2 ? whole : hn::Sub(whole, hn::Set(d, hn::TFromD<D>{1}));
+}
+
+// The taps of as many samples along an axis as a vector holds, neighbours from `first` on: a whole number.
+template <class D, int kTaps>
+struct VectorTaps {
+  hn::Vec<D> first;
+  hn::Vec<D> whole;  // the first one's number; that of the second where there are four
+  hn::Vec<D> scale;  // pixels by which a sample moves, for each unit of its grid coordinate
+  hn::Vec<D> weight[kTaps];
+  hn::Vec<D> fraction;  // of a bicubic sample: its distance from its second tap
+
+  // Of samples that are at these positions and need no padding any more.
+  HWY_INLINE void find_at(D d, hn::Vec<D> pixel) {
+    const auto one = hn::Set(d, hn::TFromD<D>{1});
+    whole = kTaps == 1 ? hn::Round(pixel) : hn::Floor(pixel);
+    first = first_tap<kTaps>(d, pixel);
+    if constexpr (kTaps == 1) {
+      weight[0] = one;
+    } else if constexpr (kTaps == 2) {
+      weight[0] = hn::Sub(hn::Add(first, one), pixel);
+      weight[1] = hn::Sub(pixel, first);
+    } else {
+      fraction = hn::Sub(pixel, whole);
+      const auto t = fraction, u = hn::Sub(one, t);
+      weight[0] = far_weight(d, hn::Add(t, one));
+      weight[1] = near_weight(d, t);
+      weight[2] = near_weight(d, u);
+      weight[3] = far_weight(d, hn::Add(u, one));
+    }
+  }
+
+  // Of samples at any positions. Those without a place are nowhere. Bicubic, where the taps are padded and not the
+  // sample, the weights of a sample that is not finite are NaN forward.
+  HWY_INLINE void find_anywhere(D d, const VectorAxis<D>& of, hn::Vec<D> pixel) {
+    const auto nowhere = hn::Set(d, static_cast<hn::TFromD<D>>(kNowhere));
+    if constexpr (kTaps == 4) {
+      const auto is_finite = hn::IsFinite(pixel);
+      scale = hn::IfThenElseZero(is_finite, scale);
+      if (!of.axis.forward) pixel = hn::IfThenElseZero(is_finite, pixel);
+      find_at(d, pixel);
+      const auto is_far = hn::Ge(hn::Abs(whole), hn::Set(d, kFar<hn::TFromD<D>>));
+      if (HWY_UNLIKELY(!hn::AllFalse(d, is_far))) {
+        auto near_whole = whole, near_scale = scale;  // copies, so that the others need no memory
+        bring_near(d, of.axis, near_whole, near_scale);
+        whole = near_whole;
+        scale = near_scale;
+      }
+      whole = hn::IfThenElse(is_finite, whole, nowhere);
+      first = hn::Sub(whole, hn::Set(d, hn::TFromD<D>{1}));
+    } else {
+      const auto has_place = has_pixel_number(d, pixel);
+      scale = hn::IfThenElseZero(has_place, scale);
+      pixel = hn::IfThenElse(has_place, pixel, nowhere);
+      find_at(d, pixel);
+      // From 2^24 on, the next whole number may be the same in float.
+      if (kTaps == 2)
+        weight[0] = hn::IfThenElse(hn::Eq(whole, pixel), hn::Set(d, hn::TFromD<D>{1}), weight[0]);
+    }
+  }
+};
+
+// The position in pixels of samples, padded unless it is the taps that are, and its derivative by the coordinate.
+template <int kTaps, class D, class V = hn::Vec<D>>
+HWY_INLINE V find_position(D d, const VectorAxis<D>& of, V coordinate, V& scale) {
+  V pixel = of.unnormalise(coordinate);
+  scale = of.scale;
+  if (kTaps == 4 || of.axis.padding == Padding::zeros) return pixel;
+  if (of.axis.padding == Padding::reflection) reflect(d, of, pixel, scale);
+  clip(d, of, pixel, scale);
+  return pixel;
+}
+
+// The derivatives of bicubic weights by the position in pixels.
+template <class D>
+HWY_INLINE void find_slopes(D d, hn::Vec<D> t, hn::Vec<D> (&slopes)[4]) {
+  const auto one = hn::Set(d, hn::TFromD<D>{1});
+  const auto u = hn::Sub(one, t);
+  slopes[0] = far_slope(d, hn::Add(t, one));
+  slopes[1] = near_slope(d, t);
+  slopes[2] = hn::Neg(near_slope(d, u));
+  slopes[3] = hn::Neg(far_slope(d, hn::Add(u, one)));
 }
 
 // Prepares the taps of as many samples as a vector holds, from `lane` on.
 template <int kTaps, class D, class Real>
-HWY_INLINE void prepare_padded_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t lane,
-                                     AxisTaps<Real>& taps) {
-  const auto one = hn::Set(d, Real{1});
-  Position<D> at = padded_position(d, axis, coordinate);
-  const auto has_place = has_pixel_number(d, at.pixel);
-  at.pixel = hn::IfThenElse(has_place, at.pixel, hn::Set(d, static_cast<Real>(kNowhere)));
-  hn::Store(hn::IfThenElseZero(has_place, at.scale), d, taps.scale + lane);
-
-  const auto whole = kTaps == 1 ? hn::Round(at.pixel) : hn::Floor(at.pixel);
-  store_whole(d, whole, 0, taps.first + lane);
-  if constexpr (kTaps == 1) {
-    hn::Store(one, d, taps.weight[0] + lane);
-  } else {
-    // From 2^24 on, the next whole number may be the same in float.
-    const auto to_next = hn::Sub(hn::Add(whole, one), at.pixel);
-    hn::Store(hn::IfThenElse(hn::Eq(whole, at.pixel), one, to_next), d, taps.weight[0] + lane);
-    hn::Store(hn::Sub(at.pixel, whole), d, taps.weight[1] + lane);
+HWY_INLINE void prepare_lanes(D d, const VectorAxis<D>& axis, hn::Vec<D> coordinate, size_t lane,
+                              AxisTaps<Real>& taps) {
+  VectorTaps<D, kTaps> found;
+  const auto pixel = find_position<kTaps>(d, axis, coordinate, found.scale);
+  found.find_anywhere(d, axis, pixel);
+  store_whole(d, found.whole, kTaps == 4 ? 1 : 0, taps.first + lane);
+  hn::Store(found.scale, d, taps.scale + lane);
+  for (int k = 0; k < kTaps; ++k) hn::Store(found.weight[k], d, taps.weight[k] + lane);
+  if constexpr (kTaps == 4) {
+    hn::Vec<D> slopes[4];
+    find_slopes(d, found.fraction, slopes);
+    for (int k = 0; k < 4; ++k) hn::Store(slopes[k], d, taps.slope[k] + lane);
   }
-}
-
-// Bicubic: the taps are padded, not the sample. Forward, the weights of a sample that is not finite are NaN.
-template <class D, class Real>
-HWY_INLINE void prepare_cubic_lanes(D d, const Axis& axis, hn::Vec<D> coordinate, size_t lane,
-                                    AxisTaps<Real>& taps) {
-  const auto one = hn::Set(d, Real{1});
-  const Position<D> at = unnormalise(d, axis, coordinate);
-  const auto has_place = hn::IsFinite(at.pixel);
-  const auto pixel = axis.forward ? at.pixel : hn::IfThenElseZero(has_place, at.pixel);
-  Position<D> whole{hn::Floor(pixel), hn::IfThenElseZero(has_place, at.scale)};
-  const auto t = hn::Sub(pixel, whole.pixel);
-  const auto u = hn::Sub(one, t);
-  const auto is_far = hn::Ge(hn::Abs(whole.pixel), hn::Set(d, kFar<Real>));
-  if (HWY_UNLIKELY(!hn::AllFalse(d, is_far))) whole = bring_near(d, axis, whole);
-  hn::Store(whole.scale, d, taps.scale + lane);
-  const auto nowhere = hn::Set(d, static_cast<Real>(kNowhere));
-  store_whole(d, hn::IfThenElse(has_place, whole.pixel, nowhere), 1, taps.first + lane);
-
-  hn::Store(far_weight(d, hn::Add(t, one)), d, taps.weight[0] + lane);
-  hn::Store(near_weight(d, t), d, taps.weight[1] + lane);
-  hn::Store(near_weight(d, u), d, taps.weight[2] + lane);
-  hn::Store(far_weight(d, hn::Add(u, one)), d, taps.weight[3] + lane);
-  hn::Store(far_slope(d, hn::Add(t, one)), d, taps.slope[0] + lane);
-  hn::Store(near_slope(d, t), d, taps.slope[1] + lane);
-  hn::Store(hn::Neg(near_slope(d, u)), d, taps.slope[2] + lane);
-  hn::Store(hn::Neg(far_slope(d, hn::Add(u, one))), d, taps.slope[3] + lane);
 }
 
 // The first and the last pixel that each sample of a block reads along an axis; 0 if it reads none.
@@ -249,16 +315,10 @@ template <int kTaps, class Real, int kAxes>
 HWY_INLINE void prepare_axis(const Axis& of_axis, int k, const Real* coordinates, int64_t count,
                              Block<Real, kAxes>* blocks) {
   const BlockTag<Real> d;
-  const Axis axis = of_axis;
+  const VectorAxis<BlockTag<Real>> axis(of_axis);
   for (Block<Real, kAxes>* block = blocks; block != blocks + count; ++block, coordinates += kBlock) {
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      const auto coordinate = hn::Load(d, coordinates + lane);
-      if constexpr (kTaps == 4) {
-        prepare_cubic_lanes(d, axis, coordinate, lane, block->taps[k]);
-      } else {
-        prepare_padded_lanes<kTaps>(d, axis, coordinate, lane, block->taps[k]);
-      }
-    }
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d))
+      prepare_lanes<kTaps>(d, axis, hn::Load(d, coordinates + lane), lane, block->taps[k]);
   }
 }
 

@@ -136,10 +136,11 @@ HWY_INLINE void load_coordinates(const Volume<const T>& grid, const SampleBlock&
 }
 
 template <int kTaps, class Real>
-HWY_INLINE void plan_axis(const Axis& axis, const Real* coordinates, AxisTaps<Real>& taps) {
+HWY_INLINE void plan_axis(const Axis& of_axis, const Real* coordinates, AxisTaps<Real>& taps) {
   const BlockTag<Real> d;
+  const VectorAxis<BlockTag<Real>> axis(of_axis);
   for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    prepare_padded_lanes<kTaps>(d, axis, hn::Load(d, coordinates + lane), lane, taps);
+    prepare_lanes<kTaps>(d, axis, hn::Load(d, coordinates + lane), lane, taps);
   }
 }
 
