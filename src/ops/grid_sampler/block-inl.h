@@ -140,6 +140,16 @@ HWY_INLINE void store_lanes(D d, hn::Vec<D> v, T* to) {
   }
 }
 
+// The same past the caches; `to` lies on a boundary of so many elements.
+template <class D, class T>
+HWY_INLINE void stream_lanes(D d, hn::Vec<D> v, T* to) {
+  if constexpr (std::is_same_v<T, double>) {
+    hn::Stream(v, d, to);
+  } else {
+    stream(v, to);
+  }
+}
+
 // Calls function(tag of the vectors) for images of so many channels.
 template <class Function>
 HWY_INLINE void visit_channel_tag(int64_t channels, Function&& function) {

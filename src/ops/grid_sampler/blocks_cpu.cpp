@@ -15,11 +15,6 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
-// Whether the two coordinates of each sample lie side by side, sample after sample.
-bool is_interleaved(const Image& grid) {
-  return grid.is_flat() && grid.flat_stride() == 2 && grid.channel_stride == 1;
-}
-
 // The elements of an interleaved grid, one after the other.
 Image elements_of(const Image& grid) {
   return {grid.data, grid.type, 1, 1, 2 * grid.pixels(), 0, 0, 1};
@@ -32,7 +27,7 @@ void load_coordinates(const Image& grid, int64_t first, int64_t count, Real (&to
   // The next calls', which the hardware does not prefetch beyond the end of a page.
   constexpr int64_t kPrefetchElements = 2 * 2 * kMostSamples;
   const BlockTag<Real> d;
-  if (is_interleaved(grid)) {
+  if (has_interleaved_coordinates(grid)) {
     alignas(64) Real loaded[2 * kMostSamples];
     const bool in_place = grid.type == data_type_of<Real> && count % kBlock == 0;
     if (!in_place) load_pixels(elements_of(grid), 0, 1, 2 * first, 2 * count, loaded, 0);
@@ -135,7 +130,7 @@ void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, i
 
 template <class Real>
 void store_grid_grad(const Image& grid_grad, int64_t first, uint32_t bits, const Real* x, const Real* y) {
-  if (bits == kAllSamples && is_interleaved(grid_grad)) {
+  if (bits == kAllSamples && has_interleaved_coordinates(grid_grad)) {
     const BlockTag<Real> d;
     alignas(64) Real pairs[2 * kBlock];
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {

@@ -1,6 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient's gradient on the CPU: which implementation computes it, and what needs none.
 #include "ops/grid_sampler/double_backward.h"
+#include "ops/grid_sampler/implementations.h"
 #include "ops/grid_sampler/kernel.h"
 
 namespace aclgrad::ops::grid_sampler {
@@ -28,7 +29,8 @@ Sampling nearest_of(const DoubleBackward& sampling) {
 size_t kernel_workspace_size(const GridSampler2DDoubleBackward& problem) {
   const DoubleBackward sampling = sampling_of(problem);
   if (!has_work(sampling)) return 0;
-  if (sampling.interpolation == Interpolation::nearest) return sample_workspace_size(nearest_of(sampling));
+  if (sampling.interpolation == Interpolation::nearest)
+    return workspace_size(forward_implementations(), nearest_of(sampling));
   return sampling.vectorises_over_channels ? double_backward_by_channels_workspace_size(sampling)
                                            : double_backward_by_samples_workspace_size(sampling);
 }
@@ -42,7 +44,8 @@ void run_kernel(const GridSampler2DDoubleBackward& problem, void* workspace) {
   if (problem.wants_grid_grad && (zeros || !sampling.wants_grid_grad))
     zero_images(sampling.grid_grad, sampling.batch);
   if (!has_work(sampling)) return;
-  if (sampling.interpolation == Interpolation::nearest) return sample(nearest_of(sampling), workspace);
+  if (sampling.interpolation == Interpolation::nearest)
+    return run("GridSampler2DDoubleBackward", forward_implementations(), nearest_of(sampling), workspace);
   sampling.vectorises_over_channels ? double_backward_by_channels(sampling, workspace)
                                     : double_backward_by_samples(sampling, workspace);
 }

@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling, forward, on the CPU: vectorised over channels or over samples, see layout.h.
+#include "ops/grid_sampler/implementations.h"
 #include "ops/grid_sampler/kernel.h"
-#include "ops/grid_sampler/layout.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/grid_sampler/forward_cpu.cpp"
@@ -26,7 +26,7 @@ struct PackedInput {
   PackedInput(const Sampling& sampling, WorkspaceAllocator& allocator)
       : channels(padded_channels(sampling.channels)), image_floats(sampling.pixels * channels) {
     constexpr int64_t kCacheBytes = 8 << 20;
-    if (sampling.vectorises_over_channels && !is_channels_last(sampling.input.first))
+    if (!is_channels_last(sampling.input.first))
       images = images_of_round(sampling, kCacheBytes, image_floats * 4);
     data = allocator.take<float>(images * image_floats);
   }
@@ -67,8 +67,8 @@ HWY_INLINE void sample_blocks(D d, const Sampling& sampling, const Rows<const fl
 }
 
 template <int kTaps>
-void sample_by_channels(const Sampling& sampling, const Rows<const float>& input, int64_t image,
-                        int64_t first, int64_t count) {
+void sample_task_by_channels(const Sampling& sampling, const Rows<const float>& input, int64_t image,
+                             int64_t first, int64_t count) {
   Block<float> blocks[kMostBlocks];
   prepare_blocks(sampling, image, first, count, blocks);
   const Image output = sampling.output[image];
@@ -116,33 +116,17 @@ HWY_NOINLINE void sample_lines(D d, const LineTaps<D, kTaps>* taps, int64_t vect
     Real* to = output.channel<Real>(c);
     const bool past_caches = output.outgrows_caches && reinterpret_cast<uintptr_t>(to) % 64 == 0;
     for (int64_t k = 0; k < vectors; ++k) {
-      if (prefetches) taps[k].template prefetch_next_row<1>(from, input.row_stride);
-      hn::Vec<D> value[1];
-      taps[k].interpolate(from, value);
+      if (prefetches) taps[k].prefetch_next_row(from, input.row_stride);
+      const hn::Vec<D> value = taps[k].interpolate(from);
       Real* at = to + taps[k].sample();
-      past_caches ? hn::Stream(value[0], d, at) : hn::StoreU(value[0], d, at);
+      past_caches ? hn::Stream(value, d, at) : hn::StoreU(value, d, at);
     }
   }
 }
 
-// The same where the channels of the input are interleaved.
-template <class D, int kTaps>
-HWY_NOINLINE void sample_interleaved_lines(D d, const LineTaps<D, kTaps>* taps, int64_t vectors,
-                                           const Image& input, const Image& output, bool prefetches) {
-  visit_interleaved(input.channels, [&](auto channels) HWY_ATTR {
-    const float* from = input.channel<float>(0);
-    for (int64_t k = 0; k < vectors; ++k) {
-      if (prefetches) taps[k].template prefetch_next_row<channels>(from, input.row_stride);
-      hn::Vec<D> values[channels];
-      taps[k].interpolate(from, values);
-      store_samples(d, values, output, taps[k].sample());
-    }
-  });
-}
-
 // At most kTaskSamples from the given one on.
 template <int kTaps, class Real>
-void sample_by_samples(const Sampling& sampling, int64_t image, int64_t first, int64_t count) {
+void sample_task_by_samples(const Sampling& sampling, int64_t image, int64_t first, int64_t count) {
   using Tag = BlockTag<Real>;
   using Taps = LineTaps<Tag, kTaps>;
   constexpr int64_t kVectors = kBlock / Taps::kSamples;
@@ -151,7 +135,6 @@ void sample_by_samples(const Sampling& sampling, int64_t image, int64_t first, i
   const bool gathers = can_gather<Real>(input);
   const bool is_contiguous =
       input.type == data_type_of<Real> && input.column_stride == 1 && output.has_contiguous_channels();
-  const bool is_interleaved = kTaps <= 2 && has_interleaved_rows(input) && has_plain_samples(output);
   const bool is_smooth = sampling.vectorises_over_channels;  // else vectors would be of channels
   const int most_lines = is_smooth ? kManyLines : kFewLines;
   Taps taps[kTaskSamples / Taps::kSamples];
@@ -171,43 +154,48 @@ void sample_by_samples(const Sampling& sampling, int64_t image, int64_t first, i
       prepare_blocks(sampling, image, first + k, std::min(kMostSamples, count - k), blocks);
     const Block<Real>& block = blocks[k % kMostSamples / kBlock];
     const int64_t of_block = std::min<int64_t>(kBlock, count - k);
-    if (of_block < kBlock || !(is_contiguous || is_interleaved) || !find_taps(block, first + k))
+    if (of_block < kBlock || !is_contiguous || !find_taps(block, first + k))
       sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k, of_block);
   }
   const bool prefetches = outgrows_cache(sampling);
-  if constexpr (kTaps <= 2 && std::is_same_v<Real, float>) {
-    if (is_interleaved)
-      return sample_interleaved_lines<Tag, kTaps>(Tag(), taps, vectors, input, output, prefetches);
-  }
   sample_lines<Tag, kTaps>(Tag(), taps, vectors, input, output, prefetches);
 }
 
-void run_forward(const Sampling& sampling, const PackedInput& packed) {
-  const double nanoseconds = forward_nanoseconds(sampling);
-  const auto for_each_task = [&](int64_t first_image, int64_t images, int64_t task_samples, auto&& body) {
-    const int64_t tasks = divide_up(sampling.samples, task_samples);
-    parallel_for(images * tasks, share_of(nanoseconds, images, sampling), [&](int64_t index) {
-      const int64_t first = index % tasks * task_samples;
-      body(first_image + index / tasks, first, std::min(task_samples, sampling.samples - first));
-    });
-  };
+// Calls body(image, first sample, samples) for tasks of so many samples of some images.
+template <class Body>
+void for_each_task(const Sampling& sampling, int64_t first_image, int64_t images, int64_t task_samples,
+                   Body&& body) {
+  const int64_t tasks = divide_up(sampling.samples, task_samples);
+  const double nanoseconds = share_of(forward_nanoseconds(sampling), images, sampling);
+  parallel_for(images * tasks, nanoseconds, [&](int64_t index) {
+    const int64_t first = index % tasks * task_samples;
+    body(first_image + index / tasks, first, std::min(task_samples, sampling.samples - first));
+  });
+}
+
+void run_by_samples(const Sampling& sampling) {
   visit_taps(sampling.interpolation, [&](auto taps) {
-    if (vectorises_over_samples(sampling)) {
-      const auto sample = sampling.type == DataType::float64 ? sample_by_samples<taps, double>
-                                                             : sample_by_samples<taps, float>;
-      return for_each_task(0, sampling.batch, kTaskSamples, [&](int64_t image, int64_t first, int64_t count) {
-        sample(sampling, image, first, count);
-      });
-    }
-    const int64_t round = packed.images == 0 ? sampling.batch : packed.images;
+    const auto sample = sampling.type == DataType::float64 ? sample_task_by_samples<taps, double>
+                                                           : sample_task_by_samples<taps, float>;
+    for_each_task(
+        sampling, 0, sampling.batch, kTaskSamples,
+        [&](int64_t image, int64_t first, int64_t count) { sample(sampling, image, first, count); });
+  });
+}
+
+void run_by_channels(const Sampling& sampling, const PackedInput& packed) {
+  const double nanoseconds = forward_nanoseconds(sampling);
+  const int64_t round = packed.images == 0 ? sampling.batch : packed.images;
+  visit_taps(sampling.interpolation, [&](auto taps) {
     for_each_round(sampling, round, [&](int64_t first_image, int64_t images) {
       if (packed.images != 0)
         pack_images(sampling.input, first_image, images, 0.5 * share_of(nanoseconds, images, sampling),
                     packed.data, packed.channels);
-      for_each_task(first_image, images, kMostSamples, [&](int64_t image, int64_t first, int64_t count) {
-        sample_by_channels<taps>(sampling, channels_last(sampling, packed, image, image - first_image), image,
-                                 first, count);
-      });
+      for_each_task(
+          sampling, first_image, images, kMostSamples, [&](int64_t image, int64_t first, int64_t count) {
+            sample_task_by_channels<taps>(
+                sampling, channels_last(sampling, packed, image, image - first_image), image, first, count);
+          });
     });
   });
 }
@@ -221,7 +209,8 @@ HWY_AFTER_NAMESPACE();
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-HWY_EXPORT(run_forward);
+HWY_EXPORT(run_by_samples);
+HWY_EXPORT(run_by_channels);
 
 // Whether there is nothing to write.
 bool is_empty(const GridSampler2D& problem) {
@@ -230,18 +219,22 @@ bool is_empty(const GridSampler2D& problem) {
 
 }  // namespace
 
-size_t sample_workspace_size(const Sampling& sampling) {
+void sample_by_samples(const Sampling& sampling, void*) {
+  HWY_DYNAMIC_DISPATCH(run_by_samples)(sampling);
+}
+
+size_t sample_by_channels_workspace_size(const Sampling& sampling) {
   return size_of_workspace<PackedInput>(sampling);
 }
 
-void sample(const Sampling& sampling, void* workspace) {
+void sample_by_channels(const Sampling& sampling, void* workspace) {
   WorkspaceAllocator allocator(workspace);
   const PackedInput packed(sampling, allocator);
-  HWY_DYNAMIC_DISPATCH(run_forward)(sampling, packed);
+  HWY_DYNAMIC_DISPATCH(run_by_channels)(sampling, packed);
 }
 
 size_t kernel_workspace_size(const GridSampler2D& problem) {
-  return is_empty(problem) ? 0 : sample_workspace_size(sampling_of(problem));
+  return is_empty(problem) ? 0 : workspace_size(forward_implementations(), sampling_of(problem));
 }
 
 double kernel_nanoseconds(const GridSampler2D& problem) {
@@ -249,7 +242,7 @@ double kernel_nanoseconds(const GridSampler2D& problem) {
 }
 
 void run_kernel(const GridSampler2D& problem, void* workspace) {
-  if (!is_empty(problem)) sample(sampling_of(problem), workspace);
+  if (!is_empty(problem)) run("GridSampler2D", forward_implementations(), sampling_of(problem), workspace);
 }
 
 }  // namespace aclgrad::ops::grid_sampler

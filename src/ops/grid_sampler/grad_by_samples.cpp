@@ -3,92 +3,24 @@
 //
 // Each task takes a band of rows of an image and goes through the samples that have to do with it, 16 at a time: with
 // vectors of neighbouring pixels where the samples lie in lines, else with gathers and one sum after the other, which
-// gives the same bits. float and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is
+// gives the same bits, and so does grad_few_channels.cpp. float and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is
 // rounded in the end.
 #include "ops/grid_sampler/grad.h"
+#include "ops/grid_sampler/grad_bands.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/grid_sampler/grad_by_samples.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ops/grid_sampler/interleaved-inl.h"
 #include "ops/grid_sampler/lines-inl.h"
 #include "ops/grid_sampler/samples-inl.h"
-
-#ifndef ACLGRAD_OPS_GRID_SAMPLER_GRAD_BY_SAMPLES_
-#define ACLGRAD_OPS_GRID_SAMPLER_GRAD_BY_SAMPLES_
-namespace aclgrad::ops::grid_sampler {
-
-inline constexpr int64_t kChunkSamples = 64;  // of which the first and last row are known
-
-// Sizes that follow from the shape, and the workspace.
-struct SamplesLayout {
-  int64_t chunks;       // of samples, in an image
-  int64_t most_bands;   // of an image
-  int64_t most_slots;   // bands that are worked on at the same time
-  int64_t band_floats;  // of the buffer of one band, for 16-bit types
-  bool adds_in_buffer;
-  RowSpan* spans = nullptr;  // [batch, chunks]
-  float* buffers = nullptr;  // [slots, band_floats]
-
-  SamplesLayout(const Sampling& sampling, WorkspaceAllocator& allocator)
-      : chunks(divide_up(sampling.samples, kChunkSamples)), adds_in_buffer(size_of(sampling.type) == 2) {
-    constexpr int64_t kEnoughTasks = 32;
-    constexpr int64_t kLeastRows = 8;         // of a band: a sample next to its end is prepared twice
-    constexpr int64_t kLeastElements = 8192;  // of a band
-    constexpr int64_t kMostSlots = 16;        // of 16-bit types
-
-    const int64_t height = sampling.y_axis().size;
-    const int64_t elements = sampling.channels * std::max(sampling.samples, sampling.pixels);
-    most_bands =
-        std::min({divide_up(kEnoughTasks, sampling.batch), height / kLeastRows, elements / kLeastElements});
-    most_bands = std::max<int64_t>(most_bands, 1);
-    most_slots = sampling.batch * most_bands;
-    if (adds_in_buffer) most_slots = std::min(most_slots, kMostSlots);
-    band_floats =
-        adds_in_buffer ? divide_up(height, most_bands) * sampling.x_axis().size * sampling.channels : 0;
-    if (!sampling.wants_input_grad) return;
-    spans = allocator.take<RowSpan>(sampling.batch * chunks);
-    buffers = allocator.take<float>(most_slots * band_floats);
-  }
-
-  // The fewer bands, the fewer samples lie in two; one thread needs none.
-  Bands bands_for(int64_t threads, const Sampling& sampling) const {
-    constexpr int64_t kBandsPerThread = 4;
-    int64_t count = most_bands;
-    if (!adds_in_buffer)
-      count = threads == 1 ? 1 : std::min(count, divide_up(threads * kBandsPerThread, sampling.batch));
-    const int64_t height = sampling.y_axis().size;
-    return {height, divide_up(height, count), most_slots};
-  }
-};
-
-}  // namespace aclgrad::ops::grid_sampler
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 static_assert(kChunkSamples == kMostSamples);
-
-// Sums of input_grad: an image of Reals whose rows start at `first_row` of the image. They become zero when the samples
-// come to them: so they are in the cache when they are added to.
-struct Sums {
-  Image rows;
-  int64_t first_row;
-  RowBand missing;  // rows yet to come
-
-  int64_t offset(int64_t row, int64_t column) const { return rows.offset(row - first_row, column); }
-
-  void zero_to(int64_t last_row) {
-    const int64_t end = std::min(last_row + 1, missing.end);
-    if (end <= missing.begin) return;
-    zero_rows(rows, RowBand{missing.begin - first_row, end - first_row});
-    missing.begin = end;
-  }
-};
 
 // A band of rows of one image.
 struct Task {
@@ -99,11 +31,9 @@ struct Task {
   Image input;
   Image grad_output;
   Image grid_grad;
-  bool gathers;    // from input
-  bool is_smooth;  // the grid: else vectors would be of channels
+  bool gathers;  // from input
   bool outgrows_cache;
-  bool is_contiguous;   // all that neighbouring samples read and add to, in the type of the arithmetic
-  bool is_interleaved;  // or interleaved, with samples that can be loaded as vectors
+  bool is_contiguous;  // all that neighbouring samples read and add to, in the type of the arithmetic
 };
 
 template <class Real, int kTaps, bool kInput, bool kGrid>
@@ -132,13 +62,8 @@ class Differentiation {
     for (int64_t channel = 0; channel < task.input.channels; channel += kChannels) {
       const int64_t channels = std::min(kChannels, task.input.channels - channel);
       for (Work* work = works; work != works_end; ++work) {
-        if (work->has_lines() && task.is_interleaved) {
-          work->has_few_lines ? differentiate_interleaved_lines(task, *work, work->few_lines)
-                              : differentiate_interleaved_lines(task, *work, work->many_lines);
-        } else if (work->has_few_lines) {
-          differentiate_lines(task, *work, work->few_lines, channel, channels);
-        } else if (work->has_many_lines) {
-          differentiate_many_lines(task, *work, channel, channels);
+        if (work->has_lines) {
+          differentiate_lines(task, *work, channel, channels);
         } else if (kInput && (work->bits | work->owned) != 0) {
           differentiate_block(task, *work, channel, channel + channels);
         }
@@ -147,7 +72,7 @@ class Differentiation {
     }
     // Without sums, whose order matters, where the pixels lie is found once for all channels.
     for (Work* work = works; !kInput && work != works_end; ++work) {
-      if (!work->has_lines() && work->owned != 0) differentiate_block(task, *work, 0, task.input.channels);
+      if (!work->has_lines && work->owned != 0) differentiate_block(task, *work, 0, task.input.channels);
     }
     if constexpr (kGrid) {
       for (const Work* work = works; work != works_end; ++work) {
@@ -161,17 +86,13 @@ class Differentiation {
   // or, bilinear, times the differences of neighbouring pixels: those are exact where the products would cancel.
   struct Work {
     const Block<Real>* block;
-    BlockLines<Tag, kTaps, kFewLines> few_lines;
-    BlockLines<Tag, kTaps, kManyLines> many_lines;
-    bool has_few_lines;
-    bool has_many_lines;
+    BlockLines<Tag, kTaps> lines;
+    bool has_lines;
     int64_t first;  // sample
     int64_t count;
     uint32_t bits;   // of the samples that add to the band
     uint32_t owned;  // whose own gradients are wanted
     alignas(64) Real products[kTaps * kTaps][kBlock];
-
-    bool has_lines() const { return has_few_lines || has_many_lines; }
   };
 
   static HWY_INLINE void prepare(Task& task, int64_t first, int64_t count, bool is_inside, Work& work) {
@@ -182,7 +103,7 @@ class Differentiation {
     const uint32_t bits = is_inside ? all : samples_of_band(block, count, task.band);
     work.bits = kInput ? bits : 0;
     work.owned = !kGrid ? 0 : is_inside ? all : bits & samples_owned(block, task.band);
-    work.has_few_lines = work.has_many_lines = false;
+    work.has_lines = false;
     if ((work.bits | work.owned) == 0) return;
     if constexpr (kInput) task.sums.zero_to(last_row_of(block));
     if constexpr (kGrid) {
@@ -192,17 +113,14 @@ class Differentiation {
       }
     }
     if (kTaps == 4 || block.interior != kAllSamples) return;
-    if (!task.is_contiguous && !task.is_interleaved) return;
-    work.has_few_lines = work.few_lines.find(block, task.input.width);
-    if (!work.has_few_lines && task.is_smooth)
-      work.has_many_lines = work.many_lines.find(block, task.input.width);
+    if (task.is_contiguous) work.has_lines = work.lines.find(block, task.input.width);
   }
 
   // Asks for what later blocks will be the first to read or to add to.
   static HWY_INLINE void prefetch(const Task& task, const Work& work, int64_t channel, int64_t channels) {
     constexpr int64_t kAhead = 4 * kMostSamples;
     const Block<Real>& block = *work.block;
-    if (!work.has_lines() && !(task.is_smooth && block.interior == kAllSamples)) return;
+    if (!work.has_lines) return;
     for (int64_t c = channel; c < channel + channels && task.is_contiguous; ++c)
       hwy::Prefetch(task.grad_output.channel<Real>(c) + work.first + kAhead);
     if constexpr (kGrid) prefetch_next_row<kTaps>(task.input, 0, channel, channels, block);
@@ -286,22 +204,15 @@ class Differentiation {
   }
 
   // The same where the samples lie in lines.
-  template <class Found>
-  static HWY_INLINE void differentiate_lines(const Task& task, Work& work, const Found& found,
+  static HWY_INLINE void differentiate_lines(const Task& task, Work& work,
                                              [[maybe_unused]] int64_t first_channel,
                                              [[maybe_unused]] int64_t channels) {
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(Tag())) {
-      found.visit(lane, [&]([[maybe_unused]] const auto& lines) HWY_ATTR {
+      work.lines.visit(lane, [&]([[maybe_unused]] const auto& lines) HWY_ATTR {
         if constexpr (kGrid && kDifferences) multiply_lines(task, work, lines, lane, first_channel, channels);
         if constexpr (kInput && kTaps <= 2) add_lines(task, work, lines, lane, first_channel, channels);
       });
     }
-  }
-
-  // Not inlined, so that it takes no registers from what is more common.
-  static HWY_NOINLINE void differentiate_many_lines(const Task& task, Work& work, int64_t first_channel,
-                                                    int64_t channels) {
-    differentiate_lines(task, work, work.many_lines, first_channel, channels);
   }
 
   template <class SomeLines>
@@ -364,72 +275,6 @@ class Differentiation {
           if (kTaps == 2 && line.has_last_sample)
             to[kLast + 1] += weights.last_right[row] * of_channel[kLast];
         }
-      }
-    }
-  }
-
-  // The same where the channels of the images are interleaved.
-  template <class Found>
-  static HWY_NOINLINE void differentiate_interleaved_lines(const Task& task, Work& work, const Found& found) {
-    if constexpr (std::is_same_v<Real, float> && kTaps == 2) {
-      const Tag d;
-      visit_interleaved(task.input.channels, [&](auto channels) HWY_ATTR {
-        constexpr int kInterleaved = decltype(channels)::value;
-        for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-          V gradients[kInterleaved];
-          load_samples(d, task.grad_output, work.first + static_cast<int64_t>(lane), gradients);
-          found.visit(lane, [&](const auto& lines) HWY_ATTR {
-            if constexpr (kGrid) multiply_interleaved_lines(task, work, lines, lane, gradients);
-            if constexpr (kInput) add_interleaved_lines(task, work, lines, lane, gradients);
-          });
-        }
-      });
-    }
-  }
-
-  template <class SomeLines, int kInterleaved>
-  static HWY_INLINE void multiply_interleaved_lines(const Task& task, Work& work, const SomeLines& lines,
-                                                    size_t lane, const V (&gradients)[kInterleaved]) {
-    const Tag d;
-    V pixels[2][2][kInterleaved];
-    for (int row = 0; row < 2; ++row) {
-      for (int column = 0; column < 2; ++column)
-        load_interleaved_tap(d, lines, task.input, row, column, pixels[row][column]);
-    }
-    V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (int c = 0; c < kInterleaved; ++c) {
-      add_differences(gradients[c], differences,
-                      [&](int row, int column) HWY_ATTR { return pixels[row][column][c]; });
-    }
-    add_products(work, lane, differences);
-  }
-
-  template <class SomeLines, int kInterleaved>
-  static HWY_INLINE void add_interleaved_lines(const Task& task, const Work& work, const SomeLines& lines,
-                                               size_t lane, const V (&gradients)[kInterleaved]) {
-    const Tag d;
-    const LineWeights weights(*work.block, lane);
-    for (int k = 0; k < lines.count; ++k) {
-      const Line<Tag>& line = lines.line[k];
-      V of_line[kInterleaved], before[kInterleaved];
-      for (int c = 0; c < kInterleaved; ++c) {
-        of_line[c] = keep_line<Tag>(lines, k, gradients[c]);
-        before[c] = previous_lanes(d, of_line[c]);
-      }
-      for (int row = 0; row < kTaps; ++row) {
-        if (!task.band.contains(line.row + row)) continue;
-        Real* to = task.sums.rows.channel<Real>(0) + task.sums.offset(line.row + row, line.column);
-        V sums[kInterleaved];
-        load_interleaved(d, to, sums);
-        for (int c = 0; c < kInterleaved; ++c) {
-          const V with_before = hn::Add(sums[c], hn::Mul(weights.right[row], before[c]));
-          sums[c] = hn::Add(with_before, hn::Mul(weights.left[row], of_line[c]));
-        }
-        store_interleaved(d, sums, to);
-        if (!line.has_last_sample) continue;
-        for (int c = 0; c < kInterleaved; ++c)
-          to[(kLast + 1) * kInterleaved + c] +=
-              weights.last_right[row] * hn::ExtractLane(gradients[c], kLast);
       }
     }
   }
@@ -527,17 +372,11 @@ Task task_of(const Sampling& sampling, int64_t image, RowBand band, const Sums& 
             sampling.grid_grad[image],
             sampling.type == DataType::float64 ? can_gather<double>(sampling.input.first)
                                                : can_gather<float>(sampling.input.first),
-            sampling.vectorises_over_channels,
             outgrows_cache(sampling),
-            false,
             false};
   task.is_contiguous = size_of(sampling.type) != 2 && task.grad_output.has_contiguous_channels() &&
                        (!sampling.wants_grid_grad || task.input.column_stride == 1) &&
                        (!sampling.wants_input_grad || sums.rows.column_stride == 1);
-  task.is_interleaved = sampling.interpolation == Interpolation::bilinear &&
-                        has_plain_samples(task.grad_output) &&
-                        (!sampling.wants_grid_grad || has_interleaved_rows(task.input)) &&
-                        (!sampling.wants_input_grad || has_interleaved_rows(sums.rows));
   return task;
 }
 
@@ -563,12 +402,7 @@ HWY_INLINE void prefetch_next_image(const Sampling& sampling, int64_t image) {
 void differentiate_band(const Sampling& sampling, const SamplesLayout& layout,
                         DifferentiateChunk differentiate, int64_t image, RowBand band, bool has_spans,
                         float* buffer) {
-  const Image input_grad = sampling.input_grad[image];
-  const int64_t rows = band.end - band.begin;
-  const int64_t width = input_grad.width;
-  const Image buffer_rows{buffer, DataType::float32, sampling.channels, rows, width, rows * width, width, 1};
-  const Sums sums = layout.adds_in_buffer ? Sums{buffer_rows, band.begin, band} : Sums{input_grad, 0, band};
-  Task task = task_of(sampling, image, band, sums);
+  Task task = task_of(sampling, image, band, layout.sums_of(sampling, image, band, buffer));
   if (band.begin == 0) prefetch_next_image(sampling, image);
   for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
     const RowSpan span = has_spans ? layout.spans[image * layout.chunks + chunk] : RowSpan{0, 0};
@@ -578,8 +412,10 @@ void differentiate_band(const Sampling& sampling, const SamplesLayout& layout,
                   span.first >= band.begin && span.last < band.end);
   }
   task.sums.zero_to(band.end - 1);
-  if (layout.adds_in_buffer)
-    store_pixels(input_grad, 0, sampling.channels, band.begin * width, rows * width, buffer, rows * width);
+  if (layout.adds_in_buffer) {
+    const int64_t width = sampling.x_axis().size, count = (band.end - band.begin) * width;
+    store_pixels(sampling.input_grad[image], 0, sampling.channels, band.begin * width, count, buffer, count);
+  }
 }
 
 void run_by_samples(const Sampling& sampling, const SamplesLayout& layout) {
@@ -594,11 +430,14 @@ void run_by_samples(const Sampling& sampling, const SamplesLayout& layout) {
       differentiate(task, first, std::min(kChunkSamples, sampling.samples - first), true);
     });
   }
-  const Bands bands = layout.bands_for(thread_count(), sampling);
+  Bands bands = layout.bands_for(thread_count(), sampling);
   const bool has_spans = bands.count() > 1;
-  if (has_spans) find_spans(sampling, 0, sampling.batch, kChunkSamples, 0.2 * nanoseconds, layout.spans);
+  if (has_spans) {
+    find_spans(sampling, 0, sampling.batch, kChunkSamples, 0.2 * nanoseconds, layout.spans);
+    bands = layout.bands_of_spans(bands, thread_count(), sampling);
+  }
   for_each_band(bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t band, int64_t slot) {
-    float* buffer = layout.buffers + slot * layout.band_floats;
+    float* buffer = layout.buffer(bands, slot);
     differentiate_band(sampling, layout, differentiate, image, bands.band(band), has_spans, buffer);
   });
 }

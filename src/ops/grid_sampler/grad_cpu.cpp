@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The gradient of grid sampling on the CPU: which implementation computes it, and what needs none.
-#include "ops/grid_sampler/grad.h"
+// The gradient of grid sampling on the CPU: what needs no implementation.
+#include "ops/grid_sampler/implementations.h"
 #include "ops/grid_sampler/kernel.h"
 
 namespace aclgrad::ops::grid_sampler {
@@ -15,9 +15,7 @@ bool has_work(const Sampling& sampling) {
 size_t kernel_workspace_size(const GridSampler2DBackward& problem) {
   const Sampling sampling = sampling_of(problem);
   if (!has_work(sampling)) return 0;
-  if (!sampling.vectorises_over_channels) return grad_by_samples_workspace_size(sampling);
-  const size_t size = grad_by_channels_workspace_size(sampling);
-  return sampling.may_have_lines ? std::max(size, grad_by_samples_workspace_size(sampling)) : size;
+  return workspace_size(gradient_implementations(), sampling);
 }
 
 double kernel_nanoseconds(const GridSampler2DBackward& problem) {
@@ -30,8 +28,7 @@ void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
   if (problem.wants_grid_grad && (is_empty(sampling) || !sampling.wants_grid_grad))
     zero_images(sampling.grid_grad, sampling.batch);
   if (!has_work(sampling)) return;
-  vectorises_over_samples(sampling) ? grad_by_samples(sampling, workspace)
-                                    : grad_by_channels(sampling, workspace);
+  run("GridSampler2DBackward", gradient_implementations(), sampling, workspace);
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -86,6 +86,11 @@ struct Image {
   bool has_contiguous_channels() const { return is_flat() && flat_stride() == 1; }
 };
 
+// Whether the two coordinates of each sample lie side by side, sample after sample.
+inline bool has_interleaved_coordinates(const Image& grid) {
+  return grid.is_flat() && grid.flat_stride() == 2 && grid.channel_stride == 1;
+}
+
 // Those of a batch.
 struct Images {
   Image first;

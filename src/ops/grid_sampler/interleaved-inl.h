@@ -57,31 +57,6 @@ HWY_INLINE void load_samples(D d, const Image& image, int64_t first, V (&v)[kCha
   for (int c = 0; c < kChannels; ++c) v[c] = hn::LoadU(d, from + c * image.channel_stride + first);
 }
 
-template <class D, int kChannels, class V = hn::Vec<D>>
-HWY_INLINE void store_samples(D d, const V (&v)[kChannels], const Image& image, int64_t first) {
-  float* to = image.channel<float>(0);
-  if (image.flat_stride() != 1) return store_interleaved(d, v, to + first * kChannels);
-  for (int c = 0; c < kChannels; ++c) hn::StoreU(v[c], d, to + c * image.channel_stride + first);
-}
-
-// The pixels that one tap reads, in all channels.
-template <class D, class SomeLines, int kChannels, class V = hn::Vec<D>>
-HWY_INLINE void load_interleaved_tap(D d, const SomeLines& lines, const Image& image, int row, int column,
-                                     V (&pixels)[kChannels]) {
-  const auto load_line = [&](const Line<D>& line, V(&to)[kChannels]) HWY_ATTR {
-    load_interleaved(
-        d, image.channel<float>(0) + (line.row + row) * image.row_stride + (line.column + column) * kChannels,
-        to);
-  };
-  load_line(lines.line[0], pixels);
-  for (int k = 1; k < lines.count; ++k) {
-    V others[kChannels];
-    load_line(lines.line[k], others);
-    for (int c = 0; c < kChannels; ++c)
-      pixels[c] = hn::IfThenElse(lines.line[k].samples, others[c], pixels[c]);
-  }
-}
-
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -10,8 +10,6 @@ namespace {
 
 using Strides = GridSampling::Strides;
 
-constexpr int64_t kFewChannels = 4;
-
 bool outgrows_caches(const GridSampling& problem, int64_t channels, int64_t pixels) {
   return aclgrad::outgrows_caches(problem.batch * channels * pixels *
                                   static_cast<int64_t>(size_of(problem.type)));
@@ -31,6 +29,8 @@ Images grids_of(const GridSampling& problem, const void* data, const Strides& st
           strides[0]};
 }
 
+bool has_few_channels(const Sampling& sampling);
+
 Sampling sampling_of(const GridSampling& problem, bool forward, const void* output, const Strides& strides) {
   Sampling sampling{};
   sampling.type = problem.type;
@@ -47,10 +47,30 @@ Sampling sampling_of(const GridSampling& problem, bool forward, const void* outp
   sampling.output = images_of(problem, output, strides, problem.output_height, problem.output_width);
   const bool reads_rows =
       forward && sampling.input.first.column_stride == 1 && sampling.output.first.has_contiguous_channels();
-  sampling.may_have_lines = problem.type == DataType::float32 &&
-                            problem.interpolation != Interpolation::bicubic &&
-                            (problem.channels <= kFewChannels || reads_rows);
+  sampling.may_have_lines =
+      reads_rows && problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic;
+  sampling.has_few_channels = has_few_channels(sampling);
   return sampling;
+}
+
+// Those that are read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.
+bool has_few_channels(const Sampling& sampling) {
+  const Image& input = sampling.input.first;
+  const bool has_rows =
+      input.column_stride == 1 || (input.type == DataType::float32 && input.channels >= 2 &&
+                                   input.channel_stride == 1 && input.column_stride == input.channels);
+  const int64_t last = input.offset(input.height - 1, input.width - 1) + input.channels;
+  const bool has_small_numbers = std::max(input.height, input.width) < 1 << 23 && last < -kNowhere;
+  return sampling.channels <= kFewChannels && has_rows && has_small_numbers;
+}
+
+// Whether the offsets of pixels of the input serve for the sums of its gradient, too: those of 16-bit types are contiguous.
+bool adds_alike(const Sampling& sampling) {
+  const Image &input = sampling.input.first, &sums = sampling.input_grad.first;
+  if (size_of(sampling.type) == 2) return input.column_stride == 1 && input.row_stride == input.width;
+  const bool is_interleaved = input.column_stride != 1;
+  return sums.column_stride == input.column_stride && (!is_interleaved || sums.channel_stride == 1) &&
+         sums.row_stride == input.row_stride;
 }
 
 double taps_of(const Sampling& sampling) {
@@ -108,6 +128,9 @@ Sampling sampling_of(const GridSampler2DBackward& problem) {
   sampling.grid_grad = grids_of(problem, problem.grid_grad, problem.grid_grad_strides);
   sampling.wants_input_grad = problem.wants_input_grad;
   sampling.wants_grid_grad = problem.wants_grid_grad && problem.interpolation != Interpolation::nearest;
+  sampling.has_few_channels =
+      sampling.has_few_channels && (!sampling.wants_input_grad || adds_alike(sampling));
+  if (sampling.channels <= kFewChannels) sampling.vectorises_over_channels = false;
   return sampling;
 }
 
@@ -118,6 +141,8 @@ DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem) {
   };
   DoubleBackward sampling{};
   static_cast<Sampling&>(sampling) = sampling_of(static_cast<const GridSampler2DBackward&>(problem));
+  sampling.vectorises_over_channels = vectorises_over_channels(problem);
+  sampling.has_few_channels = false;
   sampling.has_grad_grad_input = problem.has_grad_grad_input;
   sampling.has_grad_grad_grid = problem.has_grad_grad_grid && problem.interpolation != Interpolation::nearest;
   sampling.wants_input_grad = problem.wants_input_grad && sampling.has_grad_grad_grid;
@@ -139,6 +164,7 @@ void zero_images(const Images& images, int64_t batch) {
 double forward_nanoseconds(const Sampling& sampling) {
   const auto samples = static_cast<double>(sampling.batch * sampling.samples);
   const auto channels = static_cast<double>(sampling.channels);
+  if (sampling.has_few_channels) return samples * (0.8 + 0.25 * taps_of(sampling) * channels);
   if (!sampling.vectorises_over_channels) return samples * (3 + 0.5 * taps_of(sampling) * channels);
   const auto pixels = static_cast<double>(sampling.batch * sampling.pixels);
   return samples * (3 + (0.3 + 0.05 * taps_of(sampling)) * channels) + 0.3 * pixels * channels;
@@ -148,6 +174,7 @@ double gradient_nanoseconds(const Sampling& sampling) {
   const auto samples = static_cast<double>(sampling.batch * sampling.samples);
   const auto pixels = static_cast<double>(sampling.batch * sampling.pixels);
   const auto channels = static_cast<double>(sampling.channels);
+  if (sampling.has_few_channels) return samples * (2.5 + 0.65 * taps_of(sampling) * channels);
   const bool by_channels = sampling.vectorises_over_channels;
   // Without sums to add to, and with four channels in one load or images in the cache, vectors of samples take less than
   // half the time.

@@ -1,12 +1,13 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// A problem as the CPU's kernels see it, and how its work is cut. There are two implementations:
+// A problem as the CPU's kernels see it, and how its work is cut. There are three implementations, which
+// implementations.cpp lists:
 //
-// Vectorised over channels: a vector holds channels of one pixel, so images are first brought into channels-last order,
-// in pieces that stay in the cache.
-// Vectorised over samples: for float64, for few samples in a large image, for many images of one channel, and on smooth
-// grids: for few channels, and forward for any number in contiguous tensors. A vector holds one channel of several
-// samples, and images are read where they lie. On a smooth grid neighbouring samples read neighbouring pixels: see
-// lines-inl.h.
+// few_channels: vectorised over samples, from coordinates to results in registers. Images are read where they lie.
+// by_samples: the same for any number of channels and any strides, where what samples read is found once for all channels:
+// for float64, for few samples in a large image, and forward on smooth grids in contiguous tensors. There neighbouring
+// samples read neighbouring pixels: see lines-inl.h.
+// by_channels: a vector holds channels of one pixel, so images are first brought into channels-last order, in pieces that
+// stay in the cache.
 //
 // For the gradient the rows of an image are cut into bands. The task of a band goes through the samples in order and
 // adds what falls into the band, so a pixel's sum does not depend on how many bands or threads there are.
@@ -52,6 +53,9 @@ inline bool vectorises_over_channels(const GridSampling& problem) {
   return samples_of(problem) >= pixels_of(problem) / (problem.channels <= 2 ? 4 : 8);
 }
 
+// So many are worked on where an image lies, without a copy.
+inline constexpr int64_t kFewChannels = 4;
+
 // A problem of either operator, with its tensors as images.
 struct Sampling {
   DataType type;
@@ -62,7 +66,8 @@ struct Sampling {
   int64_t samples;  // of an image
   Axis axes[2];     // x, y
   bool vectorises_over_channels;
-  bool may_have_lines;  // so that vectors of samples may be faster nevertheless
+  bool may_have_lines;    // so that vectors of samples may be faster nevertheless
+  bool has_few_channels;  // that can be read and added to where they lie, with offsets of 32 bits
   Images input;
   Images grid;
   Images output;  // or its gradient
@@ -95,10 +100,6 @@ inline bool is_empty(const Sampling& sampling) {
 }
 
 void zero_images(const Images& images, int64_t batch);
-
-// The forward operator of a sampling that is not empty. In forward_cpu.cpp.
-size_t sample_workspace_size(const Sampling& sampling);
-void sample(const Sampling& sampling, void* workspace);
 
 // Estimates of the time on one thread.
 double forward_nanoseconds(const Sampling& sampling);

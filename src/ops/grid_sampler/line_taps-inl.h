@@ -10,14 +10,12 @@
 
 #include <algorithm>
 
-#include "ops/grid_sampler/interleaved-inl.h"
 #include "ops/grid_sampler/lines-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// The taps of a vector of samples in lines, in images whose elements lie side by side in each row: channel by channel,
-// or `kTogether` channels interleaved.
+// The taps of a vector of samples in lines, in images whose elements lie side by side in each row.
 template <class D, int kTaps>
 class LineTaps {
  public:
@@ -50,48 +48,40 @@ class LineTaps {
 
   int64_t sample() const { return sample_; }
 
-  // The interpolated values, in one channel or in so many that are interleaved.
-  template <int kTogether>
-  HWY_INLINE void interpolate(const Real* image, V (&values)[kTogether]) const {
+  // The interpolated values in one channel.
+  HWY_INLINE V interpolate(const Real* image) const {
     const D d;
-    V pixels[kTaps][kTaps][kTogether];
-    for_each_tap([&](int row, int column) HWY_ATTR {
-      load_interleaved(d, at<kTogether>(image, 0, row, column), pixels[row][column]);
-    });
+    V pixels[kTaps][kTaps];
+    for_each_tap([&](int row, int column)
+                     HWY_ATTR { pixels[row][column] = hn::LoadU(d, image + offsets_[0][row] + column); });
     for (int k = 1; k < count_; ++k) {
       for_each_tap([&](int row, int column) HWY_ATTR {
-        V others[kTogether];
-        load_interleaved(d, at<kTogether>(image, k, row, column), others);
-        for (int c = 0; c < kTogether; ++c)
-          pixels[row][column][c] = hn::IfThenElse(samples_[k], others[c], pixels[row][column][c]);
+        const V others = hn::LoadU(d, image + offsets_[k][row] + column);
+        pixels[row][column] = hn::IfThenElse(samples_[k], others, pixels[row][column]);
       });
     }
-    if (!is_interior_) {
-      for_each_tap([&](int row, int column) HWY_ATTR {
-        for (V& pixel : pixels[row][column]) pixel = hn::IfThenElseZero(is_pixel_[row][column], pixel);
-      });
-    }
-    for (V& value : values) value = hn::Zero(d);
+    V value = hn::Zero(d);
     for_each_tap([&](int row, int column) HWY_ATTR {
-      const V weight = hn::Load(d, weights_[row][column]);
-      for (int c = 0; c < kTogether; ++c) values[c] = hn::MulAdd(weight, pixels[row][column][c], values[c]);
+      V pixel = pixels[row][column];
+      if (!is_interior_) pixel = hn::IfThenElseZero(is_pixel_[row][column], pixel);
+      value = hn::MulAdd(hn::Load(d, weights_[row][column]), pixel, value);
     });
+    return value;
   }
 
   // Asks for what the next row of a smooth grid will be the first to read: the pixels below all of these, or above.
-  template <int kTogether>
   HWY_INLINE void prefetch_next_row(const Real* image, int64_t row_stride) const {
     constexpr auto kOfCacheLine = static_cast<int64_t>(64 / sizeof(Real));
     const int64_t* one = offsets_[0];
     const int64_t* other = offsets_[count_ - 1];
     const Real* above = image + std::min(one[0], other[0]) - row_stride;
     const Real* below = image + std::max(one[kTaps - 1], other[kTaps - 1]) + row_stride;
-    for (int64_t i = 0; i < kSamples * kTogether; i += kOfCacheLine) {
+    for (int64_t i = 0; i < kSamples; i += kOfCacheLine) {
       prefetch_for_later(above + i);
       prefetch_for_later(below + i);
     }
-    prefetch_for_later(above + kSamples * kTogether - 1);
-    prefetch_for_later(below + kSamples * kTogether - 1);
+    prefetch_for_later(above + kSamples - 1);
+    prefetch_for_later(below + kSamples - 1);
   }
 
  private:
@@ -100,12 +90,6 @@ class LineTaps {
     for (int row = 0; row < kTaps; ++row) {
       for (int column = 0; column < kTaps; ++column) body(row, column);
     }
-  }
-
-  // What lane 0 reads of a line.
-  template <int kTogether>
-  HWY_INLINE const Real* at(const Real* image, int line, int row, int column) const {
-    return image + offsets_[line][row] + column * kTogether;
   }
 
   // Rows beyond the image are read at its edge, columns beyond it in the next row if that follows without a gap. Returns

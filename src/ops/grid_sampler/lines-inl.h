@@ -25,17 +25,11 @@ struct Line {
   hn::Mask<D> samples;
 };
 
-// The lines that the samples of a vector make up, in the order of the samples: kCount, or any number.
+// The lines that the samples of a vector make up, in the order of the samples.
 template <class D, int kCount>
 struct Lines {
   static constexpr int count = kCount;
   Line<D> line[kCount];
-};
-
-template <class D>
-struct AnyLines {
-  int count;
-  const Line<D>* line;
 };
 
 // The pixels that one tap reads, in a channel of contiguous rows.
@@ -83,8 +77,8 @@ HWY_INLINE bool find_lines(const Block<hn::TFromD<D>>& block, size_t lane, int m
   return true;
 }
 
-// The lines that interior samples of a block make up, vector by vector, at most kMost in each.
-template <class D, int kTaps, int kMost>
+// The lines that interior samples of a block make up, vector by vector, at most kFewLines in each.
+template <class D, int kTaps>
 class BlockLines {
  public:
   // Returns whether there are not more, all of them away from the ends of the rows.
@@ -98,12 +92,7 @@ class BlockLines {
   // Calls function(lines) for the samples from `lane` on.
   template <class Function>
   HWY_INLINE void visit(size_t lane, Function&& function) const {
-    const size_t vector = lane / kSamples;
-    if constexpr (kMost <= kFewLines) {
-      visit_number<1>(vector, function);
-    } else {
-      function(AnyLines<D>{counts_[vector], lines_[vector]});
-    }
+    visit_number<1>(lane / kSamples, function);
   }
 
  private:
@@ -114,7 +103,7 @@ class BlockLines {
     int& count = counts_[vector];
     count = 0;
     return find_lines<D>(
-        block, vector * kSamples, kMost, [&](int64_t row, int64_t column, uint32_t samples) HWY_ATTR {
+        block, vector * kSamples, kFewLines, [&](int64_t row, int64_t column, uint32_t samples) HWY_ATTR {
           if (column < 0 || column + static_cast<int64_t>(kSamples) + kTaps - 1 > width) return false;
           // Sums add up in the order of the samples, so no other line may be in between.
           const uint32_t from_first = samples >> __builtin_ctz(samples);
@@ -127,7 +116,7 @@ class BlockLines {
   // Calls function where there are at least kCount.
   template <int kCount, class Function>
   HWY_INLINE void visit_number(size_t vector, Function&& function) const {
-    if constexpr (kCount < kMost) {
+    if constexpr (kCount < kFewLines) {
       if (counts_[vector] > kCount) return visit_number<kCount + 1>(vector, function);
     }
     Lines<D, kCount> lines;
@@ -136,7 +125,7 @@ class BlockLines {
   }
 
   int counts_[kVectors];
-  Line<D> lines_[kVectors][kMost];
+  Line<D> lines_[kVectors][kFewLines];
 };
 
 // Lane i of the result is lane i - 1 of the vector, lane 0 is zero.

@@ -133,7 +133,6 @@ void visit_volume_taps(Interpolation interpolation, Function&& function) {
 
 // Few samples in a large volume read it where it lies, so that their time does not depend on its size.
 inline bool vectorises_over_channels(const GridSampling3D& problem) {
-  constexpr int64_t kFewChannels = 4;
   return problem.type != DataType::float64 && problem.channels >= kFewChannels &&
          samples_of(problem) >= pixels_of(problem) / 8;
 }

@@ -1,0 +1,97 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// How the gradient is cut where it is vectorised over samples: bands of rows, and where the sums of each are.
+#pragma once
+
+#include "ops/grid_sampler/grad.h"
+
+namespace aclgrad::ops::grid_sampler {
+
+inline constexpr int64_t kChunkSamples = 64;  // of which the first and last row are known
+
+// Sums of input_grad: an image of Reals whose rows start at `first_row` of the image. They become zero when the samples
+// come to them: so they are in the cache when they are added to.
+struct Sums {
+  Image rows;
+  int64_t first_row;
+  RowBand missing;  // rows yet to come
+
+  int64_t offset(int64_t row, int64_t column) const { return rows.offset(row - first_row, column); }
+
+  void zero_to(int64_t last_row) {
+    const int64_t end = std::min(last_row + 1, missing.end);
+    if (end <= missing.begin) return;
+    zero_rows(rows, RowBand{missing.begin - first_row, end - first_row});
+    missing.begin = end;
+  }
+};
+
+// Sizes that follow from the shape, and the workspace.
+struct SamplesLayout {
+  int64_t chunks;      // of samples, in an image
+  int64_t most_bands;  // of an image
+  int64_t most_slots;  // bands that are worked on at the same time
+  int64_t row_floats;  // of a buffer, for 16-bit types
+  int64_t buffer_floats;
+  bool adds_in_buffer;
+  RowSpan* spans = nullptr;  // [batch, chunks]
+  float* buffers = nullptr;  // [slots, rows of a band, row_floats]
+
+  SamplesLayout(const Sampling& sampling, WorkspaceAllocator& allocator)
+      : chunks(divide_up(sampling.samples, kChunkSamples)), adds_in_buffer(size_of(sampling.type) == 2) {
+    constexpr int64_t kEnoughTasks = 32;
+    constexpr int64_t kLeastRows = 8;         // of a band: a sample next to its end is prepared twice
+    constexpr int64_t kLeastElements = 8192;  // of a band
+    constexpr int64_t kMostSlots = 16;        // of 16-bit types
+
+    const int64_t height = sampling.y_axis().size;
+    const int64_t elements = sampling.channels * std::max(sampling.samples, sampling.pixels);
+    most_bands =
+        std::min({divide_up(kEnoughTasks, sampling.batch), height / kLeastRows, elements / kLeastElements});
+    most_bands = std::max<int64_t>(most_bands, 1);
+    most_slots = sampling.batch * most_bands;
+    if (adds_in_buffer) most_slots = std::min(most_slots, kMostSlots);
+    row_floats = adds_in_buffer ? sampling.x_axis().size * sampling.channels : 0;
+    buffer_floats = std::max(most_slots * divide_up(height, most_bands), height) * row_floats;
+    if (!sampling.wants_input_grad) return;
+    spans = allocator.take<RowSpan>(sampling.batch * chunks);
+    buffers = allocator.take<float>(buffer_floats);
+  }
+
+  // The fewer bands, the fewer samples lie in two; one thread needs none.
+  Bands bands_for(int64_t threads, const Sampling& sampling) const {
+    constexpr int64_t kBandsPerThread = 4;
+    int64_t count = most_bands;
+    if (!adds_in_buffer)
+      count = threads == 1 ? 1 : std::min(count, divide_up(threads * kBandsPerThread, sampling.batch));
+    const int64_t height = sampling.y_axis().size;
+    return {height, divide_up(height, count), most_slots};
+  }
+
+  // The same, or no more than threads need where samples are scattered: every band then goes through most of them.
+  Bands bands_of_spans(const Bands& bands, int64_t threads, const Sampling& sampling) const {
+    constexpr int64_t kFewVisits = 3;  // of a chunk
+    int64_t visits = 0;
+    for (int64_t chunk = 0; chunk < sampling.batch * chunks; ++chunk)
+      visits += spans[chunk].last / bands.rows - spans[chunk].first / bands.rows + 1;
+    if (visits <= kFewVisits * sampling.batch * chunks) return bands;
+    int64_t count = divide_up(threads, sampling.batch);
+    if (adds_in_buffer)
+      count = std::max(count, divide_up(threads * bands.height * row_floats, buffer_floats));
+    const int64_t rows = divide_up(bands.height, std::min(count, bands.count()));
+    return {bands.height, rows, adds_in_buffer ? buffer_floats / (rows * row_floats) : bands.slots};
+  }
+
+  float* buffer(const Bands& bands, int64_t slot) const { return buffers + slot * bands.rows * row_floats; }
+
+  // Those of a band.
+  Sums sums_of(const Sampling& sampling, int64_t image, RowBand band, float* buffer) const {
+    const Image input_grad = sampling.input_grad[image];
+    if (!adds_in_buffer) return {input_grad, 0, band};
+    const int64_t rows = band.end - band.begin, width = input_grad.width;
+    return {{buffer, DataType::float32, sampling.channels, rows, width, rows * width, width, 1},
+            band.begin,
+            band};
+  }
+};
+
+}  // namespace aclgrad::ops::grid_sampler

@@ -1,0 +1,45 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// The implementations of grid sampling of images on CPUs, by name and in the order of preference.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "ops/grid_sampler/layout.h"
+
+namespace aclgrad::ops::grid_sampler {
+
+struct Implementation {
+  const char* name;
+  bool (*applies)(const Sampling& sampling);   // whether its results are right
+  bool (*may_suit)(const Sampling& sampling);  // whether it is fast, as far as types, sizes and strides tell
+  bool (*suits)(const Sampling& sampling);     // whether it is then chosen, which may look at the grid
+  size_t (*workspace_size)(const Sampling& sampling);
+  void (*run)(const Sampling& sampling, void* workspace);
+};
+
+std::span<const Implementation> forward_implementations();
+std::span<const Implementation> gradient_implementations();
+
+// Of samplings that are not empty. The first one in the list that applies and suits runs, and its name is logged at the
+// debug level; the workspace serves all that may be chosen.
+size_t workspace_size(std::span<const Implementation> implementations, const Sampling& sampling);
+void run(const char* operator_name, std::span<const Implementation> implementations, const Sampling& sampling,
+         void* workspace);
+
+// ---- The implementations, in files of their names
+
+size_t no_workspace(const Sampling& sampling);
+
+void sample_few_channels(const Sampling& sampling, void* workspace);
+void sample_by_samples(const Sampling& sampling, void* workspace);
+size_t sample_by_channels_workspace_size(const Sampling& sampling);
+void sample_by_channels(const Sampling& sampling, void* workspace);
+
+void grad_few_channels(const Sampling& sampling, void* workspace);
+size_t grad_by_samples_workspace_size(const Sampling& sampling);
+void grad_by_samples(const Sampling& sampling, void* workspace);
+size_t grad_by_channels_workspace_size(const Sampling& sampling);
+void grad_by_channels(const Sampling& sampling, void* workspace);
+
+}  // namespace aclgrad::ops::grid_sampler
