@@ -19,4 +19,12 @@ inline bool outgrows_caches(int64_t bytes) {
   __builtin_prefetch(line, kIsRead, kSecondLevel);
 }
 
+// Asks for all lines of some memory, of which the first and the last may hold other things, too.
+[[gnu::always_inline]] inline void prefetch_lines(const void* begin, int64_t bytes) {
+  constexpr uintptr_t kLine = 64;
+  const auto end = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
+  for (uintptr_t line = reinterpret_cast<uintptr_t>(begin) / kLine * kLine; line < end; line += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(line));
+}
+
 }  // namespace aclgrad

@@ -323,16 +323,6 @@ HWY_INLINE void store16_split(const Float16Lanes& value, T* to) {
   }
 }
 
-template <class T>
-HWY_INLINE void stream16_split(const Float16Lanes& value, T* to) {
-  if constexpr (kSplits<T>) {
-    for (size_t i = 0; i < Float16Lanes::kVectors; i += 2)
-      hn::Stream(round_pairs(value.part[i], value.part[i + 1]), PairsTag(), &to[i * kLanes].bits);
-  } else {
-    stream16(value, to);
-  }
-}
-
 // The first `count` < 16 elements. Writes nothing beyond them.
 template <class T>
 HWY_INLINE void store16_split(const Float16Lanes& value, T* to, size_t count) {

@@ -88,18 +88,16 @@ struct Pixels {
 template <class T>
 HWY_NOINLINE void touch_rows(const Samples& samples, int64_t points, int64_t channels,
                              const Pixels<T>& pixels, bool* is_touched) {
-  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
+  const int64_t bytes = channels * static_cast<int64_t>(sizeof(T));
   for (int64_t i = 0; i < points; ++i) {
     for (const auto& rows : samples.row) {
       const int64_t row = rows[i];
       if (row < 0 || is_touched[row]) continue;
       is_touched[row] = true;
       const auto [value, grad_value] = pixels[row];
-      for (int64_t c = 0; c < channels; c += kLine) hwy::Prefetch(value + c);
-      if (pixels.grad_grad_value != nullptr) {
-        const T* grad_grad_value = pixels.grad_grad_value + row * pixels.grad_grad_stride;
-        for (int64_t c = 0; c < channels; c += kLine) hwy::Prefetch(grad_grad_value + c);
-      }
+      prefetch_lines(value, bytes);
+      if (pixels.grad_grad_value != nullptr)
+        prefetch_lines(pixels.grad_grad_value + row * pixels.grad_grad_stride, bytes);
       for (int64_t c = 0; c < channels; c += kChunkChannels) store16(zero16(), grad_value + c);
     }
   }

@@ -3,11 +3,10 @@
 // and are copied to a plane where they lie side by side as soon as there are enough points to sample.
 #pragma once
 
-#include <hwy/cache_control.h>
-
 #include <cstdint>
 #include <cstring>
 
+#include "base/caches.h"
 #include "base/data_type.h"
 #include "base/divide.h"
 #include "ops/multi_scale_deformable_attention/levels.h"
@@ -68,8 +67,7 @@ inline void pack_rows(const ConstTensor& value, int64_t batch, int64_t head, Row
   const std::byte* first = first_of_head(value, batch, head);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     // The rows lie too far apart for the processor to foresee.
-    const std::byte* ahead = first + std::min(row + kRowsAhead, rows.end - 1) * stride;
-    for (int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(ahead + i);
+    prefetch_lines(first + std::min(row + kRowsAhead, rows.end - 1) * stride, bytes);
     std::memcpy(plane + row * row_bytes, first + row * stride, static_cast<size_t>(bytes));
     std::memset(plane + row * row_bytes + bytes, 0, static_cast<size_t>(filled_bytes - bytes));
   }

@@ -10,7 +10,6 @@
 #define ACLGRAD_MSDA_SAMPLING_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -82,10 +81,8 @@ HWY_INLINE void read_runs(const Runs<const T>& runs, int64_t first_query, int64_
 // Asks for the runs of some queries: they lie too far apart for the processor to foresee.
 template <class T>
 HWY_INLINE void prefetch_runs(const Runs<T>& runs, int64_t first_query, int64_t last_query) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t q = first_query; q < last_query; ++q) {
-    for (int64_t i = 0; i < runs.length; i += kLine) hwy::Prefetch(runs.of(q) + i);
-  }
+  for (int64_t q = first_query; q < last_query; ++q)
+    prefetch_lines(runs.of(q), runs.length * static_cast<int64_t>(sizeof(T)));
 }
 
 // Whether all runs are whole lines of 64 bytes.

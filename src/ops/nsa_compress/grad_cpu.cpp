@@ -20,6 +20,7 @@
 #include <hwy/highway.h>
 
 #include "base/caches.h"
+#include "base/past_caches-inl.h"
 #include "base/simd-inl.h"
 
 #ifndef ACLGRAD_OPS_NSA_COMPRESS_GRAD_TASK_
@@ -71,8 +72,6 @@ struct Tile {
   int64_t stride;
   int64_t block;
 
-  bool past_caches;
-
   bool wants_products() const { return input.data != nullptr; }
 
   // From one head to the next where heads are packed in vectors.
@@ -108,16 +107,15 @@ struct TokenSums {
 };
 
 // Adds kWindows windows from `first_window` on to the sums over windows of each token. The first of such
-// groups starts the sums, the last one rounds them to `Out`; between groups they wait in `sums`. The tile is
-// a copy, of which the compiler knows that no store changes it.
+// groups starts the sums, the last one rounds them to `Out`, with a `writer` past the caches; between groups they wait in
+// `sums`. The tile is a copy, of which the compiler knows that no store changes it.
 template <int kWindows, bool kIsFirst, class T, class Out>
 void add_windows(const Tile<T> tile, int64_t first_window, const float* windows, HeadRows<const float> sums,
-                 HeadRows<Out> out) {
+                 HeadRows<Out> out, LineWriter<Out>* writer = nullptr) {
   const int64_t whole = tile.channels / 16 * 16;
   const auto tail = static_cast<size_t>(tile.channels - whole);
   const size_t last = std::is_same_v<Out, T> ? tail : 16;  // lanes that are split wait all together
   const bool wants_products = tile.wants_products();
-  const bool past_caches = std::is_same_v<Out, T> && tile.past_caches;
   for (int64_t t = 0; t < tile.tokens; ++t) {
     for (int64_t n = 0; n < tile.heads; ++n) {
       const T* from = tile.input.data + t * tile.input.row_stride + n * tile.input.head_stride;
@@ -129,18 +127,25 @@ void add_windows(const Tile<T> tile, int64_t first_window, const float* windows,
       const T* ahead = from + kPrefetchTokens * tile.input.row_stride;
       const int64_t position = t + n * tile.block - first_window * tile.stride;
       TokenSums<kWindows> token(tile.weights + position, tile.stride);
-      for (int64_t c = 0; c < whole; c += 16) {
-        Float16Lanes input = zero16();
-        if (wants_products) {
-          prefetch_for_later(ahead + c);
-          input = load16_split(from + c);
+      const auto read = [&](int64_t c) HWY_ATTR {
+        if (!wants_products) return zero16();
+        prefetch_for_later(ahead + c);
+        return load16_split(from + c);
+      };
+      const auto add = [&](auto&& write) HWY_ATTR {
+        Float16Lanes next = whole > 0 ? read(0) : zero16();
+        for (int64_t c = 0; c < whole; c += 16) {
+          const Float16Lanes now = next;
+          if (c + 16 < whole) next = read(c + 16);
+          write(token.add16(now, window + c, sums_at(c)), to + c);
         }
-        const Float16Lanes sum = token.add16(input, window + c, sums_at(c));
-        if (past_caches) {
-          stream16_split(sum, to + c);
-        } else {
-          store16_split(sum, to + c);
-        }
+      };
+      if (writer != nullptr) {
+        LineWriter<Out> lines = *writer;  // a copy of its own, in registers
+        add([&](const Float16Lanes& sum, Out* at) HWY_ATTR { lines.write16_split(sum, at); });
+        *writer = lines;
+      } else {
+        add([](const Float16Lanes& sum, Out* at) HWY_ATTR { store16_split(sum, at); });
       }
       if (tail > 0) {
         const Float16Lanes input = wants_products ? load16_split(from + whole, tail) : zero16();
@@ -181,7 +186,7 @@ void with_window_count(int64_t windows, Function&& function) {
 }
 
 template <class T>
-void add_tile(const Tile<T>& tile) {
+void add_tile(const Tile<T>& tile, LineWriter<T>* writer) {
   alignas(64) float windows[kTileWindows * kTileWidth];
   alignas(64) float sums[kTileTokens * kTileWidth];
   const HeadRows<const float> waiting{sums, kTileWidth, tile.packed_channels()};
@@ -194,9 +199,9 @@ void add_tile(const Tile<T>& tile) {
     with_window_count(count, [&](auto constant) HWY_ATTR {
       constexpr int kWindows = constant;
       if (first == 0 && is_last) {
-        add_windows<kWindows, true>(tile, first, windows, waiting, tile.grad_input);
+        add_windows<kWindows, true>(tile, first, windows, waiting, tile.grad_input, writer);
       } else if (is_last) {
-        add_windows<kWindows, false>(tile, first, windows, waiting, tile.grad_input);
+        add_windows<kWindows, false>(tile, first, windows, waiting, tile.grad_input, writer);
       } else if (first == 0) {
         add_windows<kWindows, true>(tile, first, windows, waiting, to_wait);
       } else {
@@ -220,7 +225,8 @@ auto from_element(const BasicTensor<Void>& rows, int64_t row, int64_t head, int6
 }
 
 template <class T>
-void add_run(const NsaCompressBackward& problem, const NsaGradTask& task, const Run& run) {
+void add_run(const NsaCompressBackward& problem, const NsaGradTask& task, const Run& run,
+             LineWriter<T>* writer) {
   const int64_t tile_channels = std::clamp<int64_t>(problem.channels(), 1, kTileWidth);
   const int64_t tile_heads = kTileWidth / ((tile_channels + 15) / 16 * 16);
   for (int64_t n = task.first_head; n < task.end_head; n += tile_heads) {
@@ -240,8 +246,8 @@ void add_run(const NsaCompressBackward& problem, const NsaGradTask& task, const 
                        .weights = task.weights + position,
                        .products = task.products + position,
                        .stride = problem.stride,
-                       .block = problem.block(),
-                       .past_caches = task.past_caches});
+                       .block = problem.block()},
+               writer);
     }
   }
 }
@@ -260,15 +266,17 @@ template <class T>
 void run_task(const NsaCompressBackward& problem, const WindowTable& table, const NsaGradTask& task) {
   const int64_t block = problem.block();
   std::fill(task.products + task.first_head * block, task.products + task.end_head * block, 0.0f);
+  LineWriter<T> writer;
   for (int64_t token = task.first_token; token < task.end_token;) {
     const Run run = table.run_at(token, std::min(kTileTokens, task.end_token - token));
     if (run.windows > 0) {
-      add_run<T>(problem, task, run);
+      add_run<T>(problem, task, run, task.past_caches ? &writer : nullptr);
     } else if (problem.grad_input.defined()) {
       clear_run<T>(problem, task, run);
     }
     token += run.tokens;
   }
+  writer.finish();
 }
 
 // 16 columns of `rows` rows, added pairwise.
@@ -310,13 +318,18 @@ HWY_EXPORT(sum_16_columns);
 constexpr int64_t kChunkElements = 1 << 15;  // of one head
 constexpr int64_t kTaskElements = 1 << 18;   // of all its heads, unless one has more
 
-// Whether grad_input is large, and made of whole cache lines.
+// Whether grad_input is large, and written in whole cache lines: those that two heads or tokens share are so where these
+// lie side by side.
 bool goes_past_caches(const NsaCompressBackward& problem) {
   const auto element = static_cast<int64_t>(size_of(problem.input.type));
   const Tensor& rows = problem.grad_input;
-  return outgrows_caches(problem.tokens() * problem.heads() * problem.channels() * element) &&
-         reinterpret_cast<uintptr_t>(rows.data) % 64 == 0 && rows.stride(0) * element % 64 == 0 &&
-         rows.stride(1) * element % 64 == 0 && problem.channels() * element % 64 == 0;
+  const int64_t row = problem.heads() * problem.channels();
+  const bool is_packed = rows.stride(1) == problem.channels() && rows.stride(0) == row;
+  const size_t alignment = is_packed ? 16 : 64;
+  const auto is_aligned = [&](int64_t bytes) { return static_cast<size_t>(bytes) % alignment == 0; };
+  return outgrows_caches(problem.tokens() * row * element) && problem.channels() % 16 == 0 &&
+         reinterpret_cast<uintptr_t>(rows.data) % alignment == 0 && is_aligned(rows.stride(0) * element) &&
+         is_aligned(rows.stride(1) * element) && is_aligned(problem.channels() * element);
 }
 
 // How the work is cut, and the workspace. Both follow from the sizes alone.

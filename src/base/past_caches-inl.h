@@ -1,0 +1,91 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Stores past the caches of results that begin at no line of these, in bodies of parallel_for().
+//
+// Included by hwy/foreach_target.h, once for each instruction set.
+#if defined(ACLGRAD_BASE_PAST_CACHES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_BASE_PAST_CACHES_INL_H_
+#undef ACLGRAD_BASE_PAST_CACHES_INL_H_
+#else
+#define ACLGRAD_BASE_PAST_CACHES_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "base/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::HWY_NAMESPACE {
+
+// Sets memory to zero.
+inline void clear_past_caches(uint8_t* begin, uint8_t* end) {
+  const hn::ScalableTag<uint8_t> bytes;
+  constexpr size_t kVector = hn::MaxLanes(bytes);
+  for (; begin < end && reinterpret_cast<uintptr_t>(begin) % kVector != 0; ++begin) *begin = 0;
+  for (; begin + kVector <= end; begin += kVector) hn::Stream(hn::Zero(bytes), bytes, begin);
+  std::fill(begin, end, uint8_t{0});
+}
+
+// Stores chunks of 16 elements that follow each other, from a boundary of 16 bytes on, as all memory of allocators has it.
+// Where that is none of a vector, the halves of two that follow each other make up one: a line that comes in smaller
+// pieces, or crosses what is read next, takes longer.
+template <class T>
+class LineWriter {
+ public:
+  HWY_INLINE void write16_split(const Float16Lanes& value, T* to) {
+    for (size_t i = 0; i < Float16Lanes::kVectors; i += kSplits<T> ? 2 : 1) {
+      Element* at = reinterpret_cast<Element*>(to + i * kLanes);
+      if constexpr (kSplits<T>) {
+        write(round_pairs(value.part[i], value.part[i + 1]), PairsTag(), at);
+      } else if constexpr (std::is_same_v<T, float>) {
+        write(value.part[i], FloatTag(), at);
+      } else {
+        write(round_to(T{}, value.part[i]), NarrowBitsTag(), at);
+      }
+    }
+  }
+
+  // To be called last.
+  HWY_INLINE void finish() {
+    if (end_ == nullptr) return;
+    const hn::Half<Tag> half;
+    hn::Stream(hn::UpperHalf(half, last_), half, end_ - hn::MaxLanes(half));
+    end_ = nullptr;
+  }
+
+ private:
+  using Element = std::conditional_t<std::is_same_v<T, float>, float, uint16_t>;
+  using Tag = hn::CappedTag<Element, 32 / sizeof(Element)>;
+
+  template <class D>
+  HWY_INLINE void write(hn::Vec<D> value, D d, Element* to) {
+    constexpr size_t kBytes = hn::MaxLanes(d) * sizeof(Element);
+    if constexpr (kBytes < 16) {
+      hn::StoreU(value, d, to);  // half a vector, which has no such store everywhere
+    } else if (kBytes == 16 || reinterpret_cast<uintptr_t>(to) % kBytes == 0) {
+      hn::Stream(value, d, to);
+    } else if constexpr (kBytes > 16) {
+      const hn::Half<D> half;
+      if constexpr (kBytes == 64) {
+        write(hn::LowerHalf(half, value), half, to);
+        write(hn::UpperHalf(half, value), half, to + hn::MaxLanes(half));
+      } else {
+        if (to == end_) {
+          hn::Stream(hn::ConcatLowerUpper(d, value, last_), d, to - hn::MaxLanes(half));
+        } else {
+          finish();
+          hn::Stream(hn::LowerHalf(half, value), half, to);
+        }
+        last_ = value;
+        end_ = to + hn::MaxLanes(d);
+      }
+    }
+  }
+
+  hn::Vec<Tag> last_;       // what was written, of which the upper half waits
+  Element* end_ = nullptr;  // of that, if anything waits
+};
+
+}  // namespace aclgrad::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
