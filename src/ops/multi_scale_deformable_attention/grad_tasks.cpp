@@ -31,6 +31,11 @@ struct OutputRows {
         reinterpret_cast<uintptr_t>(first) % 64 == 0 && stride % kLine == 0 && channels % kLine == 0;
   }
 
+  // Asks for what will be stored, but by whole lines.
+  HWY_INLINE void prefetch(int64_t row) const {
+    if (!has_whole_lines) prefetch_lines(first + row * stride, channels * static_cast<int64_t>(sizeof(T)));
+  }
+
   // Rounds a chunk to the output. Whole lines of 64 bytes go past the caches, which have no use for them.
   HWY_INLINE void store(const Float16Lanes& chunk, int64_t row, int64_t channel) const {
     T* to = first + row * stride + channel;
@@ -51,6 +56,8 @@ void store_typed(const Tensor& grad_value, int64_t batch, int64_t head, RowRange
                  const GradPlanes planes) {
   const OutputRows<T> output(grad_value, batch, head);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const int64_t ahead = std::min(row + kRowsAhead, rows.end - 1);
+    if (planes.is_touched == nullptr || planes.is_touched[ahead]) output.prefetch(ahead);
     if (planes.is_touched != nullptr && !planes.is_touched[row]) continue;
     for (int64_t c = 0; c < output.channels; c += kChunkChannels) {
       const float* from = planes.first + row * planes.row_stride + c;

@@ -36,6 +36,8 @@ struct HeadTask {
   int64_t last_level;
   HeadRows value;
   HeadRows grad_grad_value;  // without data where none is given
+  int64_t outside =
+      -1;  // the row of pixels that count as zero: none, or one of zeros behind those of a plane
 };
 
 // Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but
@@ -56,11 +58,13 @@ inline const std::byte* first_of_head(const ConstTensor& value, int64_t batch, i
   return static_cast<const std::byte*>(value.data) + element * static_cast<int64_t>(size_of(value.type));
 }
 
+// How many rows before it is worked on one is asked for.
+inline constexpr int64_t kRowsAhead = 16;
+
 // Copies rows of a head of value to places of a plane that are `row_bytes` apart, and sets the rest of the first
 // `filled_bytes` of each place to zero.
 inline void pack_rows(const ConstTensor& value, int64_t batch, int64_t head, RowRange rows, std::byte* plane,
                       int64_t row_bytes, int64_t filled_bytes) {
-  constexpr int64_t kRowsAhead = 16;
   const auto element = static_cast<int64_t>(size_of(value.type));
   const int64_t bytes = value.size(3) * element;
   const int64_t stride = value.stride(1) * element;

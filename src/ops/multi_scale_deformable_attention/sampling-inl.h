@@ -125,12 +125,13 @@ struct Samples {
   HWY_ALIGN float height[kBlockPoints];
   HWY_ALIGN int32_t start[kBlockPoints];  // first row
 
-  HWY_ALIGN float location[2 * kBlockPoints];   // x, y
-  HWY_ALIGN float attention[kBlockPoints];      // becomes 0 where the point does not count
-  HWY_ALIGN float x_fraction[kBlockPoints];     // distance from the corners at the left
-  HWY_ALIGN float y_fraction[kBlockPoints];     // distance from the corners above
-  HWY_ALIGN float weight[4][kBlockPoints];      // attention * bilinear weight of each corner
-  HWY_ALIGN int64_t row[4][kBlockPoints];       // of each corner, or -1 where it does not count
+  HWY_ALIGN float location[2 * kBlockPoints];  // x, y
+  HWY_ALIGN float attention[kBlockPoints];     // becomes 0 where the point does not count
+  HWY_ALIGN float x_fraction[kBlockPoints];    // distance from the corners at the left
+  HWY_ALIGN float y_fraction[kBlockPoints];    // distance from the corners above
+  HWY_ALIGN float
+      weight[4][kBlockPoints];  // attention * bilinear weight of each corner, or 0 where it does not count
+  HWY_ALIGN int64_t row[4][kBlockPoints];       // of each corner; where it does not count, HeadTask::outside
   HWY_ALIGN int32_t is_interior[kBlockPoints];  // not 0: all four corners count
 };
 
@@ -142,7 +143,7 @@ HWY_INLINE void store_rows(hn::Vec<IntTag> rows, int64_t* to) {
 }
 
 // From level, location and attention of regular levels, the rest: LevelPoint and Level::row_of for many points at once.
-inline void prepare_regular(int64_t count, Samples& samples) {
+inline void prepare_regular(int64_t count, int64_t outside_row, Samples& samples) {
   const FloatTag floats;
   const IntTag integers;
   const auto half = hn::Set(floats, 0.5f);
@@ -150,6 +151,7 @@ inline void prepare_regular(int64_t count, Samples& samples) {
   const auto minus_one = hn::Set(floats, -1.0f);
   const auto next = hn::Set(integers, 1);
   const auto none = hn::Set(integers, -1);
+  const auto outside = hn::Set(integers, static_cast<int32_t>(outside_row));
   for (int64_t i = 0; i < count; i += kLanes) {
     const auto width = hn::Load(floats, samples.width + i);
     const auto height = hn::Load(floats, samples.height + i);
@@ -172,10 +174,6 @@ inline void prepare_regular(int64_t count, Samples& samples) {
     const auto above = hn::Mul(hn::Sub(one, y), attention);
     const auto below = hn::Mul(y, attention);
     hn::Store(attention, floats, samples.attention + i);
-    hn::Store(hn::Mul(hn::Sub(one, x), above), floats, samples.weight[0] + i);
-    hn::Store(hn::Mul(x, above), floats, samples.weight[1] + i);
-    hn::Store(hn::Mul(hn::Sub(one, x), below), floats, samples.weight[2] + i);
-    hn::Store(hn::Mul(x, below), floats, samples.weight[3] + i);
 
     const auto column = hn::ConvertTo(integers, left);
     const auto line = hn::ConvertTo(integers, top);
@@ -189,34 +187,37 @@ inline void prepare_regular(int64_t count, Samples& samples) {
     const auto has_bottom = hn::Lt(hn::Add(line, next), lines);
     const auto row = hn::Add(hn::Add(hn::Mul(line, columns), column), start);
     const auto row_below = hn::Add(row, columns);
-    store_rows(hn::IfThenElse(hn::And(has_left, has_top), row, none), samples.row[0] + i);
-    store_rows(hn::IfThenElse(hn::And(has_right, has_top), hn::Add(row, next), none), samples.row[1] + i);
-    store_rows(hn::IfThenElse(hn::And(has_left, has_bottom), row_below, none), samples.row[2] + i);
-    store_rows(hn::IfThenElse(hn::And(has_right, has_bottom), hn::Add(row_below, next), none),
-               samples.row[3] + i);
+    const auto set_corner = [&](int corner, auto counts_too, auto pixel, FloatVector weight) HWY_ATTR {
+      hn::Store(hn::IfThenElseZero(hn::RebindMask(floats, counts_too), weight), floats,
+                samples.weight[corner] + i);
+      store_rows(hn::IfThenElse(counts_too, pixel, outside), samples.row[corner] + i);
+    };
+    set_corner(0, hn::And(has_left, has_top), row, hn::Mul(hn::Sub(one, x), above));
+    set_corner(1, hn::And(has_right, has_top), hn::Add(row, next), hn::Mul(x, above));
+    set_corner(2, hn::And(has_left, has_bottom), row_below, hn::Mul(hn::Sub(one, x), below));
+    set_corner(3, hn::And(has_right, has_bottom), hn::Add(row_below, next), hn::Mul(x, below));
     const auto interior = hn::And(hn::And(has_left, has_right), hn::And(has_top, has_bottom));
     hn::Store(hn::VecFromMask(integers, interior), integers, samples.is_interior + i);
   }
 }
 
 // The same for one point of any level. No pixel is trusted to lie in [0, rows).
-inline void prepare_irregular(const Level& level, int64_t rows, int64_t i, Samples& samples) {
+inline void prepare_irregular(const Level& level, int64_t rows, int64_t outside_row, int64_t i,
+                              Samples& samples) {
   const LevelPoint point(level, samples.location + 2 * i);
   samples.is_interior[i] = 0;
   samples.x_fraction[i] = point.x_fraction;
   samples.y_fraction[i] = point.y_fraction;
-  for (auto& row : samples.row) row[i] = -1;
-  if (!point.counts) {
-    samples.attention[i] = 0;
-    return;
-  }
+  if (!point.counts) samples.attention[i] = 0;
   for (int corner = 0; corner < 4; ++corner) {
     const int dx = corner % 2;
     const int dy = corner / 2;
+    const int64_t row = point.counts ? level.row_of(static_cast<int64_t>(point.top) + dy,
+                                                    static_cast<int64_t>(point.left) + dx, rows)
+                                     : -1;
     const float attention = (dy == 1 ? point.y_fraction : 1 - point.y_fraction) * samples.attention[i];
-    samples.weight[corner][i] = (dx == 1 ? point.x_fraction : 1 - point.x_fraction) * attention;
-    samples.row[corner][i] =
-        level.row_of(static_cast<int64_t>(point.top) + dy, static_cast<int64_t>(point.left) + dx, rows);
+    samples.weight[corner][i] = row < 0 ? 0 : (dx == 1 ? point.x_fraction : 1 - point.x_fraction) * attention;
+    samples.row[corner][i] = row < 0 ? outside_row : row;
   }
 }
 
@@ -243,9 +244,10 @@ HWY_NOINLINE void read_samples(const MultiScaleDeformableSampling& problem, cons
   prefetch_runs(attention, next_query, last_next_query);
   read_runs<T>(location, query, queries, samples.location);
   read_runs<T>(attention, query, queries, samples.attention);
-  if (is_regular) return prepare_regular(queries * points, samples);
+  if (is_regular) return prepare_regular(queries * points, task.outside, samples);
   for (int64_t i = 0; i < queries * points; ++i)
-    prepare_irregular(Level(problem, (point + i % points) / problem.samples()), problem.rows(), i, samples);
+    prepare_irregular(Level(problem, (point + i % points) / problem.samples()), problem.rows(), task.outside,
+                      i, samples);
 }
 
 // Prepares the points of a task in blocks and calls body(block, samples) for each. Those of a query that do
