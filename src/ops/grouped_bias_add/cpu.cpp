@@ -9,12 +9,12 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/grouped_bias_add/cpu.cpp"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
 
+#include "base/caches.h"
 #include "base/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,7 +32,7 @@ HWY_INLINE Float16Lanes sum_of_8(const Float16Lanes (&row)[8]) {
 template <class T>
 void sum_typed_rows(const T* block, int64_t row_stride, int64_t rows, int64_t columns, float* sums) {
   constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
-  constexpr int64_t kAhead = 16 * kLine;
+  constexpr int64_t kAhead = 24 * kLine;
   for (int64_t c = 0; c < columns; ++c) sums[c] = 0.0f;
   for (; rows >= 8; rows -= 8, block += 8 * row_stride) {
     const T* next_block = rows >= 16 ? block + 8 * row_stride : block;
@@ -41,7 +41,7 @@ void sum_typed_rows(const T* block, int64_t row_stride, int64_t rows, int64_t co
       if (c % kLine == 0) {
         const int64_t ahead = c + kAhead;
         const T* line = ahead < columns ? block + ahead : next_block + std::min(ahead - columns, columns - 1);
-        for (int r = 0; r < 8; ++r) hwy::Prefetch(line + r * row_stride);
+        for (int r = 0; r < 8; ++r) prefetch_for_later(line + r * row_stride);
       }
       Float16Lanes row[8];
       for (int r = 0; r < 8; ++r) row[r] = load16(block + r * row_stride + c);
