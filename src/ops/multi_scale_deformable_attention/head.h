@@ -36,8 +36,7 @@ struct HeadTask {
   int64_t last_level;
   HeadRows value;
   HeadRows grad_grad_value;  // without data where none is given
-  int64_t outside =
-      -1;  // the row of pixels that count as zero: none, or one of zeros behind those of a plane
+  int64_t outside = -1;  // the row that pixels outside have: none, or one of zeros, behind those of a plane
 };
 
 // Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but

@@ -132,6 +132,8 @@ void add_windows(const Tile<T> tile, int64_t first_window, const float* windows,
         prefetch_for_later(ahead + c);
         return load16_split(from + c);
       };
+      // A chunk is read before the one ahead of it is stored: where both tensors lie alike in their pages, a load that
+      // crosses lines would wait for the store beside it.
       const auto add = [&](auto&& write) HWY_ATTR {
         Float16Lanes next = whole > 0 ? read(0) : zero16();
         for (int64_t c = 0; c < whole; c += 16) {
