@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "support/kernel_memory.h"
 #include "support/message.h"
 #include "support/operator.h"
 
@@ -89,7 +90,7 @@ TEST_P(TypedOperator, MatchesItsReferenceInAllLayouts) {
   RecordProperty("checked", checked);
 }
 
-// The CPU's promise; "AnyThreadCount" keeps it from emulated GPUs.
+// The CPU's promise; "AnyThreadCount" keeps it from GPUs.
 TEST_P(TypedOperator, GivesTheSameBitsForAnyThreadCount) {
   for (const Case& c : of().parallel_cases(type())) {
     SCOPED_TRACE(c.title);
@@ -116,7 +117,7 @@ TEST_P(TypedOperator, GivesTheSameBitsWhenRepeated) {
     ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), OK);
     std::vector<std::byte> first;
     for (std::byte contents : {std::byte{0}, std::byte{0xFF}, std::byte{0x5A}}) {
-      std::vector<std::byte> workspace(size, contents);
+      KernelBytes workspace(size, contents);
       ASSERT_EQ(of().phase2(workspace.data(), size, executor, nullptr), OK);
       ASSERT_EQ(aclrtSynchronizeStream(nullptr), OK);
       if (first.empty()) first = of().output_bytes(arguments);
@@ -263,7 +264,7 @@ TEST_P(AnyOperator, RefusesWorkspacesThatAreTooSmall) {
   aclOpExecutor* executor = nullptr;
   ASSERT_EQ(of().phase1(arguments.c(), &size, &executor), OK);
   ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), OK);
-  std::vector<std::byte> workspace(size);
+  KernelBytes workspace(size);
   if (size > 0) {
     EXPECT_EQ(of().phase2(nullptr, size, executor, nullptr), 161001);
     EXPECT_EQ(of().phase2(workspace.data(), size - 1, executor, nullptr), 161002);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/data_type.h"
+#include "support/kernel_memory.h"
 
 namespace aclgrad::test {
 namespace {
@@ -18,9 +19,8 @@ constexpr std::byte kPattern{0xA5};
 constexpr int64_t kFar = (int64_t{1} << 31) + 64;  // whole cache lines apart, as some code paths require
 
 std::shared_ptr<std::byte> patterned(size_t bytes) {
-  auto* const memory = new std::byte[bytes];
-  std::fill_n(memory, bytes, kPattern);
-  return {memory, std::default_delete<std::byte[]>()};
+  const auto memory = std::make_shared<KernelBytes>(bytes, kPattern);
+  return {memory, memory->data()};
 }
 
 template <size_t kSize>
@@ -48,7 +48,11 @@ std::shared_ptr<std::byte> map_zeros(size_t bytes) {
   if (memory == MAP_FAILED) throw std::bad_alloc();
   // Elements that lie far apart would else take a huge page each.
   madvise(memory, bytes, MADV_NOHUGEPAGE);
-  return {static_cast<std::byte*>(memory), [bytes](std::byte* first) { munmap(first, bytes); }};
+  let_kernels_use(memory, bytes);
+  return {static_cast<std::byte*>(memory), [bytes](std::byte* first) {
+            let_kernels_use_no_longer(first);
+            munmap(first, bytes);
+          }};
 }
 
 std::string name_of(Layout layout) {
@@ -178,7 +182,7 @@ aclnnStatus run(const Phase1& phase1, Phase2 phase2) {
   aclOpExecutor* executor = nullptr;
   if (const aclnnStatus status = phase1(&workspace_size, &executor); status != OK) return status;
   // Exactly as large as phase 1 asked for, so that sanitizers see a kernel that takes more.
-  std::vector<std::byte> workspace(workspace_size);
+  KernelBytes workspace(workspace_size);
   const aclnnStatus status =
       phase2(workspace_size > 0 ? workspace.data() : nullptr, workspace_size, executor, nullptr);
   if (status != OK) return status;

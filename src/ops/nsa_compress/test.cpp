@@ -17,6 +17,7 @@
 #include "base/data_type.h"
 #include "ops/nsa_compress/cases.h"
 #include "ops/nsa_compress/reference.h"
+#include "support/kernel_memory.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
@@ -329,7 +330,7 @@ TEST(NsaCompressGradTensor, ReadsTheEndsWhenItRuns) {
     aclOpExecutor* executor = nullptr;
     ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
     ends.set({40, 140});
-    Workspace workspace(size);
+    KernelBytes workspace(size);
     ASSERT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, nullptr), OK);
     ASSERT_EQ(aclrtSynchronizeStream(nullptr), OK);
     EXPECT_LE(relative_error(tensors.input_grad.values(), expected.input),
@@ -372,7 +373,7 @@ TEST(NsaCompressGradTensor, WrongContentsFailTheTask) {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
     ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
-    Workspace workspace(size);
+    KernelBytes workspace(size);
     EXPECT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, stream), OK);
     aclrtEvent behind = nullptr;
     ASSERT_EQ(aclrtCreateEvent(&behind), OK);
