@@ -423,13 +423,15 @@ void scatter(const GridSampler2DBackward& problem, const Sums& sums, const GridS
 template <class T, class Sums>
 void store(const GridSampler2DBackward& problem, const Sums& sums, const GridSampling::Strides& strides,
            const CudaLaunch& on) {
-  if (!scatters_by_channels(problem)) {
-    return launch_for_each(on, problem.batch * problem.channels * pixels_of(problem), store_gradient<T, Sums>,
-                           problem, sums, strides);
+  if constexpr (!std::is_same_v<T, double>) {
+    if (scatters_by_channels(problem)) {
+      const Image image{problem.batch, problem.channels, problem.height, problem.width};
+      return launch(on, tiles_of(image), kThreads, 0, store_pixels<T, Sums>, image, sums, strides,
+                    static_cast<T*>(problem.input_grad), problem.input_grad_strides);
+    }
   }
-  const Image image{problem.batch, problem.channels, problem.height, problem.width};
-  launch(on, tiles_of(image), kThreads, 0, store_pixels<T, Sums>, image, sums, strides,
-         static_cast<T*>(problem.input_grad), problem.input_grad_strides);
+  launch_for_each(on, problem.batch * problem.channels * pixels_of(problem), store_gradient<T, Sums>, problem,
+                  sums, strides);
 }
 
 template <class T>
@@ -455,7 +457,9 @@ size_t backward_workspace_size(const aclgrad::GridSampler2DBackward& given, cons
   WorkspaceAllocator allocator;
   visit_element_type(problem.type, [&]<class T>(T) {
     if (problem.wants_input_grad) sums_of<T>(problem, on, allocator);
-    if (scatters_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
+    if constexpr (!std::is_same_v<T, double>) {
+      if (scatters_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
+    }
   });
   return allocator.size();
 }
