@@ -148,7 +148,7 @@ void expect_close(const std::vector<double>& actual, const std::vector<double>& 
 // Of a table, all entries or the first few.
 template <class Table>
 size_t entries_of(const Table& table) {
-  return short_list ? std::min<size_t>(3, std::size(table)) : std::size(table);
+  return short_list ? std::min<size_t>(4, std::size(table)) : std::size(table);
 }
 
 // ---- Operators

@@ -37,9 +37,18 @@ struct Case {
   int64_t group_idx_type;
 };
 
+inline std::vector<double> multiples_of(int64_t step, int64_t count) {
+  std::vector<double> multiples;
+  for (int64_t i = 1; i <= count; ++i) multiples.push_back(static_cast<double>(i * step));
+  return multiples;
+}
+
 inline const Case kCases[] = {
     {1, 1, {1}, 0},
     {7, 3, {2, 2, 7}, 0},
+    {600, 5, std::vector<double>(300, 2),
+     1},  // more groups than a GPU's block has threads, as counts and as ends
+    {1200, 3, multiples_of(4, 300), 0},
     {100, 31, {40, 60, 100}, 0},
     {100, 127, {40, 20, 40}, 1},
     {600, 64, {513, 600}, 0},

@@ -56,10 +56,17 @@ inline const NsaSizes kDocumentedSizes[] = {
     {2, 16, 272, 16, {271, 900}},
 };
 
+inline std::vector<int64_t> multiples_of(int64_t step, int64_t count) {
+  std::vector<int64_t> multiples;
+  for (int64_t i = 1; i <= count; ++i) multiples.push_back(i * step);
+  return multiples;
+}
+
 // heads, channels, block, stride, ends
 inline const NsaSizes kAnySizes[] = {
     {1, 1, 1, 1, {1}},
     {2, 7, 1, 1, {9}},
+    {1, 3, 2, 1, multiples_of(3, 300)},  // more sequences than a GPU's block has threads
     {3, 31, 5, 3, {1, 4, 5, 13, 40}},
     {2, 15, 3, 7, {2, 50, 53}},  // gaps between windows
     {1, 17, 2, 1000, {1, 1500, 3000}},
