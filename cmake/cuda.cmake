@@ -17,6 +17,4 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 find_package(CUDAToolkit REQUIRED)
-
-# As on the CPU, a sum must not depend on which product the compiler fuses into it; where kernels want that, they say so.
-set(aclgrad_cuda_flags -fmad=false --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
+include(${CMAKE_CURRENT_LIST_DIR}/cuda_flags.cmake)

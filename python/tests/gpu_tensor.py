@@ -1,7 +1,9 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""What the extension needs of a PyTorch tensor on a GPU, over memory of the CPU, which is what emulated GPUs have."""
+"""What the extension needs of a PyTorch tensor on a GPU, over memory of the CPU, which the PTX machine's GPUs use."""
 
+import collections
 import ctypes
+import weakref
 
 import numpy
 import torch
@@ -62,7 +64,7 @@ def _view(tensor, into):
 
 @CurrentStream
 def _current_stream(device_type, device, stream):
-    stream[0] = None  # on which the emulation works at once
+    stream[0] = None  # on which the PTX machine works at once
     return 0
 
 
@@ -72,6 +74,26 @@ _exchange = Exchange(1, 1, None, None, None, None, _view, _current_stream)
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+# Kernels on the machine may only use what it was told of.
+try:
+    _machine = ctypes.CDLL("libptx_machine.so")  # the extension has loaded it
+except OSError:
+    _machine = None  # it is another extension, without CUDA devices
+_users = collections.Counter()  # of the same memory
+
+
+def _let_kernels_use(first, size):
+    _users[first] += 1
+    if _machine and _users[first] == 1:
+        _machine.cudaHostRegister(ctypes.c_void_p(first), ctypes.c_size_t(size), 0)
+
+
+def _let_kernels_use_no_longer(first):
+    _users[first] -= 1
+    if _machine and _users[first] == 0:
+        _machine.cudaHostUnregister(ctypes.c_void_p(first))
 
 
 class GpuTensor:
@@ -86,6 +108,9 @@ class GpuTensor:
         self.device = device
         self.sizes = (ctypes.c_int64 * array.ndim)(*array.shape)
         self.steps = (ctypes.c_int64 * array.ndim)(*(step // array.itemsize for step in array.strides))
+        first, end = numpy.lib.array_utils.byte_bounds(array)
+        _let_kernels_use(first, end - first)
+        weakref.finalize(self, _let_kernels_use_no_longer, first)
 
     def is_neg(self):
         return False

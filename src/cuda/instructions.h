@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What CUDA kernels need beyond C++ and the runtime's header: conversions, vector reductions and shared memory of a
-// size chosen at the launch. The emulation in tests/cuda has a file of the same name in plain C++.
+// size chosen at the launch.
 #pragma once
 
 #include <cuda_bf16.h>

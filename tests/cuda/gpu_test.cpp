@@ -46,6 +46,9 @@ void require_success(cudaError_t error) {
 
 using Bytes = std::vector<std::byte>;
 
+// Of the PTX machine: from here on memory holds no value, whatever is in it.
+extern "C" [[gnu::weak]] void ptxUndefine(void* memory, size_t bytes);
+
 // Device memory with a guard on each side, to see what is written there.
 class DeviceBytes {
  public:
@@ -54,6 +57,7 @@ class DeviceBytes {
     require_success(cudaMalloc(&memory_, first_ + bytes + kGuard));
     const Bytes pattern(first_ + bytes + kGuard, kPattern);
     copy(memory_, pattern.data(), pattern.size());
+    if (ptxUndefine != nullptr) ptxUndefine(data(), bytes);
   }
   ~DeviceBytes() { cudaFree(memory_); }
   DeviceBytes(const DeviceBytes&) = delete;

@@ -1,7 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What holds for kernels on a GPU beyond the operators' own tests: deterministic sums are bitwise the same in any order
 // of the threads that add to them, and the workspace is as large as said.
-#include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,9 +9,12 @@
 #include <utility>
 
 #include "acl/acl.h"
-#include "cuda/sums.h"
+#include "base/data_type.h"
+#include "fixed_sums.h"
 #include "ops/grid_sampler/kernel.h"
 #include "ops/nsa_compress/kernel.h"
+#include "settings.h"
+#include "support/kernel_memory.h"
 #include "support/operator.h"
 
 namespace aclgrad::test {
@@ -33,8 +35,8 @@ Bytes bytes_of(const std::vector<T>& values) {
   return {first, first + values.size() * sizeof(T)};
 }
 
-// Small cases: the emulation is slow.
-constexpr int64_t kMaxElements = 20'000;
+// Small cases: the machine is slow.
+constexpr int64_t kMaxElements = 6'000;
 
 bool is_small(const Case& one) {
   return std::all_of(one.arguments.begin(), one.arguments.end(), [](const Value& value) {
@@ -46,9 +48,9 @@ bool is_small(const Case& one) {
 // The bits of a case's results, with threads in order or in the opposite order.
 Bytes results_of(const Operator& of, const Case& one, bool reversed) {
   const Arguments arguments(one.arguments);
-  emulation::set_reversed(reversed);
+  ptx::settings().reversed = reversed;
   EXPECT_EQ(of.run(arguments), OK) << one.title;
-  emulation::set_reversed(false);
+  ptx::settings().reversed = false;
   Bytes all;
   for (size_t index : of.indices_of(Role::output)) {
     const Bytes bytes = arguments.tensor(index).bytes();
@@ -68,9 +70,26 @@ int cases_that_depend_on_order(const Operator& of, DataType type, bool determini
   return count;
 }
 
+// While it lives, kernels may use the vectors.
+class InUse {
+ public:
+  template <class... T>
+  explicit InUse(std::vector<T>&... vectors) : memory_{vectors.data()...} {
+    (let_kernels_use(vectors.data(), vectors.size() * sizeof(T)), ...);
+  }
+  ~InUse() {
+    for (void* memory : memory_) let_kernels_use_no_longer(memory);
+  }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+
+ private:
+  std::vector<void*> memory_;
+};
+
 template <class Problem>
 void run_on_gpu(const Problem& problem, const CudaLaunch& on) {
-  Bytes workspace(kernel_workspace_size(problem, on));  // so that the sanitizer sees what leaves it
+  KernelBytes workspace(kernel_workspace_size(problem, on));
   run_kernel(problem, workspace.data(), on);
 }
 
@@ -101,8 +120,9 @@ Bytes grid_gradients(const CudaLaunch& on, int64_t channels, bool channels_last 
     input = swapped(input, 2, channels, pixels);
     grad_output = swapped(grad_output, 2, channels, points);
   }
-  const auto grid = random_values<T>(4 * points, -1.2, 1.2, 3);
+  auto grid = random_values<T>(4 * points, -1.2, 1.2, 3);
   std::vector<T> input_grad(input.size()), grid_grad(grid.size());
+  const InUse in_use(input, grad_output, grid, input_grad, grid_grad);
   GridSampler2DBackward problem;
   problem.input = images(input.data(), kHeight, kWidth);
   problem.grid = {grid.data(), data_type_of<T>, {kBatches, kOutputHeight, kOutputWidth, 2}};
@@ -121,13 +141,15 @@ Bytes grid_gradients(const CudaLaunch& on, int64_t channels, bool channels_last 
 struct SmallGrid {
   GridSampler2DBackward problem;
   std::vector<float> input, grad_output, grid, input_grad, grid_grad;
+  InUse in_use;
 
   SmallGrid(int64_t channels, int64_t height, int64_t width, int64_t points, float gradient)
       : input(static_cast<size_t>(channels * height * width), 1.0f),
         grad_output(static_cast<size_t>(channels * points), gradient),
         grid(static_cast<size_t>(2 * points), -1.0f),
         input_grad(input.size(), 7.0f),
-        grid_grad(grid.size(), 7.0f) {
+        grid_grad(grid.size(), 7.0f),
+        in_use(input, grad_output, grid, input_grad, grid_grad) {
     problem.input = {input.data(), {1, channels, height, width}};
     problem.grid = {grid.data(), {1, 1, points, 2}};
     problem.align_corners = true;
@@ -140,8 +162,8 @@ struct SmallGrid {
 Bytes nsa_gradients(const CudaLaunch& on, int64_t stride) {
   constexpr int64_t kTokens = 1000, kHeads = 3, kChannels = 48, kBlock = 32;
   const std::vector<int64_t> ends = {0, 31, 63, 700, kTokens};
-  const auto input = random_values<float>(kTokens * kHeads * kChannels, -5, 5, 1),
-             weight = random_values<float>(kBlock * kHeads, -1, 1, 2);
+  auto input = random_values<float>(kTokens * kHeads * kChannels, -5, 5, 1),
+       weight = random_values<float>(kBlock * kHeads, -1, 1, 2);
   std::vector<float> input_grad(input.size()), weight_grad(weight.size());
   NsaCompressBackward problem;
   problem.input = {input.data(), {kTokens, kHeads, kChannels}};
@@ -149,7 +171,8 @@ Bytes nsa_gradients(const CudaLaunch& on, int64_t stride) {
   problem.stride = stride;
   problem.sequence_ends = {ends.data(), {5}};
   const int64_t windows = count_windows(problem);
-  const auto output_grad = random_values<float>(windows * kHeads * kChannels, -5, 5, 3);
+  auto output_grad = random_values<float>(windows * kHeads * kChannels, -5, 5, 3);
+  const InUse in_use(input, weight, output_grad, input_grad, weight_grad);
   problem.grad_output = {output_grad.data(), {windows, kHeads, kChannels}};
   problem.grad_input = {input_grad.data(), {kTokens, kHeads, kChannels}};
   problem.grad_weight = {weight_grad.data(), {kBlock, kHeads}};
@@ -229,24 +252,6 @@ TEST(CudaKernels, NsaGradReservesNoSumsThatNobodyWants) {
   problem.grad_weight = {};
   EXPECT_LE(kernel_workspace_size(problem, CudaLaunch{}), 1024u);
   EXPECT_GT(with_sums, 100'000u);
-}
-
-// The value that fixed-point sums give for some terms, of which `max_terms` may meet, and none is larger than the largest.
-template <class Real>
-Real fixed_sum(const std::vector<Real>& terms, int64_t max_terms, double largest = 0) {
-  WorkspaceAllocator sizes;
-  cuda::FixedSums<Real>(1, max_terms, sizes);
-  Bytes memory(sizes.size() + 64);
-  WorkspaceAllocator allocator(memory.data());
-  cuda::FixedSums<Real> sums(1, max_terms, allocator);
-  sums.clear({});
-  for (Real term : terms) {
-    if (std::isfinite(term)) largest = std::max(largest, std::fabs(static_cast<double>(term)));
-  }
-  *sums.largest() = {{std::bit_cast<unsigned long long>(largest), std::bit_cast<unsigned long long>(1.0)}};
-  sums.begin();
-  for (Real term : terms) sums.add(0, term);
-  return sums.value(0);
 }
 
 template <class Real>

@@ -1,10 +1,11 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What a CUDA queue has to get right beyond the runtime's own tests: devices of threads, errors that come later, and who
-// lives how long. CUDA's runtime is the emulated one.
+// lives how long. CUDA's runtime is the PTX machine's.
 #include <cuda_runtime.h>
 #include <pthread.h>
 
 #include "base/never_destroyed.h"
+#include "machine.h"
 #include "runtime/device.h"
 #include "runtime/fixture.h"
 
@@ -65,11 +66,11 @@ class CudaQueueTest : public testing::Test {
     cudaSetDevice(0);
     cudaGetLastError();
     cuda_device(0).fill({});  // makes the device's own stream, which it keeps
-    objects_before_ = emulation::live_objects();
+    objects_before_ = ptx::live_objects();
   }
   void TearDown() override {
-    emulation::break_devices(cudaSuccess);
-    EXPECT_EQ(emulation::live_objects(), objects_before_) << "a stream or an event was not destroyed";
+    ptx::break_devices(cudaSuccess);
+    EXPECT_EQ(ptx::live_objects(), objects_before_) << "a stream or an event was not destroyed";
     int device = -1;
     cudaGetDevice(&device);
     EXPECT_EQ(device, 0) << "the thread's device was not restored";
@@ -103,15 +104,15 @@ TEST_F(CudaQueueTest, AllItsCallsAreMadeOnItsDevice) {
 }
 
 TEST_F(CudaQueueTest, MakesNoContextOnAnotherDevice) {
-  emulation::forget_contexts();
+  ptx::forget_contexts();
   in_other_thread([] {
     std::vector<char> bytes(8);
     const auto queue = cuda_device(1).make_queue(no_stop());
     queue->fill({bytes.data(), 1, bytes.size()});
     EXPECT_EQ(synchronize(*queue), ACL_SUCCESS);
   });
-  EXPECT_TRUE(emulation::has_context(1));
-  EXPECT_FALSE(emulation::has_context(0)) << "which the program does not use";
+  EXPECT_TRUE(ptx::has_context(1));
+  EXPECT_FALSE(ptx::has_context(0)) << "which the program does not use";
   cudaSetDevice(0);
 }
 
@@ -180,7 +181,7 @@ TEST_F(CudaQueueTest, HostTasksRunThoughTheDeviceHasFailed) {
   std::atomic<bool> ran{false};
   pause.put_on(*queue);
   queue->submit_host([&](Queue&) { ran = true; });
-  emulation::break_devices(cudaErrorIllegalAddress);
+  ptx::break_devices(cudaErrorIllegalAddress);
   *pause.over = true;
   EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
   EXPECT_TRUE(ran) << "who waits for it would wait for ever";
@@ -212,7 +213,7 @@ TEST(CudaStreams, AFullStreamHoldsUpNobodyWhoAsks) {
   ASSERT_EQ(aclrtCreateEvent(&event), ACL_SUCCESS);
   Gate gate;
   gate.close_stream(stream);
-  const int added = static_cast<int>(emulation::kStreamCapacity) + 100;
+  const int added = static_cast<int>(ptx::kStreamCapacity) + 100;
   std::atomic<int> recorded{0};
   std::thread other([&] {
     aclrtSetDevice(1);
@@ -253,12 +254,12 @@ TEST(CudaStreams, CallbacksOfStreamsDoNotWaitForEachOther) {
   const auto nothing = [](void*) {};
   ASSERT_EQ(aclrtLaunchCallback(nothing, nullptr, ACL_CALLBACK_BLOCK, first), ACL_SUCCESS);
   ASSERT_EQ(aclrtLaunchCallback(nothing, nullptr, ACL_CALLBACK_BLOCK, second), ACL_SUCCESS);
-  emulation::break_devices(cudaErrorIllegalAddress);
+  ptx::break_devices(cudaErrorIllegalAddress);
   EXPECT_EQ(aclrtProcessReport(-1), ACL_SUCCESS);
   served = true;
   other.join();
   EXPECT_EQ(aclrtLaunchCallback(nothing, nullptr, ACL_CALLBACK_BLOCK, first), ACL_ERROR_RT_AICORE_EXCEPTION);
-  emulation::break_devices(cudaSuccess);
+  ptx::break_devices(cudaSuccess);
   EXPECT_EQ(aclrtDestroyStream(first), ACL_SUCCESS);
   EXPECT_EQ(aclrtDestroyStream(second), ACL_SUCCESS);
   aclrtResetDevice(1);
@@ -303,7 +304,7 @@ TEST_F(CudaQueueTest, ErrorsOfTheDeviceComeOutOfEverySynchronize) {
   const auto queue = device.make_queue(no_stop());
   const auto event = device.make_event_state();
   queue->record(event);
-  emulation::break_devices(cudaErrorIllegalAddress);
+  ptx::break_devices(cudaErrorIllegalAddress);
   EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
   EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
   EXPECT_EQ(status_of([&] { queue->synchronize(Clock::now() + std::chrono::seconds(10)); }),
@@ -315,7 +316,7 @@ TEST_F(CudaQueueTest, ErrorsOfTheDeviceComeOutOfEverySynchronize) {
 TEST_F(CudaQueueTest, ARefusedLaunchIsAFailureOfTheQueue) {
   const auto queue = cuda_device(0).make_queue(no_stop());
   std::vector<char> bytes(8);
-  emulation::fail_next("cudaMemsetAsync", cudaErrorInvalidValue);
+  ptx::fail_next("cudaMemsetAsync", cudaErrorInvalidValue);
   queue->fill({bytes.data(), 1, bytes.size()});
   EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_EXCEPTION);
   queue->fill({bytes.data(), 2, bytes.size()});
@@ -366,11 +367,11 @@ TEST_F(CudaQueueTest, AHostTaskThatFailsStopsTheContext) {
 
 TEST_F(CudaQueueTest, AQueueThatCannotBeMadeLeavesNothing) {
   for (const char* function : {"cudaSetDevice", "cudaStreamCreateWithFlags", "cudaHostAlloc"}) {
-    emulation::fail_next(function, cudaErrorMemoryAllocation);
+    ptx::fail_next(function, cudaErrorMemoryAllocation);
     EXPECT_EQ(status_of([] { cuda_device(1).make_queue(no_stop()); }), ACL_ERROR_RT_MEMORY_ALLOCATION)
         << function;
   }
-  emulation::fail_next("cudaEventCreateWithFlags", cudaErrorMemoryAllocation);
+  ptx::fail_next("cudaEventCreateWithFlags", cudaErrorMemoryAllocation);
   EXPECT_EQ(status_of([] { cuda_device(1).make_event_state(); }), ACL_ERROR_RT_MEMORY_ALLOCATION);
 }
 

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Tensors on GPUs through the Python functions, on emulated GPUs."""
+"""Tensors on GPUs through the Python functions, on the GPUs of the PTX machine."""
 
 import aclgrad
 import aclgrad.torch

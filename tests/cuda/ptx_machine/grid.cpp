@@ -1,0 +1,91 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+#include "grid.h"
+
+#include <algorithm>
+
+#include "fault.h"
+#include "findings.h"
+#include "settings.h"
+
+namespace ptx {
+namespace {
+
+uint32_t intervals = 0;  // of the program so far
+
+uint32_t next_interval() {
+  if (++intervals == 0) refuse("more than 2^32 intervals between barriers");
+  return intervals;
+}
+
+}  // namespace
+
+std::string Grid::where() {
+  const Grid* grid = running();
+  if (grid == nullptr || grid->instruction_ == nullptr) return "";
+  const Instruction& at = *grid->instruction_;
+  const unsigned thread = grid->warp_->first_thread() + static_cast<unsigned>(std::countr_zero(grid->group_));
+  return "\n  in block " + std::to_string(grid->block_) + ", the warp of thread " + std::to_string(thread) +
+         ", line " + std::to_string(at.line) + ": " + std::string(at.text) + "\n  of " +
+         demangled(grid->kernel().name);
+}
+
+Grid::Grid(const Launch& launch)
+    : launch_(launch),
+      parameter_bytes_(launch.parameters),
+      shared_bytes_(kernel().shared_bytes + launch.launched_shared_bytes),
+      local_bytes_(kernel().local_bytes * launch.threads),
+      parameters_(parameter_bytes_.data(), parameter_bytes_.size(), true),
+      shared_(shared_bytes_.data(), shared_bytes_.size(), false),
+      local_(local_bytes_.data(), local_bytes_.size(), false),
+      last_regions_(kernel().code.size()) {
+  for (unsigned first = 0; first < launch.threads; first += kLanes) {
+    warps_.emplace_back(kernel(), first, launch.threads);
+  }
+}
+
+void Grid::run(const Launch& launch) {
+  const std::lock_guard lock(Memory::get().mutex);
+  const Kernel& kernel = *launch.kernel;
+  Grid grid(launch);
+  running_ = &grid;
+  plant_fault(kernel);
+  ++kernel.launches;
+  const unsigned limit = settings().max_blocks;
+  const unsigned blocks = limit == 0 ? launch.blocks : std::min(launch.blocks, limit);
+  kernel.threads += uint64_t{blocks} * launch.threads;
+  grid.moment_.launch = next_interval();
+  for (unsigned i = 0; i < blocks; ++i) grid.run_block(settings().reversed ? blocks - 1 - i : i, blocks);
+  take_fault_out();
+  running_ = nullptr;
+}
+
+void Grid::run_block(unsigned block, unsigned blocks) {
+  block_ = block;
+  moment_.block = moment_.now = next_interval();
+  shared_.forget();
+  local_.forget();
+  for (Warp& warp : warps_) warp.start(block, blocks);
+  do {
+    for (size_t i = 0; i < warps_.size(); ++i) warps_[settings().reversed ? warps_.size() - 1 - i : i].run();
+  } while (pass_barrier());
+}
+
+// All threads must come to the same barrier, or none to any.
+bool Grid::pass_barrier() {
+  const Instruction* place = nullptr;
+  bool is_missed = false;
+  for (const Warp& warp : warps_) {
+    is_missed |= warp.has_ended_threads();
+    if (warp.at_barrier() == 0) continue;
+    const Instruction* at = &warp.place_of_barrier();
+    if (place != nullptr && place != at) report("threads of a block wait at different barriers");
+    place = at;
+  }
+  if (place == nullptr) return false;
+  if (is_missed) report("threads wait at a barrier while others of the block have ended");
+  for (Warp& warp : warps_) warp.pass_barrier();
+  moment_.now = next_interval();
+  return true;
+}
+
+}  // namespace ptx

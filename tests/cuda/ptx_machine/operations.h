@@ -1,0 +1,26 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// What instructions compute: all that the machine knows but for branches, barriers and accesses to memory.
+#pragma once
+
+#include <string_view>
+
+#include "kernel.h"
+
+namespace ptx {
+
+struct Operation {
+  Run run = nullptr;
+  uint8_t to_bytes = 0;         // of a lane of the result; kPredicateBytes for a predicate
+  uint8_t from_bytes[4] = {};   // and of the operands; 0: there are no more
+  Run run_any_width = nullptr;  // where registers are wider than that; null: they may not be
+  Kind kind = Kind::plain;
+};
+
+// By the opcode with all that follows it, such as fma.rn.f32. Null for what is not known.
+const Operation* find_operation(std::string_view opcode);
+
+// mov of a vector of registers to one, and the reverse.
+void join_parts(Warp& warp, const Instruction& instruction, Lanes active);
+void split_parts(Warp& warp, const Instruction& instruction, Lanes active);
+
+}  // namespace ptx

@@ -1,0 +1,224 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// The machine finds what it is there for, and nothing in right kernels; it computes what PTX says; and it refuses what it
+// does not know.
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "fault.h"
+#include "findings.h"
+#include "machine.h"
+#include "parser.h"
+#include "settings.h"
+#include "test/kernels.h"
+
+namespace ptx::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Memory of the device; with values where they are given.
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(size_t count) : count_(count) {
+    cudaMalloc(reinterpret_cast<void**>(&memory_), count * sizeof(T));
+  }
+  explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) {
+    cudaMemcpyAsync(memory_, values.data(), values.size() * sizeof(T), cudaMemcpyDefault, nullptr);
+  }
+  ~OnDevice() { cudaFree(memory_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  operator T*() const { return memory_; }
+  std::vector<T> values() const { return {memory_, memory_ + count_}; }
+
+ private:
+  T* memory_ = nullptr;
+  size_t count_;
+};
+
+class Machine : public testing::Test {
+ protected:
+  ~Machine() override { settings() = before_; }
+
+  CollectedFindings findings_;
+
+ private:
+  const Settings before_ = settings();
+};
+
+TEST_F(Machine, FindsWhatIsOutOfBounds) {
+  const OnDevice<float> memory(31);
+  store_each(memory, 31);
+  EXPECT_THAT(findings_.take(), IsEmpty());
+  store_each(memory, 32);
+  EXPECT_THAT(findings_.take(),
+              ElementsAre(HasSubstr("out of the bounds of global memory, in lane 31, by 4 bytes")));
+  cudaMemsetAsync(memory, 0, 31 * sizeof(float) + 1, nullptr);
+  EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("a fill of 125 bytes runs over the end")));
+  std::vector<float> ordinary(32);
+  store_each(ordinary.data(), 1);
+  EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("out of the bounds of global memory")));
+}
+
+TEST_F(Machine, FindsWhatIsMisaligned) {
+  const OnDevice<char> from(std::vector<char>(12));
+  const OnDevice<float> to(1);
+  load_at(from, 4, to);
+  EXPECT_THAT(findings_.take(), IsEmpty());
+  load_at(from, 6, to);
+  EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("a misaligned address, 2 bytes past a multiple of 4")));
+}
+
+TEST_F(Machine, FindsUndefinedValues) {
+  const OnDevice<float> undefined(2), to(2), from(std::vector<float>{1, 2});
+  copy_each(from, to, 2);
+  EXPECT_THAT(findings_.take(), IsEmpty());
+  copy_each(undefined, to, 2);
+  EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("an undefined value is stored"),
+                                            HasSubstr("an undefined value is stored")));
+  branch_on(undefined, to);
+  EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("an undefined predicate decides")));
+  add_to_one(undefined, 1);
+  EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("an undefined value in memory is added to")));
+  load_shared_unwritten(to);
+  EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("an undefined value is stored")));
+  ptxUndefine(from, sizeof(float));
+  copy_each(from, to, 2);
+  EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("an undefined value is stored")));
+}
+
+TEST_F(Machine, FindsRacesInABlock) {
+  std::vector<float> values(64);
+  std::iota(values.begin(), values.end(), 0.0f);
+  const OnDevice<float> memory(values);
+  reverse_in_shared(memory, 64, true);
+  EXPECT_THAT(findings_.take(), IsEmpty());
+  std::reverse(values.begin(), values.end());
+  EXPECT_EQ(memory.values(), values);
+  reverse_in_shared(memory, 64, false);
+  EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("shared memory that another has")));
+}
+
+TEST_F(Machine, FindsRacesBetweenBlocks) {
+  const OnDevice<float> memory(std::vector<float>{0});
+  store_to_one(memory, 1);
+  add_to_one(memory, 3);
+  store_to_one(memory, 1);  // after the launch before
+  EXPECT_THAT(findings_.take(), IsEmpty());
+  store_to_one(memory, 2);
+  EXPECT_THAT(findings_.take(),
+              ElementsAre(HasSubstr("a race: thread 0 writes global memory that another has written")));
+  add_and_store(memory);
+  EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("a race")));
+}
+
+TEST_F(Machine, FindsThreadsThatDoNotMeet) {
+  const OnDevice<float> memory(std::vector<float>(64));
+  end_before_barrier(memory, 32);
+  exchange(memory, 0xFFFFFFFFu, 31);
+  exchange(memory, 0xFFu, 7);
+  EXPECT_THAT(findings_.take(), IsEmpty());
+  end_before_barrier(memory, 64);
+  EXPECT_THAT(findings_.take(),
+              ElementsAre(HasSubstr("threads wait at a barrier while others of the block have ended")));
+  exchange(memory, 0xFFFFFFFFu, 7);
+  EXPECT_THAT(findings_.take(),
+              testing::Contains(HasSubstr("a shuffle whose mask names lanes that never come")));
+  exchange(memory, 0x7Fu, 7);
+  EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("a shuffle by a lane that its mask leaves out")));
+}
+
+TEST_F(Machine, FindsDivisionsByZero) {
+  const OnDevice<int> values(std::vector<int>{6, 0}), quotient(1);
+  divide(values, quotient);
+  EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("a division by zero")));
+}
+
+TEST_F(Machine, RunsThreadsThatDivergeInEverySchedule) {
+  std::vector<int> given(100), expected(100);
+  for (int i = 0; i < 100; ++i) {
+    given[static_cast<size_t>(i)] = i;
+    for (int left = i; left > 0; left = left % 3 == 0 ? left / 3 : left - 1)
+      ++expected[static_cast<size_t>(i)];
+  }
+  for (Schedule schedule : {Schedule::lowest, Schedule::highest, Schedule::random}) {
+    settings().schedule = schedule;
+    settings().reversed = !settings().reversed;
+    const OnDevice<int> memory(given);
+    count_down(memory, 100);
+    EXPECT_EQ(memory.values(), expected);
+  }
+  EXPECT_THAT(findings_.take(), IsEmpty());
+}
+
+TEST_F(Machine, RunsFewerBlocksThanItIsTold) {
+  settings().max_blocks = 3;
+  const OnDevice<float> memory(10 * 32);
+  store_each_in_blocks(memory, 10);
+  EXPECT_EQ(memory.values(), std::vector<float>(10 * 32, 1.0f));
+  EXPECT_THAT(findings_.take(), IsEmpty());
+}
+
+TEST_F(Machine, FindsFaultsThatArePlanted) {
+  const OnDevice<float> values(std::vector<float>(64));
+  settings().plant = Plant::barriers;
+  reverse_in_shared(values, 64, true);
+  EXPECT_EQ(planted_faults(), (PlantedFaults{1, 1}));
+  settings().plant = Plant::atomics;
+  add_to_one(values, 2);
+  EXPECT_EQ(planted_faults(), (PlantedFaults{2, 2}));
+  EXPECT_THAT(findings_.take(), IsEmpty()) << "they are not the kernel's";
+}
+
+TEST_F(Machine, ComputesWhatPtxSays) {
+  const OnDevice<float> given(std::vector<float>{0x1p100f, -1, 0x1.000002p5f, 2});
+  const OnDevice<Arithmetic> result(1);
+  compute(given, result);
+  EXPECT_THAT(findings_.take(), IsEmpty());
+  const Arithmetic got = result.values()[0];
+  EXPECT_EQ(got.int_of_float, std::numeric_limits<int>::max());
+  EXPECT_EQ(got.long_of_double, std::numeric_limits<long long>::min());
+  EXPECT_EQ(got.shifted, 0u);
+  EXPECT_EQ(got.quotient, -3);
+  EXPECT_TRUE(std::isnan(got.not_a_number));
+  EXPECT_EQ(got.exact_product, std::fma(0x1.000002p5f, 0x1.000002p5f, -1.0f));
+  // Atomic additions of floats take subnormal numbers for zero.
+  const OnDevice<float> sum(std::vector<float>{0x1p-130f});
+  add_to_one(sum, 1);
+  EXPECT_EQ(sum.values()[0], 32);
+}
+
+TEST(MachineDeathTest, RefusesWhatItDoesNotKnow) {
+  const auto run = [](const std::string& instruction) {
+    parse_kernel(".entry k(\n)\n{\n.reg .f32 %f<3>;\n.reg .b64 %rd<3>;\n.reg .pred %p<2>;\n" + instruction +
+                     ";\nret;\n}\n",
+                 "k");
+  };
+  run("add.rn.f32 %f1, %f1, %f2");
+  for (const char* instruction :
+       {"tanh.approx.f32 %f1, %f1", "add.rn.ftz.f32 %f1, %f1, %f2", "ld.global.nc.f32 %f1, [%rd1]",
+        "ld.f32 %f1, [%rd1]", "add.rn.f32 %f1, %f1, %f9", "add.rn.f32 %f1, %f1, %rd1", "bar.sync 1",
+        "@%p1 bar.sync 0", "atom.global.exch.b32 %f1, [%rd1], %f2", "bra nowhere", ".reg .f32 %f<4>",
+        "st.global.v2.f32 [%rd1], {%f1, %f1, %f1}", "mov.u32 %f1, %tid.y"}) {
+    EXPECT_DEATH(run(instruction), "PTX machine: cannot run") << instruction;
+  }
+}
+
+TEST(MachineDeathTest, EndsTheProgramWithWhatItFound) {
+  const OnDevice<float> memory(1);
+  EXPECT_DEATH(store_each(memory, 2),
+               "PTX machine: out of the bounds of global memory.*\n.*in block "
+               "0.*st.global.f32(.*\n)*.*store_each_kernel");
+}
+
+}  // namespace
+}  // namespace ptx::test
