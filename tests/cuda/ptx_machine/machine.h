@@ -1,5 +1,16 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// What tests ask of the machine beyond CUDA: failures at will, and what a program cannot see.
+// The PTX machine runs on the CPU what nvcc has made of kernels, and looks what they do:
+//
+//   module.h      takes the PTX that is in the program, and finds kernels by nvcc's functions
+//   parser.h      makes kernels of PTX (kernel.h)
+//   grid.h        runs the blocks of a launch, warp.h the threads of a warp
+//   operations.h  what instructions compute (arithmetic.h), access.h how they use memory
+//   memory.h      what memory there is, and what is known of it
+//   findings.h    says what a kernel has done wrong; fault.h plants mistakes
+//   settings.h    schedules and orders, by the environment
+//   runtime.cpp   CUDA's runtime, stream.h streams and events
+//
+// Here is what tests ask of it beyond CUDA: failures at will, and what a program cannot see.
 #pragma once
 
 #include <cuda_runtime.h>
