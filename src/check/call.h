@@ -33,6 +33,7 @@ struct Call {
   std::vector<Use> uses;
   const Queue* queue;  // null for what is over when the function returns
   bool is_operator;
+  bool may_alias = false;  // of an operator whose outputs may share memory with inputs
 };
 
 // Looks for mistakes in a call before its work is queued or done. Throws Error where the work would read or

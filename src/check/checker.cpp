@@ -14,6 +14,7 @@
 #include "check/memory.h"
 #include "check/order.h"
 #include "check/plans.h"
+#include "check/views.h"
 #include "check/waits.h"
 #include "executor/observer.h"
 #include "runtime/observer.h"
@@ -132,6 +133,7 @@ class Checker final : public Observer, public RuntimeObserver, public ExecutorOb
                    const Queue& queue) override {
     check_work(operator_name, plan, addresses, workspace, queue);
   }
+  void* library_address(void* address) override { return library_view(address); }
 };
 
 }  // namespace

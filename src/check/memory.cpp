@@ -489,7 +489,7 @@ void check_memory(const Call& call) {
   for (const Use& use : call.uses) {
     if (!use.region.empty()) check_use(call, use, find_block(all, use.region.start));
   }
-  if (call.is_operator) check_arguments_apart(call);
+  if (call.is_operator && !call.may_alias) check_arguments_apart(call);
   for (const Use& use : call.uses) {
     Block* block = find_block(all, use.region.start);
     const bool is_written = use.writes && !use.region.empty() && block != nullptr && !block->freed;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "acl/acl_base.h"
 #include "base/handle_registry.h"
 #include "check/call.h"
 #include "check/check.h"
@@ -21,8 +22,11 @@ void check_output(std::string_view operator_name, const Argument& argument) {
                                 operator_name, argument.name, Place::here().text()));
 }
 
+// Of any type that there is: companion libraries compute with more of them than the kernels here.
 Region region_of(const TensorView& view) {
-  return Region::strided(view.first(), size_of(view.type), view.rank, view.shape.data(), view.strides.data());
+  const size_t element = aclDataTypeSize(static_cast<aclDataType>(view.type));
+  const auto* first = static_cast<std::byte*>(view.base) + view.offset * static_cast<int64_t>(element);
+  return Region::strided(first, element, view.rank, view.shape.data(), view.strides.data());
 }
 
 std::vector<Use> outputs_of(const Plan& plan) {
@@ -61,7 +65,7 @@ void check_failed_phase_1(std::string_view operator_name, const Plan* plan) noex
 
 void check_work(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
                 const Queue& queue) {
-  Call call{operator_name, {}, &queue, true};
+  Call call{operator_name, {}, &queue, true, plan.may_alias};
   for (const Argument& argument : plan.arguments) {
     if (!argument.given || !argument.used) continue;
     if (argument.is_output) check_output(operator_name, argument);

@@ -51,6 +51,7 @@ class Call {
   // Plans.
   void leave_out(const Argument& argument);   // the kernel will not touch it: it may be without data
   void use_partly(const Argument& argument);  // parts that the kernel will not touch may be without contents
+  void may_alias() { plan_->may_alias = true; }  // its tensors may share memory
   // Its kernel may refuse what lies in device memory, with a code.
   void checks_data(Queue::DataError error) { plan_->data_error = error; }
 
@@ -69,6 +70,9 @@ class Call {
   using Prepare = std::function<void(const Launch&, Problem&)>;
   template <class Problem>
   void plan_problem(const Problem& problem, Prepare<Problem> prepare = nullptr);
+  void plan_work(double serial_nanoseconds, std::unique_ptr<const Work> work) {
+    plan(serial_nanoseconds, 0, std::move(work));
+  }
   void plan_nothing() {}
   void plan_zeros(std::initializer_list<const Argument*> outputs);  // sets them to zero
 

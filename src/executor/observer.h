@@ -32,6 +32,9 @@ class ExecutorObserver {
   // changed. Throws Error where it cannot run on them.
   virtual void work_begins(std::string_view /*operator_name*/, const Plan&, Addresses&, void*& /*workspace*/,
                            const Queue&) {}
+
+  // Where the library reads and writes what the program has at this address.
+  virtual void* library_address(void* address) { return address; }
 };
 
 inline ExecutorObserver* executor_observer = nullptr;

@@ -80,6 +80,7 @@ struct Plan {
   size_t operand_count = 0;
   uint64_t workspace_size = 0;            // bytes
   int64_t scratch_at = 0;                 // where in the workspace the kernel's own part begins
+  bool may_alias = false;                 // outputs may share memory with inputs
   double serial_nanoseconds = 0;          // estimate of the work on one thread
   bool deterministic = false;             // ACL_OPT_DETERMINISTIC was on
   Queue::DataError data_error = nullptr;  // where its kernel may refuse what lies in device memory

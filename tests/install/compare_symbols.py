@@ -13,17 +13,22 @@ DECLARATION = re.compile(
     r"|\bnamespace\s+(?P<namespace>\w+)\s*\{|(?P<open>\{)|(?P<close>\})"
 )
 
+OF_COMPANION = "aclnn_aten.h"  # declares what the companion library exports
+
 
 def declared(include):
     """Of each library, the overloads of each function; C functions have one however often they are declared."""
     c_functions = {"libaclgrad.so": set(), "libc_sec.so": set()}
+    if (include / "aclnnop" / OF_COMPANION).exists():
+        c_functions["libaclgrad_aten.so"] = set()
     cxx_functions = collections.Counter()
     for header in include.rglob("*.h"):
         text = COMMENTS_AND_DIRECTIVES.sub("", header.read_text())
         scopes = []  # name of each namespace around, None for other braces
         for found in DECLARATION.finditer(text):
             if found["mark"] == "ACL_FUNC_VISIBILITY":
-                c_functions["libaclgrad.so"].add(found["name"])
+                library = "libaclgrad_aten.so" if header.name == OF_COMPANION else "libaclgrad.so"
+                c_functions[library].add(found["name"])
             elif found["mark"] == "ACLGRAD_SECUREC_API":
                 c_functions["libc_sec.so"].add(found["name"])
             elif found["mark"]:
@@ -42,7 +47,9 @@ def exported(library):
         ["nm", "--dynamic", "--defined-only", "--demangle", library], check=True, capture_output=True, text=True
     ).stdout
     symbols = [line.split(maxsplit=2)[2] for line in listing.splitlines()]
-    return collections.Counter(symbol.partition("(")[0] for symbol in symbols)
+    # What is declared for companion libraries alone is no part of the public interface.
+    names = (symbol.partition("(")[0] for symbol in symbols)
+    return collections.Counter(name for name in names if not name.startswith("aclgrad::companion::"))
 
 
 def main():

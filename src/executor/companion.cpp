@@ -1,0 +1,158 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+#include "executor/companion.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "acl/acl_base.h"
+#include "executor/call.h"
+#include "executor/observer.h"
+
+namespace aclgrad::companion {
+namespace {
+
+HandleKind handle_kind(Kind kind) {
+  switch (kind) {
+    case Kind::tensor_list:
+      return HandleKind::tensor_list;
+    case Kind::scalar:
+      return HandleKind::scalar;
+    case Kind::scalar_list:
+      return HandleKind::scalar_list;
+    case Kind::int_array:
+      return HandleKind::int_array;
+    case Kind::float_array:
+      return HandleKind::float_array;
+    case Kind::bool_array:
+      return HandleKind::bool_array;
+    default:
+      return HandleKind::tensor;
+  }
+}
+
+void check_argument(const Call& call, const Parameter& parameter, const Value& value) {
+  if (parameter.kind >= Kind::integer) return;
+  if (!parameter.optional) call.check_not_null(value.handle, parameter.name);
+  if (value.handle != nullptr && parameter.kind != Kind::text)
+    call.check_live(value.handle, handle_kind(parameter.kind), parameter.name);
+}
+
+// A tensor of the call, alone or in a list. Where a call has more of them than a plan has arguments, members of lists are
+// none: they keep the address that they had in phase 1.
+struct Source {
+  const Parameter* parameter;
+  const aclTensor* tensor;
+  const Argument* argument = nullptr;
+};
+
+std::vector<Source> tensors_of(const Function& function, const Value* values) {
+  std::vector<Source> sources;
+  sources.reserve(kMaxArguments);
+  for (size_t i = 0; i < function.count; ++i) {
+    const Parameter& parameter = function.parameters[i];
+    if (parameter.kind == Kind::tensor)
+      sources.push_back({&parameter, static_cast<const aclTensor*>(values[i].handle)});
+    if (parameter.kind != Kind::tensor_list || values[i].handle == nullptr) continue;
+    for (const aclTensor* member : static_cast<const aclTensorList*>(values[i].handle)->members)
+      sources.push_back({&parameter, member});
+  }
+  return sources;
+}
+
+// Inputs first, as the functions that set addresses count them.
+void declare(Call& call, std::vector<Source>& sources) {
+  const bool lists = sources.size() <= kMaxArguments;
+  for (const bool outputs : {false, true}) {
+    for (Source& source : sources) {
+      const Parameter& parameter = *source.parameter;
+      if ((parameter.role != Role::input) != outputs) continue;
+      if (parameter.kind == Kind::tensor_list) {
+        call.check_live(source.tensor, HandleKind::tensor, parameter.name);
+        if (!lists) continue;
+      }
+      source.argument = outputs && source.tensor != nullptr
+                            ? &call.output(parameter.name, source.tensor)
+                            : &call.optional_input(parameter.name, source.tensor);
+    }
+  }
+}
+
+class ComputationWork final : public Work {
+ public:
+  ComputationWork(const char* name, std::unique_ptr<const Computation> computation,
+                  const std::vector<Source>& sources)
+      : name_(name), computation_(std::move(computation)) {
+    for (const Source& source : sources) {
+      storages_.push_back({source.argument, source.tensor != nullptr ? source.tensor->data : nullptr});
+    }
+  }
+
+  void run(const Launch& launch) const override {
+    void* few[kMaxArguments];
+    std::vector<void*> many;
+    void** storages = few;
+    if (storages_.size() > kMaxArguments) storages = (many.resize(storages_.size()), many.data());
+    for (size_t i = 0; i < storages_.size(); ++i) {
+      const auto [argument, address] = storages_[i];
+      const bool is_watched = argument == nullptr && executor_observer != nullptr;
+      storages[i] = argument != nullptr ? launch.view(*argument).base
+                    : is_watched        ? executor_observer->library_address(address)
+                                        : address;
+    }
+    try {
+      computation_->run(storages);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& exception) {
+      throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, fmt::format("{}: {}", name_, exception.what()));
+    }
+  }
+
+ private:
+  struct Storage {
+    const Argument* argument;  // of the plan; null: the address stays
+    void* address;
+  };
+
+  const char* name_;
+  std::unique_ptr<const Computation> computation_;
+  std::vector<Storage> storages_;
+};
+
+void check_device(const char* name) {
+  if (visible_device_kind() == DeviceKind::cpu) return;
+  throw Error(ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
+              fmt::format("{}: expected a CPU device, got a CUDA device.", name),
+              "The functions of the companion library run on CPU devices only.", "Set ACLGRAD_DEVICES=cpu.");
+}
+
+}  // namespace
+
+aclnnStatus plan_function(const Function& function, const Value* arguments, Interpreter& (*interpreter)(),
+                          uint64_t* workspace_size, aclOpExecutor** executor) noexcept {
+  return plan_call(function.name, workspace_size, executor, [&](Call& call) {
+    check_device(function.name);
+    for (size_t i = 0; i < function.count; ++i) check_argument(call, function.parameters[i], arguments[i]);
+    std::vector<Source> sources = tensors_of(function, arguments);
+    declare(call, sources);
+    call.may_alias();
+    Interpreter& by = interpreter();
+    try {
+      std::unique_ptr<const Computation> computation = by.plan(function, arguments);
+      const double nanoseconds = computation->serial_nanoseconds;
+      call.plan_work(nanoseconds,
+                     std::make_unique<ComputationWork>(function.name, std::move(computation), sources));
+    } catch (const std::invalid_argument& refusal) {
+      throw Error(ACLNN_ERR_PARAM_INVALID, fmt::format("{}.{}", function.name, refusal.what()));
+    }
+  });
+}
+
+aclnnStatus run_function(const Function& function, void* workspace, uint64_t workspace_size,
+                         aclOpExecutor* executor, aclrtStream stream) noexcept {
+  return run_call(function.name, workspace, workspace_size, executor, stream);
+}
+
+}  // namespace aclgrad::companion

@@ -1,0 +1,152 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Functions of companion libraries, with an interpreter of a few lines: out[i] = x[i] + the sum of a list's members.
+#include "executor/companion.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "acl/acl.h"
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+namespace aclgrad::test {
+namespace {
+
+using companion::Function;
+using companion::Kind;
+using companion::Parameter;
+using companion::Role;
+using companion::Value;
+
+constexpr Parameter kParameters[] = {{"x", Kind::tensor},
+                                     {"listOptional", Kind::tensor_list, Role::input, true},
+                                     {"mode", Kind::integer},
+                                     {"out", Kind::tensor, Role::output}};
+constexpr Function kFunction = {"aclnnTested", kParameters, 4, "x + sum(list)"};
+
+class Sum final : public companion::Computation {
+ public:
+  Sum(size_t members, size_t count, bool fails) : members_(members), count_(count), fails_(fails) {}
+
+  void run(void* const* storages) const override {
+    if (fails_) throw std::runtime_error("too much.");
+    auto* out = static_cast<float*>(storages[members_ + 1]);
+    for (size_t i = 0; i < count_; ++i) {
+      out[i] = 0;
+      for (size_t member = 0; member <= members_; ++member)
+        out[i] += static_cast<float*>(storages[member])[i];
+    }
+  }
+
+ private:
+  const size_t members_, count_;
+  const bool fails_;
+};
+
+// mode 1 is refused in phase 1, mode 2 fails in phase 2.
+class TestedInterpreter final : public companion::Interpreter {
+ public:
+  std::unique_ptr<companion::Computation> plan(const Function&, const Value* arguments) override {
+    if (arguments[2].integer == 1) throw std::invalid_argument("mode: expected 0, got 1.");
+    const auto* list = static_cast<const aclTensorList*>(arguments[1].handle);
+    const auto* x = static_cast<const aclTensor*>(arguments[0].handle);
+    return std::make_unique<Sum>(list != nullptr ? list->members.size() : 0, x->view_shape[0],
+                                 arguments[2].integer == 2);
+  }
+};
+
+companion::Interpreter& tested_interpreter() {
+  static TestedInterpreter interpreter;
+  return interpreter;
+}
+
+class CompanionFunction : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(aclrtSetDevice(0), 0);
+    ASSERT_EQ(aclrtCreateStream(&stream), 0);
+    x = tensor(1);
+    out = tensor(0);
+  }
+  void TearDown() override {
+    for (aclTensor* each : tensors) aclDestroyTensor(each);
+    aclrtDestroyStream(stream);
+    aclrtResetDevice(0);
+  }
+
+  aclTensor* tensor(float value, bool is_owned_by_list = false) {
+    data.push_back(std::make_unique<std::vector<float>>(4, value));
+    const int64_t shape[] = {4};
+    aclTensor* made =
+        aclCreateTensor(shape, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, 1, data.back()->data());
+    if (!is_owned_by_list) tensors.push_back(made);
+    return made;
+  }
+
+  aclnnStatus plan(const aclTensor* first, const aclTensorList* list, int64_t mode, const aclTensor* last) {
+    const Value arguments[] = {first, list, mode, last};
+    uint64_t size = 1;
+    const aclnnStatus status = plan_function(kFunction, arguments, tested_interpreter, &size, &executor);
+    EXPECT_EQ(size, 0u);
+    return status;
+  }
+  aclnnStatus run() { return run_function(kFunction, nullptr, 0, executor, stream); }
+
+  aclrtStream stream = nullptr;
+  aclOpExecutor* executor = nullptr;
+  std::vector<std::unique_ptr<std::vector<float>>> data;  // that of `out` is the second
+  std::vector<aclTensor*> tensors;
+  aclTensor* x = nullptr;
+  aclTensor* out = nullptr;
+};
+
+TEST_F(CompanionFunction, Computes) {
+  ASSERT_EQ(plan(x, nullptr, 0, out), 0);
+  ASSERT_EQ(run(), 0);
+  ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+  EXPECT_THAT(*data[1], testing::Each(1));
+}
+
+TEST_F(CompanionFunction, TakesMoreTensorsThanAPlanHasArguments) {
+  std::vector<aclTensor*> members;
+  for (int i = 0; i < 20; ++i) members.push_back(tensor(2, true));
+  const aclTensorList* list = aclCreateTensorList(members.data(), members.size());
+  ASSERT_EQ(plan(x, list, 0, out), 0);
+  ASSERT_EQ(run(), 0);
+  ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+  EXPECT_THAT(*data[1], testing::Each(41));
+  EXPECT_EQ(aclDestroyTensorList(list), 0);
+}
+
+TEST_F(CompanionFunction, RefusesNullDeadHandlesAndWhatTheInterpreterRefuses) {
+  EXPECT_EQ(plan(nullptr, nullptr, 0, out), 161001);
+  EXPECT_EQ(plan(x, nullptr, 0, nullptr), 161001);
+  EXPECT_EQ(plan(x, reinterpret_cast<const aclTensorList*>(out), 0, out), 161002);
+  take_recent_error_message();
+  EXPECT_EQ(plan(x, nullptr, 1, out), 161002);
+  EXPECT_THAT(take_recent_error_message(), testing::HasSubstr("aclnnTested.mode: expected 0, got 1."));
+}
+
+TEST_F(CompanionFunction, ReportsAFailureAtTheNextSynchronisation) {
+  ASSERT_EQ(plan(x, nullptr, 2, out), 0);
+  ASSERT_EQ(run(), 0);
+  take_recent_error_message();
+  EXPECT_EQ(aclrtSynchronizeStream(stream), 507015);
+  EXPECT_THAT(take_recent_error_message(), testing::HasSubstr("aclnnTested: too much."));
+}
+
+TEST_F(CompanionFunction, TakesAnotherAddressBetweenThePhases) {
+  std::vector<float> other(4, 7);
+  ASSERT_EQ(plan(x, nullptr, 0, out), 0);
+  ASSERT_EQ(aclSetInputTensorAddr(executor, 0, x, other.data()), 0);
+  ASSERT_EQ(run(), 0);
+  ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+  EXPECT_THAT(*data[1], testing::Each(7));
+}
+
+}  // namespace
+}  // namespace aclgrad::test
