@@ -11,17 +11,27 @@ endif()
 set(include_dir ${arch}-linux/include)
 set(library_dir ${arch}-linux/lib64)
 
-# Names that programs link the library by, beside its own. All are the same file, so that there is one copy of the
-# state, whichever of them a program uses together. libc_sec, which has none, is a library of its own.
+# Names that programs link the library by, beside its own. All lead to the same file, so that there is one copy of the
+# state, whichever of them a program uses together. libc_sec and the companion library, which have none, are of their own.
 set(vendor_libraries ascendcl acl_rt nnopbase opapi opapi_nn opapi_math opapi_cv opapi_transformer cust_opapi
   acl_op_compiler hccl hccl_fwk)
 
 # The links come first, because a prefix that other software uses is found out there.
-install(CODE "set(arch ${arch})\nset(vendor_libraries ${vendor_libraries})")
+install(CODE "set(arch ${arch})\nset(vendor_libraries ${vendor_libraries})\nset(has_aten ${has_aten})")
 install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/prefix_links.cmake)
 
 install(TARGETS aclgrad c_sec LIBRARY DESTINATION ${library_dir})
 install(DIRECTORY include/ DESTINATION ${include_dir})
+if(has_aten)
+  install(TARGETS aclgrad_aten aclgrad_aten_interpreter LIBRARY DESTINATION ${library_dir})
+  install(DIRECTORY ${aclgrad_aten_headers}/aclnnop DESTINATION ${include_dir})
+endif()
+
+# What `cmake --install` needs, for builds of nothing else.
+add_custom_target(aclgrad_installed DEPENDS aclgrad c_sec)
+if(has_aten)
+  add_dependencies(aclgrad_installed aclgrad_aten aclgrad_aten_interpreter)
+endif()
 
 install(FILES LICENSE THIRD_PARTY.md DESTINATION licenses)
 aclgrad_install_licences(licenses)

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-# Makes the links of the prefix. Runs at install time, with `arch` and `vendor_libraries` set. All links are relative:
+# Makes the links of the prefix. Runs at install time, with `arch`, `vendor_libraries` and `has_aten` set. All links are relative:
 # the prefix may be moved.
 set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 
@@ -42,5 +42,10 @@ endforeach()
 
 make_link(${arch}-linux/lib64/stub .)
 foreach(library ${vendor_libraries})
-  make_link(${arch}-linux/lib64/lib${library}.so libaclgrad.so)
+  # The names of operators' libraries lead to the companion library, where it is built: it brings the other one along.
+  if(has_aten AND library MATCHES "opapi")
+    make_link(${arch}-linux/lib64/lib${library}.so libaclgrad_aten.so)
+  else()
+    make_link(${arch}-linux/lib64/lib${library}.so libaclgrad.so)
+  endif()
 endforeach()

@@ -31,7 +31,7 @@ unpack_sources() {
 export CC=cc CXX=c++ CFLAGS="-ffile-prefix-map=$work=." CXXFLAGS="-ffile-prefix-map=$work=."
 
 build_prefix() {  # architecture, options
-  cmake -S "$source" -B "$source/build/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DACLGRAD_CUDA=OFF -DACLGRAD_TESTS=OFF \
+  cmake -S "$source" -B "$source/build/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DACLGRAD_CUDA=OFF -DACLGRAD_ATEN=OFF -DACLGRAD_TESTS=OFF \
     -DACLGRAD_BENCHMARKS=OFF "${@:2}" >/dev/null
   cmake --build "$source/build/$1"
 }

@@ -1,0 +1,606 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// The two phases of the functions in functions.txt.
+//
+// Phase 1 evaluates a function's mathematics on PyTorch's meta device, which computes shapes and types alone, and compares
+// them with the outputs. What it finds is kept for later calls of the same types, shapes and attributes, which are most.
+// Where PyTorch has no meta kernel, phase 2 compares instead.
+// Phase 2 evaluates it on views of the caller's memory, without a copy of inputs. Results go straight into the outputs where
+// the operator has such a variant, the types are the results', outputs are contiguous and none lies in an input's memory.
+#include <ATen/Parallel.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <mutex>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "aclgrad/types.h"
+#include "aten/language.h"
+#include "tensor/tensor.h"
+
+namespace aclgrad::aten {
+namespace {
+
+using companion::Function;
+using companion::Kind;
+using companion::Parameter;
+using companion::Role;
+
+// ---- Types ----
+
+std::optional<at::ScalarType> scalar_type(int64_t type) {
+  switch (type) {
+    case ACL_FLOAT:
+      return at::kFloat;
+    case ACL_FLOAT16:
+      return at::kHalf;
+    case ACL_BF16:
+      return at::kBFloat16;
+    case ACL_DOUBLE:
+      return at::kDouble;
+    case ACL_INT8:
+      return at::kChar;
+    case ACL_INT16:
+      return at::kShort;
+    case ACL_INT32:
+      return at::kInt;
+    case ACL_INT64:
+      return at::kLong;
+    case ACL_UINT8:
+      return at::kByte;
+    case ACL_UINT16:
+      return at::kUInt16;
+    case ACL_UINT32:
+      return at::kUInt32;
+    case ACL_UINT64:
+      return at::kUInt64;
+    case ACL_BOOL:
+      return at::kBool;
+    case ACL_COMPLEX32:
+      return at::kComplexHalf;
+    case ACL_COMPLEX64:
+      return at::kComplexFloat;
+    case ACL_COMPLEX128:
+      return at::kComplexDouble;
+    default:
+      return std::nullopt;
+  }
+}
+
+template <class... Parts>
+[[noreturn]] void refuse(const std::string& parameter, const Parts&... expected_and_got) {
+  std::ostringstream text;
+  text << parameter << ": ";
+  (text << ... << expected_and_got);
+  throw std::invalid_argument(text.str());
+}
+
+at::ScalarType known_type(int64_t type, const char* parameter) {
+  const auto known = scalar_type(type);
+  if (!known)
+    refuse(parameter, "expected a data type that PyTorch computes with, got aclDataType ", type, ".");
+  return *known;
+}
+
+template <class T>
+T read(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+IValue number(const aclScalar& scalar, const char* parameter) {
+  const std::byte* bytes = scalar.value;
+  switch (scalar.type) {
+    case ACL_FLOAT:
+      return static_cast<double>(read<float>(bytes));
+    case ACL_FLOAT16:
+      return static_cast<double>(read<at::Half>(bytes));
+    case ACL_BF16:
+      return static_cast<double>(read<at::BFloat16>(bytes));
+    case ACL_DOUBLE:
+      return read<double>(bytes);
+    case ACL_INT8:
+      return int64_t{read<int8_t>(bytes)};
+    case ACL_INT16:
+      return int64_t{read<int16_t>(bytes)};
+    case ACL_INT32:
+      return int64_t{read<int32_t>(bytes)};
+    case ACL_INT64:
+      return read<int64_t>(bytes);
+    case ACL_UINT8:
+      return int64_t{read<uint8_t>(bytes)};
+    case ACL_UINT16:
+      return int64_t{read<uint16_t>(bytes)};
+    case ACL_UINT32:
+      return int64_t{read<uint32_t>(bytes)};
+    case ACL_BOOL:
+      return read<uint8_t>(bytes) != 0;
+    case ACL_COMPLEX64:
+      return c10::complex<double>(read<c10::complex<float>>(bytes));
+    case ACL_COMPLEX128:
+      return read<c10::complex<double>>(bytes);
+    default:
+      refuse(parameter, "expected a scalar of a type that PyTorch computes with, got aclDataType ",
+             static_cast<int>(scalar.type), ".");
+  }
+}
+
+// ---- Arguments ----
+
+template <class T>
+const T& object(const companion::Value& value) {
+  return *static_cast<const T*>(value.handle);
+}
+
+// Calls visit(tensor) for each tensor of a call, in the order of the storages that phase 2 gets. Null ones, too.
+template <class Visit>
+void for_each_tensor(const Function& function, const companion::Value* arguments, Visit&& visit) {
+  for (size_t i = 0; i < function.count; ++i) {
+    const Parameter& parameter = function.parameters[i];
+    if (parameter.kind == Kind::tensor) visit(parameter, static_cast<const aclTensor*>(arguments[i].handle));
+    if (parameter.kind != Kind::tensor_list || arguments[i].handle == nullptr) continue;
+    for (const aclTensor* member : object<aclTensorList>(arguments[i]).members) visit(parameter, member);
+  }
+}
+
+IValue attribute(const Parameter& parameter, const companion::Value& value) {
+  switch (parameter.kind) {
+    case Kind::integer:
+      return value.integer;
+    case Kind::real:
+      return value.real;
+    case Kind::data_type:
+      return static_cast<int64_t>(known_type(value.integer, parameter.name));
+    default:
+      break;
+  }
+  if (value.handle == nullptr) return {};
+  switch (parameter.kind) {
+    case Kind::scalar:
+      return number(object<aclScalar>(value), parameter.name);
+    case Kind::int_array:
+      return object<aclIntArray>(value).values;
+    case Kind::float_array: {
+      const auto& values = object<aclFloatArray>(value).values;
+      return std::vector<double>(values.begin(), values.end());
+    }
+    case Kind::bool_array: {
+      const auto& array = object<aclBoolArray>(value);
+      c10::List<bool> list;
+      for (size_t i = 0; i < array.size; ++i) list.push_back(array.values[i]);
+      return list;
+    }
+    case Kind::scalar_list: {
+      c10::List<at::Scalar> list;
+      for (const aclScalar* member : object<aclScalarList>(value).members)
+        list.push_back(number(*member, parameter.name).toScalar());
+      return list;
+    }
+    case Kind::text:
+      return std::string(static_cast<const char*>(value.handle));
+    default:
+      return {};
+  }
+}
+
+// ---- What phase 1 finds out ----
+
+struct TensorSpec {
+  const char* parameter = nullptr;  // null where the tensor was not given
+  Role role = Role::input;
+  at::ScalarType type = at::kFloat;
+  std::vector<int64_t> sizes = {};
+  std::vector<int64_t> strides = {};
+  size_t bytes = 0;  // from the first element to behind the last
+};
+
+TensorSpec spec_of(const Parameter& parameter, const aclTensor& tensor) {
+  TensorSpec spec{parameter.name, parameter.role, known_type(tensor.type, parameter.name), tensor.view_shape,
+                  tensor.strides};
+  int64_t last = 0;
+  for (size_t i = 0; i < spec.sizes.size(); ++i) {
+    if (spec.sizes[i] == 0) return spec;
+    last += (spec.sizes[i] - 1) * spec.strides[i];
+  }
+  spec.bytes = static_cast<size_t>(last + 1) * c10::elementSize(spec.type);
+  return spec;
+}
+
+std::string text_of(at::IntArrayRef sizes, at::ScalarType type) {
+  std::ostringstream text;
+  text << sizes << " of " << c10::toString(type);
+  return text.str();
+}
+
+// PyTorch's words without its stack and its advice.
+std::string words_of(const std::exception& exception) {
+  const auto* error = dynamic_cast<const c10::Error*>(&exception);
+  std::string words = error != nullptr ? error->what_without_backtrace() : exception.what();
+  return words.substr(0, words.find("\nException raised from"));
+}
+
+// Whether the operator cannot tell shapes without computing.
+bool lacks_meta(const std::exception& exception) {
+  const std::string words = exception.what();
+  const auto has = [&](const char* part) { return words.find(part) != std::string::npos; };
+  return has("meta") || has("Meta") || has("_overrideable");
+}
+
+// PyTorch warns on the standard error stream, of nothing that a C program could change.
+class Quiet final : public c10::WarningHandler {
+ public:
+  static Quiet& get() {
+    static Quiet handler;
+    return handler;
+  }
+  void process(const c10::Warning&) override {}
+};
+
+struct Prepared {
+  const Function* function;
+  const Program* program;
+  Values values;                                   // of the attributes; None where a tensor belongs
+  std::vector<TensorSpec> tensors;                 // in the order of the storages
+  std::vector<size_t> targets;                     // of these: where results go
+  mutable std::atomic<bool> into_outputs = false;  // the operator may write into them itself
+  double serial_nanoseconds = 0;
+};
+
+// Puts the tensors where they belong among the values.
+Values with_tensors(const Prepared& prepared, const std::vector<at::Tensor>& tensors,
+                    const std::vector<size_t>& lists) {
+  Values values = prepared.values;
+  values.reserve(values.size() + 8);  // for names that the mathematics defines
+  size_t next = 0;
+  size_t list = 0;
+  for (size_t i = 0; i < prepared.function->count; ++i) {
+    const Kind kind = prepared.function->parameters[i].kind;
+    if (kind == Kind::tensor) {
+      const at::Tensor& tensor = tensors[next++];
+      if (tensor.defined()) values[i] = tensor;
+    } else if (kind == Kind::tensor_list && !values[i].isNone()) {
+      const size_t end = next + lists[list++];
+      values[i] = std::vector<at::Tensor>(tensors.begin() + static_cast<ptrdiff_t>(next),
+                                          tensors.begin() + static_cast<ptrdiff_t>(end));
+      next = end;
+    }
+  }
+  return values;
+}
+
+// The results, one for each target; a list counts as its members.
+std::vector<at::Tensor> flatten(const std::vector<IValue>& results) {
+  std::vector<at::Tensor> tensors;
+  for (const IValue& result : results) {
+    if (result.isTensor()) {
+      tensors.push_back(result.toTensor());
+    } else if (result.isList()) {
+      for (const IValue& member : result.toListRef()) tensors.push_back(member.toTensor());
+    } else if (!result.isNone()) {
+      tensors.push_back(c10::scalar_to_tensor(result.toScalar()));
+    } else {
+      tensors.emplace_back();
+    }
+  }
+  return tensors;
+}
+
+bool same_sizes(at::IntArrayRef given, at::IntArrayRef result) {
+  const bool both_single = given.size() + result.size() == 1 && (given.empty() ? result : given)[0] == 1;
+  return given == result || both_single;  // a number may have one axis of one element, or none
+}
+
+// Throws std::invalid_argument where a result does not fit its target.
+void check_result(const TensorSpec& target, const at::Tensor& result, bool any_type) {
+  const bool fits = any_type || c10::canCast(result.scalar_type(), target.type);
+  if (same_sizes(target.sizes, result.sizes()) && fits) return;
+  refuse(target.parameter, "expected ", text_of(result.sizes(), result.scalar_type()), ", got ",
+         text_of(target.sizes, target.type), ".");
+}
+
+void check_count(const Prepared& prepared, size_t results) {
+  if (results == prepared.targets.size() || results == 0) return;
+  throw std::invalid_argument("arguments: expected " + std::to_string(results) +
+                              " tensors for the results, got " + std::to_string(prepared.targets.size()) +
+                              ".");
+}
+
+// ---- Phase 2 ----
+
+at::Tensor view(const TensorSpec& spec, void* first) {
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::Storage::use_byte_size_t(), spec.bytes, at::DataPtr(first, at::kCPU), nullptr, false),
+      c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(spec.type));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
+  return tensor;
+}
+
+class Call final : public companion::Computation {
+ public:
+  Call(std::shared_ptr<const Prepared> prepared, std::vector<int64_t> offsets, std::vector<size_t> lists)
+      : prepared_(std::move(prepared)), offsets_(std::move(offsets)), lists_(std::move(lists)) {
+    serial_nanoseconds = prepared_->serial_nanoseconds;
+  }
+
+  void run(void* const* storages) const override {
+    const c10::InferenceMode without_gradients;
+    const c10::WarningUtils::WarningHandlerGuard quiet(&Quiet::get());
+    std::vector<at::Tensor> tensors(prepared_->tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const TensorSpec& spec = prepared_->tensors[i];
+      if (spec.parameter != nullptr)
+        tensors[i] = view(spec, static_cast<std::byte*>(storages[i]) + offsets_[i]);
+    }
+    try {
+      compute(tensors);
+    } catch (const c10::Error& error) {
+      throw std::runtime_error("PyTorch: " + words_of(error));
+    }
+  }
+
+ private:
+  void compute(const std::vector<at::Tensor>& tensors) const {
+    const Prepared& prepared = *prepared_;
+    Values values = with_tensors(prepared, tensors, lists_);
+    if (prepared.into_outputs && !shares_memory(tensors) && computed_into_outputs(values, tensors)) return;
+    const std::vector<at::Tensor> results = flatten(prepared.program->evaluate(std::move(values)));
+    check_count(prepared, results.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      const at::Tensor& output = tensors[prepared.targets[i]];
+      if (!results[i].defined() || !output.defined() || results[i].is_same(output)) continue;
+      check_result(prepared.tensors[prepared.targets[i]], results[i], prepared.program->is_copy());
+      output.copy_(results[i].view_as(output));
+    }
+  }
+
+  // False where the operator would have made an output another size in between, as some do: it may then not be asked again.
+  bool computed_into_outputs(const Values& values, const std::vector<at::Tensor>& tensors) const {
+    std::vector<at::Tensor> outputs;
+    for (const size_t target : prepared_->targets) outputs.push_back(tensors[target]);
+    try {
+      prepared_->program->evaluate_into(values, outputs);
+      return true;
+    } catch (const c10::Error& error) {
+      if (std::string(error.what()).find("resize storage that is not resizable") == std::string::npos) throw;
+      prepared_->into_outputs = false;
+      for (const size_t target : prepared_->targets) {
+        const TensorSpec& spec = prepared_->tensors[target];
+        tensors[target].unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
+      }
+      return false;
+    }
+  }
+
+  // Whether an output lies in the memory of another tensor.
+  bool shares_memory(const std::vector<at::Tensor>& tensors) const {
+    for (const size_t target : prepared_->targets) {
+      for (size_t other = 0; other < tensors.size(); ++other) {
+        if (other == target || !tensors[other].defined()) continue;
+        const auto first = [&](size_t i) {
+          return static_cast<const std::byte*>(tensors[i].const_data_ptr());
+        };
+        const auto bytes = [&](size_t i) { return prepared_->tensors[i].bytes; };
+        if (first(target) < first(other) + bytes(other) && first(other) < first(target) + bytes(target))
+          return true;
+      }
+    }
+    return false;
+  }
+
+  const std::shared_ptr<const Prepared> prepared_;
+  const std::vector<int64_t> offsets_;  // of the first element from the storage, in bytes
+  const std::vector<size_t> lists_;     // lengths
+};
+
+// ---- Phase 1 ----
+
+// What a call is told apart by, as bytes: all but the addresses and offsets.
+class Key {
+ public:
+  Key(const Function& function, const companion::Value* arguments) {
+    add(&function);
+    for (size_t i = 0; i < function.count; ++i) add(function.parameters[i], arguments[i]);
+  }
+
+  std::string bytes;
+
+ private:
+  template <class T>
+  void add(const T& value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  }
+
+  template <class T>
+  void add(const T* values, size_t count) {
+    add(count);
+    bytes.append(reinterpret_cast<const char*>(values), count * sizeof(T));
+  }
+
+  void add(const aclTensor& tensor) {
+    add(tensor.type);
+    add(tensor.view_shape.data(), tensor.view_shape.size());
+    add(tensor.strides.data(), tensor.strides.size());
+  }
+
+  void add(const aclScalar& scalar) {
+    add(scalar.type);
+    add(scalar.value);
+  }
+
+  void add(const Parameter& parameter, const companion::Value& value) {
+    if (parameter.kind >= Kind::integer) return add(value.integer);  // a real number lies in the same bytes
+    add(value.handle != nullptr);
+    if (value.handle == nullptr) return;
+    switch (parameter.kind) {
+      case Kind::tensor:
+        return add(object<aclTensor>(value));
+      case Kind::scalar:
+        return add(object<aclScalar>(value));
+      case Kind::tensor_list:
+        add(object<aclTensorList>(value).members.size());
+        for (const aclTensor* member : object<aclTensorList>(value).members) add(*member);
+        return;
+      case Kind::scalar_list:
+        add(object<aclScalarList>(value).members.size());
+        for (const aclScalar* member : object<aclScalarList>(value).members) add(*member);
+        return;
+      case Kind::int_array:
+        return add(object<aclIntArray>(value).values.data(), object<aclIntArray>(value).values.size());
+      case Kind::float_array:
+        return add(object<aclFloatArray>(value).values.data(), object<aclFloatArray>(value).values.size());
+      case Kind::bool_array:
+        return add(object<aclBoolArray>(value).values.get(), object<aclBoolArray>(value).size);
+      default:
+        return add(static_cast<const char*>(value.handle),
+                   std::strlen(static_cast<const char*>(value.handle)));
+    }
+  }
+};
+
+std::vector<size_t> list_lengths(const Function& function, const companion::Value* arguments) {
+  std::vector<size_t> lengths;
+  for (size_t i = 0; i < function.count; ++i) {
+    if (function.parameters[i].kind == Kind::tensor_list && arguments[i].handle != nullptr)
+      lengths.push_back(object<aclTensorList>(arguments[i]).members.size());
+  }
+  return lengths;
+}
+
+// Results go into outputs, and where there is none, into what is changed in place.
+void find_targets(Prepared& prepared) {
+  for (const Role role : {Role::output, Role::in_place}) {
+    bool has_role = false;
+    for (size_t i = 0; i < prepared.function->count; ++i)
+      has_role |= prepared.function->parameters[i].role == role;
+    if (!has_role) continue;
+    for (size_t i = 0; i < prepared.tensors.size(); ++i) {
+      if (prepared.tensors[i].role == role) prepared.targets.push_back(i);
+    }
+    return;
+  }
+}
+
+// The results' shapes and types; none where PyTorch cannot tell them without computing.
+std::optional<std::vector<at::Tensor>> results_on_meta(const Prepared& prepared,
+                                                       std::vector<at::Tensor>& tensors,
+                                                       const std::vector<size_t>& lists) {
+  for (const TensorSpec& spec : prepared.tensors) {
+    tensors.emplace_back();
+    if (spec.parameter == nullptr) continue;
+    tensors.back() =
+        at::empty_strided(spec.sizes, spec.strides, at::TensorOptions(at::kMeta).dtype(spec.type));
+  }
+  try {
+    return flatten(prepared.program->evaluate(with_tensors(prepared, tensors, lists)));
+  } catch (const std::invalid_argument&) {
+    throw;
+  } catch (const c10::Error& error) {
+    if (lacks_meta(error)) return std::nullopt;
+    throw std::invalid_argument("arguments: expected such that PyTorch takes, got: " + words_of(error));
+  }
+}
+
+void check_on_meta(Prepared& prepared, const std::vector<size_t>& lists) {
+  std::vector<at::Tensor> tensors;
+  const auto results = results_on_meta(prepared, tensors, lists);
+  if (!results) return;
+  check_count(prepared, results->size());
+  bool can_be_written = results->size() == prepared.targets.size();
+  for (size_t i = 0; i < results->size(); ++i) {
+    TensorSpec& target = prepared.tensors[prepared.targets[i]];
+    const at::Tensor& result = (*results)[i];
+    // Many kernels write an output of other strides as if it were contiguous.
+    can_be_written = can_be_written && target.parameter != nullptr && result.defined() &&
+                     tensors[prepared.targets[i]].is_contiguous();
+    if (!result.defined() || target.parameter == nullptr) continue;
+    check_result(target, result, prepared.program->is_copy());
+    can_be_written = can_be_written && result.scalar_type() == target.type && result.sizes() == target.sizes;
+  }
+  prepared.into_outputs = can_be_written && prepared.program->call_with_out() != nullptr;
+}
+
+class AtenInterpreter final : public companion::Interpreter {
+ public:
+  std::unique_ptr<companion::Computation> plan(const Function& function,
+                                               const companion::Value* arguments) override {
+    std::vector<int64_t> offsets;
+    offsets.reserve(8);
+    for_each_tensor(function, arguments, [&](const Parameter& parameter, const aclTensor* tensor) {
+      const auto element =
+          tensor == nullptr
+              ? 0
+              : static_cast<int64_t>(c10::elementSize(known_type(tensor->type, parameter.name)));
+      offsets.push_back(tensor == nullptr ? 0 : tensor->offset * element);
+    });
+    return std::make_unique<Call>(prepared(function, arguments), std::move(offsets),
+                                  list_lengths(function, arguments));
+  }
+
+ private:
+  std::shared_ptr<const Prepared> prepared(const Function& function, const companion::Value* arguments) {
+    thread_local std::unordered_map<std::string, std::shared_ptr<const Prepared>> known;
+    constexpr size_t kMaxKnown = 4096;
+    const Key key(function, arguments);
+    if (const auto found = known.find(key.bytes); found != known.end()) return found->second;
+    if (known.size() >= kMaxKnown) known.clear();
+    return known[key.bytes] = prepare(function, arguments);
+  }
+
+  std::shared_ptr<const Prepared> prepare(const Function& function, const companion::Value* arguments) {
+    const c10::InferenceMode without_gradients;
+    const c10::WarningUtils::WarningHandlerGuard quiet(&Quiet::get());
+    auto prepared = std::make_shared<Prepared>();
+    prepared->function = &function;
+    prepared->program = &program(function);
+    int64_t elements = 0;
+    for_each_tensor(function, arguments, [&](const Parameter& parameter, const aclTensor* tensor) {
+      prepared->tensors.push_back(tensor != nullptr ? spec_of(parameter, *tensor)
+                                                    : TensorSpec{nullptr, parameter.role});
+      if (tensor != nullptr) elements += c10::multiply_integers(tensor->view_shape);
+    });
+    for (size_t i = 0; i < function.count; ++i) {
+      const bool is_list = function.parameters[i].kind == Kind::tensor_list && arguments[i].handle != nullptr;
+      prepared->values.push_back(is_list ? IValue(false) : attribute(function.parameters[i], arguments[i]));
+    }
+    constexpr double kNanosecondsOfElement = 4;
+    prepared->serial_nanoseconds = static_cast<double>(elements) * kNanosecondsOfElement;
+    find_targets(*prepared);
+    check_on_meta(*prepared, list_lengths(function, arguments));
+    return prepared;
+  }
+
+  const Program& program(const Function& function) {
+    std::lock_guard lock(mutex_);
+    auto& program = programs_[&function];
+    if (program == nullptr) program = std::make_unique<const Program>(function);
+    return *program;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<const Function*, std::unique_ptr<const Program>> programs_;
+};
+
+}  // namespace
+}  // namespace aclgrad::aten
+
+// OpenMP's threads do not come along into a forked child.
+extern "C" __attribute__((visibility("default"))) aclgrad::companion::Interpreter&
+aclgrad_aten_interpreter() {
+  static auto& interpreter = *[] {
+    at::set_num_threads(aclgrad::thread_count());
+    pthread_atfork(nullptr, nullptr, [] { at::set_num_threads(1); });
+    return new aclgrad::aten::AtenInterpreter;
+  }();
+  return interpreter;
+}

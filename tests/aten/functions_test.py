@@ -1,0 +1,247 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+"""Each function on PyTorch's own samples, contiguous and strided, against PyTorch."""
+
+import copy
+import json
+import os
+import pathlib
+from typing import Any
+
+import pytest
+import torch
+from library import FUNCTIONS, Call, Function, Memory
+from made import ARGUMENTS, REFERENCES, arguments_for
+from random_numbers import RANDOM
+from samples import Mathematics, NoSample, calls_of, copied, functional, leaves, overload, solve
+from tensors import TYPES, call_of, contiguous, strided, tensor_of, untouched, written
+
+COUNTS: dict[str, list[Any]] = {}  # samples, types
+
+
+def count(name: str, calls: list[Call]) -> None:
+    numbers = {m.type for call in calls for m in call.values.values() if isinstance(m, Memory)}
+    lists = [v for call in calls for v in call.values.values() if isinstance(v, list)]
+    numbers |= {m.type for members in lists for m in members if isinstance(m, Memory)}
+    COUNTS[name] = [len(calls), [str(t).removeprefix("torch.") for t, n in TYPES.items() if n in numbers]]
+
+
+def in_place(function: Function) -> bool:
+    return not any(p.role == "output" for p in function.parameters)
+
+
+def compute(name: str, arguments: list[Any]) -> Any:
+    """PyTorch's answer; None where it refuses."""
+    func = overload(name)
+    arguments = copied(arguments)
+    try:
+        keywords = {p.name: a for p, a in zip(func._schema.arguments, arguments, strict=False) if p.kwarg_only}
+        by_place = [a for p, a in zip(func._schema.arguments, arguments, strict=False) if not p.kwarg_only]
+        result = func(*by_place, **keywords)
+    except Exception:
+        return None
+    if result is None and name.partition(".")[0].endswith("_"):  # a list that was changed
+        return arguments[0]
+    return result
+
+
+def of_samples(function: Function, samples: dict[str, list[list[Any]]]) -> list[tuple[dict[str, Any], list[Any]]]:
+    """Arguments with their results."""
+    found = []
+    mathematics = Mathematics(function)
+    for call, chosen in calls_of(function):
+        recorded = samples.get(functional(call[1])) or arguments_for(call[1])
+        for arguments in recorded:
+            values = dict(chosen)
+            schema = overload(call[1])._schema.arguments
+            nodes = {}
+            for i, (keyword, node) in enumerate(call[2]):
+                nodes[keyword or schema[i].name] = node
+            try:
+                for parameter, argument in zip(schema, arguments, strict=False):
+                    if parameter.name in nodes:
+                        solve(nodes[parameter.name], argument, mathematics, values)
+                    elif argument != parameter.default_value:
+                        raise NoSample
+            except (NoSample, KeyError, RuntimeError, AttributeError):
+                continue
+            result = compute(call[1], arguments)
+            is_resized = call[1].partition(".")[0].endswith("_") and isinstance(arguments[0], torch.Tensor) and (
+                result is None or result.shape != arguments[0].shape
+            )
+            if result is None or is_resized:
+                continue
+            results = list(result) if isinstance(result, tuple) else [result]
+            is_complex = [any(t.is_complex() for t in leaves(part)) for part in (values, results)]
+            if "dtype" in values and is_complex == [True, False]:
+                continue  # the type of the sum: PyTorch derives it where it is not said
+            complete(function, values, results)
+            found.append((values, results))
+    return found
+
+
+def complete(function: Function, values: dict[str, Any], results: list[Any]) -> None:
+    """What PyTorch's callers may leave out, and a C call has to say."""
+    for p in function.parameters:
+        if p.kind == "t" and values.get(p.name, 0) is None:
+            values[p.name] = results[0].dtype
+        if p.name == "outputSize" and p.kind == "i" and values.get(p.name, 0) is None:
+            values[p.name] = results[0].shape[values["dim"]] if values.get("dim") is not None else results[0].numel()
+
+
+def of_reference(function: Function) -> list[tuple[dict[str, Any], list[Any]]]:
+    found = []
+    for arguments in ARGUMENTS[function.name]:
+        result = REFERENCES[function.name](**copied(arguments))
+        found.append((arguments, list(result) if isinstance(result, tuple) else [result]))
+    return found
+
+
+PAIRS: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {}
+
+
+def pairs_of(function: Function, samples: dict[str, list[list[Any]]]) -> list[tuple[dict[str, Any], list[Any]]]:
+    """Arguments with PyTorch's results, computed once."""
+    if function.name not in PAIRS:
+        is_made = function.name in REFERENCES
+        PAIRS[function.name] = of_reference(function) if is_made else of_samples(function, samples)
+    return PAIRS[function.name]
+
+
+def largest_error(result: torch.Tensor) -> dict[str, float]:
+    if result.dtype in (torch.float16, torch.bfloat16):
+        return {"rtol": 1e-2, "atol": 1e-2}
+    if result.dtype in (torch.float32, torch.complex64):
+        return {"rtol": 2e-5, "atol": 1e-4 if result.dtype == torch.complex64 else 2e-5}
+    exact = not (result.is_floating_point() or result.is_complex())
+    return {"rtol": 0, "atol": 0} if exact else {"rtol": 1e-12, "atol": 1e-12}
+
+
+def compare(expected: Any, found: Any) -> None:
+    if expected is None or found is None:
+        return
+    if isinstance(expected, (list, tuple)):
+        assert len(expected) == len(found)
+        for e, f in zip(expected, found, strict=False):
+            compare(e, f)
+        return
+    expected = expected.detach()
+    if expected.dtype == torch.complex32:  # which the comparison does not know
+        expected, found = expected.to(torch.complex64), found.to(torch.complex64)
+    if expected.dtype == found.dtype and torch.equal(expected, found):
+        return
+    torch.testing.assert_close(found.to(expected.dtype), expected, equal_nan=True, **largest_error(expected))
+
+
+def layouts(function: Function) -> list[Any]:
+    return [contiguous, strided]
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in RANDOM])
+def test_computes_what_pytorch_computes(name, samples, worker):
+    function = FUNCTIONS[name]
+    pairs = pairs_of(function, samples)
+    calls, expected = [], []
+    for layout in layouts(function):
+        for arguments, results in pairs:
+            results = [torch.tensor(r) if isinstance(r, (bool, int, float)) else r for r in results]
+            if any(isinstance(r, torch.Tensor) and r.is_sparse for r in results):
+                continue
+            try:
+                calls.append(call_of(function, arguments, [] if in_place(function) else results, layout))
+            except TypeError:
+                continue
+            expected.append(results)
+    assert calls, "no sample"
+    before = {i: call for i, call in enumerate(calls)}
+    for i, answer in enumerate(worker.call(calls)):
+        if answer.status:  # not a comparison, which would show all of the memory
+            pytest.fail(f"phase {answer.phase}: {answer.message} {describe(calls[i])}")
+        for result, found in zip(expected[i], written(function, answer), strict=False):
+            compare(result, found)
+        for p in function.parameters:
+            if p.kind == "T" and before[i].values[p.name] is not None:
+                if not untouched(before[i].values[p.name], answer.values[p.name]):
+                    pytest.fail(f"{p.name}: written between its elements: {describe(calls[i])}")
+    count(name, calls)
+
+
+def describe(call: Any) -> str:
+    def text(value: Any) -> str:
+        return f"[{value.type} {value.sizes}]" if hasattr(value, "sizes") else str(value)
+
+    return ", ".join(f"{k}={[text(x) for x in v] if isinstance(v, list) else text(v)}" for k, v in call.values.items())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def counts():
+    yield
+    if path := os.environ.get("ACLGRAD_ATEN_COUNTS"):
+        pathlib.Path(path).write_text(json.dumps(COUNTS) + "\n")
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_draws_numbers_that_seed_and_offset_decide(name, worker):
+    function = FUNCTIONS[name]
+    arguments, outputs, holds = RANDOM[name]
+    results, calls = [], []
+    for layout in (contiguous, strided):
+        for seed, offset in ((5, 0), (5, 0), (6, 0), (5, 1)):
+            call = call_of(function, {**arguments, "seed": seed, "offset": offset}, outputs, layout)
+            calls.append(call)
+            (answer,) = worker.call([call])
+            assert not answer.status, answer.message
+            results.append(written(function, answer)[0])
+    assert all(holds(result) for result in results)
+    first, again, other_seed, other_offset = results[:4]
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other_offset)
+    assert not torch.equal(first, other_seed) or "seedTensor" in arguments  # which has the seed
+    count(name, calls)
+
+
+WRONG_SHAPE, WRONG_TYPE = (2, 3, 1, 7), torch.complex32
+
+
+def made_call(function: Function, samples: dict[str, list[list[Any]]]) -> Any:
+    if function.name in RANDOM:
+        arguments, results, _ = RANDOM[function.name]
+        return call_of(function, {**arguments, "seed": 1, "offset": 0}, results, contiguous)
+    pairs = pairs_of(function, samples)
+    for arguments, results in pairs[:8]:
+        try:
+            results = [torch.tensor(r) if isinstance(r, (bool, int, float)) else r for r in results]
+            return call_of(function, arguments, [] if in_place(function) else results, contiguous)
+        except TypeError:
+            continue
+    raise AssertionError("no sample")
+
+
+def test_refuses_null_dead_types_and_outputs_of_another_shape(samples, worker):
+    """Of each function, each pointer null; each output of a shape and a type that no result has."""
+    calls, wanted = [], []
+    for function in FUNCTIONS.values():
+        made = made_call(function, samples)
+        for p in function.parameters:
+            call = copy.deepcopy(made)
+            if p.kind in "TLsSIFBc" and not p.optional:
+                call.values[p.name] = None
+                calls.append(call)
+                wanted.append((p.name, {(1, 161001)}))
+            is_output = p.role == "output" and p.kind == "T" and call.values[p.name] is not None
+            if is_output and not function.name.startswith("Normal"):  # which fill an output of any shape
+                call = copy.deepcopy(made)
+                call.values[p.name] = contiguous(torch.zeros(WRONG_SHAPE, dtype=tensor_of(call.values[p.name]).dtype))
+                calls.append(call)
+                wanted.append((p.name, {(1, 161002), (3, 507015)}))
+            if p.kind == "T" and call.values[p.name] is not None:
+                call = copy.deepcopy(made)
+                call.values[p.name].type = 36  # ACL_FLOAT8_E4M3FN
+                calls.append(call)
+                wanted.append((p.name, {(1, 161002)}))
+    answers = worker.call(calls)
+    early = 0
+    for call, answer, (parameter, allowed) in zip(calls, answers, wanted, strict=False):
+        assert (answer.phase, answer.status) in allowed, (call.function, parameter, answer.phase, answer.message)
+        assert f"aclnn{call.function}" in answer.message
+        early += answer.phase == 1
+    assert early / len(calls) > 0.9

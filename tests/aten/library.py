@@ -1,0 +1,195 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+"""The companion library as a C program calls it. Run as a program, it makes calls for another process: this one has no
+PyTorch but the one that the library opens, whose meta device then has no kernels in Python, as in a user's program."""
+
+import ctypes
+import dataclasses
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+SOURCE = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(SOURCE / "src/aten"))
+from table import Function, read  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("ACLGRAD_BUILD", SOURCE / "build/release"))
+FUNCTIONS = {function.name: function for function in read(SOURCE / "src/aten/functions.txt")[0]}
+
+
+@dataclasses.dataclass
+class Memory:
+    """A tensor of a call: its storage, and the view of it."""
+
+    storage: bytearray
+    type: int  # aclDataType
+    item: int  # bytes
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+@dataclasses.dataclass
+class Call:
+    function: str
+    values: dict[str, Any]
+
+
+@dataclasses.dataclass
+class Answer:
+    status: int  # of the phase that failed, or of the synchronisation
+    message: str
+    phase: int  # 1, 2, or 3 for the synchronisation; 0 where nothing failed
+    values: dict[str, Any]  # as they are afterwards
+
+
+class Failed(Exception):
+    def __init__(self, status: int, phase: int):
+        self.status, self.phase = status, phase
+
+
+class Library:
+    def __init__(self) -> None:
+        self.core = ctypes.CDLL(str(BUILD / "src/libaclgrad.so"), mode=ctypes.RTLD_GLOBAL)
+        self.aten = ctypes.CDLL(str(BUILD / "src/aten/libaclgrad_aten.so"))
+        for kind in ("Tensor", "Scalar", "IntArray", "FloatArray", "BoolArray", "TensorList", "ScalarList"):
+            getattr(self.core, f"aclCreate{kind}").restype = ctypes.c_void_p
+            getattr(self.core, f"aclDestroy{kind}").argtypes = [ctypes.c_void_p]
+        self.core.aclGetRecentErrMsg.restype = ctypes.c_char_p
+        self.stream = ctypes.c_void_p()
+        self.core.aclInit(None)
+        self.core.aclrtSetDevice(0)
+        self.core.aclrtCreateStream(ctypes.byref(self.stream))
+        arrays = {
+            "I": (self.core.aclCreateIntArray, ctypes.c_int64, self.core.aclDestroyIntArray),
+            "F": (self.core.aclCreateFloatArray, ctypes.c_float, self.core.aclDestroyFloatArray),
+            "B": (self.core.aclCreateBoolArray, ctypes.c_bool, self.core.aclDestroyBoolArray),
+        }
+        # By kind: how a handle is made, and what destroys it.
+        self.kinds: dict[str, tuple[Callable[[Any], int], Any]] = {
+            kind: (lambda v, m=make, t=c_type: m(array(v, t), ctypes.c_uint64(len(v))), destroy)  # type: ignore[misc]
+            for kind, (make, c_type, destroy) in arrays.items()
+        }
+        self.kinds["T"] = (self.tensor, self.core.aclDestroyTensor)
+        self.kinds["s"] = (self.scalar, self.core.aclDestroyScalar)
+        for kind, name, member in (("L", "TensorList", self.tensor), ("S", "ScalarList", self.scalar)):
+            create = getattr(self.core, f"aclCreate{name}")
+            self.kinds[kind] = (
+                lambda v, c=create, m=member: c(array([m(x) for x in v], ctypes.c_void_p), ctypes.c_uint64(len(v))),  # type: ignore[misc]
+                getattr(self.core, f"aclDestroy{name}"),
+            )
+
+    def tensor(self, memory: Memory) -> int:
+        start = (ctypes.c_char * len(memory.storage)).from_buffer(memory.storage) if memory.storage else None
+        return self.core.aclCreateTensor(
+            array(memory.sizes), ctypes.c_uint64(len(memory.sizes)), memory.type, array(memory.strides),
+            ctypes.c_int64(memory.offset), 2, array([len(memory.storage) // memory.item]), ctypes.c_uint64(1),
+            ctypes.cast(start, ctypes.c_void_p) if start is not None else None,
+        )  # fmt: skip
+
+    def scalar(self, value: Any) -> int:
+        if isinstance(value, complex):
+            return self.core.aclCreateScalar(array([value.real, value.imag], ctypes.c_double), 17)
+        types = {bool: (ctypes.c_bool, 12), int: (ctypes.c_int64, 9), float: (ctypes.c_double, 11)}
+        c_type, number = types[type(value)]
+        return self.core.aclCreateScalar(ctypes.byref(c_type(value)), number)
+
+    def call(self, call: Call) -> Answer:
+        handles: list[tuple[Any, int]] = []
+        try:
+            self.phases(FUNCTIONS[call.function], call.values, handles)
+            return Answer(0, "", 0, call.values)
+        except Failed as failure:
+            text = self.core.aclGetRecentErrMsg()
+            return Answer(failure.status, text.decode() if text else "", failure.phase, call.values)
+        finally:
+            for destroy, handle in handles:
+                destroy(handle)
+
+    def phases(self, function: Function, values: dict[str, Any], handles: list[tuple[Any, int]]) -> None:
+        executor, size = ctypes.c_void_p(), ctypes.c_uint64(1)
+        arguments = [self.argument(p.kind, values[p.name], handles) for p in function.parameters]
+        first = getattr(self.aten, f"aclnn{function.name}GetWorkspaceSize")
+        check(1, first(*arguments, ctypes.byref(size), ctypes.byref(executor)))
+        assert size.value == 0
+        check(2, getattr(self.aten, f"aclnn{function.name}")(None, ctypes.c_uint64(0), executor, self.stream))
+        status = self.core.aclrtSynchronizeStream(self.stream)
+        if status:  # a failure stays with its stream
+            self.core.aclrtDestroyStream(self.stream)
+            self.core.aclrtCreateStream(ctypes.byref(self.stream))
+        check(3, status)
+
+    def argument(self, kind: str, value: Any, handles: list[tuple[Any, int]]) -> Any:
+        numbers = {
+            "i": ctypes.c_int64, "i32": ctypes.c_int32, "i8": ctypes.c_int8, "u": ctypes.c_uint64, "b": ctypes.c_bool,
+            "f": ctypes.c_float, "d": ctypes.c_double, "t": ctypes.c_int32,
+        }  # fmt: skip
+        if kind in numbers:
+            return numbers[kind](value)
+        if kind == "c":
+            return ctypes.c_char_p(None if value is None else value.encode())
+        if value is None:
+            return ctypes.c_void_p()
+        make, destroy = self.kinds[kind]
+        handle = make(value)
+        assert handle
+        handles.append((destroy, handle))
+        return ctypes.c_void_p(handle)
+
+
+def check(phase: int, status: int) -> None:
+    if status:
+        raise Failed(status, phase)
+
+
+def array(values: Any, c_type: Any = ctypes.c_int64) -> Any:
+    return (c_type * len(values))(*values)
+
+
+class Worker:
+    """Makes calls in a process of its own, which a crash may end."""
+
+    def __init__(self, **environment: str) -> None:
+        self.environment = os.environ | environment
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def call(self, calls: list[Call]) -> list[Answer]:
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment
+            )
+        assert self.process.stdin and self.process.stdout
+        pickle.dump(calls, self.process.stdin)
+        self.process.stdin.flush()
+        answers = pickle.load(self.process.stdout)
+        return answers
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.stdin:
+            self.process.stdin.close()
+            self.process.wait()
+
+
+def serve() -> None:
+    # What libraries print must not come between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    library = Library()
+    while True:
+        try:
+            calls = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump([library.call(call) for call in calls], answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    sys.modules["library"] = sys.modules["__main__"]
+    # Pickled by name, so of the module that the other process knows.
+    for kind in (Memory, Call, Answer):
+        kind.__module__ = "library"
+    serve()

@@ -1,0 +1,137 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+"""PyTorch's tensors as memory of a call, and back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from library import Answer, Call, Function, Memory
+
+TYPES = {
+    torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4, torch.int16: 6, torch.uint16: 7,
+    torch.uint32: 8, torch.int64: 9, torch.uint64: 10, torch.float64: 11, torch.bool: 12, torch.complex64: 16,
+    torch.complex128: 17, torch.bfloat16: 27, torch.complex32: 33,
+}  # fmt: skip
+GARBAGE = 0x5A
+
+
+def contiguous(tensor: torch.Tensor) -> Memory:
+    return memory(tensor.detach().contiguous())
+
+
+def strided(tensor: torch.Tensor) -> Memory:
+    """Every second element of its last axis, from the second on, its first two axes exchanged."""
+    tensor = tensor.detach()
+    if tensor.dim() == 0:
+        return contiguous(tensor)
+    turned = tensor.transpose(0, 1) if tensor.dim() > 1 else tensor
+    wide = torch.full((*turned.shape[:-1], 2 * turned.shape[-1] + 1), 1, dtype=tensor.dtype)
+    view = wide[..., 1::2]
+    view.copy_(turned)
+    return memory(view.transpose(0, 1) if tensor.dim() > 1 else view)
+
+
+def memory(view: torch.Tensor) -> Memory:
+    storage = bytearray(bytes(view.untyped_storage()))
+    return Memory(
+        storage, TYPES[view.dtype], view.element_size(), tuple(view.shape), view.stride(), view.storage_offset()
+    )
+
+
+def tensor_of(memory: Memory) -> torch.Tensor:
+    dtype = next(dtype for dtype, number in TYPES.items() if number == memory.type)
+    if not memory.storage:
+        return torch.empty(memory.sizes, dtype=dtype)
+    flat = torch.frombuffer(bytearray(memory.storage), dtype=dtype)
+    return flat.as_strided(memory.sizes, memory.strides, memory.offset)
+
+
+def output_like(result: torch.Tensor, layout: Callable[[torch.Tensor], Memory]) -> Memory:
+    made = layout(torch.zeros_like(result))
+    made.storage[:] = bytes([GARBAGE % 2 if result.dtype == torch.bool else GARBAGE]) * len(made.storage)
+    return made
+
+
+def untouched(before: Memory, after: Memory) -> bool:
+    """Whether nothing was written between the elements of the view."""
+    first, second = bytearray(before.storage), bytearray(after.storage)
+    for storage in (first, second):
+        if storage:
+            flat = torch.frombuffer(storage, dtype=torch.uint8).reshape(-1, before.item)
+            places = torch.arange(len(flat)).as_strided(before.sizes, before.strides, before.offset)
+            flat[places.reshape(-1)] = 0
+    return first == second
+
+
+def plain(value: Any, kind: str, layout: Callable[[torch.Tensor], Memory]) -> Any:
+    """A value of PyTorch as an argument of this kind; raises TypeError where it is none."""
+    number = (bool, int, float, complex)
+    if kind == "T":
+        if value is None or isinstance(value, torch.Tensor):
+            return value if value is None else layout(value)
+        if isinstance(value, (bool, int, float)):
+            return layout(torch.tensor([value]))
+    elif kind == "L":
+        if value is None:
+            return None
+        if isinstance(value, (list, tuple)) and all(isinstance(v, torch.Tensor) for v in value):
+            return [layout(v) for v in value]
+    elif kind == "s":
+        if value is None or isinstance(value, number):
+            return value
+    elif kind == "S":
+        if isinstance(value, (list, tuple)) and all(isinstance(v, number) for v in value):
+            return list(value)
+    elif kind in "IFB":
+        if value is None:
+            return None
+        values = list(value) if isinstance(value, (list, tuple, torch.Size)) else [value]
+        if all(isinstance(v, (bool, int, float)) for v in values) and (kind == "F" or float not in map(type, values)):
+            return values
+    elif kind == "t":
+        return TYPES[value] if isinstance(value, torch.dtype) else raise_type(value)
+    elif kind == "c":
+        if isinstance(value, str):
+            return value
+    elif kind in ("f", "d"):
+        if isinstance(value, (bool, int, float)):
+            return float(value)
+    elif isinstance(value, (bool, int)) and -(2**63) <= int(value) < 2**63:
+        return int(value)
+    raise TypeError(f"no {kind}: {value!r}")
+
+
+def raise_type(value: Any) -> Any:
+    raise TypeError(f"no data type: {value!r}")
+
+
+def call_of(function: Function, arguments: dict[str, Any], results: list[Any], layout: Any) -> Call:
+    """The arguments that are no outputs are given; parameters that the mathematics does not use are set to anything."""
+    unused = {"i8": 0, "T": None, "L": None, "s": None, "I": None, "c": None}
+    outputs = iter(results)
+    values = {}
+    for p in function.parameters:
+        if p.role == "output":
+            result = next(outputs, None)
+            if isinstance(result, (list, tuple)):
+                values[p.name] = [output_like(r, layout) for r in result]
+            else:
+                values[p.name] = None if result is None else output_like(result, layout)
+        elif p.name in arguments:
+            values[p.name] = plain(arguments[p.name], p.kind, layout)
+        elif p.kind == "T" and not p.optional:
+            values[p.name] = layout(torch.zeros(1))
+        elif p.kind == "I" and not p.optional:
+            values[p.name] = []
+        else:
+            values[p.name] = unused.get(p.kind, 0)
+    return Call(function.name, values)
+
+
+def written(function: Function, answer: Answer) -> list[Any]:
+    """What the call has written: its outputs, and where it has none, what it has changed in place."""
+    for role in ("output", "in_place"):
+        found = [answer.values[p.name] for p in function.parameters if p.role == role]
+        if found:
+            return [[tensor_of(m) for m in f] if isinstance(f, list) else f and tensor_of(f) for f in found]
+    raise AssertionError(f"{function.name} has no results")
