@@ -292,6 +292,52 @@ def test_function_transforms_and_profilers_see_the_operator(name):
     assert f"aclgrad::{OPERATORS[name]}" in {event.key for event in profile.key_averages()}
 
 
+def _called(function):
+    """Our operators that PyTorch's profiler sees."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        function()
+    return {event.key: event.count for event in profile.key_averages() if event.key.startswith("aclgrad::")}
+
+
+@each_call
+@pytest.mark.parametrize("records", [False, True])
+def test_an_operator_has_one_name(name, records):
+    function, make = CALLS[name]
+    arguments = with_gradients(make()) if records else make()
+    assert _called(lambda: function(*arguments)) == {f"aclgrad::{OPERATORS[name]}": 1}
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, arguments=(), keywords=None):
+            seen.append(str(function))
+            return function(*arguments, **(keywords or {}))
+
+    seen = []
+    with Mode():
+        function(*arguments)
+    ours = [function for function in seen if function.startswith("aclgrad.")]
+    assert ours and set(ours) <= {f"aclgrad.{OPERATORS[name]}", f"aclgrad.{OPERATORS[name]}.default"}
+
+
+@each_call
+@pytest.mark.parametrize("records", [False, True])
+def test_traced(name, records):
+    """PyTorch checks a trace without gradients."""
+    function, make = CALLS[name]
+    arguments = with_gradients(make())
+    tensors = tuple(argument for argument in arguments if isinstance(argument, torch.Tensor))
+
+    def around(*tensors):
+        return function(*tensors, *arguments[len(tensors) :]) * 2.0
+
+    with torch.set_grad_enabled(records), pytest.warns(DeprecationWarning):
+        traced = torch.jit.trace(around, tensors)
+    assert f"aclgrad::{OPERATORS[name]}(" in str(traced.graph)
+    floats = [tensor for tensor in tensors if is_float(tensor)]
+    result, expected = traced(*tensors), around(*tensors)
+    assert torch.equal(result, expected)
+    assert same_bits(*(torch.autograd.grad(r, floats, torch.ones_like(r)) for r in (result, expected)))
+
+
 def _replace(arguments, changes):
     arguments = list(arguments)
     for position, change in changes.items():

@@ -38,7 +38,7 @@ class Calls:
         self.profile.__exit__(*error)
 
     def count(self, name):
-        return sum(event.count for event in self.profile.key_averages() if event.key == f"aclgrad::{name}_kernel")
+        return sum(event.count for event in self.profile.key_averages() if event.key == f"aclgrad::{name}")
 
 
 # ---- Hugging Face transformers

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
 from aclgrad.torch.registration import Gradient  # noqa: E402
 from tensors import is_float, random  # noqa: E402
+from torch._vmap_internals import _vmap  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch_cases import CALLS, EXTREMES, OPERATORS, VARYING_AXES  # noqa: E402
@@ -305,7 +306,7 @@ def test_second_backward_runs_one_kernel(name):
         torch.autograd.grad(loss, floats)
     ours = sorted(kernel for kernel in kernels if kernel.startswith("aclgrad::"))
     # The gradient of the gradient, and that of the result, as the loss' square brings the first result in.
-    assert ours == [f"aclgrad::{OPERATORS[name]}_{what}_kernel" for what in ("backward", "double_backward")]
+    assert ours == [f"aclgrad::{OPERATORS[name]}_{what}" for what in ("backward", "double_backward")]
 
 
 @each_call
@@ -395,7 +396,7 @@ def test_second_gradients_run_one_kernel():
     with Mode():
         torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), learned)
     # The second one is for the gradient of the result, which the loss squares.
-    assert kernels == ["aclgrad::grid_sample_double_backward_kernel", "aclgrad::grid_sample_backward_kernel"]
+    assert kernels == ["aclgrad::grid_sample_double_backward", "aclgrad::grid_sample_backward"]
 
 
 def test_derivatives_of_second_gradients():
@@ -505,7 +506,7 @@ def test_vmap_runs_one_kernel(name):
 
     with Mode():
         func.vmap(case, axes)(*tensors)
-    assert kernels.count(f"aclgrad::{OPERATORS[name]}_kernel") == 1
+    assert kernels.count(f"aclgrad::{OPERATORS[name]}") == 1
 
 
 @each_call
@@ -616,19 +617,42 @@ def test_operators_called_directly(name):
 
 
 @each_call
-def test_batched_gradients_of_autograd_are_right_or_refused(name):
-    """They come from a vmap that PyTorch kept from before torch.func, for which operators can have no rule. Where each
-    of its results is one tensor, PyTorch calls the operator in a loop."""
+def test_batched_gradients_of_autograd(name):
+    """They come from a vmap that PyTorch has kept from before torch.func."""
     case = Case(name)
     learned = case.learned()
     result = case(*learned)
-    expected = torch.autograd.grad(result, learned, result, retain_graph=True)
-    if hasattr(torch.ops.aclgrad, f"{OPERATORS[name]}_backward"):
-        with pytest.raises(RuntimeError, match="Batching rule not implemented for aclgrad"):
-            torch.autograd.grad(result, learned, torch.stack([result, result]), is_grads_batched=True)
-    else:
-        batched = torch.autograd.grad(result, learned, torch.stack([result, result]), is_grads_batched=True)
-        check_close(batched, [torch.stack([gradient, gradient]) for gradient in expected])
+    grads = torch.stack([result, 2 * result, random(*result.shape, dtype=result.dtype)]).detach().requires_grad_()
+    batched = torch.autograd.grad(result, learned, grads, is_grads_batched=True, create_graph=True)
+    each = [torch.autograd.grad(result, learned, grad, create_graph=True) for grad in grads]
+    check_close(batched, [torch.stack(parts) for parts in zip(*each, strict=True)])
+    inputs = [grads, *learned]
+    actual, expected = (
+        torch.autograd.grad(sum(r.square().sum() for r in results), inputs, retain_graph=True, materialize_grads=True)
+        for results in (batched, itertools.chain(*each))
+    )
+    check_close(actual, expected)
+
+
+@each_call
+@pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
+def test_vectorised_derivatives_of_autograd(name, strategy):
+    case = Case(name)
+    jacobian, hessian = torch.autograd.functional.jacobian, torch.autograd.functional.hessian
+    expected = jacobian(case, case.floats)
+    check_close(jacobian(case, case.floats, vectorize=True, strategy=strategy), expected)
+    of_loss = hessian(case.loss, case.floats, vectorize=True, outer_jacobian_strategy=strategy)
+    check_close(of_loss, hessian(case.loss, case.floats))
+
+
+def test_old_vmap_in_another():
+    case = Case("sample")
+    image, grid = case.floats
+    images = torch.stack([torch.stack([image, 2 * image, -image]), torch.stack([image.flip(2)] * 3)])
+    mapped = _vmap(_vmap(case, in_dims=(0, None)), in_dims=(0, None))(images.requires_grad_(), grid)
+    expected = torch.stack([torch.stack([case(one, grid) for one in some]) for some in images])
+    check_close([mapped], [expected])
+    check_close(torch.autograd.grad(mapped.sum(), images), torch.autograd.grad(expected.sum(), images))
 
 
 @each_call

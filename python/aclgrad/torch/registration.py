@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,6 +16,15 @@ from .. import _core
 from .checks import Checks, check_is_dense, message, renamed
 
 _library = torch.library.Library("aclgrad", "DEF")
+
+_has_transforms = torch._C._are_functorch_transforms_active
+_function_modes, _dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
+_is_legacy = torch._C._functorch.is_legacy_batchedtensor
+_PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None)))
+"""What runs no code of anybody else."""
+_AUTOGRAD = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradFunctionality)
+for _key in (torch._C.DispatchKey.AutogradOther, torch._C.DispatchKey.AutogradNestedTensor):
+    _AUTOGRAD |= torch._C.DispatchKeySet(_key)
 
 # ---- What an operator and its gradient have in common
 
@@ -59,13 +68,13 @@ def _function(name: str, **methods: Callable[..., Any]) -> Any:
 
 
 class _Registered:
-    """An operator, as two of PyTorch's: `aclgrad::<name>` for everybody, which applies an autograd.Function, and under
-    it `aclgrad::<name>_kernel`, which has kernels and no gradient. A call that needs no gradient goes there at once.
-    Errors name the `function` of `aclgrad.torch` that has it, by default the one of its name.
+    """An operator of PyTorch's, `aclgrad::<name>`. Where a gradient is recorded, the dispatcher calls `_record`, which
+    applies an autograd.Function; a call that needs none goes below that at once. Errors name the `function` of
+    `aclgrad.torch` that has it, by default the one of its name.
 
-    Within transforms of torch.func the dispatcher calls `_transform` for both, whose Function has what transforms need;
-    PyTorch takes twice as long to apply such a one. `batch_axis` is the axis of all floating-point tensors, results
-    among them, into which `vmap` may fold its own: one along which the operator does the same to each entry.
+    Within transforms of torch.func the dispatcher calls `_transform`, whose Function has what transforms need; PyTorch
+    takes twice as long to apply such a one. `batch_axis` is the axis of all floating-point tensors, results among them,
+    into which `vmap` may fold its own: one along which the operator does the same to each entry.
     """
 
     def __init__(
@@ -80,26 +89,25 @@ class _Registered:
     ) -> None:
         self.name, _, signature = schema.partition("(")
         self._caller = f"torch.{function or self.name}"
-        inner = f"{self.name}_kernel"
-        self._names = self.name, inner
-        for name in self._names:
-            _library.define(f"{name}({signature}", tags=(torch.Tag.pt2_compliant_tag,))
-            _library.impl(name, self._transform, "FuncTorchDynamicLayerFrontMode")
+        _library.define(f"{self.name}({signature}", tags=(torch.Tag.pt2_compliant_tag,))
+        _library.impl(self.name, self._record, "Autograd", with_keyset=True)
+        _library.impl(self.name, self._transform, "FuncTorchDynamicLayerFrontMode")
+        _library.impl(self.name, self._batch, "Batched")
         self._operator = getattr(torch.ops.aclgrad, self.name).default
-        self._kernel = getattr(torch.ops.aclgrad, inner).default
-        self._parameters = [(argument.name, str(argument.type)) for argument in self._kernel._schema.arguments]
+        self._overload = self._operator._op  # the same, at the least cost
+        self._parameters = [(argument.name, str(argument.type)) for argument in self._operator._schema.arguments]
         self._tensors = sum("Tensor" in kind for _, kind in self._parameters)
         self._floats = floats
         self._batch_axis = batch_axis
         self._fake = fake
-        _core.register_torch_kernel(inner, self._caller, [kind for _, kind in self._parameters], kernel)
+        _core.register_torch_kernel(self.name, self._caller, [kind for _, kind in self._parameters], kernel)
         if cuda_kernel is not None:
-            _library.impl(inner, self._naming_caller(cuda_kernel), "CUDA")
-        torch.library.register_fake(f"aclgrad::{inner}", fake, lib=_library)
+            _library.impl(self.name, self._naming_caller(cuda_kernel), "CUDA")
+        torch.library.register_fake(f"aclgrad::{self.name}", fake, lib=_library)
         self._function = _function(
             self.name,
-            forward=self._forward_and_save,
-            backward=self._backward,
+            forward=self._redispatch_and_save,
+            backward=self._backward_and_none,
             jvp=self._jvp_among_others,
         )
         self._transformable = _function(
@@ -110,7 +118,6 @@ class _Registered:
             jvp=self._jvp_among_others,
             vmap=self._vmap,
         )
-        _library.impl(self.name, self._apply, "CompositeImplicitAutograd")
 
     def _naming_caller(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         def named(*arguments: Any) -> Any:
@@ -127,6 +134,9 @@ class _Registered:
     def _backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         raise NotImplementedError
 
+    def _backward_and_none(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return *self._backward(ctx, *gradients), None  # for the keys
+
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> Any:
         raise NotImplementedError
 
@@ -140,39 +150,56 @@ class _Registered:
     def _call(self, *arguments: Any) -> Any:
         """The operator, at the least cost where there is no gradient. Compilers shall see nothing of that."""
         try:
-            if torch.compiler.is_compiling() or self._is_differentiated(arguments):
+            if torch.compiler.is_compiling():
                 return self._operator(*arguments)
-            return self._kernel(*arguments)
+            return self._call_operator(arguments, self._is_below_autograd(arguments))
         except (RuntimeError, AttributeError) as error:
             self._check_kinds(arguments)
             raise _as_raised(error) from None
 
-    def _is_differentiated(self, arguments: Sequence[Any]) -> bool:
-        if forward_ad._current_level >= 0:
-            return True
-        if torch.is_grad_enabled():
-            for position in self._floats:
-                argument = arguments[position]
-                if argument is not None and argument.requires_grad:
-                    return True
-        return False
+    def _call_operator(self, arguments: Sequence[Any], is_below_autograd: bool) -> Any:
+        below = torch._C._AutoDispatchBelowAutograd() if is_below_autograd else None
+        try:
+            # In one place for both, since torch.jit.trace checks where it finds an operator.
+            return self._overload(*arguments)
+        finally:
+            del below
 
-    def _apply(self, *arguments: Any) -> Any:
-        return self._function.apply(*arguments)
+    def _is_below_autograd(self, arguments: Sequence[Any]) -> bool:
+        """Whether nothing is differentiated, nor anybody's code called who might differentiate."""
+        if forward_ad._current_level >= 0 or _has_transforms() or _function_modes() or _dispatch_modes():
+            return False
+        records = torch.is_grad_enabled()
+        for argument in arguments[: self._tensors]:
+            if type(argument) not in _PLAIN or (records and argument is not None and argument.requires_grad):
+                return False
+        return True
+
+    def _record(self, keys: Any, *arguments: Any) -> Any:
+        if forward_ad._current_level < 0 and not torch.is_grad_enabled():
+            return self._redispatch(keys, *arguments)
+        return self._function.apply(*arguments, keys)
+
+    def _redispatch(self, keys: Any, *arguments: Any) -> Any:
+        try:
+            return self._operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+        except RuntimeError as error:
+            raise _as_raised(error) from None
+
+    def _redispatch_and_save(self, ctx: Any, *arguments_and_keys: Any) -> Any:
+        *arguments, keys = arguments_and_keys
+        result = self._redispatch(keys, *arguments)
+        self._setup_context(ctx, tuple(arguments), result)
+        return result
 
     def _transform(self, *arguments: Any) -> Any:
         return self._transformable.apply(*map(_at_live_levels, arguments))
 
     def _forward(self, *arguments: Any) -> Any:
         try:
-            return self._kernel(*arguments)
+            return self._call_operator(arguments, True)
         except RuntimeError as error:
             raise _as_raised(error) from None
-
-    def _forward_and_save(self, ctx: Any, *arguments: Any) -> Any:
-        result = self._forward(*arguments)
-        self._setup_context(ctx, arguments, result)
-        return result
 
     def _check_kinds(self, arguments: Sequence[Any]) -> None:
         """What the dispatcher refuses in words of its own."""
@@ -234,6 +261,19 @@ class _Registered:
             return results.narrow(axes, 0, 0), axes
         return tuple(result.narrow(axis, 0, 0) for result, axis in zip(results, axes, strict=True)), axes
 
+    def _batch(self, *arguments: Any) -> Any:
+        """The rule of the vmap that autograd has kept from before torch.func, for `is_grads_batched` and vectorised
+        Jacobians; within another one, that of the inner one."""
+        level = max(_innermost_level(argument) for argument in arguments if isinstance(argument, Tensor))
+        in_dims = tuple(0 if isinstance(a, Tensor) and _is_mapped(a, level) else None for a in arguments)
+        plain = [a if axis is None else _mapped_along_first(a, level) for a, axis in zip(arguments, in_dims, strict=True)]
+        size = next(a.shape[0] for a, axis in zip(plain, in_dims, strict=True) if axis is not None)
+        with _as_above_autograd():
+            results, axes = self._vmap(_BatchSize(size), in_dims, *plain)
+            if isinstance(results, Tensor):
+                return _mapped(results, axes, level)
+            return [_mapped(result, axis, level) for result, axis in zip(results, axes, strict=True)]
+
     def _fold(self, tensor: Tensor, mapped_axis: int | None, count: int) -> Tensor:
         rank = tensor.dim() - (mapped_axis is not None)
         if rank == 0:
@@ -243,11 +283,49 @@ class _Registered:
             tensor = tensor.unsqueeze(axis).expand(*tensor.shape[:axis], count, *tensor.shape[axis:])
         else:
             tensor = tensor.movedim(mapped_axis, axis)
-        return tensor.flatten(axis, axis + 1)
+        # Not `flatten`, for which the old vmap has no rule: `_batch` may be called within another.
+        return tensor.reshape(*tensor.shape[:axis], count * tensor.shape[axis + 1], *tensor.shape[axis + 2 :])
 
     def _unfold(self, tensor: Tensor, count: int) -> tuple[Tensor, int]:
         axis = self._batch_axis % tensor.dim()
-        return tensor.unflatten(axis, (count, tensor.shape[axis] // count)), axis
+        sizes = count, tensor.shape[axis] // count
+        return tensor.reshape(*tensor.shape[:axis], *sizes, *tensor.shape[axis + 1 :]), axis
+
+
+class _BatchSize(NamedTuple):
+    batch_size: int
+
+
+def _mapped_along_first(tensor: Tensor, level: int, size: int = 1) -> Tensor:
+    """What is mapped at a level of the old vmap, or else as many copies."""
+    return torch._remove_batch_dim(tensor, level, size, 0)  # type: ignore[no-any-return]
+
+
+def _is_mapped(tensor: Tensor, level: int) -> bool:
+    return _is_legacy(tensor) and (
+        _mapped_along_first(tensor, level, 1).shape == _mapped_along_first(tensor, level, 2).shape
+    )
+
+
+def _mapped(tensor: Tensor, axis: int, level: int) -> Tensor:
+    # A tangent can be mapped along the first axis only.
+    return torch._add_batch_dim(tensor.movedim(axis, 0).contiguous(), 0, level)  # type: ignore[no-any-return]
+
+
+def _innermost_level(tensor: Tensor) -> int:
+    """PyTorch does not say it. Levels count from 1, and 0 is none."""
+    level = 0
+    while _is_legacy(tensor):
+        level += 1
+        if _is_mapped(tensor, level):
+            tensor = _mapped_along_first(tensor, level)
+    return level
+
+
+def _as_above_autograd() -> Any:
+    """A mapped tensor does not tell whether it requires a gradient, and a call of one may have gone below autograd."""
+    included, excluded = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    return torch._C._ForceDispatchKeyGuard(included, excluded - _AUTOGRAD)
 
 
 def _widened(tensor: Tensor | None) -> Tensor | None:
@@ -283,11 +361,14 @@ class _Gradients(_Registered):
             return [None] * len(output_mask)
         return _spread(self._call(*tensors, *attributes, output_mask), output_mask)
 
-    def _apply(self, *arguments: Any) -> list[Tensor]:
-        return list(super()._apply(*arguments))
+    def _record(self, keys: Any, *arguments: Any) -> list[Tensor]:
+        return list(super()._record(keys, *arguments))
 
     def _transform(self, *arguments: Any) -> list[Tensor]:
         return list(super()._transform(*arguments))
+
+    def _redispatch(self, keys: Any, *arguments: Any) -> tuple[Tensor, ...]:
+        return tuple(super()._redispatch(keys, *arguments))
 
     def _forward(self, *arguments: Any) -> tuple[Tensor, ...]:
         return tuple(super()._forward(*arguments))
@@ -570,9 +651,8 @@ class Operator(_Registered):
         self._along = gradient.along if gradient is not None else partial(_along, tangent)  # type: ignore[arg-type]
         super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis, function)
         self._autocast_type = autocast_type
-        for name in self._names:
-            _library.impl(name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
-            _library.impl(name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
+        _library.impl(self.name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
+        _library.impl(self.name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
 
     def __call__(self, *arguments: Any) -> Tensor:
         return self._call(*arguments)  # type: ignore[no-any-return]
