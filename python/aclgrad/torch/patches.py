@@ -24,6 +24,7 @@ from ..operators.grid_sampler import Mode, PaddingMode
 from ..operators.grid_sampler.torch import grid_sample
 from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
+from .registration import is_exported_to_onnx
 
 Target: TypeAlias = Literal["transformers", "mmcv", "ultralytics", "detrex", "groundingdino", "rfdetr", "grid_sample"]
 
@@ -163,6 +164,8 @@ def _is_ours(*tensors: Any) -> bool:
     for tensor in tensors:
         if not (isinstance(tensor, Tensor) and tensor.device == first.device and tensor.dtype in _TYPES):
             return False
+    if is_exported_to_onnx():
+        return False
     device = first.device
     if device.type != "cpu" and not (device.type == "cuda" and device.index < _gpu_count()):
         return False

@@ -17,7 +17,7 @@ from .checks import Checks, check_is_dense, message, renamed
 
 _library = torch.library.Library("aclgrad", "DEF")
 
-_has_transforms = torch._C._are_functorch_transforms_active
+_has_transforms, _is_tracing = torch._C._are_functorch_transforms_active, torch._C._is_tracing
 _function_modes, _dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
 _is_legacy = torch._C._functorch.is_legacy_batchedtensor
 _PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None)))
@@ -74,7 +74,8 @@ class _Registered:
 
     Within transforms of torch.func the dispatcher calls `_transform`, whose Function has what transforms need; PyTorch
     takes twice as long to apply such a one. `batch_axis` is the axis of all floating-point tensors, results among them,
-    into which `vmap` may fold its own: one along which the operator does the same to each entry.
+    into which `vmap` may fold its own: one along which the operator does the same to each entry. An export to ONNX,
+    which does not know the operator, gets what is `composed` of PyTorch's.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class _Registered:
         floats: Sequence[int],
         batch_axis: int,
         function: str | None,
+        composed: Callable[..., Any] | None = None,
     ) -> None:
+        self._for_onnx = composed
         self.name, _, signature = schema.partition("(")
         self._caller = f"torch.{function or self.name}"
         _library.define(f"{self.name}({signature}", tags=(torch.Tag.pt2_compliant_tag,))
@@ -152,6 +155,8 @@ class _Registered:
         try:
             if torch.compiler.is_compiling():
                 return self._operator(*arguments)
+            if self._for_onnx is not None and _is_tracing() and torch.onnx.is_in_onnx_export():
+                return self._for_onnx(*arguments)
             return self._call_operator(arguments, self._is_below_autograd(arguments))
         except (RuntimeError, AttributeError) as error:
             self._check_kinds(arguments)
@@ -176,6 +181,8 @@ class _Registered:
         return True
 
     def _record(self, keys: Any, *arguments: Any) -> Any:
+        if self._for_onnx is not None and _dispatch_modes() and torch.onnx.is_in_onnx_export():
+            return self._for_onnx(*arguments)
         if forward_ad._current_level < 0 and not torch.is_grad_enabled():
             return self._redispatch(keys, *arguments)
         return self._function.apply(*arguments, keys)
@@ -608,6 +615,11 @@ def _spread(values: Sequence[Any], output_mask: Sequence[bool]) -> Sequence[Any]
     return [next(remaining) if needed else None for needed in output_mask]
 
 
+def is_exported_to_onnx() -> bool:
+    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return is_traced and torch.onnx.is_in_onnx_export()
+
+
 # ---- Operators with gradients
 
 
@@ -645,11 +657,12 @@ class Operator(_Registered):
         setup: Callable[[Any, tuple[Any, ...]], None] | None = None,
         cuda_kernel: Callable[..., Any] | None = None,
         function: str | None = None,
+        composed: Callable[..., Tensor] | None = None,
     ) -> None:
         self._setup = setup or self._save_all
         self._backward_of_kernel = backward or _backward_of(gradient, floats, schema.count(",") + 1)
         self._along = gradient.along if gradient is not None else partial(_along, tangent)  # type: ignore[arg-type]
-        super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis, function)
+        super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis, function, composed)
         self._autocast_type = autocast_type
         _library.impl(self.name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
         _library.impl(self.name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")

@@ -97,6 +97,28 @@ def _attention_along_locations(
     return along.to(value.dtype)
 
 
+def _composed(
+    value: Tensor, spatial_shapes: Tensor, level_start_index: Tensor, locations: Tensor, weights: Tensor
+) -> Tensor:
+    """The sum of the pixels around each sample, gathered from all levels at once."""
+    dtype = torch.float32 if value.dtype in (torch.float16, torch.bfloat16) else value.dtype
+    value_of_head, locations, weights = value.transpose(1, 2).to(dtype), locations.to(dtype), weights.to(dtype)
+    height, width = (spatial_shapes[:, i, None].long() for i in (0, 1))  # of each level, beside any points
+    starts = level_start_index[:, None].long()
+    x, y = locations[..., 0] * width - 0.5, locations[..., 1] * height - 0.5
+    left, above = x.floor(), y.floor()
+    terms = []
+    for column, share_x in ((left, 1 - (x - left)), (left + 1, x - left)):
+        for row, share_y in ((above, 1 - (y - above)), (above + 1, y - above)):
+            counts = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+            pixel = torch.where(counts, row, 0).long() * width + torch.where(counts, column, 0).long() + starts
+            pixels = pixel.transpose(1, 2).flatten(2)[..., None].expand(-1, -1, -1, value.shape[3])
+            sampled = torch.gather(value_of_head, 2, pixels).unflatten(2, (locations.shape[1], -1))
+            share, counts = ((t.transpose(1, 2).flatten(3)[..., None]) for t in (share_x * share_y * weights, counts))
+            terms.append(torch.where(counts, share * sampled, 0).sum(3))
+    return sum_of(terms).transpose(1, 2).flatten(2).to(value.dtype)
+
+
 _ATTENTION_FLOATS = 0, 3, 4
 attention_gradient = Gradient(
     "multi_scale_deformable_attention_backward(Tensor grad_output, Tensor value, Tensor spatial_shapes, "
@@ -117,6 +139,7 @@ _attention = Operator(
     floats=_ATTENTION_FLOATS,
     batch_axis=0,
     autocast_type=in_float32,
+    composed=_composed,
 )
 
 
