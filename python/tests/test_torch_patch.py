@@ -12,6 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
+from aclgrad.torch import patches  # noqa: E402
 from aclgrad.torch.patches import TARGETS  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
@@ -22,6 +23,20 @@ F = torch.nn.functional
 def unpatched():
     yield
     aclgrad.torch.unpatch()
+
+
+IS_FASTER = patches._is_faster
+
+
+@pytest.fixture(autouse=True)
+def small_calls_are_ours(monkeypatch):
+    """As tests are small, which `grid_sample` leaves to PyTorch."""
+    monkeypatch.setattr(patches, "_is_faster", lambda *arguments: True)
+
+
+@pytest.fixture
+def rule_of_speed(small_calls_are_ours, monkeypatch):
+    monkeypatch.setattr(patches, "_is_faster", IS_FASTER)
 
 
 class Calls:
@@ -646,6 +661,74 @@ def test_patched_grid_sample_compiles():
             result = compiled(IMAGE, GRID)
     assert calls.count("grid_sample") == 1
     torch.testing.assert_close(result, F.grid_sample(IMAGE, GRID, align_corners=True))
+
+
+# What each mode leaves to PyTorch: few channels, small results, and large images of which little is sampled.
+FAST = {"bilinear": (1, 16, 64, 64), "nearest": (2, 64, 64, 64), "bicubic": (1, 3, 64, 64)}
+SLOW = [
+    ("bilinear", (1, 3, 256, 256), (256, 256)),
+    ("bilinear", (1, 64, 8, 8), (4, 4)),
+    ("bilinear", (1, 64, 512, 512), (32, 32)),
+    ("nearest", (1, 16, 64, 64), (64, 64)),
+    ("bicubic", (1, 1, 64, 64), (64, 64)),
+    ("nearest", (1, 1, 32, 32, 32), (32, 32, 32)),
+]
+by_speed = pytest.mark.usefixtures("rule_of_speed")
+
+
+def _calls_of_patched(shape, sides, mode="bilinear", dtype=torch.float32):
+    image, grid = torch.zeros(shape, dtype=dtype), torch.zeros(shape[0], *sides, len(sides), dtype=dtype)
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        F.grid_sample(image, grid, mode, align_corners=False)
+    return calls.count("grid_sample") + calls.count("grid_sample_3d")
+
+
+@by_speed
+@pytest.mark.parametrize("mode", FAST)
+def test_grid_sample_is_ours_where_it_is_faster(mode):
+    assert _calls_of_patched(FAST[mode], FAST[mode][2:], mode) == 1
+    assert _calls_of_patched((1, 1, 16, 16, 16), (16, 16, 16)) == 1
+
+
+@by_speed
+@pytest.mark.parametrize(("mode", "shape", "sides"), SLOW)
+def test_grid_sample_is_pytorchs_where_that_is_faster(mode, shape, sides):
+    assert _calls_of_patched(shape, sides, mode) == 0
+
+
+@by_speed
+def test_small_calls_are_ours_where_pytorch_has_none():
+    assert _calls_of_patched(IMAGE.shape, (2, 2), dtype=torch.float16) == 1
+    tangent = torch.ones_like(GRID)
+    with aclgrad.torch.patched("grid_sample"):
+        _, along = torch.func.jvp(lambda grid: F.grid_sample(IMAGE, grid, align_corners=False), (GRID,), (tangent,))
+    assert along.abs().max() > 0
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_patched_grid_sample_in_scripts():
+    """TorchScript has the original."""
+
+    def sample(image: torch.Tensor, grid: torch.Tensor):
+        sampled = torch.nn.functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
+        return sampled + torch.grid_sampler(image, grid, 0, 1, False) + torch.grid_sampler_2d(image, grid, 0, 1, False)
+
+    expected = sample(IMAGE, GRID)
+    with aclgrad.torch.patched("grid_sample"):
+        script = torch.jit.script(sample)
+        torch.testing.assert_close(script(IMAGE, GRID), expected)
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_default_of_align_corners_warns_as_pytorch_does(is_ours, monkeypatch):
+    monkeypatch.setattr(patches, "_is_faster", lambda *arguments: is_ours)
+    for context in (contextlib.nullcontext(), aclgrad.torch.patched("grid_sample")):
+        with context, pytest.warns(UserWarning, match="^Default grid_sample and affine_grid behavior has ch") as said:
+            F.grid_sample(IMAGE, GRID)
+        assert [warning.filename for warning in said] == [__file__]
+    with warnings.catch_warnings(), aclgrad.torch.patched("grid_sample"):
+        warnings.simplefilter("error")
+        F.grid_sample(IMAGE, GRID, align_corners=False)
 
 
 # ---- Patching and undoing

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from .. import _core
 from ..operators.grid_sampler import Mode, PaddingMode
@@ -61,7 +62,7 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
             - `ultralytics`: `multi_scale_deformable_attn_pytorch`.
             - `rfdetr`: `ms_deform_attn_core_pytorch`.
             - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler`, `torch.grid_sampler_2d` and
-              `torch.grid_sampler_3d`.
+              `torch.grid_sampler_3d`, but for calls that PyTorch computes faster: few channels, few samples.
         verbose: prints what is replaced and which targets are left out.
 
     Returns:
@@ -276,20 +277,75 @@ def _has_kernel(input: Tensor, grid: Tensor, mode: str, ranks: Sequence[int] = (
     return rank == grid.dim() and rank in ranks and (rank == 4 or mode != "bicubic")
 
 
+# By the axes and the mode: the least channels, and the least elements of a result, from which on our kernels were
+# faster than PyTorch's, forward and backward, where the image has not many more pixels than are sampled.
+_FASTER_FROM = {
+    (4, "bilinear"): (8, 2**15),
+    (4, "nearest"): (8, 2**19),
+    (4, "bicubic"): (3, 12 * 2**10),
+    (5, "bilinear"): (1, 2**12),
+}
+_MOST_PIXELS_FOR_EACH_SAMPLE = 8
+
+
+def _is_faster(input: Tensor, grid: Tensor, mode: str) -> bool:
+    """Whether our kernels are, where PyTorch has any; sizes that a trace leaves open are not asked for."""
+    if input.dtype not in (torch.float32, torch.float64) or input.device.type != "cpu":
+        return True
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or _derives_beyond_pytorch():
+        return True
+    batch, channels, *sides = input.shape
+    samples = grid.numel() // max(grid.shape[-1], 1)
+    least = _FASTER_FROM.get((input.dim(), mode))
+    return (
+        least is not None
+        and channels >= least[0]
+        and channels * samples >= least[1]
+        and batch * math.prod(sides) <= samples * _MOST_PIXELS_FOR_EACH_SAMPLE
+    )
+
+
+def _derives_beyond_pytorch() -> bool:
+    """PyTorch's operator has no derivative along a tangent, and transforms need one."""
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
+def _wraps(original: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`functools.wraps`, but torch.jit.script takes the source of the function itself."""
+
+    def wrap(replacement: Callable[..., Any]) -> Callable[..., Any]:
+        functools.update_wrapper(replacement, original)
+        del replacement.__wrapped__  # type: ignore[attr-defined]
+        return replacement
+
+    return wrap
+
+
 def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    @functools.wraps(original)
+    @_wraps(original)
     def replacement(
         input: Tensor,
         grid: Tensor,
-        mode: Mode = "bilinear",
-        padding_mode: PaddingMode = "zeros",
+        mode: str = "bilinear",
+        padding_mode: str = "zeros",
         align_corners: bool | None = None,
     ) -> Tensor:
-        if _is_ours(input, grid) and _has_kernel(input, grid, mode):
-            return grid_sample(input, grid, mode, padding_mode, align_corners)
+        if not torch.jit.is_scripting():
+            if align_corners is None and not torch.compiler.is_compiling():
+                warnings.warn(_DEFAULT_CORNERS, stacklevel=2)
+                align_corners = False
+            if _is_ours(input, grid) and _has_kernel(input, grid, mode) and _is_faster(input, grid, mode):
+                return grid_sample(input, grid, mode, padding_mode, align_corners)
         return original(input, grid, mode, padding_mode, align_corners)
 
     return replacement
+
+
+# Filters of warnings know PyTorch's by its beginning.
+_DEFAULT_CORNERS = (
+    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0: "
+    "pass align_corners to grid_sample"
+)
 
 
 _MODES: tuple[Mode, ...] = ("bilinear", "nearest", "bicubic")
@@ -303,10 +359,11 @@ def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[...
         def replacement(
             input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
         ) -> Tensor:
-            if interpolation_mode in (0, 1, 2) and padding_mode in (0, 1, 2) and _is_ours(input, grid):
-                mode = _MODES[interpolation_mode]
-                if _has_kernel(input, grid, mode, ranks):
-                    return grid_sample(input, grid, mode, _PADDING_MODES[padding_mode], align_corners)
+            if not torch.jit.is_scripting():
+                if interpolation_mode in (0, 1, 2) and padding_mode in (0, 1, 2) and _is_ours(input, grid):
+                    mode = _MODES[interpolation_mode]
+                    if _has_kernel(input, grid, mode, ranks) and _is_faster(input, grid, mode):
+                        return grid_sample(input, grid, mode, _PADDING_MODES[padding_mode], align_corners)
             return original(input, grid, interpolation_mode, padding_mode, align_corners)
 
         return replacement
