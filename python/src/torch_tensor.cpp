@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_limit.h"
 #include "interpreter_lock.h"
 
 namespace aclgrad::python {
@@ -55,6 +56,7 @@ struct Torch {
   int (*append)(List*, Value);
   int (*delete_list)(List*);
   int (*new_library)(const char* name, const char* key, const char* file, uint32_t line, Library**);
+  int (*thread_count)(uint32_t*);
   int (*add_kernel)(Library*, const char* name, Kernel, uint64_t version);
   std::array<int32_t, 6> types;  // the numbers of kTypes
 
@@ -127,6 +129,7 @@ Torch::Torch() {
   find(append, "torch_list_push_back");
   find(delete_list, "torch_delete_list");
   find(new_library, "aoti_torch_library_init_impl");
+  find(thread_count, "torch_get_num_threads");
   find(add_kernel, "torch_library_impl");
   for (size_t i = 0; i < kTypes.size(); ++i) types[i] = number_of(name_of(kTypes[i]));
 }
@@ -243,6 +246,9 @@ std::string renamed(const std::string& message, const std::string& name) {
 
 // What a kernel throws becomes a ValueError in Python, or a RuntimeError with the text of another error.
 void call(const Registered& kernel, Value* stack) {
+  uint32_t threads = 0;
+  check(Torch::get().thread_count(&threads));
+  const ThreadLimit limit(static_cast<int>(threads));
   std::string message;
   bool wrong_value = false;
   {

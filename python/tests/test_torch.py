@@ -1,6 +1,9 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The PyTorch interface: values, gradients, and what PyTorch asks of custom operators."""
 
+import subprocess
+import sys
+
 import aclgrad
 import aclgrad.reference
 import numpy
@@ -336,6 +339,40 @@ def test_traced(name, records):
     result, expected = traced(*tensors), around(*tensors)
     assert torch.equal(result, expected)
     assert same_bits(*(torch.autograd.grad(r, floats, torch.ones_like(r)) for r in (result, expected)))
+
+
+def _in_new_process(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+
+
+THREADS = """
+import os, torch, aclgrad.torch
+torch.set_num_threads(1)
+aclgrad.set_num_threads(4)
+image, grid = torch.rand(1, 8, 512, 512, requires_grad=True), torch.rand(1, 512, 512, 2) * 2 - 1
+
+def started(call):
+    before = len(os.listdir("/proc/self/task"))
+    call()
+    return len(os.listdir("/proc/self/task")) - before
+
+print(started(lambda: aclgrad.torch.grid_sample(image, grid).sum().backward()))
+torch.set_num_threads(3)
+print(started(lambda: aclgrad.torch.grid_sample(image, grid).sum().backward()))
+"""
+
+
+def test_calls_use_no_more_threads_than_pytorch_does():
+    run = _in_new_process(THREADS)
+    assert run.stderr == ""
+    alone, three = map(int, run.stdout.split())
+    assert alone == 0 and three > 0
+
+
+def test_an_old_version_is_told_in_one_line():
+    run = _in_new_process("import torch; torch.__version__ = '2.4.1+cpu'; import aclgrad.torch")
+    expected = "ImportError: aclgrad.torch needs PyTorch 2.10 or later, got 2.4.1+cpu: pip install 'aclgrad[torch]'"
+    assert run.stderr.splitlines()[-1] == expected
 
 
 def _replace(arguments, changes):

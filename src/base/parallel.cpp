@@ -23,6 +23,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/environment.h"
@@ -30,6 +31,7 @@
 #include "base/log.h"
 #include "base/never_destroyed.h"
 #include "base/processors.h"
+#include "base/thread_limit.h"
 
 namespace aclgrad {
 namespace {
@@ -38,6 +40,7 @@ namespace {
 constexpr int kMaxThreadsPerProcessor = 8;
 
 std::atomic<int> requested_threads{0};
+thread_local int most_threads_here = INT_MAX;
 
 // oneTBB's threads have been started, or are being started.
 std::atomic<bool> has_pool{false};
@@ -243,7 +246,13 @@ std::shared_ptr<tbb::task_arena> arena_of(int threads) {
 int thread_count() {
   if (pool_is_gone.load(std::memory_order_relaxed)) return 1;
   const int requested = requested_threads.load(std::memory_order_relaxed);
-  return requested > 0 ? requested : starting_thread_count();
+  return std::min(most_threads_here, requested > 0 ? requested : starting_thread_count());
+}
+
+ThreadLimit::ThreadLimit(int most) : before_(std::exchange(most_threads_here, std::max(most, 1))) {}
+
+ThreadLimit::~ThreadLimit() {
+  most_threads_here = before_;
 }
 
 void set_thread_count(int count) {
@@ -267,12 +276,14 @@ bool run_parallel(int64_t count, void (*body)(const void*, int64_t), const void*
   const PoolUse pool;
   if (!pool) return false;
   has_pool = true;  // before any lock is taken for it
-  const auto arena = arena_of(thread_count());
+  const int threads = thread_count();
+  const auto arena = arena_of(threads);
   // Isolated: a thread that waits for its own loop must not pick up another stream's work, which would make a
   // small operator last as long as a large one beside it.
   arena->execute([&] {
     tbb::this_task_arena::isolate([&] {
       tbb::parallel_for(tbb::blocked_range<int64_t>(0, count), [&](const auto& range) {
+        const ThreadLimit limit(threads);
         for (int64_t i = range.begin(); i < range.end(); ++i) body(context, i);
         hwy::FlushStream();
       });

@@ -20,12 +20,16 @@ torch_npu.
 """
 
 try:
-    import torch as _torch  # noqa: F401
+    import torch as _torch
 except ModuleNotFoundError as _error:
     if _error.name != "torch":
         raise
     _message = "aclgrad.torch needs PyTorch 2.10 or later: pip install 'aclgrad[torch]'"
     raise ImportError(_message, name=__name__) from None
+
+if tuple(int(_part) for _part in _torch.__version__.split(".")[:2]) < (2, 10):
+    _message = f"aclgrad.torch needs PyTorch 2.10 or later, got {_torch.__version__}: pip install 'aclgrad[torch]'"
+    raise ImportError(_message, name=__name__)
 
 from . import operators
 from .operators import *  # noqa: F403
