@@ -400,6 +400,24 @@ def test_mmcv_without_its_extension(mmcv_lite):
         module.extension.nms()
 
 
+def test_functions_of_mmcvs_missing_extension(mmcv_lite):
+    """As BEVFormer's own autograd.Function calls them."""
+    with aclgrad.torch.patched("mmcv"):
+        from mmcv.ops import multi_scale_deform_attn as module
+    value, locations, weights = tensors = [tensor.detach().requires_grad_() for tensor in attention_tensors()]
+    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
+    grad_output = torch.arange(expected.numel(), dtype=expected.dtype).reshape(expected.shape)
+    with torch.no_grad():
+        result = module.extension.ms_deform_attn_forward(value, SHAPES, STARTS, locations, weights, im2col_step=64)
+        actual = [torch.zeros_like(tensor) for tensor in tensors]
+        module.extension.ms_deform_attn_backward(
+            value, SHAPES, STARTS, locations, weights, grad_output, *actual, im2col_step=64
+        )
+    assert torch.equal(result, expected)
+    for gradient, reference in zip(actual, torch.autograd.grad(expected, tensors, grad_output), strict=True):
+        assert torch.equal(gradient, reference)
+
+
 def test_mmcv_that_cannot_be_imported_even_so_is_left_out(mmcv_lite):
     mmcv_lite.write_text(mmcv_lite.read_text() + "import a_package_that_nobody_has\n")
     with aclgrad.torch.patched("mmcv"):

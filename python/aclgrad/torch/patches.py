@@ -25,6 +25,7 @@ from ..operators.grid_sampler import Mode, PaddingMode
 from ..operators.grid_sampler.torch import grid_sample
 from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
+from .ms_deform_attn import ms_deform_attn_backward, ms_deform_attn_forward
 from .registration import is_exported_to_onnx
 
 Target: TypeAlias = Literal["transformers", "mmcv", "ultralytics", "detrex", "groundingdino", "rfdetr", "grid_sample"]
@@ -230,13 +231,35 @@ def _import(name: str) -> Any:
     return module
 
 
+def _write_gradients(
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    value_level_start_index: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+    grad_output: Tensor,
+    grad_value: Tensor,
+    grad_sampling_loc: Tensor,
+    grad_attn_weight: Tensor,
+    im2col_step: int,
+) -> None:
+    """The extension of mmcv gets the gradients as tensors to write."""
+    inputs = value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
+    gradients = ms_deform_attn_backward(*inputs, grad_output, im2col_step)
+    for given, gradient in zip((grad_value, grad_sampling_loc, grad_attn_weight), gradients, strict=True):
+        given.copy_(gradient)
+
+
 class _MissingExtension(types.ModuleType):
-    """Stands for the extension of mmcv, without which `mmcv.ops` cannot be imported."""
+    """Stands for the extension of mmcv, without which `mmcv.ops` cannot be imported. It has deformable attention, which
+    BEVFormer and others take from it."""
 
     NAME = "mmcv._ext"
 
     def __init__(self) -> None:
         super().__init__(self.NAME)
+        self.ms_deform_attn_forward = ms_deform_attn_forward
+        self.ms_deform_attn_backward = _write_gradients
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -292,7 +315,7 @@ def _is_faster(input: Tensor, grid: Tensor, mode: str) -> bool:
     """Whether our kernels are, where PyTorch has any; sizes that a trace leaves open are not asked for."""
     if input.dtype not in (torch.float32, torch.float64) or input.device.type != "cpu":
         return True
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or _derives_beyond_pytorch():
+    if torch.compiler.is_compiling() or torch._C._is_tracing() or _derives_beyond_pytorch():
         return True
     batch, channels, *sides = input.shape
     samples = grid.numel() // max(grid.shape[-1], 1)
@@ -330,12 +353,12 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         padding_mode: str = "zeros",
         align_corners: bool | None = None,
     ) -> Tensor:
-        if not torch.jit.is_scripting():
+        if not torch.jit.is_scripting():  # type: ignore[attr-defined]
             if align_corners is None and not torch.compiler.is_compiling():
                 warnings.warn(_DEFAULT_CORNERS, stacklevel=2)
                 align_corners = False
             if _is_ours(input, grid) and _has_kernel(input, grid, mode) and _is_faster(input, grid, mode):
-                return grid_sample(input, grid, mode, padding_mode, align_corners)
+                return grid_sample(input, grid, mode, padding_mode, align_corners)  # type: ignore[arg-type]
         return original(input, grid, mode, padding_mode, align_corners)
 
     return replacement
@@ -359,7 +382,7 @@ def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[...
         def replacement(
             input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
         ) -> Tensor:
-            if not torch.jit.is_scripting():
+            if not torch.jit.is_scripting():  # type: ignore[attr-defined]
                 if interpolation_mode in (0, 1, 2) and padding_mode in (0, 1, 2) and _is_ours(input, grid):
                     mode = _MODES[interpolation_mode]
                     if _has_kernel(input, grid, mode, ranks) and _is_faster(input, grid, mode):

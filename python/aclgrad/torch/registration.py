@@ -273,8 +273,8 @@ class _Registered:
         Jacobians; within another one, that of the inner one."""
         level = max(_innermost_level(argument) for argument in arguments if isinstance(argument, Tensor))
         in_dims = tuple(0 if isinstance(a, Tensor) and _is_mapped(a, level) else None for a in arguments)
-        plain = [a if axis is None else _mapped_along_first(a, level) for a, axis in zip(arguments, in_dims, strict=True)]
-        size = next(a.shape[0] for a, axis in zip(plain, in_dims, strict=True) if axis is not None)
+        plain = [a if d is None else _mapped_along_first(a, level) for a, d in zip(arguments, in_dims, strict=True)]
+        size = next(a.shape[0] for a, d in zip(plain, in_dims, strict=True) if d is not None)
         with _as_above_autograd():
             results, axes = self._vmap(_BatchSize(size), in_dims, *plain)
             if isinstance(results, Tensor):
@@ -305,7 +305,7 @@ class _BatchSize(NamedTuple):
 
 def _mapped_along_first(tensor: Tensor, level: int, size: int = 1) -> Tensor:
     """What is mapped at a level of the old vmap, or else as many copies."""
-    return torch._remove_batch_dim(tensor, level, size, 0)  # type: ignore[no-any-return]
+    return torch._remove_batch_dim(tensor, level, size, 0)
 
 
 def _is_mapped(tensor: Tensor, level: int) -> bool:
@@ -316,7 +316,7 @@ def _is_mapped(tensor: Tensor, level: int) -> bool:
 
 def _mapped(tensor: Tensor, axis: int, level: int) -> Tensor:
     # A tangent can be mapped along the first axis only.
-    return torch._add_batch_dim(tensor.movedim(axis, 0).contiguous(), 0, level)  # type: ignore[no-any-return]
+    return torch._add_batch_dim(tensor.movedim(axis, 0).contiguous(), 0, level)
 
 
 def _innermost_level(tensor: Tensor) -> int:
@@ -616,7 +616,7 @@ def _spread(values: Sequence[Any], output_mask: Sequence[bool]) -> Sequence[Any]
 
 
 def is_exported_to_onnx() -> bool:
-    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    is_traced = torch.compiler.is_compiling() or _is_tracing()
     return is_traced and torch.onnx.is_in_onnx_export()
 
 

@@ -182,9 +182,7 @@ def _coordinate(pixel: Tensor, side: int) -> Tensor:
     return (2 * pixel + 1) / side - 1
 
 
-def _composed(
-    input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool
-) -> Tensor:
+def _composed(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
     """PyTorch's operator, which `aclgrad.torch.patch` does not replace."""
     numbers = _MODES[2].index(mode), _PADDING_MODES.index(padding_mode)
     return torch.ops.aten.grid_sampler(input, grid, *numbers, align_corners)  # type: ignore[no-any-return]
