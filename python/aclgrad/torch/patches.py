@@ -355,7 +355,8 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     ) -> Tensor:
         if not torch.jit.is_scripting():  # type: ignore[attr-defined]
             if align_corners is None and not torch.compiler.is_compiling():
-                warnings.warn(_DEFAULT_CORNERS, stacklevel=2)
+                for message in _warnings_about_default_corners(original):
+                    warnings.warn(message, stacklevel=2)
                 align_corners = False
             if _is_ours(input, grid) and _has_kernel(input, grid, mode) and _is_faster(input, grid, mode):
                 return grid_sample(input, grid, mode, padding_mode, align_corners)  # type: ignore[arg-type]
@@ -364,11 +365,13 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return replacement
 
 
-# Filters of warnings know PyTorch's by its beginning.
-_DEFAULT_CORNERS = (
-    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0: "
-    "pass align_corners to grid_sample"
-)
+@functools.cache
+def _warnings_about_default_corners(original: Callable[..., Tensor]) -> list[str]:
+    """What PyTorch's function itself says, so that filters of warnings know it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        original(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 2))
+    return [str(warning.message) for warning in caught]
 
 
 _MODES: tuple[Mode, ...] = ("bilinear", "nearest", "bicubic")
