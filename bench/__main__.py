@@ -3,6 +3,8 @@
 
     ./dev bench                              every operator through the C interface, with one thread and with all
     ./dev bench python models                PyTorch and NumPy functions, and training steps of models
+    ./dev bench cells --seconds 0.3          a dense table against PyTorch, OpenVINO, OpenCV, JAX and plain C, the
+                                             slowest cells last
     ./dev bench --filter MSDA --no-compile   cases whose name holds the word, without torch.compile
     ./dev bench --before PREFIX              the library of another install prefix, too, in the same turns
     ./dev bench --publish                    every operator; then writes the figures into docs/ and the README
@@ -23,7 +25,7 @@ import sys
 from bench import report
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-_KINDS = ["operators", "python", "models"]
+_KINDS = ["operators", "python", "models", "cells"]
 
 
 def _child(arguments) -> None:
@@ -129,6 +131,7 @@ def main() -> None:
     records = [record for threads in arguments.threads for record in _run_child(threads, arguments)]
     if arguments.check:
         return
+    print(report.cells(records), end="")
     calls = _calls() if arguments.device == "cpu" and not arguments.filter else []
     results = {"circumstances": _circumstances(), "records": records, "calls": calls}
     out = _ROOT / "build" / "bench" / "results.json"

@@ -42,9 +42,24 @@ def line(record: dict) -> str:
         return f"{title}: differs by {record['difference']:.1e}"
     percent = record["percent_of_roofline"]
     roofline = f", {percent:.0f} % of {record['roofline']}" if record["roofline"] else ""
+    numpy = record["slower_in_numpy_memory"]
+    numpy = f", in NumPy's memory {numpy:.2f} of the time" if numpy else ""
     before = ", ".join(f"{name or 'ours'} {ratio:.2f}x" for name, ratio in record["speedup_over_before"].items())
-    return (f"{title}: {record['ratio']:.1f}x{roofline}{before and f'; over before: {before}'}\n"
+    return (f"{title}: {record['ratio']:.1f}x{roofline}{numpy}{before and f'; over before: {before}'}\n"
             f"    ms: {_times(record['ours_ms'], 'ours')} | {_times(record['baselines_ms'], 'PyTorch')}")
+
+
+def cells(records: list[dict]) -> str:
+    """How many problems of a run are faster than the fastest baseline, by number of threads, and the slowest ones."""
+    text = ""
+    for threads in sorted({r["threads"] for r in records}):
+        ratios = sorted(((r["ratio"], f"{r['operator']}: {r['problem']}, {r['type']}", r["baseline"])
+                         for r in records if r["threads"] == threads and "ratio" in r))
+        counts = [sum(low <= ratio < high for ratio, *_ in ratios) for low, high in ((0, 1), (1, 1.3), (1.3, 1e9))]
+        text += (f"\n{threads} thread(s), {len(ratios)} problems: {counts[0]} slower than the fastest baseline, "
+                 f"{counts[1]} up to 1.3 times as fast, {counts[2]} more than that. The slowest:\n")
+        text += "".join(f"    {ratio:.2f}x  {name}  ({baseline})\n" for ratio, name, baseline in ratios[:20])
+    return text
 
 
 # ---- The summary
@@ -129,15 +144,14 @@ def _range(values: list[float], digits: int) -> str:
 
 
 def _worst(summary: dict) -> str:
-    """Where PyTorch is the closest, and what a call costs."""
-    def ratios(problem: dict) -> list[float]:
-        return [measured["ratio"] for measured in problem["threads"].values()]
-
-    problem = min(summary["problems"], key=lambda problem: min(ratios(problem)))
+    """Where PyTorch is the closest, or faster, and what a call costs."""
+    ratio, count, problem = min(((measured["ratio"], count, problem) for problem in summary["problems"]
+                                 for count, measured in problem["threads"].items()), key=lambda entry: entry[0])
     calls = [times["planned each time"] for times in summary["calls"].values()]
-    return (f"Least is gained in {problem['operator']}, {problem['problem']}, {problem['type']}: "
-            f"{_range(ratios(problem), 1)}×. The smallest problems of {len(calls)} functions take "
-            f"{_range(calls, 1)} µs through the C interface, with both phases and synchronisation.")
+    slower = " (slower)" if ratio < 1 else ""
+    return (f"Slowest case: {problem['operator']}, {problem['problem']}, {problem['type']}, {_speedup(ratio)}× the "
+            f"fastest baseline's speed on {_heads([count])[0]}{slower}. The smallest problems of {len(calls)} functions "
+            f"take {_range(calls, 1)} µs through the C interface, with both phases and synchronisation.")
 
 
 def _newer(summary: dict) -> list[str]:
@@ -170,8 +184,8 @@ def page(summary: dict) -> str:
         *(line for text in _newer(summary) for line in _paragraph(text)),
         *_paragraph(
             "Each problem runs in one process on the same data and the same number of threads, ours and every baseline "
-            "in turn. Gradients are the backward pass alone. Times are medians of ours; where ours is timed in two "
-            "layouts, the faster one counts."),
+            "in turn. Gradients are the backward pass alone. Times in brackets are aclgrad's medians, of the faster of two "
+            "layouts where there are two."),
         *_paragraph(
             "A speedup is the median over the paired runs of the fastest baseline's time divided by ours. Baselines "
             "are PyTorch's operator or composition, contiguous or channels-last, with or without `torch.compile`. "

@@ -369,7 +369,7 @@ def _histogram_text(output: OutputReport) -> list[str]:
     assert output.errors is not None and output.our_errors is not None
     shares, our_shares = _shares(output.errors), _shares(output.our_errors)
     used = max(i for i in range(len(shares)) if shares[i] + our_shares[i] > 0 or i == 0)
-    lines = ["  error in ULP       elements        of aclgrad"]
+    lines = ["  error in ULP       elements  aclgrad's kernel"]
     for name, share, our_share in list(zip(_bin_names(), shares, our_shares, strict=True))[: used + 1]:
         lines.append(f"  {name:<12} {share:12.4f} %  {our_share:12.4f} %  {'#' * round(share / 2.5)}".rstrip())
     return lines

@@ -12,8 +12,8 @@
 namespace aclgrad {
 namespace {
 
-constexpr int64_t kLeastInputStride = 0;
-constexpr int64_t kLeastOutputStride = 1;  // with 0 its elements would share memory
+constexpr int64_t kMinInputStride = 0;
+constexpr int64_t kMinOutputStride = 1;  // with 0 its elements would share memory
 
 bool is_aligned(const void* address, size_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;
@@ -53,18 +53,18 @@ void ProblemCheck::number(std::string_view field, int64_t got, int64_t least, in
 void ProblemCheck::input(std::string_view field, const ConstTensor& tensor, DataType type, const Shape& shape,
                          int dense_from) const {
   this->type(field, tensor, {type});
-  this->tensor(field, tensor, shape, kLeastInputStride, dense_from);
+  this->tensor(field, tensor, shape, kMinInputStride, dense_from);
 }
 
 void ProblemCheck::output(std::string_view field, const Tensor& tensor, DataType type, const Shape& shape,
                           int dense_from) const {
   this->type(field, tensor, {type});
-  this->tensor(field, tensor, shape, kLeastOutputStride, dense_from);
+  this->tensor(field, tensor, shape, kMinOutputStride, dense_from);
 }
 
 void ProblemCheck::indices(std::string_view field, const ConstTensor& tensor, const Shape& shape) const {
   type(field, tensor, {DataType::int32, DataType::int64});
-  this->tensor(field, tensor, shape, kLeastInputStride, 0);
+  this->tensor(field, tensor, shape, kMinInputStride, 0);
 }
 
 void ProblemCheck::tensor(std::string_view field, const ConstTensor& tensor, const Shape& shape,

@@ -18,8 +18,8 @@ namespace {
 
 int processors_of_affinity() {
   // More processors than a fixed set can name are an error, which a larger set mends.
-  constexpr size_t kMostProcessors = 1 << 16;
-  for (size_t count = CPU_SETSIZE; count <= kMostProcessors; count *= 2) {
+  constexpr size_t kMaxProcessors = 1 << 16;
+  for (size_t count = CPU_SETSIZE; count <= kMaxProcessors; count *= 2) {
     std::vector<cpu_set_t> sets(count / CPU_SETSIZE);
     const size_t bytes = sets.size() * sizeof(cpu_set_t);
     if (sched_getaffinity(0, bytes, sets.data()) == 0) return CPU_COUNT_S(bytes, sets.data());

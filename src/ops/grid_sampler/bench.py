@@ -1,14 +1,17 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The grid sampler and its gradient, and both passes through PyTorch."""
 
+import itertools
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 
-from bench.case import Call, Case, Work, identity
+from bench import peers
+from bench.case import Call, Case, Work, gradient_of, identity
 
-_BILINEAR, _BICUBIC = 0, 2
+_BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
+_MODES = ("bilinear", "nearest", "bicubic")
 _ZEROS, _BORDER = 0, 1
 
 
@@ -24,14 +27,21 @@ def _torch_forward(image, grid, mode, padding, transform):
     return transform(lambda: torch.ops.aten.grid_sampler_2d(image, grid, mode, padding, False))
 
 
+def _grid(kind, n, ho, wo):
+    if kind == "random":
+        return torch.rand(n, ho, wo, 2) * 2.1 - 1.05
+    ys, xs = torch.meshgrid(torch.linspace(-1, 1, ho), torch.linspace(-1, 1, wo), indexing="ij")
+    if kind == "rotated":  # by 30 degrees
+        axes = [0.87 * xs - 0.5 * ys, 0.5 * xs + 0.87 * ys]
+    else:
+        axes = [xs + 0.05 * torch.sin(3 * ys), ys + 0.05 * torch.cos(2 * xs)]
+    return torch.stack(axes, -1).expand(n, ho, wo, 2)
+
+
 def _data(dtype, device, n, c, h, w, ho, wo, smooth):
     torch.manual_seed(2)
     image = torch.randn(n, c, h, w)
-    if smooth:
-        ys, xs = torch.meshgrid(torch.linspace(-1, 1, ho), torch.linspace(-1, 1, wo), indexing="ij")
-        grid = torch.stack([xs + 0.05 * torch.sin(3 * ys), ys + 0.05 * torch.cos(2 * xs)], -1).expand(n, ho, wo, 2)
-    else:
-        grid = torch.rand(n, ho, wo, 2) * 2.1 - 1.05
+    grid = _grid("smooth" if smooth else "random", n, ho, wo)
     return [t.to(dtype).to(device).contiguous() for t in (image, grid, torch.randn(n, c, ho, wo))]
 
 
@@ -167,6 +177,101 @@ def _forward_3d(*sizes):
     return prepare
 
 
+# ---- Cells: PyTorch's operator on a dense table of problems, and every other library that has them
+
+
+def _cell(shape, grid, mode, layout, wanted):
+    """`wanted`: which gradients; () for the forward pass."""
+    def prepare(dtype, device):
+        import aclgrad.torch
+
+        torch.manual_seed(2)
+        n, c, h, w = shape
+        image, grad = (torch.randn(shape).contiguous(memory_format=layout) for _ in range(2))
+        inputs = [image, _grid(grid, n, h, w).contiguous()]
+        options = {"mode": _MODES[mode], "align_corners": False}
+        repeat = max(1, 4096 // (n * c * h * w))
+        if not wanted:
+            return Work(
+                {"": peers.repeated(repeat, lambda: aclgrad.torch.grid_sample(*inputs, **options))},
+                {"PyTorch": lambda transform: peers.repeated(repeat, lambda: F.grid_sample(*inputs, **options)),
+                 **peers.supported({
+                     "OpenVINO": lambda: peers.openvino_grid_sample(*inputs, mode, _ZEROS),
+                     "OpenCV": lambda: peers.opencv_remap(*inputs, mode, _ZEROS),
+                     "plain C": lambda: peers.plain_c_grid_sampler(
+                         "grid_sampler_2d", inputs, [torch.empty_like(grad)], mode, _ZEROS)}, repeat)},
+                lambda result: [result] if isinstance(result, torch.Tensor) else result, repeat)
+        leaves = [tensor.requires_grad_(index in wanted) for index, tensor in enumerate(inputs)]
+        differentiated = [leaves[index] for index in wanted]
+
+        def both(sample):
+            return peers.repeated(repeat, gradient_of(sample(*leaves, **options), differentiated, grad))
+        plain = [torch.empty_like(tensor) for tensor in inputs]
+        return Work(
+            {"": both(aclgrad.torch.grid_sample)},
+            {"PyTorch": lambda transform: both(F.grid_sample),
+             **peers.supported({"plain C": lambda: peers.plain_c_grid_sampler(
+                 "grid_sampler_2d_backward", [grad, *inputs], plain, mode, _ZEROS)} if len(wanted) == 2 else {},
+                 repeat)}, repeat=repeat)
+    return prepare
+
+
+def _cell_sizes():
+    """Batch, channels, sides: from a few bytes to a picture that outgrows the caches."""
+    for channels in (1, 2, 3, 4, 16, 64):
+        for batch, sides in ((1, (2, 32, 64, 128, 256, 512)), (8, (32, 64, 128, 256)), (100, (2, 32, 64))):
+            for side in sides:
+                if batch * channels * side * side <= 1 << 23:
+                    yield batch, channels, side, side
+        if channels <= 4:
+            yield 1, channels, 1080, 1920
+
+
+def _cells():
+    contiguous, last = torch.contiguous_format, torch.channels_last
+    passes = {"forward": (), "both gradients": (0, 1), "grad_input": (0,), "grad_grid": (1,)}
+    grids = {_BILINEAR: ("smooth", "rotated", "random"), _BICUBIC: ("smooth", "random"), _NEAREST: ("random",)}
+    for n, c, h, w in _cell_sizes():
+        for layout, mode in itertools.product((contiguous, last), grids):
+            for grid, (title, wanted) in itertools.product(grids[mode], passes.items()):
+                is_alone = len(wanted) == 1
+                if is_alone and (mode != _BILINEAR or layout == last or h not in (64, 512) or grid == "rotated"):
+                    continue
+                if layout == last and (c not in (3, 4, 64) or grid == "rotated" or mode == _NEAREST):
+                    continue
+                if mode == _NEAREST and wanted:
+                    continue
+                words = [f"N{n} C{c} {h}x{w}", _MODES[mode], grid, *(["channels last"] if layout == last else [])]
+                yield Case(f"grid sampler, {title}", ", ".join(words), torch.float32,
+                           _cell((n, c, h, w), grid, mode, layout, wanted), kind="cells")
+
+
+def _cell_3d(side):
+    def prepare(dtype, device):
+        import aclgrad.torch
+
+        volume, grid, _ = _data_3d(1, 1, side, side, side, None)
+        return Work({"": lambda: aclgrad.torch.grid_sample(volume, grid)},
+                    {"PyTorch": lambda transform: lambda: F.grid_sample(volume, grid, align_corners=False),
+                     **peers.supported({"JAX": lambda: peers.jax_map_coordinates(volume, grid)})},
+                    lambda result: [result])
+    return prepare
+
+
+def _gradient_cell_3d(side):
+    def prepare(dtype, device):
+        import aclgrad.torch
+
+        volume, grid, grad = _data_3d(1, 1, side, side, side, None)
+        jax = peers.supported({"JAX": lambda: peers.jax_map_coordinates_gradient(grad, volume, grid)})
+        leaves = [volume.requires_grad_(), grid.requires_grad_()]
+
+        def both(sample):
+            return gradient_of(sample(*leaves, align_corners=False), leaves, grad)
+        return Work({"": both(aclgrad.torch.grid_sample)}, {"PyTorch": lambda transform: both(F.grid_sample), **jax})
+    return prepare
+
+
 def cases():
     f32, f64, f16 = torch.float32, torch.float64, torch.float16
     gradient, forward = "grid sampler gradient", "grid sampler forward"
@@ -206,4 +311,7 @@ def cases():
                _double_backward(1, *square, layout=layout, smooth=grid == "smooth"), kind="python")
           for grid in ("smooth", "random")
           for title, layout in (("", torch.contiguous_format), (", channels last", torch.channels_last))),
+        *_cells(),
+        *(Case(f"grid sampler, {title}", f"N1 C1 {side}x{side}x{side}, smooth", f32, make(side), kind="cells")
+          for title, make in (("forward", _cell_3d), ("both gradients", _gradient_cell_3d)) for side in (32, 128)),
     ]

@@ -5,7 +5,9 @@ from functools import partial
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 
+from bench import peers
 from bench.case import Call, Case, Work
 
 
@@ -31,6 +33,24 @@ def _segment_reduce(grad, ends, transform):
     return transform(lambda: torch.segment_reduce(grad, "sum", lengths=lengths, axis=0))
 
 
+def _ones_times_group(grad, ends, transform):
+    """A product of matrices for each group."""
+    bounds = [0] + ends.tolist()
+    ones, out = grad.new_ones(1, len(grad)), grad.new_empty(len(ends), grad.shape[1])
+
+    def run():
+        for group, (begin, end) in enumerate(pairwise(bounds)):
+            torch.mm(ones[:, begin:end], grad[begin:end], out=out[group : group + 1])
+        return out
+    return transform(run)
+
+
+def _embedding_bag(grad, ends, transform):
+    """The groups as bags of rows."""
+    rows, starts = torch.arange(len(grad), device=grad.device), torch.cat([ends.new_zeros(1), ends[:-1]])
+    return transform(lambda: F.embedding_bag(rows, grad, starts, mode="sum"))
+
+
 def _gradient(rows, columns, groups, skewed):
     def prepare(dtype, device):
         torch.manual_seed(5)
@@ -43,7 +63,13 @@ def _gradient(rows, columns, groups, skewed):
                     "grouped_bias_add_grad", [rows, columns, groups])
         return Work({"": call}, {"index_add": partial(_index_add, grad, ends),
                                  "sum of each group": partial(_group_sums, grad, ends),
-                                 "segment_reduce": partial(_segment_reduce, grad, ends)}, lambda result: [result])
+                                 "segment_reduce": partial(_segment_reduce, grad, ends),
+                                 "ones @ group": partial(_ones_times_group, grad, ends),
+                                 "embedding_bag": partial(_embedding_bag, grad, ends),
+                                 **peers.supported({"plain C": lambda: peers.plain_c(
+                                     "grouped_bias_add_grad", [rows, columns, groups], [grad, ends],
+                                     [torch.empty_like(out)])})},
+                    lambda result: [result] if isinstance(result, torch.Tensor) else result)
     return prepare
 
 

@@ -6,6 +6,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
+from bench import peers
 from bench.case import Call, Case, Work, gradient_of, identity
 
 _DETR_LEVELS = [(100, 167), (50, 84), (25, 42), (13, 21)]
@@ -67,21 +68,39 @@ def _data(dtype, device, levels, batch, queries, spread):
     return *floats, shapes.to(device), starts.contiguous().to(device)
 
 
+def sizes_of(value, location):
+    return [*value.shape, location.shape[1], *location.shape[3:5]]
+
+
+class _Composition(torch.nn.Module):
+    """Of tensors alone, for OpenVINO."""
+
+    def __init__(self, levels):
+        super().__init__()
+        self._levels = levels
+
+    def forward(self, value, location, attention):
+        return compose(value, self._levels, location, attention)
+
+
 def _gradient(levels, batch, queries, spread):
     def prepare(dtype, device):
         value, location, attention, grad, shapes, starts = _data(dtype, device, levels, batch, queries, spread)
         inputs = [value, shapes, starts, location, attention, grad]
         outputs = [torch.empty_like(t) for t in (value, location, attention)]
-        sizes = [batch, *value.shape[1:], queries, len(levels), location.shape[4]]
-        call = Call("aclnnMultiScaleDeformableAttentionGrad", inputs + outputs, inputs, outputs, "msda_grad", sizes)
+        call = Call("aclnnMultiScaleDeformableAttentionGrad", inputs + outputs, inputs, outputs, "msda_grad",
+                    sizes_of(value, location))
         composed = partial(_composed_gradient, value, levels, location, attention, grad)
+        plain = [torch.empty_like(t) for t in outputs]
+        others = peers.supported({"plain C": lambda: peers.plain_c("msda_backward", sizes_of(value, location),
+                                                                   inputs, plain)})
 
         def expected(result):
             if dtype == torch.bfloat16:  # in which PyTorch computes positions, while ours does so in float
                 tensors = (t.float() for t in (location, attention, grad))
                 return _composed_gradient(value.float(), levels, *tensors, identity)()
             return result
-        return Work({"": call}, {"autograd through grid_sample": composed}, expected)
+        return Work({"": call}, {"autograd through grid_sample": composed, **others}, expected)
     return prepare
 
 
@@ -91,7 +110,11 @@ def _forward(levels, batch, queries, spread):
         inputs, out = [value, shapes, starts, location, attention], torch.empty_like(grad)
         call = Call("aclnnMultiScaleDeformableAttnFunction", [*inputs, out], inputs, [out])
         composed = partial(_composed_forward, value, levels, location, attention)
-        return Work({"": call}, {"grid_sample composition": composed}, lambda result: [result])
+        others = peers.supported({
+            "OpenVINO": lambda: peers.compiled_by_openvino(_Composition(levels), value, location, attention),
+            "plain C": lambda: peers.plain_c("msda", sizes_of(value, location), inputs, [torch.empty_like(grad)])})
+        return Work({"": call}, {"grid_sample composition": composed, **others},
+                    lambda result: [result] if isinstance(result, torch.Tensor) else result)
     return prepare
 
 

@@ -5,7 +5,9 @@ from functools import partial
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 
+from bench import peers
 from bench.case import Call, Case, Work, gradient_of
 
 
@@ -20,26 +22,56 @@ def _windows_strided(x, block, stride):
     return x.as_strided((count, heads, channels, block), (stride * s[0], s[1], s[2], s[0]))
 
 
-_WINDOWS = {"unfold + einsum": windows_unfold, "as_strided + einsum": _windows_strided}
-
-
 def compose(x, weight, ends, block, stride, windows):
     parts = [windows(x[b:e], block, stride) for b, e in pairwise([0, *ends]) if e - b >= block]
     return torch.cat([torch.einsum("knds,sn->knd", part, weight) for part in parts])
 
 
-def _composed_gradient(windows, grad, x, weight, ends, block, stride, transform):
+def _multiply_and_sum(x, weight, ends, block, stride):
+    """A multiply and an add for each token of a window: torch.compile makes one loop of them."""
+    parts = []
+    for b, e in pairwise([0, *ends]):
+        if e - b >= block:
+            last = (e - b - block) // stride * stride
+            tokens = (x[b + j : b + j + last + 1 : stride] for j in range(block))
+            parts.append(sum(token * weight[j, :, None] for j, token in enumerate(tokens)))
+    return torch.cat(parts)
+
+
+def _depthwise_convolution(x, weight, ends, block, stride):
+    """The heads' channels as the channels of an image one pixel wide, channels last."""
+    heads, channels = x.shape[1:]
+    kernel = weight.t().repeat_interleave(channels, 0)[:, None, :, None].contiguous(memory_format=torch.channels_last)
+    images = (x[b:e].reshape(1, e - b, 1, -1).permute(0, 3, 1, 2) for b, e in pairwise([0, *ends]) if e - b >= block)
+    parts = (F.conv2d(image, kernel, stride=(stride, 1), groups=heads * channels) for image in images)
+    return torch.cat([part[0, :, :, 0].t().reshape(-1, heads, channels) for part in parts])
+
+
+_COMPOSITIONS = {"unfold + einsum": partial(compose, windows=windows_unfold),
+                 "as_strided + einsum": partial(compose, windows=_windows_strided),
+                 "multiply and sum": _multiply_and_sum, "depthwise convolution": _depthwise_convolution}
+
+
+def _composed_gradient(composition, grad, x, weight, ends, block, stride, transform):
     leaves = [t.detach().requires_grad_() for t in (x, weight)]
-    return gradient_of(transform(compose)(leaves[0], leaves[1], ends, block, stride, windows), leaves, grad)
+    return gradient_of(transform(composition)(*leaves, ends, block, stride), leaves, grad)
 
 
-def _composed_forward(windows, x, weight, ends, block, stride, transform):
-    compress = transform(compose)
+def _composed_forward(composition, x, weight, ends, block, stride, transform):
+    compress = transform(composition)
 
     def run():
         with torch.no_grad():
-            return compress(x, weight, ends, block, stride, windows)
+            return compress(x, weight, ends, block, stride)
     return run
+
+
+def _plain_c(function, inputs, outputs, ends, block, stride):
+    if len(ends) != 1:
+        raise peers.Unsupported
+    windows = (ends[0] - block) // stride + 1
+    sizes = [*inputs[-2].shape, block, stride, windows]
+    return peers.plain_c(function, sizes, inputs, [torch.empty_like(t) for t in outputs], torch.float16)
 
 
 def _ragged(tokens, sequences):
@@ -62,9 +94,10 @@ def _gradient(tokens, heads, channels, block, stride, ends):
         kernel = "nsa_compress_grad" if len(ends) == 1 else ""
         call = Call("aclnnNsaCompressGrad", [grad, x, weight, ends, block, stride, 0, "TND", *outputs],
                     [grad, x, weight], outputs, kernel, [tokens, heads, channels, block, stride, len(grad)])
-        baselines = {name: partial(_composed_gradient, windows, grad, x, weight, ends, block, stride)
-                     for name, windows in _WINDOWS.items()}
-        return Work({"": call}, baselines)
+        baselines = {name: partial(_composed_gradient, composition, grad, x, weight, ends, block, stride)
+                     for name, composition in _COMPOSITIONS.items()}
+        return Work({"": call}, baselines | peers.supported({"plain C": lambda: _plain_c(
+            "nsa_compress_backward", [grad, x, weight], outputs, ends, block, stride)}))
     return prepare
 
 
@@ -72,9 +105,11 @@ def _forward(tokens, heads, channels, block, stride, ends):
     def prepare(dtype, device):
         x, weight, out = _data(dtype, device, tokens, heads, channels, block, stride, ends)
         call = Call("aclnnNsaCompress", [x, weight, ends, "TND", block, stride, 0, out], [x, weight], [out])
-        baselines = {name: partial(_composed_forward, windows, x, weight, ends, block, stride)
-                     for name, windows in _WINDOWS.items()}
-        return Work({"": call}, baselines, lambda result: [result])
+        baselines = {name: partial(_composed_forward, composition, x, weight, ends, block, stride)
+                     for name, composition in _COMPOSITIONS.items()}
+        plain = peers.supported({"plain C": lambda: _plain_c("nsa_compress", [x, weight], [out], ends, block, stride)})
+        return Work({"": call}, baselines | plain,
+                    lambda result: [result] if isinstance(result, torch.Tensor) else result)
     return prepare
 
 

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// As base/kernel.h says.
+// The kernel behind the C and the C++ interface; base/kernel.h says what each function must do.
 #pragma once
 
 #include "aclgrad/new_operator.h"
