@@ -11,8 +11,8 @@ typedef struct {
 } Sampling;
 
 typedef struct {
-  int64_t corner[4];  // pixels, or 0 where the corner is outside
-  float weight[4];    // 0 there
+  int64_t corner[4];             // pixels, or 0 where the corner is outside
+  float weight[4];               // 0 there
   float along_x[4], along_y[4];  // derivatives of the weights
 } Corners;
 
@@ -36,7 +36,8 @@ static Corners corners_of(float x, float y, int64_t height, int64_t width) {
 }
 
 void grid_sampler_2d(const Sampling* s, const float* input, const float* grid, float* output) {
-  const int64_t pixels = s->height * s->width, samples = s->output_height * s->output_width, channels = s->channels;
+  const int64_t pixels = s->height * s->width, samples = s->output_height * s->output_width,
+                channels = s->channels;
   const int64_t step = s->channels_last ? channels : 1;
   const int64_t plane = s->channels_last ? 1 : pixels, output_plane = s->channels_last ? 1 : samples;
   for (int64_t n = 0; n < s->batch; ++n) {
@@ -53,7 +54,8 @@ void grid_sampler_2d(const Sampling* s, const float* input, const float* grid, f
       } else {
         for (int64_t c = 0; c < channels; ++c) {
           float sum = 0;
-          for (int corner = 0; corner < 4; ++corner) sum += at.weight[corner] * input[at.corner[corner] * step + c * plane];
+          for (int corner = 0; corner < 4; ++corner)
+            sum += at.weight[corner] * input[at.corner[corner] * step + c * plane];
           output[k * step + c * output_plane] = sum;
         }
       }
@@ -64,9 +66,10 @@ void grid_sampler_2d(const Sampling* s, const float* input, const float* grid, f
   }
 }
 
-void grid_sampler_2d_backward(const Sampling* s, const float* grad_output, const float* input, const float* grid,
-                              float* grad_input, float* grad_grid) {
-  const int64_t pixels = s->height * s->width, samples = s->output_height * s->output_width, channels = s->channels;
+void grid_sampler_2d_backward(const Sampling* s, const float* grad_output, const float* input,
+                              const float* grid, float* grad_input, float* grad_grid) {
+  const int64_t pixels = s->height * s->width, samples = s->output_height * s->output_width,
+                channels = s->channels;
   const int64_t step = s->channels_last ? channels : 1;
   const int64_t plane = s->channels_last ? 1 : pixels, output_plane = s->channels_last ? 1 : samples;
   memset(grad_input, 0, (size_t)(s->batch * channels * pixels) * sizeof(float));
@@ -101,8 +104,8 @@ typedef struct {
   int64_t batch, keys, heads, channels, queries, levels, points;
 } Attention;
 
-void msda(const Attention* a, const float* value, const int64_t* shapes, const int64_t* starts, const float* location,
-          const float* weights, float* output) {
+void msda(const Attention* a, const float* value, const int64_t* shapes, const int64_t* starts,
+          const float* location, const float* weights, float* output) {
   const int64_t row = a->heads * a->channels;
   for (int64_t n = 0; n < a->batch; ++n, value += a->keys * row) {
     for (int64_t q = 0; q < a->queries * a->heads; ++q, output += a->channels) {
@@ -111,7 +114,8 @@ void msda(const Attention* a, const float* value, const int64_t* shapes, const i
       for (int64_t level = 0; level < a->levels; ++level) {
         const float* plane = value + starts[level] * row + head * a->channels;
         for (int64_t p = 0; p < a->points; ++p, location += 2, ++weights) {
-          const Corners at = corners_of(2 * location[0] - 1, 2 * location[1] - 1, shapes[2 * level], shapes[2 * level + 1]);
+          const Corners at =
+              corners_of(2 * location[0] - 1, 2 * location[1] - 1, shapes[2 * level], shapes[2 * level + 1]);
           for (int corner = 0; corner < 4; ++corner) {
             const float weight = at.weight[corner] * *weights;
             const float* restrict pixel = plane + at.corner[corner] * row;
@@ -184,8 +188,8 @@ void nsa_compress(const Compression* s, const Half* input, const Half* weight, H
   }
 }
 
-void nsa_compress_backward(const Compression* s, const Half* grad_output, const Half* input, const Half* weight,
-                           Half* grad_input, Half* grad_weight) {
+void nsa_compress_backward(const Compression* s, const Half* grad_output, const Half* input,
+                           const Half* weight, Half* grad_input, Half* grad_weight) {
   const int64_t row = s->heads * s->channels;
   float sums[row], weight_sums[s->block * s->heads];
   memset(weight_sums, 0, sizeof(weight_sums));
