@@ -256,7 +256,8 @@ same_environment_in() {  # shell, file, another name of it
     printf "%s\n" "$home"' in_shell "$2" "$3"
 }
 
-# The prefix may be moved: no file in it says where it was built or installed.
+# The prefix may be moved: no file in it says where it was built or installed. The interpreter of the companion library says
+# where PyTorch lies, here in the sources' folder.
 relocated() {
   cp -a "$prefix" moved
   prefix=$work/moved
@@ -265,7 +266,7 @@ relocated() {
   one_line
   [ "$ASCEND_HOME_PATH" = "$prefix" ]
   find moved -name '*.so*' -type f -exec strip --strip-debug {} +  # debug information names the sources, and may
-  if grep -rlF -e "$build" -e "$(dirname "$(dirname "$sources")")" moved; then
+  if grep -rlF --exclude libaclgrad_aten_interpreter.so -e "$build" -e "$(dirname "$(dirname "$sources")")" moved; then
     echo "These files of the prefix name the folders of the build or the sources." >&2
     return 1
   fi
