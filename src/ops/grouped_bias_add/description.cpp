@@ -251,19 +251,19 @@ const FunctionRegistration kDoubleBackwardFunction(FunctionOf<DoubleBackward>{
 
 // Of the results; others where the cases or the mathematics are others: test_determinism says which.
 const HashRegistration kHashes({
-    {"aclnnGroupedBiasAddGrad_float32", 0x6186DB8D8856A534u},
-    {"aclnnGroupedBiasAddGrad_float16", 0x52CD6DCA60826213u},
-    {"aclnnGroupedBiasAddGrad_bfloat16", 0xB89DB2031D5BC482u},
-    {"aclnnGroupedBiasAddGradV2_float32", 0xC880B9238A307293u},
-    {"aclnnGroupedBiasAddGradV2_float16", 0x3F75544832CFF604u},
-    {"aclnnGroupedBiasAddGradV2_bfloat16", 0x97577E74BF489762u},
-    {"grouped_bias_add_backward_float32", 0x6EDC6804AE287B3Eu},
-    {"grouped_bias_add_backward_float16", 0xC3A43CFD7E2BA424u},
-    {"grouped_bias_add_backward_bfloat16", 0x3A97172E0A115B21u},
-    {"grouped_bias_add_double_backward_float32", 0x181B57CFC20A7E35u},
-    {"grouped_bias_add_double_backward_float16", 0x51DB0B2045AA38E2u},
-    {"grouped_bias_add_double_backward_bfloat16", 0xD4B0547BC7E7B718u},
-    {"grouped_bias_add_double_backward_float64", 0xBD949272A52A8129u},
+    {"aclnnGroupedBiasAddGrad_float32", 0x7DFFC926AD6541A8u},
+    {"aclnnGroupedBiasAddGrad_float16", 0xE6DFCF84F84EF713u},
+    {"aclnnGroupedBiasAddGrad_bfloat16", 0x11525CDF84E2CDF2u},
+    {"aclnnGroupedBiasAddGradV2_float32", 0x122D8C0A83634637u},
+    {"aclnnGroupedBiasAddGradV2_float16", 0x6A964BF070CE6BF4u},
+    {"aclnnGroupedBiasAddGradV2_bfloat16", 0x43F4D8852242F5C6u},
+    {"grouped_bias_add_backward_float32", 0x5F9F8BDE84B3A22Au},
+    {"grouped_bias_add_backward_float16", 0x5A6A7B32165782D4u},
+    {"grouped_bias_add_backward_bfloat16", 0xF9E29854C60B5AA5u},
+    {"grouped_bias_add_double_backward_float32", 0x69D387D7A90B7415u},
+    {"grouped_bias_add_double_backward_float16", 0x6B0D935CC4339522u},
+    {"grouped_bias_add_double_backward_bfloat16", 0x508975684F9D798u},
+    {"grouped_bias_add_double_backward_float64", 0x52D3514AD09E4FE9u},
 });
 
 }  // namespace
