@@ -345,6 +345,8 @@ def _wraps(original: Callable[..., Any]) -> Callable[[Callable[..., Any]], Calla
 
 
 def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    about_default_corners = _warnings_about_default_corners(original)
+
     @_wraps(original)
     def replacement(
         input: Tensor,
@@ -355,7 +357,7 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     ) -> Tensor:
         if not torch.jit.is_scripting():  # type: ignore[attr-defined]
             if align_corners is None and not torch.compiler.is_compiling():
-                for message in _warnings_about_default_corners(original):
+                for message in about_default_corners:
                     warnings.warn(message, stacklevel=2)
                 align_corners = False
             if _is_ours(input, grid) and _has_kernel(input, grid, mode) and _is_faster(input, grid, mode):
@@ -365,7 +367,6 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return replacement
 
 
-@functools.cache
 def _warnings_about_default_corners(original: Callable[..., Tensor]) -> list[str]:
     """What PyTorch's function itself says, so that filters of warnings know it."""
     with warnings.catch_warnings(record=True) as caught:
