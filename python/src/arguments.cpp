@@ -14,7 +14,8 @@ bool is_integer(DataType type) {
   return type == DataType::int32 || type == DataType::int64;
 }
 
-bool is_sequence(nb::handle object) {
+bool is_sequence(const Argument& argument) {
+  const nb::handle object = argument.object();
   return nb::isinstance<nb::tuple>(object) || nb::isinstance<nb::list>(object);
 }
 
@@ -33,51 +34,59 @@ std::string device_name(const Array& array) {
 
 }  // namespace
 
-Array Arguments::floats(const char* name, nb::handle object) const {
-  Array array = read(name, object, kFloats, false);
+Array Arguments::floats(const char* name, const Argument& argument) const {
+  Array array = read(name, argument, kFloats, false);
   if (is_integer(array.type())) fail(true, name, kFloats, name_of(array.type()));
   return array;
 }
 
-Array Arguments::integers(const char* name, nb::handle object) const {
-  nb::object integers = nb::borrow(object);
-  if (is_sequence(object) || PyRange_Check(object.ptr())) {
-    integers = integer_array(object);
-    if (!integers.is_valid()) fail(true, name, "integers in a rectangular array", repr_of(object));
+Array Arguments::integers(const char* name, const Argument& argument) const {
+  if (is_sequence(argument) || PyRange_Check(argument.object().ptr())) {
+    const nb::object array = integer_array(argument.object());
+    if (!array.is_valid()) fail(true, name, "integers in a rectangular array", repr_of(argument));
+    return integers(name, array);
   }
-  Array array = read(name, integers, kIntegers, false);
+  Array array = read(name, argument, kIntegers, false);
   if (!is_integer(array.type())) fail(true, name, kIntegers, name_of(array.type()));
   return array;
 }
 
-int64_t Arguments::integer(const char* name, nb::handle object) const {
+int64_t Arguments::integer(const char* name, const Argument& argument) const {
+  if (const auto* number = argument.get_if<int64_t>()) return *number;
   int64_t value = 0;
-  const nb::object index = nb::steal(PyNumber_Index(object.ptr()));  // takes NumPy's integers too
+  const nb::object index = nb::steal(PyNumber_Index(argument.object().ptr()));  // takes NumPy's integers too
   if (!index.is_valid() || !nb::try_cast(index, value)) {
     PyErr_Clear();
-    fail(true, name, "an integer", repr_of(object));
+    fail(true, name, "an integer", repr_of(argument));
   }
   return value;
 }
 
-bool Arguments::flag(const char* name, nb::handle object) const {
-  if (!is_bool(object)) fail(true, name, "a bool", repr_of(object));
-  return PyObject_IsTrue(object.ptr()) != 0;
+bool Arguments::flag(const char* name, const Argument& argument) const {
+  if (const auto* flag = argument.get_if<bool>()) return *flag;
+  if (!is_bool(argument.object())) fail(true, name, "a bool", repr_of(argument));
+  return PyObject_IsTrue(argument.object().ptr()) != 0;
 }
 
-std::vector<bool> Arguments::flags(const char* name, nb::handle object, size_t count) const {
-  const std::string expected = fmt::format("a tuple of {} bools", count);
-  if (!is_sequence(object)) fail(true, name, expected, repr_of(object));
-  if (nb::len(object) != count) fail(false, name, expected, repr_of(object));
+std::vector<bool> Arguments::flags(const char* name, const Argument& argument, size_t count) const {
+  const auto fail_flags = [&](bool wrong_type) {
+    fail(wrong_type, name, fmt::format("a tuple of {} bools", count), repr_of(argument));
+  };
+  if (const auto* flags = argument.get_if<std::vector<bool>>()) {
+    if (flags->size() != count) fail_flags(false);
+    return *flags;
+  }
+  if (!is_sequence(argument)) fail_flags(true);
+  if (nb::len(argument.object()) != count) fail_flags(false);
   std::vector<bool> values;
-  for (nb::handle entry : nb::borrow<nb::iterable>(object)) {
-    if (!is_bool(entry)) fail(true, name, expected, repr_of(object));
+  for (nb::handle entry : nb::borrow<nb::iterable>(argument.object())) {
+    if (!is_bool(entry)) fail_flags(true);
     values.push_back(PyObject_IsTrue(entry.ptr()) != 0);
   }
   return values;
 }
 
-Array Arguments::result(const char* name, const Array& like, const Shape& shape, nb::handle out) const {
+Array Arguments::result(const char* name, const Array& like, const Shape& shape, const Argument& out) const {
   if (out.is_none()) return new_array(like, shape);
   const char* type = name_of(like.type());
   Array array = read(name, out, type, true);
@@ -90,12 +99,14 @@ Array Arguments::result(const char* name, const Array& like, const Shape& shape,
   return array;
 }
 
-nb::object Arguments::entry(const char* name, nb::handle out, size_t count, size_t index) const {
-  if (out.is_none()) return nb::none();
+Argument Arguments::entry(const char* name, const Argument& out, size_t count, size_t index) const {
+  if (out.is_none()) return {};
+  const nb::handle results = out.object();
   if (!is_sequence(out))
-    fail(true, name, fmt::format("a tuple of {} arrays or None", count), type_name_of(out));
-  check(nb::len(out) == count, name, fmt::format("{} entries", count), static_cast<int64_t>(nb::len(out)));
-  return out[index];
+    fail(true, name, fmt::format("a tuple of {} arrays or None", count), type_name_of(results));
+  check(nb::len(results) == count, name, fmt::format("{} entries", count),
+        static_cast<int64_t>(nb::len(results)));
+  return nb::object(results[index]);
 }
 
 void Arguments::claim(std::initializer_list<const Array*> results,
@@ -169,19 +180,22 @@ void Arguments::check_ends(const char* name, const std::vector<int64_t>& ends) c
   }
 }
 
-size_t Arguments::index_of(const char* name, nb::handle object,
+size_t Arguments::index_of(const char* name, const Argument& argument,
                            std::initializer_list<const char*> choices) const {
-  if (!nb::isinstance<nb::str>(object)) fail(true, name, "a string", type_name_of(object));
+  const auto* text = argument.get_if<std::string>();
+  const nb::handle object = argument.object();
+  if (text == nullptr && !nb::isinstance<nb::str>(object)) fail(true, name, "a string", type_name_of(object));
   const auto found = std::find_if(choices.begin(), choices.end(), [&](const char* choice) {
-    return PyUnicode_CompareWithASCIIString(object.ptr(), choice) == 0;
+    return text != nullptr ? *text == choice : PyUnicode_CompareWithASCIIString(object.ptr(), choice) == 0;
   });
-  if (found == choices.end()) fail(false, name, list_of(choices), repr_of(object));
+  if (found == choices.end()) fail(false, name, list_of(choices), repr_of(argument));
   return static_cast<size_t>(found - choices.begin());
 }
 
-Array Arguments::read(const char* name, nb::handle object, std::string_view types, bool writable) const {
+Array Arguments::read(const char* name, const Argument& argument, std::string_view types,
+                      bool writable) const {
   try {
-    Array array = read_array(object, types, writable);
+    Array array = read_array(argument, types, writable);
     array.name = name;
     const bool suits = !array.on_gpu() || memory_ == Memory::cpu_or_gpu;
     if (!suits) fail(false, name, "an array in the memory of the CPU", "one on " + device_name(array));
@@ -195,9 +209,8 @@ void Arguments::fail(bool wrong_type, const char* name, std::string_view expecte
                      std::string_view got) const {
   const std::string message =
       fmt::format("aclgrad.{}: {}: expected {}, got {}", function_, name, expected, got);
-  PyErr_SetObject(wrong_type ? PyExc_TypeError : PyExc_ValueError,
-                  nb::str(message.c_str(), message.size()).ptr());
-  nb::raise_python_error();
+  if (wrong_type) throw nb::type_error(message.c_str());
+  throw nb::value_error(message.c_str());
 }
 
 }  // namespace aclgrad::python

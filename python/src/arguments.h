@@ -17,24 +17,25 @@ class Arguments {
   explicit Arguments(const char* function, Memory memory = Memory::cpu)
       : function_(function), memory_(memory) {}
 
-  Array floats(const char* name, nb::handle object) const;    // float32, float16, bfloat16 or float64
-  Array integers(const char* name, nb::handle object) const;  // int32 or int64, in an array or a sequence
+  Array floats(const char* name, const Argument& argument) const;  // float32, float16, bfloat16 or float64
+  Array integers(const char* name,
+                 const Argument& argument) const;  // int32 or int64, in an array or a sequence
 
-  int64_t integer(const char* name, nb::handle object) const;
-  bool flag(const char* name, nb::handle object) const;  // of Python or NumPy
-  std::vector<bool> flags(const char* name, nb::handle object, size_t count) const;
+  int64_t integer(const char* name, const Argument& argument) const;
+  bool flag(const char* name, const Argument& argument) const;  // of Python or NumPy
+  std::vector<bool> flags(const char* name, const Argument& argument, size_t count) const;
 
   // Which of the strings it is, as an enumerator counted from 0.
   template <class Enum>
-  Enum choice(const char* name, nb::handle object, std::initializer_list<const char*> choices) const {
-    return static_cast<Enum>(index_of(name, object, choices));
+  Enum choice(const char* name, const Argument& argument, std::initializer_list<const char*> choices) const {
+    return static_cast<Enum>(index_of(name, argument, choices));
   }
 
   // `out` where it is given, which then is checked, else a new array of the kind and type of `like`.
-  Array result(const char* name, const Array& like, const Shape& shape, nb::handle out) const;
+  Array result(const char* name, const Array& like, const Shape& shape, const Argument& out) const;
 
   // The i-th of `count` entries of a tuple or list of results; None where there is no tuple.
-  nb::object entry(const char* name, nb::handle out, size_t count, size_t index) const;
+  Argument entry(const char* name, const Argument& out, size_t count, size_t index) const;
 
   // Of the results, those that the caller gave must share no memory with each other or with what is read. PyTorch hears
   // that they change, so that its autograd does not use overwritten values. The last check of a call. Null is no array.
@@ -52,8 +53,9 @@ class Arguments {
   void check_ends(const char* name, const std::vector<int64_t>& ends) const;  // from 0 on and non-decreasing
 
  private:
-  size_t index_of(const char* name, nb::handle object, std::initializer_list<const char*> choices) const;
-  Array read(const char* name, nb::handle object, std::string_view types, bool writable) const;
+  size_t index_of(const char* name, const Argument& argument,
+                  std::initializer_list<const char*> choices) const;
+  Array read(const char* name, const Argument& argument, std::string_view types, bool writable) const;
   [[noreturn]] void fail(bool wrong_type, const char* name, std::string_view expected,
                          std::string_view got) const;
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "interpreter_lock.h"
 #include "runtime/device.h"
 #include "torch_tensor.h"
 
@@ -315,7 +316,6 @@ Array read_dlpack(nb::handle object, std::string_view types, bool writable) {
 }
 
 Array read_layout(nb::handle object, std::string_view types, bool writable) {
-  if (is_torch_tensor(object)) return read_torch_tensor(object, types);
   if (is_numpy(object)) return read_numpy(object, types);
   const DlpackExchange* exchange = ArrayType::of(object).exchange;
   return exchange != nullptr ? read_exchange(object, *exchange, types) : read_dlpack(object, types, writable);
@@ -335,6 +335,12 @@ Array read_unchecked(nb::handle object, std::string_view types, bool writable) {
   Array array = read_layout(object, types, writable);
   settle_strides(array.view);
   array.object = nb::borrow(object);
+  return array;
+}
+
+Array read_handle(const TorchHandle& handle, std::string_view types) {
+  Array array = read_torch_tensor(handle, types);
+  settle_strides(array.view);
   return array;
 }
 
@@ -437,8 +443,10 @@ bool is_bool(nb::handle object) {
   return nb::isinstance<nb::bool_>(object) || nb::isinstance(object, known<Numpy>().boolean);
 }
 
-Array read_array(nb::handle object, std::string_view types, bool writable) {
-  if (!is_torch_tensor(object) && !is_numpy(object) && ArrayType::of(object).is_torch) check_is_plain(object);
+Array read_array(const Argument& argument, std::string_view types, bool writable) {
+  if (const auto* handle = argument.get_if<TorchHandle>()) return read_handle(*handle, types);
+  const nb::handle object = argument.object();
+  if (!is_numpy(object) && ArrayType::of(object).is_torch) check_is_plain(object);
   return read_unchecked(object, types, writable);
 }
 
@@ -452,9 +460,7 @@ nb::object integer_array(nb::handle sequence) try {
 }
 
 Array new_array(const Array& like, const Shape& shape) {
-  if (is_torch_tensor(like.object)) {
-    return read_unchecked(new_torch_tensor(like.object, shape), name_of(like.type()), true);
-  }
+  if (like.handle) return read_handle(new_torch_tensor(like.type(), shape), name_of(like.type()));
   nb::list sizes;
   for (int64_t size : shape) sizes.append(size);
   const char* type = name_of(like.type());
@@ -480,6 +486,20 @@ std::string text_of(nb::handle object) {
 
 std::string repr_of(nb::handle object) {
   return text_of(nb::repr(object));
+}
+
+std::string repr_of(const Argument& argument) {
+  if (const auto* flags = argument.get_if<std::vector<bool>>()) {
+    std::string list;
+    for (const bool flag : *flags)
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", flag ? "True" : "False");
+    return fmt::format("[{}]", list);
+  }
+  if (const auto* text = argument.get_if<std::string>()) {
+    const Locked locked;
+    return repr_of(nb::str(text->c_str(), text->size()));
+  }
+  return repr_of(argument.object());
 }
 
 std::string type_name_of(nb::handle object) {

@@ -5,15 +5,49 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "tensor/view.h"
 
 namespace aclgrad::python {
 
 namespace nb = nanobind;
+
+struct TorchTensor;  // PyTorch's own, which its C interface hands out
+using TorchHandle = std::shared_ptr<TorchTensor>;
+
+// An argument of a call: an object of Python, or a value of PyTorch's dispatcher, which is read without the
+// interpreter's lock.
+class Argument {
+ public:
+  using Value = std::variant<nb::object, TorchHandle, int64_t, bool, std::string, std::vector<bool>>;
+
+  Argument() = default;  // None
+  Argument(nb::handle object) : value_(nb::borrow(object)) {}
+  explicit Argument(Value value) : value_(std::move(value)) {}
+
+  bool is_none() const { return get_if<nb::object>() != nullptr && object().is_none(); }
+
+  // Null where it is of another type.
+  template <class T>
+  const T* get_if() const {
+    return std::get_if<T>(&value_);
+  }
+
+  // None where it is no object of Python.
+  nb::handle object() const {
+    const auto* object = get_if<nb::object>();
+    return object != nullptr && object->is_valid() ? object->ptr() : Py_None;
+  }
+
+ private:
+  Value value_;
+};
 
 inline constexpr int kOnCpu = -1;
 
@@ -26,6 +60,7 @@ struct Array {
   bool writable = false;
   bool given = false;  // by the caller, as memory for a result
   nb::object object;
+  TorchHandle handle;        // instead of an object
   nb::ndarray<nb::ro> lent;  // what DLPack lent, to be given back at the end
 
   DataType type() const { return view.type; }
@@ -43,7 +78,7 @@ struct NotAnArray {
 
 // Reads NumPy's arrays, tensors of PyTorch, and whatever else has DLPack or the buffer protocol on the CPU. Copies
 // nothing, and waits for nothing. Throws NotAnArray; `types` says there in words which element types are wanted.
-Array read_array(nb::handle object, std::string_view types, bool writable);
+Array read_array(const Argument& argument, std::string_view types, bool writable);
 
 // A NumPy array of the values of a tuple, list or range. Invalid where they are no rectangular array.
 nb::object integer_array(nb::handle sequence);
@@ -63,6 +98,7 @@ bool is_bool(nb::handle object);  // of Python or NumPy
 // In UTF-8, whatever the objects of a program make of themselves.
 std::string text_of(nb::handle object);
 std::string repr_of(nb::handle object);
+std::string repr_of(const Argument& argument);
 std::string type_name_of(nb::handle object);
 
 }  // namespace aclgrad::python

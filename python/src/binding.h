@@ -6,15 +6,27 @@
 
 #include <nanobind/nanobind.h>
 
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "array.h"
+
 namespace aclgrad::python {
 
-namespace nb = nanobind;
+// Of functions with several; what is not wanted is absent.
+using Results = std::vector<std::optional<Array>>;
 
-// Of functions with several.
-using Results = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
+// By their names, for PyTorch's dispatcher. Arguments that are left out are None.
+using Function = std::function<Results(std::vector<Argument>)>;
+inline std::map<std::string, Function>& functions() {
+  static auto& functions = *new std::map<std::string, Function>;
+  return functions;
+}
 
 class Binding {
  public:
@@ -27,6 +39,25 @@ class Binding {
     return all;
   }
 };
+
+inline Results results_of(Array result) {
+  return {std::move(result)};
+}
+inline Results results_of(Results results) {
+  return results;
+}
+
+inline nb::object object_of(const Array& result) {
+  return result.object;
+}
+inline nb::typed<nb::tuple, nb::any, nb::ellipsis> object_of(const Results& results) {
+  nb::list objects;
+  for (const auto& result : results) objects.append(result ? result->object : nb::none());
+  return nb::borrow<nb::typed<nb::tuple, nb::any, nb::ellipsis>>(nb::tuple(objects));
+}
+
+template <class Parameter>
+using Bound = std::conditional_t<std::is_same_v<Parameter, const Argument&>, nb::handle, Parameter>;
 
 template <bool kIsLast>
 auto argument() {
@@ -42,7 +73,15 @@ auto argument() {
 template <class Result, class... Parameters>
 void define(nb::module_& module, const char* name, Result (*function)(Parameters...)) {
   [&]<size_t... i>(std::index_sequence<i...>) {
-    module.def(name, function, argument<i + 1 == sizeof...(Parameters)>()...);
+    module.def(
+        name, [function](Bound<Parameters>... arguments) { return object_of(function(arguments...)); },
+        argument<i + 1 == sizeof...(Parameters)>()...);
+    if constexpr ((std::is_same_v<Parameters, const Argument&> && ...)) {
+      functions()[name] = [function](std::vector<Argument> arguments) {
+        arguments.resize(sizeof...(Parameters));
+        return results_of(function(arguments[i]...));
+      };
+    }
   }
   (std::index_sequence_for<Parameters...>());
 }

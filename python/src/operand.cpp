@@ -67,6 +67,7 @@ Place::Place(const Arguments& arguments, const Array& first, std::initializer_li
 }
 
 void Place::compute(const std::function<void()>& body) const {
+  if (first_.handle) return body();  // the lock is not held
   const Unlocked unlocked;
   on_gpu() ? DeviceDriver::get(DeviceKind::cuda, first_.gpu).call(body) : body();
 }

@@ -8,16 +8,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/thread_limit.h"
-#include "interpreter_lock.h"
+#include "binding.h"
 
 namespace aclgrad::python {
 namespace {
@@ -27,7 +27,6 @@ namespace {
 constexpr uint64_t kVersion =
     (uint64_t{2} << 56) | (uint64_t{10} << 48);  // whose conventions are followed here
 
-struct Tensor;
 struct String;
 struct List;
 struct Library;
@@ -36,16 +35,16 @@ using Kernel = void (*)(Value* stack, uint64_t inputs, uint64_t outputs);
 
 // Its functions return 0 or fail. PyTorch need not be there; where it is, it is found among what is loaded.
 struct Torch {
-  int (*delete_tensor)(Tensor*);
-  int (*copy_handle)(Tensor*, Tensor**);
-  int (*is_defined)(Tensor*, bool*);
-  int (*dim)(Tensor*, int64_t*);
-  int (*sizes)(Tensor*, int64_t**);
-  int (*strides)(Tensor*, int64_t**);
-  int (*dtype)(Tensor*, int32_t*);
-  int (*data)(Tensor*, void**);
+  int (*delete_tensor)(TorchTensor*);
+  int (*copy_handle)(TorchTensor*, TorchTensor**);
+  int (*is_defined)(TorchTensor*, bool*);
+  int (*dim)(TorchTensor*, int64_t*);
+  int (*sizes)(TorchTensor*, int64_t**);
+  int (*strides)(TorchTensor*, int64_t**);
+  int (*dtype)(TorchTensor*, int32_t*);
+  int (*data)(TorchTensor*, void**);
   int (*empty_strided)(int64_t dim, const int64_t* sizes, const int64_t* strides, int32_t dtype,
-                       int32_t device_type, int32_t device, Tensor**);
+                       int32_t device_type, int32_t device, TorchTensor**);
   int32_t (*cpu)();
   int (*string_length)(String*, size_t*);
   int (*string_text)(String*, const char**);
@@ -138,103 +137,95 @@ void check(int failure) {
   if (failure != 0) throw std::runtime_error("PyTorch's C interface failed");
 }
 
-// ---- Values of Python
+// ---- Values of the dispatcher
 
-constexpr const char* kCapsule = "aclgrad.torch.tensor";
-
-nb::object capsule_of(Tensor* tensor) {
-  return nb::steal(PyCapsule_New(tensor, kCapsule, [](PyObject* capsule) {
-    Torch::get().delete_tensor(static_cast<Tensor*>(PyCapsule_GetPointer(capsule, kCapsule)));
-  }));
+TorchHandle owned(TorchTensor* tensor) {
+  return {tensor, [](TorchTensor* pointer) { Torch::get().delete_tensor(pointer); }};
 }
 
-Tensor* tensor_of(nb::handle capsule) {
-  return static_cast<Tensor*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
-}
-
-nb::object string_of(String* string) {
+std::string text_of(String* string) {
   const Torch& torch = Torch::get();
   size_t length = 0;
   const char* text = nullptr;
   check(torch.string_length(string, &length));
   check(torch.string_text(string, &text));
-  nb::object object = nb::steal(PyUnicode_FromStringAndSize(text, static_cast<Py_ssize_t>(length)));
+  std::string copy(text, length);
   torch.delete_string(string);
-  return object;
+  return copy;
 }
 
-nb::object flags_of(List* list) {
+std::vector<bool> flags_of(List* list) {
   const Torch& torch = Torch::get();
-  nb::list flags;
   size_t size = 0;
   check(torch.list_size(list, &size));
+  std::vector<bool> flags;
   for (size_t i = 0; i < size; ++i) {
     Value flag = 0;
     check(torch.list_item(list, i, &flag));
-    flags.append((flag & 1) != 0);
+    flags.push_back((flag & 1) != 0);
   }
   torch.delete_list(list);
   return flags;
 }
 
-// ---- Kernels
-
-// The types of arguments that a kernel may have.
-enum class Kind { tensor, optional_tensor, integer, string, flag, flags };
+// The types of arguments and results that a kernel may have.
+enum class Kind { tensor, optional_tensor, integer, string, flag, flags, tensors };
 
 // `name` as PyTorch prints a type.
 Kind kind_of(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kNames{"Tensor", "Optional[Tensor]", "int", "str",
-                                                   "bool",   "List[bool]"};
+  constexpr std::array<std::string_view, 7> kNames{"Tensor", "Optional[Tensor]", "int",         "str",
+                                                   "bool",   "List[bool]",       "List[Tensor]"};
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) throw std::invalid_argument(fmt::format("no kernel takes a {}", name));
   return static_cast<Kind>(found - kNames.begin());
 }
 
-nb::object argument_of(Value value, Kind kind) {
+Argument argument_of(Value value, Kind kind) {
   switch (kind) {
     case Kind::tensor:
-      return capsule_of(reinterpret_cast<Tensor*>(value));
+      return Argument(owned(reinterpret_cast<TorchTensor*>(value)));
     case Kind::optional_tensor: {
-      if (value == 0) return nb::none();
+      if (value == 0) return {};
       const std::unique_ptr<Value> inner(reinterpret_cast<Value*>(value));
-      return capsule_of(reinterpret_cast<Tensor*>(*inner));
+      return Argument(owned(reinterpret_cast<TorchTensor*>(*inner)));
     }
     case Kind::integer:
-      return nb::int_(static_cast<int64_t>(value));
+      return Argument(static_cast<int64_t>(value));
     case Kind::string:
-      return string_of(reinterpret_cast<String*>(value));
+      return Argument(text_of(reinterpret_cast<String*>(value)));
     case Kind::flag:
-      return nb::bool_((value & 1) != 0);
+      return Argument((value & 1) != 0);
     case Kind::flags:
-      return flags_of(reinterpret_cast<List*>(value));
+      return Argument(flags_of(reinterpret_cast<List*>(value)));
+    case Kind::tensors:
+      break;
   }
-  return nb::none();
+  return {};
 }
 
-Value value_of(nb::handle result) {
-  Tensor* tensor = nullptr;
-  check(Torch::get().copy_handle(tensor_of(result), &tensor));
+Value value_of(const Array& result) {
+  TorchTensor* tensor = nullptr;
+  check(Torch::get().copy_handle(result.handle.get(), &tensor));
   return reinterpret_cast<Value>(tensor);
 }
 
-// Those that are not None.
-Value list_of(nb::handle results) {
+Value list_of(const Results& results) {
   const Torch& torch = Torch::get();
   List* list = nullptr;
-  check(torch.new_list(nb::len(results), &list));
-  for (nb::handle result : results) {
-    if (!result.is_none()) check(torch.append(list, value_of(result)));
+  check(torch.new_list(results.size(), &list));
+  for (const auto& result : results) {
+    if (result) check(torch.append(list, value_of(*result)));
   }
   return reinterpret_cast<Value>(list);
 }
 
-constexpr size_t kMaxArguments = 16;
+// ---- Kernels
 
 struct Registered {
   std::string name;  // by which errors call it
-  nb::object function;
-  std::vector<Kind> kinds;
+  Function function;
+  std::vector<Kind> arguments;
+  Kind result;
 };
 
 // A function of arrays says "aclgrad.<its name>: <what is wrong>".
@@ -244,35 +235,23 @@ std::string renamed(const std::string& message, const std::string& name) {
   return is_ours ? fmt::format("aclgrad.{}{}", name, message.substr(end)) : message;
 }
 
-// What a kernel throws becomes a ValueError in Python, or a RuntimeError with the text of another error.
+// PyTorch makes a ValueError of std::invalid_argument, and a RuntimeError of std::runtime_error.
 void call(const Registered& kernel, Value* stack) {
   uint32_t threads = 0;
   check(Torch::get().thread_count(&threads));
   const ThreadLimit limit(static_cast<int>(threads));
-  std::string message;
-  bool wrong_value = false;
-  {
-    const Locked locked;
-    try {
-      std::array<nb::object, kMaxArguments> arguments;
-      std::array<PyObject*, kMaxArguments> pointers;
-      const size_t count = kernel.kinds.size();
-      for (size_t i = 0; i < count; ++i) {
-        arguments[i] = argument_of(stack[i], kernel.kinds[i]);
-        pointers[i] = arguments[i].ptr();
-      }
-      const nb::object result =
-          nb::steal(PyObject_Vectorcall(kernel.function.ptr(), pointers.data(), count, nullptr));
-      if (!result.is_valid()) nb::raise_python_error();
-      stack[0] = is_torch_tensor(result) ? value_of(result) : list_of(result);
-      return;
-    } catch (const nb::python_error& error) {
-      message = renamed(text_of(error.value()), kernel.name);
-      wrong_value = error.matches(PyExc_ValueError);
-    }
+  std::vector<Argument> arguments;
+  for (const Kind kind : kernel.arguments) arguments.push_back(argument_of(stack[arguments.size()], kind));
+  try {
+    const Results results = kernel.function(std::move(arguments));
+    stack[0] = kernel.result == Kind::tensors ? list_of(results) : value_of(*results[0]);
+  } catch (const nb::builtin_exception& error) {
+    const std::string message = renamed(error.what(), kernel.name);
+    if (error.type() == nb::exception_type::value_error) throw std::invalid_argument(message);
+    throw std::runtime_error(message);
+  } catch (const std::bad_alloc& error) {
+    throw std::runtime_error(error.what());  // as where PyTorch lacks memory
   }
-  if (wrong_value) throw std::invalid_argument(message);
-  throw std::runtime_error(message);
 }
 
 // PyTorch hands a kernel nothing by which to know itself, so that each one is a function of its own. None is moved, as it
@@ -293,33 +272,27 @@ constexpr std::array<Kernel, sizeof...(index)> all_kernels(std::index_sequence<i
   return {kernel<index>...};
 }
 
-// Makes `function` the kernel of an operator for dense tensors on the CPU. Its arguments have `types`, tensors in
-// capsules; it returns a tensor, or a tuple of which PyTorch gets those that are not None. Errors name `caller`.
-void register_kernel(const std::string& name, const std::string& caller,
-                     const std::vector<std::string>& types, nb::object function) {
+// Makes `function` of this module the kernel of an operator for dense tensors on the CPU. Errors name `caller`.
+void register_kernel(const std::string& name, const std::string& caller, const std::string& function,
+                     const std::vector<std::string>& arguments, const std::string& result) {
   static constexpr auto kKernels = all_kernels(std::make_index_sequence<kMaxKernels>());
   const Torch& torch = Torch::get();
   static Library* library = nullptr;
   // Not __FILE__, which depends on where the module is built.
   if (library == nullptr) check(torch.new_library("aclgrad", "CPU", "torch_tensor.cpp", __LINE__, &library));
-  if (kernels().size() == kMaxKernels || types.size() > kMaxArguments) {
-    throw std::length_error("more kernels or arguments than aclgrad registers with PyTorch");
-  }
-  Registered kernel{caller, std::move(function), {}};
-  for (const std::string& type : types) kernel.kinds.push_back(kind_of(type));
+  if (kernels().size() == kMaxKernels)
+    throw std::length_error("more kernels than aclgrad registers with PyTorch");
+  Registered kernel{caller, functions().at(function), {}, kind_of(result)};
+  for (const std::string& argument : arguments) kernel.arguments.push_back(kind_of(argument));
   kernels().push_back(std::move(kernel));
   check(torch.add_kernel(library, name.c_str(), kKernels[kernels().size() - 1], kVersion));
 }
 
 }  // namespace
 
-bool is_torch_tensor(nb::handle object) {
-  return PyCapsule_IsValid(object.ptr(), kCapsule) != 0;
-}
-
-Array read_torch_tensor(nb::handle capsule, std::string_view types) {
+Array read_torch_tensor(const TorchHandle& handle, std::string_view types) {
   const Torch& torch = Torch::get();
-  Tensor* tensor = tensor_of(capsule);
+  TorchTensor* tensor = handle.get();
   bool is_defined = false;
   check(torch.is_defined(tensor, &is_defined));
   if (!is_defined) throw NotAnArray{true, "a tensor", "NoneType"};
@@ -333,6 +306,7 @@ Array read_torch_tensor(nb::handle capsule, std::string_view types) {
   if (type == torch.types.end()) throw NotAnArray{true, std::string(types), type_name_of(number)};
   if (rank > TensorView::kMaxRank) throw NotAnArray{false, "at most 8 axes", std::to_string(rank)};
   Array array;
+  array.handle = handle;
   array.view.type = kTypes[static_cast<size_t>(type - torch.types.begin())];
   array.view.rank = static_cast<int>(rank);
   std::copy_n(sizes, rank, array.view.shape.begin());
@@ -342,22 +316,21 @@ Array read_torch_tensor(nb::handle capsule, std::string_view types) {
   return array;
 }
 
-nb::object new_torch_tensor(nb::handle like, const Shape& shape) {
+TorchHandle new_torch_tensor(DataType type, const Shape& shape) {
   const Torch& torch = Torch::get();
-  int32_t number = 0;
-  check(torch.dtype(tensor_of(like), &number));
+  const auto index = static_cast<size_t>(std::find(kTypes.begin(), kTypes.end(), type) - kTypes.begin());
   std::array<int64_t, TensorView::kMaxRank> strides;
   int64_t stride = 1;
   for (int axis = shape.rank(); axis-- > 0;) {
     strides[static_cast<size_t>(axis)] = stride;
     stride *= std::max<int64_t>(shape[axis], 1);
   }
-  Tensor* tensor = nullptr;
-  if (torch.empty_strided(shape.rank(), shape.begin(), strides.data(), number, torch.cpu(), 0, &tensor) !=
-      0) {
+  TorchTensor* tensor = nullptr;
+  if (torch.empty_strided(shape.rank(), shape.begin(), strides.data(), torch.types[index], torch.cpu(), 0,
+                          &tensor) != 0) {
     throw std::runtime_error(fmt::format("no memory for a tensor of shape {}", format_shape(shape)));
   }
-  return capsule_of(tensor);
+  return owned(tensor);
 }
 
 void add_torch_kernels(nb::module_& module) {

@@ -103,7 +103,9 @@ class _Registered:
         self._floats = floats
         self._batch_axis = batch_axis
         self._fake = fake
-        _core.register_torch_kernel(self.name, self._caller, [kind for _, kind in self._parameters], kernel)
+        kinds = [kind for _, kind in self._parameters]
+        (result,) = self._operator._schema.returns
+        _core.register_torch_kernel(self.name, self._caller, kernel.__name__, kinds, str(result.type))
         if cuda_kernel is not None:
             _library.impl(self.name, self._naming_caller(cuda_kernel), "CUDA")
         torch.library.register_fake(f"aclgrad::{self.name}", fake, lib=_library)

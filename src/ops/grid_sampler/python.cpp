@@ -65,8 +65,9 @@ struct Sampling {
 };
 
 template <int kAxes>
-Sampling<kAxes> read_sampling(const Arguments& arguments, nb::handle input, nb::handle grid, nb::handle mode,
-                              nb::handle padding_mode, nb::handle align_corners) {
+Sampling<kAxes> read_sampling(const Arguments& arguments, const Argument& input, const Argument& grid,
+                              const Argument& mode, const Argument& padding_mode,
+                              const Argument& align_corners) {
   constexpr int64_t kMaxSide = int64_t{1} << 30;
   Sampling<kAxes> sampling{
       arguments.floats("input", input), arguments.floats("grid", grid),
@@ -163,10 +164,11 @@ struct DoubleBackwardArrays {
   Array grad_output;
   std::optional<Array> grad_grad_input;
   std::optional<Array> grad_grad_grid;
-  std::optional<Array> results[3];  // grad_grad_output, grad_input, grad_grid
+  Results results = Results(3);  // grad_grad_output, grad_input, grad_grid
 
-  DoubleBackwardArrays(const Arguments& arguments, const Sampling<2>& sampling, nb::handle grad_output_object,
-                       nb::handle grad_grad_input_object, nb::handle grad_grad_grid_object)
+  DoubleBackwardArrays(const Arguments& arguments, const Sampling<2>& sampling,
+                       const Argument& grad_output_object, const Argument& grad_grad_input_object,
+                       const Argument& grad_grad_grid_object)
       : grad_output(arguments.floats("grad_output", grad_output_object)) {
     check(arguments, sampling, grad_output, sampling.output_shape());
     if (!grad_grad_input_object.is_none()) {
@@ -180,7 +182,7 @@ struct DoubleBackwardArrays {
   }
 
   void make_results(const Arguments& arguments, const Sampling<2>& sampling, const std::vector<bool>& needs,
-                    nb::handle out) {
+                    const Argument& out) {
     const char* names[] = {"out[0]", "out[1]", "out[2]"};
     const Shape shapes[] = {sampling.output_shape(), sampling.input_shape(), sampling.grid_shape()};
     for (size_t i = 0; i < 3; ++i) {
@@ -188,8 +190,6 @@ struct DoubleBackwardArrays {
       results[i] = arguments.result(names[i], sampling.input, shapes[i], arguments.entry("out", out, 3, i));
     }
   }
-
-  nb::object result(int index) const { return results[index] ? results[index]->object : nb::none(); }
 
  private:
   static void check(const Arguments& arguments, const Sampling<2>& sampling, const Array& array,
@@ -262,20 +262,21 @@ reference::GridSamplerGradients reference_gradients(const Sampling<3>& s, bool i
 }
 
 template <int kAxes>
-nb::object forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
-                   nb::handle align_corners, nb::handle out) {
+Array forward(const Argument& input, const Argument& grid, const Argument& mode, const Argument& padding_mode,
+              const Argument& align_corners, const Argument& out) {
   const Arguments arguments(Kind<kAxes>::kForward, Arguments::Memory::cpu_or_gpu);
   const auto sampling = read_sampling<kAxes>(arguments, input, grid, mode, padding_mode, align_corners);
   const Array output = arguments.result("out", sampling.input, sampling.output_shape(), out);
   const Place place(arguments, sampling.input, {&sampling.grid, &output});
   arguments.claim({&output}, {&sampling.input, &sampling.grid});
   place.compute([&] { compute_forward(place, sampling, output); });
-  return output.object;
+  return output;
 }
 
 template <int kAxes>
-Results backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
-                 nb::handle padding_mode, nb::handle align_corners, nb::handle output_mask, nb::handle out) {
+Results backward(const Argument& grad_output_object, const Argument& input, const Argument& grid,
+                 const Argument& mode, const Argument& padding_mode, const Argument& align_corners,
+                 const Argument& output_mask, const Argument& out) {
   const Arguments arguments(Kind<kAxes>::kBackward, Arguments::Memory::cpu_or_gpu);
   const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 2);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
@@ -300,13 +301,13 @@ Results backward(nb::handle grad_output_object, nb::handle input, nb::handle gri
   if (grad_input || grad_grid) {
     place.compute([&] { compute_backward(place, sampling, grad_output, grad_input, grad_grid); });
   }
-  return nb::make_tuple(grad_input ? grad_input->object : nb::none(),
-                        grad_grid ? grad_grid->object : nb::none());
+  return {grad_input, grad_grid};
 }
 
-Results double_backward(nb::handle grad_output, nb::handle input, nb::handle grid, nb::handle grad_grad_input,
-                        nb::handle grad_grad_grid, nb::handle mode, nb::handle padding_mode,
-                        nb::handle align_corners, nb::handle output_mask, nb::handle out) {
+Results double_backward(const Argument& grad_output, const Argument& input, const Argument& grid,
+                        const Argument& grad_grad_input, const Argument& grad_grad_grid, const Argument& mode,
+                        const Argument& padding_mode, const Argument& align_corners,
+                        const Argument& output_mask, const Argument& out) {
   const Arguments arguments("grid_sample_double_backward");
   const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 3);
   const auto sampling = read_sampling<2>(arguments, input, grid, mode, padding_mode, align_corners);
@@ -318,33 +319,35 @@ Results double_backward(nb::handle grad_output, nb::handle input, nb::handle gri
                    given(arrays.grad_grad_grid)});
   const Place place(arguments, sampling.input, {&sampling.grid, &arrays.grad_output});
   place.compute([&] { compute_double_backward(place, sampling, arrays); });
-  return nb::make_tuple(arrays.result(0), arrays.result(1), arrays.result(2));
+  return arrays.results;
 }
 
 template <int kAxes>
-nb::object reference_forward(nb::handle input, nb::handle grid, nb::handle mode, nb::handle padding_mode,
-                             nb::handle align_corners, bool positions_in_double) {
+Array reference_forward(const Argument& input, const Argument& grid, const Argument& mode,
+                        const Argument& padding_mode, const Argument& align_corners,
+                        bool positions_in_double) {
   const Arguments arguments(Kind<kAxes>::kReferenceForward);
   const auto sampling = read_sampling<kAxes>(arguments, input, grid, mode, padding_mode, align_corners);
-  const Array output = arguments.result("out", sampling.input, sampling.output_shape(), nb::none());
+  const Array output = arguments.result("out", sampling.input, sampling.output_shape(), {});
   {
     const Unlocked unlocked;
     write_doubles(reference_output(sampling, positions_in_double, doubles_of(sampling.input.view),
                                    doubles_of(sampling.grid.view)),
                   output.view);
   }
-  return output.object;
+  return output;
 }
 
 template <int kAxes>
-Results reference_backward(nb::handle grad_output_object, nb::handle input, nb::handle grid, nb::handle mode,
-                           nb::handle padding_mode, nb::handle align_corners, bool positions_in_double) {
+Results reference_backward(const Argument& grad_output_object, const Argument& input, const Argument& grid,
+                           const Argument& mode, const Argument& padding_mode, const Argument& align_corners,
+                           bool positions_in_double) {
   const Arguments arguments(Kind<kAxes>::kReferenceBackward);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const auto sampling = read_sampling<kAxes>(arguments, input, grid, mode, padding_mode, align_corners);
   arguments.check_shape(grad_output, sampling.output_shape());
-  const Array grad_input = arguments.result("out[0]", sampling.input, sampling.input_shape(), nb::none());
-  const Array grad_grid = arguments.result("out[1]", sampling.input, sampling.grid_shape(), nb::none());
+  const Array grad_input = arguments.result("out[0]", sampling.input, sampling.input_shape(), {});
+  const Array grad_grid = arguments.result("out[1]", sampling.input, sampling.grid_shape(), {});
   {
     const Unlocked unlocked;
     const reference::GridSamplerGradients expected =
@@ -353,17 +356,17 @@ Results reference_backward(nb::handle grad_output_object, nb::handle input, nb::
     write_doubles(expected.input, grad_input.view);
     write_doubles(expected.grid, grad_grid.view);
   }
-  return nb::make_tuple(grad_input.object, grad_grid.object);
+  return {grad_input, grad_grid};
 }
 
-Results reference_double_backward(nb::handle grad_output, nb::handle input, nb::handle grid,
-                                  nb::handle grad_grad_input, nb::handle grad_grad_grid, nb::handle mode,
-                                  nb::handle padding_mode, nb::handle align_corners,
-                                  bool positions_in_double) {
+Results reference_double_backward(const Argument& grad_output, const Argument& input, const Argument& grid,
+                                  const Argument& grad_grad_input, const Argument& grad_grad_grid,
+                                  const Argument& mode, const Argument& padding_mode,
+                                  const Argument& align_corners, bool positions_in_double) {
   const Arguments arguments("reference.grid_sample_double_backward");
   const auto sampling = read_sampling<2>(arguments, input, grid, mode, padding_mode, align_corners);
   DoubleBackwardArrays arrays(arguments, sampling, grad_output, grad_grad_input, grad_grad_grid);
-  arrays.make_results(arguments, sampling, {true, true, true}, nb::none());
+  arrays.make_results(arguments, sampling, {true, true, true}, {});
   {
     const Unlocked unlocked;
     const auto values = [](const std::optional<Array>& array) {
@@ -377,7 +380,7 @@ Results reference_double_backward(nb::handle grad_output, nb::handle input, nb::
     write_doubles(expected.input, arrays.results[1]->view);
     write_doubles(expected.grid, arrays.results[2]->view);
   }
-  return nb::make_tuple(arrays.result(0), arrays.result(1), arrays.result(2));
+  return arrays.results;
 }
 
 const Binding kBinding([](nb::module_& module) {

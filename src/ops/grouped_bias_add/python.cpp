@@ -45,8 +45,8 @@ void check_groups(const Arguments& arguments, GroupKind kind, const std::vector<
   }
 }
 
-Grouping read_grouping(const Arguments& arguments, const Array& rows, nb::handle group_ends,
-                       nb::handle kind) {
+Grouping read_grouping(const Arguments& arguments, const Array& rows, const Argument& group_ends,
+                       const Argument& kind) {
   const auto named_kind = arguments.choice<GroupKind>("kind", kind, {"ends", "counts"});
   if (group_ends.is_none()) {
     arguments.check_rank(rows, 3);
@@ -186,8 +186,8 @@ void compute_double_backward(const Place& place, const Grouping& grouping, const
   out.finish();
 }
 
-nb::object forward(nb::handle x_object, nb::handle bias_object, nb::handle group_ends, nb::handle kind,
-                   nb::handle out) {
+Array forward(const Argument& x_object, const Argument& bias_object, const Argument& group_ends,
+              const Argument& kind, const Argument& out) {
   const Arguments arguments("grouped_bias_add");
   const Array x = arguments.floats("x", x_object);
   const Array bias = arguments.floats("bias", bias_object);
@@ -200,23 +200,26 @@ nb::object forward(nb::handle x_object, nb::handle bias_object, nb::handle group
   const Place place(arguments, x, {&bias, &y});
   arguments.claim({&y}, {&x, &bias, grouping.group_idx ? &*grouping.group_idx : nullptr});
   place.compute([&] { compute_forward(place, grouping, x, bias, y); });
-  return y.object;
+  return y;
 }
 
-nb::object backward(nb::handle grad_output_object, nb::handle group_ends, nb::handle kind, nb::handle out) {
+Results backward(const Argument& grad_output_object, const Argument& group_ends, const Argument& kind,
+                 const Argument& output_mask, const Argument& out) {
   const Arguments arguments("grouped_bias_add_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   arguments.check_type_on_gpu(grad_output);
+  const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 1);
   const Grouping grouping = read_grouping(arguments, grad_output, group_ends, kind);
   const Array grad_bias = arguments.result("out", grad_output, {grouping.groups, grouping.columns}, out);
+  if (!needs[0]) return {std::nullopt};
   const Place place(arguments, grad_output, {&grad_bias});
   arguments.claim({&grad_bias}, {&grad_output, grouping.group_idx ? &*grouping.group_idx : nullptr});
   place.compute([&] { compute_backward(place, grouping, grad_output, grad_bias); });
-  return grad_bias.object;
+  return {grad_bias};
 }
 
-nb::object double_backward(nb::handle grad_output_object, nb::handle grad_grad_bias_object,
-                           nb::handle group_ends, nb::handle kind, nb::handle out) {
+Array double_backward(const Argument& grad_output_object, const Argument& grad_grad_bias_object,
+                      const Argument& group_ends, const Argument& kind, const Argument& out) {
   const Arguments arguments("grouped_bias_add_double_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Array grad_grad_bias = arguments.floats("grad_grad_bias", grad_grad_bias_object);
@@ -229,7 +232,7 @@ nb::object double_backward(nb::handle grad_output_object, nb::handle grad_grad_b
   arguments.claim({&grad_grad_output},
                   {&grad_output, &grad_grad_bias, grouping.group_idx ? &*grouping.group_idx : nullptr});
   place.compute([&] { compute_double_backward(place, grouping, grad_grad_bias, grad_grad_output); });
-  return grad_grad_output.object;
+  return grad_grad_output;
 }
 
 const Binding kBinding([](nb::module_& module) {

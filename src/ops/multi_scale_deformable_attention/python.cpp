@@ -62,8 +62,9 @@ Place place_of(const Arguments& arguments, const Sampling& sampling) {
           {&sampling.spatial_shapes, &sampling.level_start_index, &sampling.locations, &sampling.weights}};
 }
 
-Sampling read_sampling(const Arguments& arguments, nb::handle value, nb::handle spatial_shapes,
-                       nb::handle level_start_index, nb::handle locations, nb::handle weights) {
+Sampling read_sampling(const Arguments& arguments, const Argument& value, const Argument& spatial_shapes,
+                       const Argument& level_start_index, const Argument& locations,
+                       const Argument& weights) {
   Sampling sampling{arguments.floats("value", value), arguments.integers("spatial_shapes", spatial_shapes),
                     arguments.integers("level_start_index", level_start_index),
                     arguments.floats("sampling_locations", locations),
@@ -179,20 +180,20 @@ void compute_backward(const Place& place, const Sampling& sampling, const Array&
   for (const Operand* operand : {&value_operand, &locations_operand, &weights_operand}) operand->finish();
 }
 
-Array new_output(const Arguments& arguments, const Sampling& sampling, nb::handle out) {
+Array new_output(const Arguments& arguments, const Sampling& sampling, const Argument& out) {
   return arguments.result("out", sampling.value,
                           {sampling.batches(), sampling.queries(), sampling.heads() * sampling.channels()},
                           out);
 }
 
 // An entry of `out`; None where the result is not needed.
-nb::object entry_of(const Arguments& arguments, nb::handle out, size_t count, size_t index, bool needed) {
-  const nb::object given = arguments.entry("out", out, count, index);
-  return needed ? given : nb::none();
+Argument entry_of(const Arguments& arguments, const Argument& out, size_t count, size_t index, bool needed) {
+  const Argument given = arguments.entry("out", out, count, index);
+  return needed ? given : Argument();
 }
 
-nb::object object_of(const Array& array, bool needed) {
-  return needed ? array.object : nb::none();
+std::optional<Array> if_needed(const Array& array, bool needed) {
+  return needed ? std::optional(array) : std::nullopt;
 }
 
 // The last three of `count` results.
@@ -201,7 +202,7 @@ struct Gradients {
   Array locations;
   Array weights;
 
-  Gradients(const Arguments& arguments, const Sampling& sampling, nb::handle out, const Needs& needs,
+  Gradients(const Arguments& arguments, const Sampling& sampling, const Argument& out, const Needs& needs,
             size_t count = 3) {
     constexpr std::array kNames{"out[0]", "out[1]", "out[2]", "out[3]"};
     const auto result = [&](size_t i, const Shape& shape, bool needed) {
@@ -217,8 +218,8 @@ struct Gradients {
   }
 };
 
-nb::object forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,
-                   nb::handle locations, nb::handle weights, nb::handle out) {
+Array forward(const Argument& value, const Argument& spatial_shapes, const Argument& level_start_index,
+              const Argument& locations, const Argument& weights, const Argument& out) {
   const Arguments arguments("msda_forward", Arguments::Memory::cpu_or_gpu);
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
@@ -228,12 +229,12 @@ nb::object forward(nb::handle value, nb::handle spatial_shapes, nb::handle level
   arguments.claim({&output}, {&sampling.value, &sampling.spatial_shapes, &sampling.level_start_index,
                               &sampling.locations, &sampling.weights});
   place.compute([&] { compute_forward(place, sampling, output); });
-  return output.object;
+  return output;
 }
 
-Results backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
-                 nb::handle level_start_index, nb::handle locations, nb::handle weights,
-                 nb::handle output_mask, nb::handle out) {
+Results backward(const Argument& grad_output_object, const Argument& value, const Argument& spatial_shapes,
+                 const Argument& level_start_index, const Argument& locations, const Argument& weights,
+                 const Argument& output_mask, const Argument& out) {
   const Arguments arguments("msda_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
@@ -253,9 +254,8 @@ Results backward(nb::handle grad_output_object, nb::handle value, nb::handle spa
     compute_backward(place, sampling, grad_output, gradients.value, gradients.locations, gradients.weights,
                      needs);
   });
-  return nb::make_tuple(object_of(gradients.value, needs.value),
-                        object_of(gradients.locations, needs.locations),
-                        object_of(gradients.weights, needs.weights));
+  return {if_needed(gradients.value, needs.value), if_needed(gradients.locations, needs.locations),
+          if_needed(gradients.weights, needs.weights)};
 }
 
 // ---- The gradient of the gradient, on CPUs
@@ -270,9 +270,10 @@ struct Tangents {
   std::optional<Array> locations;
   std::optional<Array> weights;
 
-  Tangents(const Arguments& arguments, const Sampling& sampling, nb::handle value_object,
-           nb::handle locations_object, nb::handle weights_object) {
-    const auto read = [&](const char* name, nb::handle object, const Array& like) -> std::optional<Array> {
+  Tangents(const Arguments& arguments, const Sampling& sampling, const Argument& value_object,
+           const Argument& locations_object, const Argument& weights_object) {
+    const auto read = [&](const char* name, const Argument& object,
+                          const Array& like) -> std::optional<Array> {
       if (object.is_none()) return std::nullopt;
       Array array = arguments.floats(name, object);
       arguments.check_same_type(sampling.value, {&array});
@@ -318,10 +319,11 @@ void compute_double_backward(const Place& place, const Sampling& sampling, const
   for (const Operand& output : outputs) output.finish();
 }
 
-Results double_backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
-                        nb::handle level_start_index, nb::handle locations, nb::handle weights,
-                        nb::handle grad_grad_value, nb::handle grad_grad_locations,
-                        nb::handle grad_grad_weights, nb::handle output_mask, nb::handle out) {
+Results double_backward(const Argument& grad_output_object, const Argument& value,
+                        const Argument& spatial_shapes, const Argument& level_start_index,
+                        const Argument& locations, const Argument& weights, const Argument& grad_grad_value,
+                        const Argument& grad_grad_locations, const Argument& grad_grad_weights,
+                        const Argument& output_mask, const Argument& out) {
   const Arguments arguments("msda_double_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
@@ -343,37 +345,37 @@ Results double_backward(nb::handle grad_output_object, nb::handle value, nb::han
     compute_double_backward(place, sampling, grad_output, tangents, grad_grad_output, gradients, needed[0],
                             needs);
   });
-  return nb::make_tuple(object_of(grad_grad_output, needed[0]), object_of(gradients.value, needs.value),
-                        object_of(gradients.locations, needs.locations),
-                        object_of(gradients.weights, needs.weights));
+  return {if_needed(grad_grad_output, needed[0]), if_needed(gradients.value, needs.value),
+          if_needed(gradients.locations, needs.locations), if_needed(gradients.weights, needs.weights)};
 }
 
 // ---- The reference
 
-nb::object reference_forward(nb::handle value, nb::handle spatial_shapes, nb::handle level_start_index,
-                             nb::handle locations, nb::handle weights, bool positions_in_double) {
+Array reference_forward(const Argument& value, const Argument& spatial_shapes,
+                        const Argument& level_start_index, const Argument& locations, const Argument& weights,
+                        bool positions_in_double) {
   const Arguments arguments("reference.msda_forward");
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
-  const Array output = new_output(arguments, sampling, nb::none());
+  const Array output = new_output(arguments, sampling, {});
   {
     const Unlocked unlocked;
     auto expected = reference_of(sampling, positions_in_double);
     expected.run();
     write_doubles(expected.output, per_head(output, sampling.heads()));
   }
-  return output.object;
+  return output;
 }
 
-Results reference_backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
-                           nb::handle level_start_index, nb::handle locations, nb::handle weights,
-                           bool positions_in_double) {
+Results reference_backward(const Argument& grad_output_object, const Argument& value,
+                           const Argument& spatial_shapes, const Argument& level_start_index,
+                           const Argument& locations, const Argument& weights, bool positions_in_double) {
   const Arguments arguments("reference.msda_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
       read_sampling(arguments, value, spatial_shapes, level_start_index, locations, weights);
   check_per_head(arguments, grad_output, sampling);
-  const Gradients gradients(arguments, sampling, nb::none(), Needs{});
+  const Gradients gradients(arguments, sampling, {}, Needs{});
   {
     const Unlocked unlocked;
     auto expected = reference_of(sampling, positions_in_double);
@@ -383,13 +385,14 @@ Results reference_backward(nb::handle grad_output_object, nb::handle value, nb::
     write_doubles(expected.grad_location, gradients.locations.view);
     write_doubles(expected.grad_attention_weight, gradients.weights.view);
   }
-  return nb::make_tuple(gradients.value.object, gradients.locations.object, gradients.weights.object);
+  return {gradients.value, gradients.locations, gradients.weights};
 }
 
-Results reference_double_backward(nb::handle grad_output_object, nb::handle value, nb::handle spatial_shapes,
-                                  nb::handle level_start_index, nb::handle locations, nb::handle weights,
-                                  nb::handle grad_grad_value, nb::handle grad_grad_locations,
-                                  nb::handle grad_grad_weights, bool positions_in_double) {
+Results reference_double_backward(const Argument& grad_output_object, const Argument& value,
+                                  const Argument& spatial_shapes, const Argument& level_start_index,
+                                  const Argument& locations, const Argument& weights,
+                                  const Argument& grad_grad_value, const Argument& grad_grad_locations,
+                                  const Argument& grad_grad_weights, bool positions_in_double) {
   const Arguments arguments("reference.msda_double_backward");
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Sampling sampling =
@@ -397,8 +400,8 @@ Results reference_double_backward(nb::handle grad_output_object, nb::handle valu
   check_per_head(arguments, grad_output, sampling);
   const Tangents tangents(arguments, sampling, grad_grad_value, grad_grad_locations, grad_grad_weights);
   const Array grad_grad_output =
-      arguments.result("grad_grad_output", sampling.value, shape_of(grad_output), nb::none());
-  const Gradients gradients(arguments, sampling, nb::none(), Needs{});
+      arguments.result("grad_grad_output", sampling.value, shape_of(grad_output), {});
+  const Gradients gradients(arguments, sampling, {}, Needs{});
   {
     const Unlocked unlocked;
     auto expected = reference_of(sampling, positions_in_double);
@@ -412,8 +415,7 @@ Results reference_double_backward(nb::handle grad_output_object, nb::handle valu
     write_doubles(expected.grad_location, gradients.locations.view);
     write_doubles(expected.grad_attention_weight, gradients.weights.view);
   }
-  return nb::make_tuple(grad_grad_output.object, gradients.value.object, gradients.locations.object,
-                        gradients.weights.object);
+  return {grad_grad_output, gradients.value, gradients.locations, gradients.weights};
 }
 
 const Binding kBinding([](nb::module_& module) {

@@ -27,7 +27,7 @@ struct Compression {
 };
 
 // Without ends, all tokens are one sequence.
-std::vector<int64_t> read_ends(const Arguments& arguments, nb::handle cu_seqlens, int64_t tokens) {
+std::vector<int64_t> read_ends(const Arguments& arguments, const Argument& cu_seqlens, int64_t tokens) {
   constexpr const char* name = "cu_seqlens";
   if (cu_seqlens.is_none()) return {tokens};
   const Array ends = arguments.integers(name, cu_seqlens);
@@ -42,8 +42,9 @@ std::vector<int64_t> read_ends(const Arguments& arguments, nb::handle cu_seqlens
   return values;
 }
 
-Compression read_compression(const Arguments& arguments, nb::handle x, nb::handle weight,
-                             nb::handle cu_seqlens, nb::handle block_object, nb::handle stride_object) {
+Compression read_compression(const Arguments& arguments, const Argument& x, const Argument& weight,
+                             const Argument& cu_seqlens, const Argument& block_object,
+                             const Argument& stride_object) {
   const int64_t block = arguments.integer("block", block_object);
   const int64_t stride = arguments.integer("stride", stride_object);
   Compression compression{arguments.floats("x", x), arguments.floats("weight", weight), {}, {}, 0};
@@ -124,8 +125,8 @@ void compute_backward(const Place& place, const Compression& compression, const 
   weight_operand.finish();
 }
 
-nb::object forward(nb::handle x, nb::handle weight, nb::handle cu_seqlens, nb::handle block,
-                   nb::handle stride, nb::handle out) {
+Array forward(const Argument& x, const Argument& weight, const Argument& cu_seqlens, const Argument& block,
+              const Argument& stride, const Argument& out) {
   const Arguments arguments("nsa_compress", Arguments::Memory::cpu_or_gpu);
   const Compression compression = read_compression(arguments, x, weight, cu_seqlens, block, stride);
   const Array output = arguments.result(
@@ -133,11 +134,12 @@ nb::object forward(nb::handle x, nb::handle weight, nb::handle cu_seqlens, nb::h
   const Place place(arguments, compression.x, {&compression.weight, &output});
   arguments.claim({&output}, {&compression.x, &compression.weight});
   place.compute([&] { compute_forward(place, compression, output); });
-  return output.object;
+  return output;
 }
 
-Results backward(nb::handle grad_output_object, nb::handle x, nb::handle weight, nb::handle cu_seqlens,
-                 nb::handle block, nb::handle stride, nb::handle output_mask, nb::handle out) {
+Results backward(const Argument& grad_output_object, const Argument& x, const Argument& weight,
+                 const Argument& cu_seqlens, const Argument& block, const Argument& stride,
+                 const Argument& output_mask, const Argument& out) {
   const Arguments arguments("nsa_compress_backward", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Compression compression = read_compression(arguments, x, weight, cu_seqlens, block, stride);
@@ -148,14 +150,17 @@ Results backward(nb::handle grad_output_object, nb::handle x, nb::handle weight,
   arguments.check_rank(grad_output, 3);
   arguments.check_shape(grad_output, {compression.window_count, heads, channels});
   const Array grad_x = arguments.result("out[0]", compression.x, {compression.tokens(), heads, channels},
-                                        needs_x ? arguments.entry("out", out, 2, 0) : nb::none());
+                                        needs_x ? arguments.entry("out", out, 2, 0) : Argument());
   const Array grad_weight = arguments.result("out[1]", compression.x, {compression.problem.block(), heads},
-                                             needs_weight ? arguments.entry("out", out, 2, 1) : nb::none());
+                                             needs_weight ? arguments.entry("out", out, 2, 1) : Argument());
   const Place place(arguments, compression.x, {&compression.weight, &grad_output, &grad_x, &grad_weight});
   arguments.claim({&grad_x, &grad_weight}, {&grad_output, &compression.x, &compression.weight});
   place.compute(
       [&] { compute_backward(place, compression, grad_output, grad_x, grad_weight, needs_x, needs_weight); });
-  return nb::make_tuple(needs_x ? grad_x.object : nb::none(), needs_weight ? grad_weight.object : nb::none());
+  Results results(2);
+  if (needs_x) results[0] = grad_x;
+  if (needs_weight) results[1] = grad_weight;
+  return results;
 }
 
 // ---- The gradient of the gradient, on CPUs
@@ -165,7 +170,7 @@ struct SecondGradients {
   Array grad_output;
   std::optional<Array> grad_grad_x;
   std::optional<Array> grad_grad_weight;
-  std::array<std::optional<Array>, 3> results;  // grad_grad_output, grad_x, grad_weight
+  Results results;  // grad_grad_output, grad_x, grad_weight
 };
 
 std::vector<double> doubles_or_zeros(const std::optional<Array>& array, const Array& like) {
@@ -210,11 +215,12 @@ void compute_double_backward(const Place& place, const Compression& compression,
   }
 }
 
-Results double_backward(nb::handle grad_output, nb::handle x, nb::handle weight, nb::handle cu_seqlens,
-                        nb::handle grad_grad_x, nb::handle grad_grad_weight, nb::handle block,
-                        nb::handle stride, nb::handle output_mask, nb::handle out) {
+Results double_backward(const Argument& grad_output, const Argument& x, const Argument& weight,
+                        const Argument& cu_seqlens, const Argument& grad_grad_x,
+                        const Argument& grad_grad_weight, const Argument& block, const Argument& stride,
+                        const Argument& output_mask, const Argument& out) {
   const Arguments arguments("nsa_compress_double_backward");
-  SecondGradients arrays{arguments.floats("grad_output", grad_output), {}, {}, {}};
+  SecondGradients arrays{arguments.floats("grad_output", grad_output), {}, {}, Results(3)};
   const Compression compression = read_compression(arguments, x, weight, cu_seqlens, block, stride);
   const std::vector<bool> needs = arguments.flags("output_mask", output_mask, 3);
   const Shape shapes[] = {{compression.window_count, compression.heads(), compression.channels()},
@@ -236,7 +242,7 @@ Results double_backward(nb::handle grad_output, nb::handle x, nb::handle weight,
   }
   constexpr std::array kNames{"out[0]", "out[1]", "out[2]"};
   for (size_t i = 0; i < 3; ++i) {
-    const nb::object given = arguments.entry("out", out, 3, i);
+    const Argument given = arguments.entry("out", out, 3, i);
     if (needs[i]) arrays.results[i] = arguments.result(kNames[i], compression.x, shapes[i], given);
   }
   const Place place(arguments, compression.x, {&compression.weight, &arrays.grad_output});
@@ -245,8 +251,7 @@ Results double_backward(nb::handle grad_output, nb::handle x, nb::handle weight,
                   {&arrays.grad_output, &compression.x, &compression.weight, given(arrays.grad_grad_x),
                    given(arrays.grad_grad_weight)});
   place.compute([&] { compute_double_backward(place, compression, arrays); });
-  const auto object = [&](size_t i) { return arrays.results[i] ? arrays.results[i]->object : nb::none(); };
-  return nb::make_tuple(object(0), object(1), object(2));
+  return arrays.results;
 }
 
 const Binding kBinding([](nb::module_& module) {

@@ -63,7 +63,7 @@ def grouped_bias_add_backward(
     >>> aclgrad.grouped_bias_add_backward(numpy.ones((4, 1)), [1, 3]).ravel()
     array([1., 2.])
     """
-    return _core.grouped_bias_add_backward(grad_output, group_ends, kind, out)
+    return _core.grouped_bias_add_backward(grad_output, group_ends, kind, (True,), out)[0]
 
 
 @function("grad_grad_output")

@@ -97,15 +97,9 @@ def _bias_gradient_tangent(
     return _bias_tangent(tensors, attributes, (None, *tangents), shape)
 
 
-def _bias_gradient_core(
-    grad_output: Tensor, group_ends: Tensor | None, kind: str, output_mask: Sequence[bool]
-) -> tuple[Tensor | None]:
-    return (_core.grouped_bias_add_backward(grad_output, group_ends, kind) if output_mask[0] else None,)
-
-
 _bias_gradient = Gradient(
     "grouped_bias_add_backward(Tensor grad_output, Tensor? group_ends, str kind, bool[1] output_mask) -> Tensor[]",
-    _bias_gradient_core,
+    _core.grouped_bias_add_backward,
     _bias_gradient_fake,
     _bias_gradient_tangent,
     floats=(),

@@ -26,7 +26,7 @@ void compute(const Place& place, const Array& grad_output, const Array& other, c
   out.finish();
 }
 
-nb::object new_operator(nb::handle grad_output_object, nb::handle other_object, nb::handle out) {
+Array new_operator(const Argument& grad_output_object, const Argument& other_object, const Argument& out) {
   const Arguments arguments("new_operator", Arguments::Memory::cpu_or_gpu);
   const Array grad_output = arguments.floats("grad_output", grad_output_object);
   const Array other = arguments.floats("other", other_object);
@@ -39,7 +39,7 @@ nb::object new_operator(nb::handle grad_output_object, nb::handle other_object, 
   const Place place(arguments, grad_output, {&other, &grad_input});
   arguments.claim({&grad_input}, {&grad_output, &other});
   place.compute([&] { compute(place, grad_output, other, grad_input); });
-  return grad_input.object;
+  return grad_input;
 }
 
 const Binding kBinding([](nb::module_& module) { define(module, "new_operator", new_operator); });
