@@ -8,7 +8,6 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +16,6 @@
 #include "check/check.h"
 #include "check/own_memory.h"
 #include "check/views.h"
-#include "check/watchpoint.h"
 
 namespace aclgrad::check {
 namespace {
@@ -58,7 +56,6 @@ struct HostCopy {
   Bytes before;  // what the program's memory must hold until it has synchronised
   Task task;
   Place place;
-  std::shared_ptr<const Watchpoint> early_use = {};  // of the destination
 };
 
 struct HostCopies {
@@ -128,20 +125,6 @@ bool check_unchanged(const HostCopy& copy) {
   return false;
 }
 
-void check_not_used(const HostCopy& copy) {
-  const std::optional<Place> use = copy.early_use != nullptr ? copy.early_use->first_use() : std::nullopt;
-  if (!use) return;
-  as_far_as_memory_goes([&] {
-    report("read-before-synchronize",
-           fmt::format(
-               "the host uses {} through a pointer, which {} ({}, {} bytes), queued at {}, writes, and "
-               "nothing has synchronised since. At {}",
-               static_cast<const void*>(copy.rows.start), copy.parameter,
-               static_cast<const void*>(copy.rows.start), copy.before.size(), copy.place.text(), use->text()),
-           *use);
-  });
-}
-
 // What copies bring to the host's memory.
 using Arrivals = std::vector<std::pair<HostRows, std::shared_ptr<Bytes>>>;
 
@@ -205,11 +188,7 @@ Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_
   Copy done = copy;
   done.destination = destination.copied->data();
   done.destination_pitch = copy.width;
-  if (is_open) {
-    destination.before.clear();
-  } else {
-    destination.early_use = std::make_shared<Watchpoint>(destination.rows.start, destination.rows.width);
-  }
+  if (is_open) destination.before.clear();
   all.destinations.push_back(std::move(destination));
   return done;
 }
@@ -240,12 +219,7 @@ void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept {
   });
   for (HostCopy& destination : all.destinations) {
     if (destination.copied == nullptr || !is_done(destination.task)) continue;
-    const bool is_sound = check_unchanged(destination);
-    if (is_sound) {
-      check_not_used(destination);
-      destination.early_use.reset();
-      write_rows(*destination.copied, destination.rows);
-    }
+    if (check_unchanged(destination)) write_rows(*destination.copied, destination.rows);
     // Later copies to the same memory find this there.
     for (HostCopy& later : all.destinations) {
       const bool is_checked = !later.before.empty();
@@ -254,14 +228,6 @@ void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept {
     }
   }
   std::erase_if(all.destinations, [&](const HostCopy& destination) { return is_done(destination.task); });
-}
-
-void stop_watching(Task task) {
-  HostCopies& all = host_copies();
-  std::lock_guard lock(all.mutex);
-  for (HostCopy& destination : all.destinations) {
-    if (destination.task == task) destination.early_use.reset();
-  }
 }
 
 void forget_host_copies(Task task) noexcept {

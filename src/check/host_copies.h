@@ -2,7 +2,8 @@
 // Queued copies from and to the host. What is copied from the host is so a snapshot, taken when the copy is queued,
 // and what is copied to the host's own memory arrives when the program has synchronised: until then the program
 // must leave its memory alone, and what it does to it all the same shows. Where the queue is open (order.h), the program
-// may use its memory until the event is recorded: such a copy reads its source when its turn comes, and is not watched.
+// may use its memory until the event is recorded: such a copy reads its source when its turn comes, and
+// what the program does to it is no finding.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +36,6 @@ void expect_change(const Region& destination);
 
 // The host has synchronised with the tasks of which `is_done` is true. Needs no memory: what was copied must arrive.
 void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept;
-
-// That the host uses what the copy brings is no finding any more.
-void stop_watching(Task task);
 
 void forget_host_copies(Task task) noexcept;
 

@@ -268,7 +268,6 @@ void report_release(std::string_view function, const Region& memory, const Acces
 }
 
 void report_unfinished(const Access& access) {
-  stop_watching({access.stream, access.task});
   report("unsynchronized-copy",
          fmt::format("{} copies to the host, and nothing synchronised with it before its stream ended",
                      text_of(access)),

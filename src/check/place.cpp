@@ -72,19 +72,6 @@ Place Place::interrupted_at(const void* instruction) {
   return place;
 }
 
-Place Place::behind(const void* address) {
-  Place place;
-  place.frames_[0] = const_cast<void*>(address);
-  place.count_ = 1;
-  return place;
-}
-
-bool Place::is_in_program() const {
-  if (count_ == 0) return false;
-  const void* frame = frames_[0];
-  return module_of(frame) != nullptr && !is_in_this_library(frame) && !is_in_c_library(frame);
-}
-
 std::string Place::text() const {
   std::string text;
   int shown = 0;

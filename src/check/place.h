@@ -15,12 +15,6 @@ class Place {
   // For a signal handler: where the program was interrupted, at this instruction.
   static Place interrupted_at(const void* instruction);
 
-  // One instruction, the one that ends there.
-  static Place behind(const void* address);
-
-  // Whether the innermost frame is known, and neither in this library nor in the C library.
-  bool is_in_program() const;
-
   // "main (program+0x1234) < start (program+0x5678)": what addr2line -e program 0x1234 turns into a line.
   std::string text() const;
 
