@@ -28,10 +28,10 @@ def expect(result, status, message=None):
         mistakes.append(f"{result.args}: expected one line with {message!r}, got {result.stderr!r}")
 
 
-def test_findings(wrong, right):
+def test_findings(table, right):
     for redirection in ("2>/dev/full", "2>&-"):
         for mode, status in (("1", 0), ("error", EXIT_STATUS_OF_ERROR_MODE), ("abort", -signal.SIGABRT)):
-            expect(run([wrong], mode, redirection), status)
+            expect(run([table, "race"], mode, redirection), status)
         expect(run([right], "error", redirection), 0)
 
 
@@ -51,11 +51,11 @@ def test_pictures(program, photo):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--wrong-program", required=True, help="one that has findings")
+    parser.add_argument("--table", required=True, help="the table of programs")
     parser.add_argument("--right-program", required=True, help="one that prints and has none")
     parser.add_argument("--pictures", nargs=2, metavar=("PROGRAM", "PHOTO"), help="one that writes pictures")
     arguments = parser.parse_args()
-    test_findings(arguments.wrong_program, arguments.right_program)
+    test_findings(arguments.table, arguments.right_program)
     test_output(arguments.right_program)
     if arguments.pictures is not None:
         test_pictures(*arguments.pictures)

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Finding: none
+// Forks of a process in which another thread uses the library for the first time.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,10 +16,11 @@ using Clock = std::chrono::steady_clock;
 static void use_library() {
   aclInit(nullptr);  // a child's parent may have done so
   must(aclrtSetDevice(0));
-  void* memory = device_ones(kInputBytes);
-  std::vector<float> result(kInputBytes / sizeof(float));
-  must(aclrtMemcpy(result.data(), kInputBytes, memory, kInputBytes, ACL_MEMCPY_DEVICE_TO_HOST));
-  must(aclrtFree(memory));
+  {
+    Memory memory = device_ones(kInputBytes);
+    std::vector<float> result(kInputs);
+    must(aclrtMemcpy(result.data(), kInputBytes, memory, kInputBytes, ACL_MEMCPY_DEVICE_TO_HOST));
+  }
   must(aclrtResetDevice(0));
 }
 

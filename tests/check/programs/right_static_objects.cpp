@@ -1,21 +1,18 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Finding: none
+// Memory and the device are released by the destructors of static objects, after main.
 #include "program.h"
 
-// Released by the destructor of a static object, after main.
-struct Memory {
-  ~Memory() {
-    if (data != nullptr) must(aclrtFree(data));
+static struct Library {
+  ~Library() {
     must(aclrtResetDevice(0));
     must(aclFinalize());
   }
-  void* data = nullptr;
-};
+} library;
 
-Memory memory;
+static Memory memory;
 
 int main() {
   must(aclInit(nullptr));
   must(aclrtSetDevice(0));
-  memory.data = device_ones(kInputBytes);
+  memory = device_ones(kInputBytes);
 }
