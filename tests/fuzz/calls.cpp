@@ -33,9 +33,8 @@ std::vector<Function>& functions() {
   // Never destroyed: the counts are printed at exit.
   static auto& functions = *new std::vector<Function>([] {
     std::vector<Function> all;
-    for (const Calls some : {process_calls(), context_calls(), option_calls(), stream_calls(), event_calls(),
-                             memory_calls(), callback_calls(), tensor_calls(), array_calls(),
-                             executor_calls(), older_calls(), later_calls(), operator_calls()}) {
+    for (const Calls some : {runtime_calls(), tensor_calls(), executor_calls(), older_calls(), later_calls(),
+                             operator_calls()}) {
       for (const Call& one : some) all.push_back({one});
     }
     return all;

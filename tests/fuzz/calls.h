@@ -18,15 +18,8 @@ struct Call {
 };
 using Calls = std::span<const Call>;
 
-Calls process_calls();
-Calls context_calls();
-Calls option_calls();
-Calls stream_calls();
-Calls event_calls();
-Calls memory_calls();
-Calls callback_calls();
+Calls runtime_calls();
 Calls tensor_calls();
-Calls array_calls();
 Calls executor_calls();
 Calls older_calls();
 Calls later_calls();     // the last, so that byte strings of before keep most of their meaning
@@ -42,7 +35,6 @@ using Shape = std::vector<int64_t>;
 constexpr size_t kMaxAllocation = 1 << 14;       // bytes
 constexpr size_t kAbsurdSize = size_t{1} << 46;  // bytes that no machine has; entries that no array has
 
-void* stream_or_default(Program& program);
 Shape contiguous_strides(const Shape& shape);
 
 }  // namespace aclgrad::fuzz

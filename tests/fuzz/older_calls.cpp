@@ -5,26 +5,13 @@
 
 #include <cstring>
 
-#include "acl/acl.h"
 #include "acl/acl_op_compiler.h"
-#include "calls.h"
+#include "arguments.h"
 #include "hccl/hccl.h"
 #include "hccl/hccl_comm_resource.h"
 
 namespace aclgrad::fuzz {
 namespace {
-
-template <auto kGet>
-void get_of_desc(Program& program) {
-  kGet(program.handle<aclTensorDesc>(Kind::tensor_desc));
-  program.returned();
-}
-
-template <auto kRefuse, class... Arguments>
-void refuse(Program& program, Arguments... arguments) {
-  program.refused_if(true);
-  program.succeeded(kRefuse(arguments...));
-}
 
 // A file with the text, for as long as the process lives.
 std::string path_of_file(std::string_view text) {
@@ -44,186 +31,99 @@ const char* rank_table(Program& program) {
   return program.one_of(wrong);
 }
 
-uint32_t rank(Program& program) {
-  return program.refused_if(program.rarely()) ? program.draw<uint32_t>(1, ~0u) : 0;
-}
+struct RankTable : Drawn<const char*> {
+  explicit RankTable(Program& program) : Drawn{rank_table(program)} {}
+};
 
-// Of settings that rarely have no defaults.
-HcclCommConfig settings(Program& program) {
-  HcclCommConfig config;
-  std::memset(&config, 0, sizeof config);
-  if (!program.refused_if(program.rarely())) HcclCommConfigInit(&config);
-  return config;
-}
+struct Rank : Drawn<uint32_t> {
+  explicit Rank(Program& program)
+      : Drawn{program.refused_if(program.rarely()) ? program.draw<uint32_t>(1, ~0u) : 0} {}
+};
 
-HcclRootInfo root_info(Program& program) {
-  HcclRootInfo root{};
-  if (!program.refused_if(program.rarely())) HcclGetRootInfo(&root);
-  return root;
-}
+struct RankCount : Drawn<uint32_t> {
+  explicit RankCount(Program& program)
+      : Drawn{program.rarely() ? static_cast<uint32_t>(program.integer()) : 1} {
+    program.refused_if(value != 1);
+  }
+};
 
-uint32_t rank_count(Program& program) {
-  const auto count = program.rarely() ? static_cast<uint32_t>(program.integer()) : 1;
-  program.refused_if(count != 1);
-  return count;
-}
+// What a function of the library sets, rarely not set.
+template <class Set, auto kInitialise>
+struct SetBy : Out<Set> {
+  explicit SetBy(Program& program) : Out<Set>(program) {
+    std::memset(&this->value, 0, sizeof(Set));
+    if (!program.refused_if(program.rarely())) kInitialise(&this->value);
+  }
+};
+using Settings = SetBy<HcclCommConfig, HcclCommConfigInit>;
+using RootInfo = SetBy<HcclRootInfo, HcclGetRootInfo>;
 
-const Call kOlder[] = {
+using Communicator = Made<Kind::communicator>;
+using Desc = Handle<Kind::tensor_desc>;
+using DataBuffer = Handle<Kind::data_buffer>;
+
+const Call kCalls[] = {
     {"aclCreateDataBuffer",
      [](Program& program) {
        void* data = program.address(8);
        program.made(Kind::data_buffer, aclCreateDataBuffer(data, static_cast<size_t>(program.integer())));
      }},
-    {"aclDestroyDataBuffer",
-     [](Program& program) {
-       auto* buffer = program.handle<aclDataBuffer>(Kind::data_buffer);
-       if (program.succeeded(aclDestroyDataBuffer(buffer))) program.remove(Kind::data_buffer, buffer);
-     }},
-    {"aclGetDataBufferAddr",
-     [](Program& program) {
-       aclGetDataBufferAddr(program.handle<aclDataBuffer>(Kind::data_buffer));
-       program.returned();
-     }},
-    {"aclGetDataBufferSizeV2",
-     [](Program& program) {
-       aclGetDataBufferSizeV2(program.handle<aclDataBuffer>(Kind::data_buffer));
-       program.returned();
-     }},
+    CALL(aclDestroyDataBuffer, Ended<Kind::data_buffer>),
+    ASK(aclGetDataBufferAddr, DataBuffer),
+    ASK(aclGetDataBufferSizeV2, DataBuffer),
     {"aclCreateTensorDesc",
      [](Program& program) {
        const Shape dims = program.integers(5 - program.draw<size_t>(0, 5));
        const int count = program.rarely() ? -1 : static_cast<int>(dims.size());
        const int64_t* values = program.rarely() ? nullptr : dims.data();
        program.refused_if(count < 0 || (count > 0 && values == nullptr));
-       const aclDataType type = program.value_of(ACL_FLOAT4_E1M2);
-       const aclFormat format = program.value_of(ACL_FORMAT_FRACTAL_NZ_C0_8);
+       const DataTypeValue type(program);
+       const FormatValue format(program);
        program.made(Kind::tensor_desc, aclCreateTensorDesc(type, count, values, format));
      }},
     {"aclDestroyTensorDesc",
      [](Program& program) {
-       auto* desc = program.handle<aclTensorDesc>(Kind::tensor_desc, Null::allowed);
+       const Handle<Kind::tensor_desc, Null::allowed> desc(program);
        aclDestroyTensorDesc(desc);
        program.returned();
-       program.remove(Kind::tensor_desc, desc);
+       program.gone(Kind::tensor_desc, desc);
      }},
-    {"aclGetTensorDescType", get_of_desc<aclGetTensorDescType>},
-    {"aclGetTensorDescFormat", get_of_desc<aclGetTensorDescFormat>},
-    {"aclGetTensorDescSize", get_of_desc<aclGetTensorDescSize>},
-    {"aclGetTensorDescElementCount", get_of_desc<aclGetTensorDescElementCount>},
-    {"aclGetTensorDescNumDims", get_of_desc<aclGetTensorDescNumDims>},
-    {"aclGetTensorDescDimV2",
-     [](Program& program) {
-       auto* desc = program.handle<aclTensorDesc>(Kind::tensor_desc);
-       int64_t size = 0;
-       const auto index = static_cast<size_t>(program.integer());
-       program.succeeded(aclGetTensorDescDimV2(desc, index, program.out(size)));
-     }},
+    ASK(aclGetTensorDescType, Desc),
+    ASK(aclGetTensorDescFormat, Desc),
+    ASK(aclGetTensorDescSize, Desc),
+    ASK(aclGetTensorDescElementCount, Desc),
+    ASK(aclGetTensorDescNumDims, Desc),
+    CALL(aclGetTensorDescDimV2, Desc, Any<size_t>, Out<int64_t>),
     {"aclopCreateAttr", [](Program&) { require(aclopCreateAttr() != nullptr, "attributes can be made"); }},
     {"aclopDestroyAttr",
      [](Program& program) { aclopDestroyAttr(program.coin() ? aclopCreateAttr() : nullptr); }},
-    {"aclopSetModelDir", [](Program& program) { refuse<aclopSetModelDir>(program, "/"); }},
-    {"aclopExecuteV2",
-     [](Program& program) {
-       refuse<aclopExecuteV2>(program, "type", 0, nullptr, nullptr, 0, nullptr, nullptr, aclopCreateAttr(),
-                              stream_or_default(program));
-     }},
-    {"aclopCompileAndExecute",
-     [](Program& program) {
-       refuse<aclopCompileAndExecute>(program, "type", 0, nullptr, nullptr, 0, nullptr, nullptr,
-                                      aclopCreateAttr(), ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr,
-                                      stream_or_default(program));
-     }},
-    {"aclopCompileAndExecuteV2",
-     [](Program& program) {
-       refuse<aclopCompileAndExecuteV2>(program, "type", 0, nullptr, nullptr, 0, nullptr, nullptr,
-                                        aclopCreateAttr(), ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr,
-                                        stream_or_default(program));
-     }},
-    {"HcclCommInitAll",
-     [](Program& program) {
-       const uint32_t count = rank_count(program);
-       int32_t devices[] = {static_cast<int32_t>(program.integer())};
-       HcclComm communicator = nullptr;
-       int32_t* devices_at = program.out(devices[0]);
-       if (!program.succeeded(HcclCommInitAll(count, devices_at, program.out(communicator)))) return;
-       program.add(Kind::communicator, communicator);
-     }},
+    REFUSED(aclopSetModelDir),
+    REFUSED(aclopExecuteV2),
+    REFUSED(aclopCompileAndExecute),
+    REFUSED(aclopCompileAndExecuteV2),
+    CALL(HcclCommInitAll, RankCount, Out<int32_t>, Communicator),
     {"HcclGetCommName",
      [](Program& program) {
-       void* communicator = program.handle(Kind::communicator);
+       const Handle<Kind::communicator> communicator(program);
        char name[128];
-       char* at = program.out(name[0]);
-       if (program.succeeded(HcclGetCommName(communicator, at)))
+       if (program.succeeded(HcclGetCommName(communicator, program.out(name[0]))))
          require(std::strlen(name) > 0, "it has a name");
      }},
-    {"HcclCommDestroy",
-     [](Program& program) {
-       void* communicator = program.handle(Kind::communicator);
-       if (program.succeeded(HcclCommDestroy(communicator))) program.remove(Kind::communicator, communicator);
-     }},
-    {"HcclCommInitClusterInfo",
-     [](Program& program) {
-       const char* table = rank_table(program);
-       const uint32_t own_rank = rank(program);
-       HcclComm communicator = nullptr;
-       HcclComm* at = program.out(communicator);
-       if (!program.succeeded(HcclCommInitClusterInfo(table, own_rank, at))) return;
-       program.add(Kind::communicator, communicator);
-     }},
-    {"HcclCommInitClusterInfoConfig",
-     [](Program& program) {
-       const char* table = rank_table(program);
-       const uint32_t own_rank = rank(program);
-       HcclCommConfig config = settings(program);
-       HcclCommConfig* config_at = program.out(config);
-       HcclComm communicator = nullptr;
-       HcclComm* at = program.out(communicator);
-       if (!program.succeeded(HcclCommInitClusterInfoConfig(table, own_rank, config_at, at))) return;
-       program.add(Kind::communicator, communicator);
-     }},
-    {"HcclGetRootInfo",
-     [](Program& program) {
-       HcclRootInfo root;
-       program.succeeded(HcclGetRootInfo(program.out(root)));
-     }},
-    {"HcclCommInitRootInfo",
-     [](Program& program) {
-       const uint32_t ranks = rank_count(program), own_rank = rank(program);
-       HcclRootInfo root = root_info(program);
-       HcclRootInfo* root_at = program.out(root);
-       HcclComm communicator = nullptr;
-       HcclComm* at = program.out(communicator);
-       if (!program.succeeded(HcclCommInitRootInfo(ranks, root_at, own_rank, at))) return;
-       program.add(Kind::communicator, communicator);
-     }},
-    {"HcclCommInitRootInfoConfig",
-     [](Program& program) {
-       const uint32_t ranks = rank_count(program), own_rank = rank(program);
-       HcclRootInfo root = root_info(program);
-       HcclRootInfo* root_at = program.out(root);
-       HcclCommConfig config = settings(program);
-       HcclCommConfig* config_at = program.out(config);
-       HcclComm communicator = nullptr;
-       HcclComm* at = program.out(communicator);
-       if (!program.succeeded(HcclCommInitRootInfoConfig(ranks, root_at, own_rank, config_at, at))) return;
-       program.add(Kind::communicator, communicator);
-     }},
-    {"HcclCreateComResource",
-     [](Program& program) { refuse<HcclCreateComResource>(program, "name", 0, nullptr); }},
-    {"HcclAllocComResourceByTiling",
-     [](Program& program) {
-       void* communicator = program.handle(Kind::communicator);
-       refuse<HcclAllocComResourceByTiling>(program, communicator, stream_or_default(program), nullptr,
-                                            nullptr);
-     }},
-    {"HcclGetAicpuOpStreamNotify",
-     [](Program& program) { refuse<HcclGetAicpuOpStreamNotify>(program, "name", nullptr, nullptr); }},
+    CALL(HcclCommDestroy, Ended<Kind::communicator>),
+    CALL(HcclCommInitClusterInfo, RankTable, Rank, Communicator),
+    CALL(HcclCommInitClusterInfoConfig, RankTable, Rank, Settings, Communicator),
+    CALL(HcclGetRootInfo, Out<HcclRootInfo>),
+    CALL(HcclCommInitRootInfo, RankCount, RootInfo, Rank, Communicator),
+    CALL(HcclCommInitRootInfoConfig, RankCount, RootInfo, Rank, Settings, Communicator),
+    REFUSED(HcclCreateComResource),
+    REFUSED(HcclAllocComResourceByTiling),
+    REFUSED(HcclGetAicpuOpStreamNotify),
 };
 
 }  // namespace
 
 Calls older_calls() {
-  return kOlder;
+  return kCalls;
 }
 
 }  // namespace aclgrad::fuzz

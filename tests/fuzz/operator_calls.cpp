@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "acl/acl.h"
-#include "calls.h"
+#include "arguments.h"
 #include "check/check.h"
 #include "support/operator.h"
 
@@ -17,53 +16,43 @@ constexpr int64_t kMaxElements = 1 << 12;  // of a tensor in a problem that is r
 
 enum class Counted { all, inputs, outputs };
 
-template <auto kSet>
-void set_address(Program& program, Counted counted) {
-  auto* executor = program.handle<aclOpExecutor>(Kind::executor);
-  auto* tensor = program.handle<aclTensor>(Kind::tensor);
-  const auto index = static_cast<size_t>(program.integer());
+template <auto kSet, Counted kCounted>
+void set_address(Program& program) {
+  const Executor executor(program);
+  const Tensor tensor(program);
+  const Any<size_t> index(program);
   void* to = program.address(program.draw<size_t>(0, kMaxAllocation));
   if (!program.succeeded(kSet(executor, index, tensor, to))) return;
   Plan& plan = program.plans[executor];
-  Argument& argument = plan.arguments.at(index + (counted == Counted::outputs ? plan.inputs : 0));
+  Argument& argument = plan.arguments.at(index + (kCounted == Counted::outputs ? plan.inputs : 0));
   require(argument.given, "an argument that was not given has no address");
   argument.address = to;
 }
 
 template <auto kSet>
 void set_dynamic_address(Program& program) {
-  auto* executor = program.handle<aclOpExecutor>(Kind::executor);
-  auto* list = program.handle<aclTensorList>(Kind::tensor_list);
-  const auto index = static_cast<size_t>(program.integer());
+  const Executor executor(program);
+  const Handle<Kind::tensor_list> list(program);
+  const Any<size_t> index(program), member(program);
   program.refused_if(true);  // no operator takes a list
-  program.succeeded(kSet(executor, index, static_cast<size_t>(program.integer()), list, program.address(8)));
+  program.succeeded(kSet(executor, index, member, list, program.address(8)));
 }
 
-template <auto kDestroy>
-void destroy_executor(Program& program) {
-  auto* executor = program.handle<aclOpExecutor>(Kind::executor);
-  if (program.succeeded(kDestroy(executor))) program.remove(Kind::executor, executor);
-}
+struct RepeatableExecutor : Executor {
+  using Executor::Executor;
+  void succeeded(Program& program) { program.plans[value].repeatable = true; }
+};
 
 const Call kExecutors[] = {
-    {"aclSetAclOpExecutorRepeatable",
-     [](Program& program) {
-       auto* executor = program.handle<aclOpExecutor>(Kind::executor);
-       if (program.succeeded(aclSetAclOpExecutorRepeatable(executor)))
-         program.plans[executor].repeatable = true;
-     }},
-    {"aclDestroyAclOpExecutor", destroy_executor<aclDestroyAclOpExecutor>},
-    {"aclDestroyOpExecutor", destroy_executor<aclDestroyOpExecutor>},
-    {"aclSetTensorAddr", [](Program& program) { set_address<aclSetTensorAddr>(program, Counted::all); }},
-    {"aclSetInputTensorAddr",
-     [](Program& program) { set_address<aclSetInputTensorAddr>(program, Counted::inputs); }},
-    {"aclSetOutputTensorAddr",
-     [](Program& program) { set_address<aclSetOutputTensorAddr>(program, Counted::outputs); }},
-    {"AclSetTensorAddr", [](Program& program) { set_address<AclSetTensorAddr>(program, Counted::all); }},
-    {"AclSetInputTensorAddr",
-     [](Program& program) { set_address<AclSetInputTensorAddr>(program, Counted::inputs); }},
-    {"AclSetOutputTensorAddr",
-     [](Program& program) { set_address<AclSetOutputTensorAddr>(program, Counted::outputs); }},
+    CALL(aclSetAclOpExecutorRepeatable, RepeatableExecutor),
+    CALL(aclDestroyAclOpExecutor, Ended<Kind::executor>),
+    CALL(aclDestroyOpExecutor, Ended<Kind::executor>),
+    {"aclSetTensorAddr", set_address<aclSetTensorAddr, Counted::all>},
+    {"aclSetInputTensorAddr", set_address<aclSetInputTensorAddr, Counted::inputs>},
+    {"aclSetOutputTensorAddr", set_address<aclSetOutputTensorAddr, Counted::outputs>},
+    {"AclSetTensorAddr", set_address<AclSetTensorAddr, Counted::all>},
+    {"AclSetInputTensorAddr", set_address<AclSetInputTensorAddr, Counted::inputs>},
+    {"AclSetOutputTensorAddr", set_address<AclSetOutputTensorAddr, Counted::outputs>},
     {"aclSetDynamicTensorAddr", set_dynamic_address<aclSetDynamicTensorAddr>},
     {"aclSetDynamicInputTensorAddr", set_dynamic_address<aclSetDynamicInputTensorAddr>},
     {"aclSetDynamicOutputTensorAddr", set_dynamic_address<aclSetDynamicOutputTensorAddr>},
@@ -124,7 +113,7 @@ aclTensor* argument(Program& program, Plan& plan, Shape shape, aclDataType type,
       tensor = make_tensor(program, shape, type);
       break;
     case 38:
-      tensor = make_tensor(program, shape, program.value_of(ACL_FLOAT4_E1M2));
+      tensor = make_tensor(program, shape, DataTypeValue(program));
       break;
     default:
       tensor = make_tensor(program, shape, type);
@@ -292,8 +281,8 @@ void run(Program& program) {
     call(program, function + std::string(kPhase1));
     program.begin(function);
   }
-  auto* executor = program.handle<aclOpExecutor>(Kind::executor);
-  void* stream = stream_or_default(program);
+  const Executor executor(program);
+  const Stream stream(program);
   const bool live = program.is_live(Kind::executor, executor);
   const Plan plan = live ? program.plans[executor] : Plan();
   if (!may_run(program, plan)) return;
@@ -314,7 +303,7 @@ void run(Program& program) {
   program.use(workspace, user);
   for (const Argument& argument : plan.arguments) program.use(argument.address, user);
   const Status status = test::operator_named(function).phase2(workspace, size, executor, stream);
-  if (!plan.repeatable && !foreign) program.remove(Kind::executor, executor);
+  if (!plan.repeatable && !foreign) program.gone(Kind::executor, executor);
   program.succeeded(status);
 }
 

@@ -106,12 +106,6 @@ __int128 bounded(__int128 value) {
   return std::clamp<__int128>(value, -Reach::kFar, Reach::kFar);
 }
 
-template <class Destroy, class Handle>
-void destroy_all(const std::vector<void*>& handles, Destroy destroy, Handle*) {
-  for (void* handle : handles)
-    require(destroy(static_cast<Handle*>(handle)) == 0, "what lives can be destroyed");
-}
-
 }  // namespace
 
 void require(bool holds, const std::string& what) {
@@ -258,7 +252,9 @@ bool Program::is_live(Kind kind, const void* handle) const {
 }
 
 void Program::add(Kind kind, void* handle) {
-  if (!is_live(kind, handle)) live_[static_cast<size_t>(kind)].push_back(handle);
+  if (is_live(kind, handle)) return;
+  live_[static_cast<size_t>(kind)].push_back(handle);
+  if (kind == Kind::stream) context_of_stream[handle] = current_context();
 }
 
 void Program::remove(Kind kind, const void* handle) {
@@ -270,34 +266,41 @@ void Program::remove(Kind kind, const void* handle) {
   owners.erase(handle);
 }
 
-void Program::list_gone(Kind kind, Kind of, const void* list) {
-  for (void* member : members[list]) {
-    const auto owner = owners.find(member);
-    if (owner != owners.end() && owner->second == list) remove(of, member);
-  }
-  remove(kind, list);
-}
-
-void Program::event_gone(void* event) {
-  remove(Kind::event, event);
-  recorded.erase(event);
-  awaited_.erase(event);
-}
-
-void Program::context_gone(const void* context) {
-  remove(Kind::context, context);
+void Program::gone(Kind kind, void* handle) {
   const std::vector<void*> streams = live(Kind::stream);
-  for (void* stream : streams) {
-    if (context_of_stream[stream] == context) remove(Kind::stream, stream);
+  switch (kind) {
+    case Kind::context:
+      for (void* stream : streams) {
+        if (context_of_stream[stream] == handle) remove(Kind::stream, stream);
+      }
+      std::erase_if(subscriptions, [&](const Subscription& one) { return one.context == handle; });
+      break;
+    case Kind::stream:
+      std::erase_if(subscriptions, [&](const Subscription& one) { return one.stream == handle; });
+      break;
+    case Kind::event:
+      recorded.erase(handle);
+      awaited_.erase(handle);
+      break;
+    case Kind::tensor_list:
+    case Kind::scalar_list:
+      for (void* member : members[handle]) {
+        const auto owner = owners.find(member);
+        if (owner == owners.end() || owner->second != handle) continue;
+        remove(kind == Kind::tensor_list ? Kind::tensor : Kind::scalar, member);
+      }
+      break;
+    default:
+      break;
   }
-  std::erase_if(subscriptions, [&](const Subscription& one) { return one.context == context; });
+  remove(kind, handle);
 }
 
 void Program::device_gone(int32_t device) {
   users.erase(device);
   const auto found = default_contexts.find(device);
   if (found == default_contexts.end()) return;
-  context_gone(found->second);
+  gone(Kind::context, found->second);
   default_contexts.erase(found);
 }
 
@@ -413,35 +416,41 @@ void Program::settle() {
   for (Memory& memory : memories_) memory.user = nullptr;
 }
 
+template <Kind kKind, class Destroy>
+void Program::end_all(Destroy destroy) {
+  using Handle = typename HandleOf<kKind>::Type;
+  const std::vector<void*> all = live(kKind);
+  for (void* handle : all) {
+    require(destroy(static_cast<Handle*>(handle)) == 0, "what lives can be destroyed");
+    gone(kKind, handle);
+  }
+}
+
 void Program::release_all() {
   for (const Subscription& one : subscriptions) {
     require(aclrtSetCurrentContext(one.context) == ACL_SUCCESS, "a live context can be current");
     require(aclrtUnSubscribeReport(one.thread, one.stream) == ACL_SUCCESS, "a subscription can be ended");
   }
-  destroy_all(live(Kind::executor), aclDestroyAclOpExecutor, static_cast<aclOpExecutor*>(nullptr));
-  const std::vector<void*> tensor_lists = live(Kind::tensor_list);
-  destroy_all(tensor_lists, aclDestroyTensorList, static_cast<aclTensorList*>(nullptr));
-  for (void* list : tensor_lists) list_gone(Kind::tensor_list, Kind::tensor, list);
-  const std::vector<void*> scalar_lists = live(Kind::scalar_list);
-  destroy_all(scalar_lists, aclDestroyScalarList, static_cast<aclScalarList*>(nullptr));
-  for (void* list : scalar_lists) list_gone(Kind::scalar_list, Kind::scalar, list);
-  destroy_all(live(Kind::tensor), aclDestroyTensor, static_cast<aclTensor*>(nullptr));
-  destroy_all(live(Kind::scalar), aclDestroyScalar, static_cast<aclScalar*>(nullptr));
-  destroy_all(live(Kind::int_array), aclDestroyIntArray, static_cast<aclIntArray*>(nullptr));
-  destroy_all(live(Kind::float_array), aclDestroyFloatArray, static_cast<aclFloatArray*>(nullptr));
-  destroy_all(live(Kind::bool_array), aclDestroyBoolArray, static_cast<aclBoolArray*>(nullptr));
+  end_all<Kind::executor>(aclDestroyAclOpExecutor);
+  end_all<Kind::tensor_list>(aclDestroyTensorList);
+  end_all<Kind::scalar_list>(aclDestroyScalarList);
+  end_all<Kind::tensor>(aclDestroyTensor);
+  end_all<Kind::scalar>(aclDestroyScalar);
+  end_all<Kind::int_array>(aclDestroyIntArray);
+  end_all<Kind::float_array>(aclDestroyFloatArray);
+  end_all<Kind::bool_array>(aclDestroyBoolArray);
   for (void* desc : live(Kind::tensor_desc)) aclDestroyTensorDesc(static_cast<aclTensorDesc*>(desc));
-  destroy_all(live(Kind::data_buffer), aclDestroyDataBuffer, static_cast<aclDataBuffer*>(nullptr));
-  destroy_all(live(Kind::communicator), HcclCommDestroy, static_cast<void*>(nullptr));
-  destroy_all(live(Kind::event), aclrtDestroyEvent, static_cast<void*>(nullptr));
-  destroy_all(live(Kind::stream), aclrtDestroyStream, static_cast<void*>(nullptr));
+  end_all<Kind::data_buffer>(aclDestroyDataBuffer);
+  end_all<Kind::communicator>(HcclCommDestroy);
+  end_all<Kind::event>(aclrtDestroyEvent);
+  end_all<Kind::stream>(aclrtDestroyStream);
   for (const auto& [device, count] : users) {
     require(aclrtResetDeviceForce(device) == ACL_SUCCESS, "a device that was set can be reset");
   }
   for (const auto& [device, context] : default_contexts) remove(Kind::context, context);
-  destroy_all(live(Kind::context), aclrtDestroyContext, static_cast<void*>(nullptr));
-  destroy_all(live(Kind::device_memory), aclrtFree, static_cast<void*>(nullptr));
-  destroy_all(live(Kind::host_memory), aclrtFreeHost, static_cast<void*>(nullptr));
+  end_all<Kind::context>(aclrtDestroyContext);
+  end_all<Kind::device_memory>(aclrtFree);
+  end_all<Kind::host_memory>(aclrtFreeHost);
   while (aclFinalize() == ACL_SUCCESS) continue;
   while (aclrtProcessReport(1) == ACL_SUCCESS) continue;  // what streams that are gone have left
   for (int option = ACL_OPT_DETERMINISTIC; option <= ACL_OPT_ENABLE_KERNEL_EARLY_START; ++option) {

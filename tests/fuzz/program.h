@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "acl/acl_base.h"
+#include "aclnn/acl_meta.h"
 #include "base/error.h"
 
 namespace aclgrad::fuzz {
@@ -40,6 +41,24 @@ enum class Kind : uint8_t {
   plain_memory,  // of the program itself
 };
 inline constexpr size_t kKinds = 17;
+
+// The C type that a handle points to.
+template <Kind kKind>
+struct HandleOf {
+  using Type = void;
+};
+// clang-format off
+template <> struct HandleOf<Kind::tensor> { using Type = aclTensor; };
+template <> struct HandleOf<Kind::scalar> { using Type = aclScalar; };
+template <> struct HandleOf<Kind::int_array> { using Type = aclIntArray; };
+template <> struct HandleOf<Kind::float_array> { using Type = aclFloatArray; };
+template <> struct HandleOf<Kind::bool_array> { using Type = aclBoolArray; };
+template <> struct HandleOf<Kind::tensor_list> { using Type = aclTensorList; };
+template <> struct HandleOf<Kind::scalar_list> { using Type = aclScalarList; };
+template <> struct HandleOf<Kind::executor> { using Type = aclOpExecutor; };
+template <> struct HandleOf<Kind::tensor_desc> { using Type = aclTensorDesc; };
+template <> struct HandleOf<Kind::data_buffer> { using Type = aclDataBuffer; };
+// clang-format on
 
 // Whether a function takes null in place of a handle.
 enum class Null { refused, allowed };
@@ -160,9 +179,7 @@ class Program {
   bool is_live(Kind kind, const void* handle) const;
   const std::vector<void*>& live(Kind kind) const { return live_[static_cast<size_t>(kind)]; }
   void add(Kind kind, void* handle);
-  void remove(Kind kind, const void* handle);
-  void list_gone(Kind kind, Kind of, const void* list);
-  void event_gone(void* event);
+  void gone(Kind kind, void* handle);  // with what it takes along
 
   std::map<const void*, View> views;                  // of tensors
   std::map<const void*, Plan> plans;                  // of executors
@@ -173,8 +190,6 @@ class Program {
   std::map<int32_t, void*> default_contexts;          // by device
   std::map<const void*, void*> context_of_stream;     // of those that the program made
 
-  void context_made(void* context) { add(Kind::context, context); }
-  void context_gone(const void* context);
   void device_gone(int32_t device);
   void* current_context();  // null where there is none
 
@@ -209,9 +224,12 @@ class Program {
 
  private:
   void* pick_handle(Kind kind, Null null);
+  void remove(Kind kind, const void* handle);
   void note_made(Kind kind, void* object);
   Memory* memory_at(const void* address);
   void require_message(const char* when);
+  template <Kind kKind, class Destroy>
+  void end_all(Destroy destroy);
   void release_all();
 
   FuzzedDataProvider* bytes_ = nullptr;

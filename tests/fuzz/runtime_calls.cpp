@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "acl/acl.h"
-#include "aclnn/acl_meta.h"
 #include "aclnn/aclnn_base.h"
-#include "calls.h"
+#include "arguments.h"
 #include "check/check.h"
 
 namespace aclgrad::fuzz {
@@ -18,7 +16,7 @@ namespace {
 
 constexpr int32_t kDevices = 8;
 
-// ---- Process ----
+// ---- What calls draw and leave behind ----
 
 // The path of a file that holds the text.
 const char* file_with(const std::string& text) {
@@ -44,338 +42,88 @@ const char* configuration_path(Program& program) {
   }
 }
 
-void library_ended(Program& program) {
+struct ConfigurationPath : Drawn<const char*> {
+  explicit ConfigurationPath(Program& program) : Drawn{configuration_path(program)} {}
+};
+
+void end_library(Program& program) {
   for (int32_t device = 0; device < kDevices; ++device) program.device_gone(device);
 }
 
-const Call kProcess[] = {
-    {"aclInit", [](Program& program) { program.succeeded(aclInit(configuration_path(program))); }},
-    {"aclFinalize",
-     [](Program& program) {
-       program.unblock();
-       if (program.succeeded(aclFinalize())) library_ended(program);
-     }},
-    {"aclFinalizeReference",
-     [](Program& program) {
-       program.unblock();
-       uint64_t left = 0;
-       if (program.succeeded(aclFinalizeReference(program.out(left))) && left == 0) library_ended(program);
-     }},
-    {"aclnnInit", [](Program& program) { program.succeeded(aclnnInit(configuration_path(program))); }},
-    {"aclnnFinalize", [](Program& program) { program.succeeded(aclnnFinalize()); }},
-    {"aclrtGetVersion",
-     [](Program& program) {
-       int32_t version[3];
-       int32_t* major = program.out(version[0]);
-       int32_t* minor = program.out(version[1]);
-       program.succeeded(aclrtGetVersion(major, minor, program.out(version[2])));
-     }},
-    {"aclGetRecentErrMsg",
-     [](Program&) { require(aclGetRecentErrMsg() == nullptr, "a message that was taken is gone"); }},
-    {"aclrtPeekAtLastError",
-     [](Program& program) {
-       const auto level = program.value_of(ACL_RT_THREAD_LEVEL);
-       program.refused_if(level != ACL_RT_THREAD_LEVEL);
-       aclrtPeekAtLastError(level);
-       program.returned();
-     }},
-    {"aclrtGetLastError",
-     [](Program& program) {
-       const auto level = program.value_of(ACL_RT_THREAD_LEVEL);
-       program.refused_if(level != ACL_RT_THREAD_LEVEL);
-       aclrtGetLastError(level);
-       program.returned();
-       if (level != ACL_RT_THREAD_LEVEL) return;
-       require(aclrtPeekAtLastError(level) == ACL_SUCCESS, "an error that was taken is gone");
-     }},
-    {"aclrtGetSocName", [](Program&) { require(std::strlen(aclrtGetSocName()) > 0, "the chip has a name"); }},
-    {"aclDataTypeSize",
-     [](Program& program) {
-       require(aclDataTypeSize(program.value_of(ACL_FLOAT4_E1M2)) <= 16, "a type is small");
-     }},
-    {"aclFloat16ToFloat",
-     [](Program& program) {
-       const auto bits = static_cast<aclFloat16>(program.integer());
-       const float value = aclFloat16ToFloat(bits);
-       if (value == value) require(aclFloatToFloat16(value) == bits, "a half survives float");
-     }},
-    {"aclFloatToFloat16", [](Program& program) { aclFloatToFloat16(static_cast<float>(program.integer())); }},
+struct Device : Drawn<int32_t> {
+  explicit Device(Program& program)
+      : Drawn{program.rarely() ? static_cast<int32_t>(program.integer()) : program.draw(0, kDevices - 1)} {
+    program.refused_if(value < 0 || value >= kDevices);
+  }
 };
 
-// ---- Devices and contexts ----
-
-int32_t device(Program& program) {
-  const int32_t id =
-      program.rarely() ? static_cast<int32_t>(program.integer()) : program.draw(0, kDevices - 1);
-  program.refused_if(id < 0 || id >= kDevices);
-  return id;
-}
-
-int32_t timeout(Program& program) {
-  const int32_t timeout = program.one_of({1, 1, 1, 2, -1, 0, -2, -100});
-  program.refused_if(timeout == 0 || timeout < -1);
-  if (timeout == -1) program.unblock();
-  return timeout;
-}
-
-const Call kContexts[] = {
-    {"aclrtSetDevice",
-     [](Program& program) {
-       const int32_t id = device(program);
-       if (!program.succeeded(aclrtSetDevice(id))) return;
-       ++program.users[id];
-       program.default_contexts[id] = program.current_context();
-       program.context_made(program.default_contexts[id]);
-     }},
-    {"aclrtResetDevice",
-     [](Program& program) {
-       const int32_t id = device(program);
-       program.refused_if(program.users.count(id) == 0);
-       program.unblock();
-       if (program.succeeded(aclrtResetDevice(id)) && --program.users[id] == 0) program.device_gone(id);
-     }},
-    {"aclrtResetDeviceForce",
-     [](Program& program) {
-       const int32_t id = device(program);
-       program.refused_if(program.users.count(id) == 0);
-       program.unblock();
-       if (program.succeeded(aclrtResetDeviceForce(id))) program.device_gone(id);
-     }},
-    {"aclrtGetDevice",
-     [](Program& program) {
-       int32_t id = -1;
-       if (program.succeeded(aclrtGetDevice(program.out(id)))) require(id >= 0 && id < kDevices, "a device");
-     }},
-    {"aclrtGetDeviceCount",
-     [](Program& program) {
-       uint32_t count = 0;
-       if (program.succeeded(aclrtGetDeviceCount(program.out(count))))
-         require(count == kDevices, "all devices");
-     }},
-    {"aclrtGetRunMode",
-     [](Program& program) {
-       aclrtRunMode mode;
-       program.succeeded(aclrtGetRunMode(program.out(mode)));
-     }},
-    {"aclrtSynchronizeDevice",
-     [](Program& program) {
-       program.unblock();
-       program.succeeded(aclrtSynchronizeDevice());
-     }},
-    {"aclrtSynchronizeDeviceWithTimeout",
-     [](Program& program) { program.succeeded(aclrtSynchronizeDeviceWithTimeout(timeout(program))); }},
-    {"aclrtCreateContext",
-     [](Program& program) {
-       const int32_t id = device(program);
-       aclrtContext context = nullptr;
-       if (program.succeeded(aclrtCreateContext(program.out(context), id))) program.context_made(context);
-     }},
-    {"aclrtDestroyContext",
-     [](Program& program) {
-       void* context = program.handle(Kind::context);
-       for (const auto& [id, of_device] : program.default_contexts) program.refused_if(context == of_device);
-       program.unblock();
-       if (program.succeeded(aclrtDestroyContext(context))) program.context_gone(context);
-     }},
-    {"aclrtSetCurrentContext",
-     [](Program& program) { program.succeeded(aclrtSetCurrentContext(program.handle(Kind::context))); }},
-    {"aclrtGetCurrentContext",
-     [](Program& program) {
-       aclrtContext context = nullptr;
-       if (!program.succeeded(aclrtGetCurrentContext(program.out(context)))) return;
-       require(program.is_live(Kind::context, context), "the current context is live");
-     }},
+struct SetDevice : Device {
+  using Device::Device;
+  void succeeded(Program& program) {
+    ++program.users[value];
+    program.default_contexts[value] = program.current_context();
+    program.add(Kind::context, program.default_contexts[value]);
+  }
 };
 
-// ---- Options ----
-
-int64_t option_value(Program& program) {
-  return program.coin() ? program.draw(0, 3) : program.integer();
-}
-
-const Call kOptions[] = {
-    {"aclrtCtxSetSysParamOpt",
-     [](Program& program) {
-       const auto option = program.value_of(ACL_OPT_ENABLE_KERNEL_EARLY_START);
-       program.succeeded(aclrtCtxSetSysParamOpt(option, option_value(program)));
-     }},
-    {"aclrtCtxGetSysParamOpt",
-     [](Program& program) {
-       const auto option = program.value_of(ACL_OPT_ENABLE_KERNEL_EARLY_START);
-       int64_t value = 0;
-       program.succeeded(aclrtCtxGetSysParamOpt(option, program.out(value)));
-     }},
-    {"aclrtSetSysParamOpt",
-     [](Program& program) {
-       const auto option = program.value_of(ACL_OPT_ENABLE_KERNEL_EARLY_START);
-       const int64_t value = option_value(program);
-       program.refused_if(value < 0 || value > 3);
-       if (!program.succeeded(aclrtSetSysParamOpt(option, value))) return;
-       int64_t stored = -1;
-       require(aclrtGetSysParamOpt(option, &stored) == ACL_SUCCESS && stored == value,
-               "an option stays as it is set");
-     }},
-    {"aclrtGetSysParamOpt",
-     [](Program& program) {
-       const auto option = program.value_of(ACL_OPT_ENABLE_KERNEL_EARLY_START);
-       int64_t value = 0;
-       program.succeeded(aclrtGetSysParamOpt(option, program.out(value)));
-     }},
+struct UsedDevice : Device {
+  explicit UsedDevice(Program& program) : Device(program) {
+    program.refused_if(program.users.count(value) == 0);
+  }
+  void succeeded(Program& program) {
+    if (--program.users[value] == 0) program.device_gone(value);
+  }
 };
 
-// ---- Streams ----
-
-}  // namespace
-
-void* stream_or_default(Program& program) {
-  return program.handle(Kind::stream, Null::allowed);
-}
-
-namespace {
-
-void stream_made(Program& program, Status status, void* stream) {
-  if (!program.succeeded(status)) return;
-  program.add(Kind::stream, stream);
-  program.context_of_stream[stream] = program.current_context();
-}
-
-void stream_gone(Program& program, Status status, const void* stream) {
-  if (!program.succeeded(status)) return;
-  program.remove(Kind::stream, stream);
-  std::erase_if(program.subscriptions, [&](const auto& one) { return one.stream == stream; });
-}
-
-const Call kStreams[] = {
-    {"aclrtCreateStream",
-     [](Program& program) {
-       aclrtStream stream = nullptr;
-       const Status status = aclrtCreateStream(program.out(stream));
-       stream_made(program, status, stream);
-     }},
-    {"aclrtCreateStreamWithConfig",
-     [](Program& program) {
-       aclrtStream stream = nullptr;
-       const auto priority = static_cast<uint32_t>(program.integer());
-       const auto flag = static_cast<uint32_t>(program.integer());
-       program.refused_if(flag > 0x3F);
-       const Status status = aclrtCreateStreamWithConfig(program.out(stream), priority, flag);
-       stream_made(program, status, stream);
-     }},
-    {"aclrtDestroyStream",
-     [](Program& program) {
-       void* stream = program.handle(Kind::stream);
-       program.unblock();
-       stream_gone(program, aclrtDestroyStream(stream), stream);
-     }},
-    {"aclrtDestroyStreamForce",
-     [](Program& program) {
-       void* stream = program.handle(Kind::stream);
-       stream_gone(program, aclrtDestroyStreamForce(stream), stream);
-     }},
-    {"aclrtSynchronizeStream",
-     [](Program& program) {
-       void* stream = stream_or_default(program);
-       program.unblock();
-       program.succeeded(aclrtSynchronizeStream(stream));
-     }},
-    {"aclrtSynchronizeStreamWithTimeout",
-     [](Program& program) {
-       void* stream = stream_or_default(program);
-       program.succeeded(aclrtSynchronizeStreamWithTimeout(stream, timeout(program)));
-     }},
-    {"aclrtStreamQuery",
-     [](Program& program) {
-       void* stream = stream_or_default(program);
-       aclrtStreamStatus status;
-       program.succeeded(aclrtStreamQuery(stream, program.out(status)));
-     }},
-    {"aclrtStreamWaitEvent",
-     [](Program& program) {
-       void* stream = stream_or_default(program);
-       void* event = program.handle(Kind::event);
-       if (program.succeeded(aclrtStreamWaitEvent(stream, event))) program.await(event);
-     }},
-    {"aclrtSetStreamFailureMode",
-     [](Program& program) {
-       void* stream = stream_or_default(program);
-       const auto mode = static_cast<uint64_t>(program.integer());
-       program.refused_if(mode > ACL_STOP_ON_FAILURE);
-       program.succeeded(aclrtSetStreamFailureMode(stream, mode));
-     }},
+struct UsedDeviceForAll : UsedDevice {
+  using UsedDevice::UsedDevice;
+  void succeeded(Program& program) { program.device_gone(value); }
 };
 
-// ---- Events ----
+struct EndedContext : Ended<Kind::context> {
+  explicit EndedContext(Program& program) : Ended(program) {
+    for (const auto& [id, of_device] : program.default_contexts) program.refused_if(value == of_device);
+  }
+};
 
-template <auto kCreate>
-void create_event_with_flag(Program& program) {
-  aclrtEvent event = nullptr;
-  const uint32_t flag =
-      program.rarely() ? static_cast<uint32_t>(program.integer()) : program.draw(0, 1) * ACL_EVENT_TIME_LINE;
-  if (program.succeeded(kCreate(program.out(event), flag))) program.add(Kind::event, event);
-}
+struct CurrentContext : Out<void*> {
+  using Out::Out;
+  void succeeded(Program& program) {
+    require(program.is_live(Kind::context, value), "the current context is live");
+  }
+};
 
-template <auto kQuery, class State>
-void query_event(Program& program) {
-  void* event = program.handle(Kind::event);
-  State state;
-  program.succeeded(kQuery(event, program.out(state)));
-}
+using Option = Value<ACL_OPT_ENABLE_KERNEL_EARLY_START>;
 
-const Call kEvents[] = {
-    {"aclrtCreateEvent",
-     [](Program& program) {
-       aclrtEvent event = nullptr;
-       if (program.succeeded(aclrtCreateEvent(program.out(event)))) program.add(Kind::event, event);
-     }},
-    {"aclrtCreateEventWithFlag", create_event_with_flag<aclrtCreateEventWithFlag>},
-    {"aclrtCreateEventExWithFlag", create_event_with_flag<aclrtCreateEventExWithFlag>},
-    {"aclrtDestroyEvent",
-     [](Program& program) {
-       void* event = program.handle(Kind::event);
-       if (program.succeeded(aclrtDestroyEvent(event))) program.event_gone(event);
-     }},
-    {"aclrtRecordEvent",
-     [](Program& program) {
-       void* event = program.handle(Kind::event);
-       void* stream = stream_or_default(program);
-       // In any other stream the mark may come after a wait for it.
-       if (program.is_awaited(event)) {
-         program.record_elsewhere(event);
-       } else if (program.succeeded(aclrtRecordEvent(event, stream))) {
-         program.recorded.insert(event);
-       }
-     }},
-    {"aclrtResetEvent",
-     [](Program& program) {
-       void* event = program.handle(Kind::event);
-       void* stream = stream_or_default(program);
-       if (program.succeeded(aclrtResetEvent(event, stream))) program.recorded.erase(event);
-     }},
-    {"aclrtQueryEvent", query_event<aclrtQueryEvent, aclrtEventStatus>},
-    {"aclrtQueryEventStatus", query_event<aclrtQueryEventStatus, aclrtEventRecordedStatus>},
-    {"aclrtQueryEventWaitStatus", query_event<aclrtQueryEventWaitStatus, aclrtEventWaitStatus>},
-    {"aclrtSynchronizeEvent",
-     [](Program& program) {
-       void* event = program.handle(Kind::event);
-       program.refused_if(program.recorded.count(event) == 0 && !program.is_awaited(event));
-       program.unblock();
-       program.succeeded(aclrtSynchronizeEvent(event));
-     }},
-    {"aclrtSynchronizeEventWithTimeout",
-     [](Program& program) {
-       void* event = program.handle(Kind::event);
-       program.succeeded(aclrtSynchronizeEventWithTimeout(event, timeout(program)));
-     }},
-    {"aclrtEventElapsedTime",
-     [](Program& program) {
-       void* start = program.handle(Kind::event);
-       void* end = program.handle(Kind::event);
-       float milliseconds = 0;
-       program.succeeded(aclrtEventElapsedTime(program.out(milliseconds), start, end));
-     }},
+struct OptionValue : Drawn<int64_t> {
+  explicit OptionValue(Program& program) : Drawn{program.coin() ? program.draw(0, 3) : program.integer()} {}
+};
+
+struct AwaitedEvent : Event {
+  using Event::Event;
+  void succeeded(Program& program) { program.await(value); }
+};
+
+struct ResetEvent : Event {
+  using Event::Event;
+  void succeeded(Program& program) { program.recorded.erase(value); }
+};
+
+struct RecordedEvent : Event {
+  explicit RecordedEvent(Program& program) : Event(program) {
+    program.refused_if(program.recorded.count(value) == 0 && !program.is_awaited(value));
+  }
+};
+
+struct EventFlag : Drawn<uint32_t> {
+  explicit EventFlag(Program& program)
+      : Drawn{program.rarely() ? static_cast<uint32_t>(program.integer())
+                               : program.draw(0, 1) * ACL_EVENT_TIME_LINE} {}
 };
 
 // ---- Memory ----
+
+using Policy = Value<ACL_MEM_MALLOC_HUGE1G_ONLY_P2P>;
 
 size_t allocation_size(Program& program) {
   const size_t size = program.rarely() ? program.one_of({size_t{0}, kAbsurdSize, SIZE_MAX, SIZE_MAX / 2})
@@ -384,30 +132,29 @@ size_t allocation_size(Program& program) {
   return size;
 }
 
-aclrtMemMallocPolicy policy(Program& program) {
-  return program.value_of(ACL_MEM_MALLOC_HUGE1G_ONLY_P2P);
-}
-
-template <class Allocate>
-void allocate(Program& program, Kind kind, Allocate allocate) {
+// `more` follows the place and the size.
+template <auto kAllocate, Kind kKind, class... More>
+void allocate(Program& program) {
+  std::tuple<More...> more{More(program)...};
   const size_t size = allocation_size(program);
-  void* memory = nullptr;
-  if (program.succeeded(allocate(program.out(memory), size))) program.add_memory(kind, memory, size);
+  Out<void*> memory(program);
+  const auto call = [&](More&... each) { return kAllocate(memory, size, each...); };
+  if (program.succeeded(std::apply(call, more))) program.add_memory(kKind, memory.value, size);
 }
 
-template <auto kAllocate>
-void allocate_device(Program& program) {
-  const aclrtMemMallocPolicy how = policy(program);
-  allocate(program, Kind::device_memory,
-           [&](void** memory, size_t size) { return kAllocate(memory, size, how); });
-}
+struct MallocConfiguration : Drawn<aclrtMallocConfig*> {
+  explicit MallocConfiguration(Program& program)
+      : Drawn{reinterpret_cast<aclrtMallocConfig*>(program.rarely() ? program.address(8) : nullptr)} {
+    program.refused_if(value != nullptr);
+  }
+};
 
-template <auto kFree>
-void free_memory(Program& program, Kind kind) {
-  void* memory = program.handle(kind);
+template <auto kFree, Kind kKind>
+void free_memory(Program& program) {
+  void* memory = program.handle(kKind);
   // Only the checker keeps memory that is still in use.
   if (!check::enabled || !program.rarely()) program.use(memory, nullptr);
-  if (program.succeeded(kFree(memory))) program.memory_gone(kind, memory);
+  if (program.succeeded(kFree(memory))) program.memory_gone(kKind, memory);
 }
 
 // A source or destination, as large as it must be unless the checker is there to find out.
@@ -415,149 +162,82 @@ void* address(Program& program, size_t bytes) {
   return program.rarely() ? program.wrong_address() : program.address(bytes);
 }
 
-aclrtMemcpyKind copy_kind(Program& program) {
-  const auto kind = program.value_of(ACL_MEMCPY_INTER_DEVICE_TO_DEVICE);
-  program.refused_if(kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE);
+size_t room_for(Program& program, size_t count) {
+  const size_t room = program.rarely() ? program.draw<size_t>(0, 600) : count;
+  program.refused_if(room < count);
+  return room;
+}
+
+// The last argument of functions that queue their work, and whose memory that uses meanwhile.
+struct On {
+  void* stream = nullptr;
+  const void* user = nullptr;
+
+  static On a_stream(Program& program) {
+    void* stream = Stream(program);
+    return {stream, program.user_of(stream)};
+  }
+  void* use(Program& program, void* memory) const {
+    program.refused_if(memory == nullptr);
+    program.use(memory, user);
+    return memory;
+  }
+};
+
+// Calls the function with these arguments, and with the stream if it takes one.
+template <auto kFunction, class... Arguments>
+void call_on(Program& program, const On& on, Arguments... arguments) {
+  if constexpr (std::is_invocable_v<decltype(kFunction), Arguments...>) {
+    program.succeeded(kFunction(arguments...));
+  } else {
+    program.succeeded(kFunction(arguments..., on.stream));
+  }
+}
+
+aclrtMemcpyKind copy_kind(Program& program, const On& on) {
+  const aclrtMemcpyKind kind = KnownValue<ACL_MEMCPY_INTER_DEVICE_TO_DEVICE>(program);
+  program.refused_if(kind == ACL_MEMCPY_HOST_TO_HOST && on.user != nullptr);
   return kind;
 }
 
-struct Copy {
-  void* to;
-  size_t room;
-  void* from;
-  size_t count;
-  aclrtMemcpyKind kind;
-};
-
-Copy draw_copy(Program& program, const void* user) {
-  Copy copy;
-  copy.count = program.draw<size_t>(0, 600);
-  copy.room = program.rarely() ? program.draw<size_t>(0, 600) : copy.count;
-  copy.kind = copy_kind(program);
-  copy.to = address(program, copy.count);
-  copy.from = address(program, copy.count);
-  program.refused_if(copy.to == nullptr || copy.from == nullptr || copy.count > copy.room);
-  program.use(copy.to, user);
-  program.use(copy.from, user);
-  return copy;
+template <auto kCopy>
+void copy(Program& program, const On& on) {
+  const auto count = program.draw<size_t>(0, 600);
+  const size_t room = room_for(program, count);
+  const aclrtMemcpyKind kind = copy_kind(program, on);
+  void* to = address(program, count);
+  void* from = address(program, count);
+  call_on<kCopy>(program, on, on.use(program, to), room, on.use(program, from), count, kind);
 }
 
-struct PitchedCopy {
-  void* to;
-  size_t to_pitch;
-  void* from;
-  size_t from_pitch;
-  size_t width;
-  size_t height;
-  aclrtMemcpyKind kind;
-};
-
-PitchedCopy draw_pitched_copy(Program& program, const void* user) {
-  PitchedCopy copy;
-  copy.width = program.draw<size_t>(0, 40);
-  copy.height = program.draw<size_t>(0, 10);
-  copy.to_pitch = program.draw<size_t>(0, 60);
-  copy.from_pitch = copy.width + program.draw<size_t>(0, 20);
+template <auto kCopy>
+void copy_rows(Program& program, const On& on) {
+  const auto width = program.draw<size_t>(0, 40);
+  auto height = program.draw<size_t>(0, 10);
+  auto to_pitch = program.draw<size_t>(0, 60);
+  size_t from_pitch = width + program.draw<size_t>(0, 20);
   // Nothing is copied then, however many rows and however far apart.
-  if (copy.width == 0 && program.coin()) copy.height = static_cast<size_t>(program.integer());
-  if (copy.height <= 1 && program.coin()) copy.to_pitch = static_cast<size_t>(program.integer());
-  if (copy.height <= 1 && program.coin()) copy.from_pitch = static_cast<size_t>(program.integer());
-  copy.kind = copy_kind(program);
-  const bool is_empty = copy.width == 0 || copy.height == 0;
-  const auto spanned = [&](size_t pitch) { return is_empty ? 0 : (copy.height - 1) * pitch + copy.width; };
-  copy.to = address(program, spanned(copy.to_pitch));
-  copy.from = address(program, spanned(copy.from_pitch));
-  program.refused_if(copy.to == nullptr || copy.from == nullptr || copy.width > copy.to_pitch ||
-                     copy.width > copy.from_pitch);
-  program.use(copy.to, user);
-  program.use(copy.from, user);
-  return copy;
+  if (width == 0 && program.coin()) height = static_cast<size_t>(program.integer());
+  if (height <= 1 && program.coin()) to_pitch = static_cast<size_t>(program.integer());
+  if (height <= 1 && program.coin()) from_pitch = static_cast<size_t>(program.integer());
+  const aclrtMemcpyKind kind = copy_kind(program, on);
+  const bool is_empty = width == 0 || height == 0;
+  const auto spanned = [&](size_t pitch) { return is_empty ? 0 : (height - 1) * pitch + width; };
+  void* to = address(program, spanned(to_pitch));
+  void* from = address(program, spanned(from_pitch));
+  program.refused_if(width > to_pitch || width > from_pitch);
+  call_on<kCopy>(program, on, on.use(program, to), to_pitch, on.use(program, from), from_pitch, width, height,
+                 kind);
 }
 
-struct Fill {
-  void* to;
-  size_t room;
-  int32_t value;
-  size_t count;
-};
-
-Fill draw_fill(Program& program, const void* user) {
-  Fill fill;
-  fill.count = program.draw<size_t>(0, 600);
-  fill.room = program.rarely() ? program.draw<size_t>(0, 600) : fill.count;
-  fill.value = static_cast<int32_t>(program.integer());
-  fill.to = address(program, fill.count);
-  program.refused_if(fill.to == nullptr || fill.count > fill.room);
-  program.use(fill.to, user);
-  return fill;
+template <auto kFill>
+void fill(Program& program, const On& on) {
+  const auto count = program.draw<size_t>(0, 600);
+  const size_t room = room_for(program, count);
+  const auto value = static_cast<int32_t>(program.integer());
+  void* to = address(program, count);
+  call_on<kFill>(program, on, on.use(program, to), room, value, count);
 }
-
-const Call kMemory[] = {
-    {"aclrtMalloc", allocate_device<aclrtMalloc>},
-    {"aclrtMallocAlign32", allocate_device<aclrtMallocAlign32>},
-    {"aclrtMallocCached", allocate_device<aclrtMallocCached>},
-    {"aclrtMallocWithCfg",
-     [](Program& program) {
-       const aclrtMemMallocPolicy how = policy(program);
-       auto* configuration =
-           reinterpret_cast<aclrtMallocConfig*>(program.rarely() ? program.address(8) : nullptr);
-       program.refused_if(configuration != nullptr);
-       allocate(program, Kind::device_memory, [&](void** memory, size_t size) {
-         return aclrtMallocWithCfg(memory, size, how, configuration);
-       });
-     }},
-    {"aclrtFree", [](Program& program) { free_memory<aclrtFree>(program, Kind::device_memory); }},
-    {"aclrtMallocHost", [](Program& program) { allocate(program, Kind::host_memory, aclrtMallocHost); }},
-    {"aclrtFreeHost", [](Program& program) { free_memory<aclrtFreeHost>(program, Kind::host_memory); }},
-    {"aclrtMemcpy",
-     [](Program& program) {
-       const Copy copy = draw_copy(program, nullptr);
-       program.succeeded(aclrtMemcpy(copy.to, copy.room, copy.from, copy.count, copy.kind));
-     }},
-    {"aclrtMemcpyAsync",
-     [](Program& program) {
-       void* stream = stream_or_default(program);
-       const Copy copy = draw_copy(program, program.user_of(stream));
-       program.refused_if(copy.kind == ACL_MEMCPY_HOST_TO_HOST);
-       program.succeeded(aclrtMemcpyAsync(copy.to, copy.room, copy.from, copy.count, copy.kind, stream));
-     }},
-    {"aclrtMemcpy2d",
-     [](Program& program) {
-       const PitchedCopy copy = draw_pitched_copy(program, nullptr);
-       program.succeeded(aclrtMemcpy2d(copy.to, copy.to_pitch, copy.from, copy.from_pitch, copy.width,
-                                       copy.height, copy.kind));
-     }},
-    {"aclrtMemcpy2dAsync",
-     [](Program& program) {
-       void* stream = stream_or_default(program);
-       const PitchedCopy copy = draw_pitched_copy(program, program.user_of(stream));
-       program.refused_if(copy.kind == ACL_MEMCPY_HOST_TO_HOST);
-       program.succeeded(aclrtMemcpy2dAsync(copy.to, copy.to_pitch, copy.from, copy.from_pitch, copy.width,
-                                            copy.height, copy.kind, stream));
-     }},
-    {"aclrtMemset",
-     [](Program& program) {
-       const Fill fill = draw_fill(program, nullptr);
-       program.succeeded(aclrtMemset(fill.to, fill.room, fill.value, fill.count));
-     }},
-    {"aclrtMemsetAsync",
-     [](Program& program) {
-       void* stream = stream_or_default(program);
-       const Fill fill = draw_fill(program, program.user_of(stream));
-       program.succeeded(aclrtMemsetAsync(fill.to, fill.room, fill.value, fill.count, stream));
-     }},
-    {"aclrtGetMemInfo",
-     [](Program& program) {
-       const auto attribute = program.value_of(ACL_MEM_P2P_HUGE1G);
-       program.refused_if(attribute < 0 || attribute > ACL_MEM_P2P_HUGE1G);
-       size_t free = 0;
-       size_t total = 0;
-       size_t* free_at = program.out(free);
-       if (program.succeeded(aclrtGetMemInfo(attribute, free_at, program.out(total)))) {
-         require(free <= total, "no more is free than there is");
-       }
-     }},
-};
 
 // ---- Callbacks ----
 
@@ -579,33 +259,162 @@ void* context_of(Program& program, const void* stream) {
   return stream != nullptr ? program.context_of_stream[stream] : program.current_context();
 }
 
-const Call kCallbacks[] = {
+struct DeviceAttribute : Drawn<aclrtDevAttr> {
+  explicit DeviceAttribute(Program& program)
+      : Drawn{program.refused_if(program.rarely())
+                  ? static_cast<aclrtDevAttr>(99)
+                  : program.one_of({ACL_DEV_ATTR_AICORE_CORE_NUM, ACL_DEV_ATTR_CUBE_CORE_NUM,
+                                    ACL_DEV_ATTR_VECTOR_CORE_NUM, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE,
+                                    ACL_DEV_ATTR_L2_CACHE_SIZE})} {}
+};
+
+// ---- The calls ----
+
+const Call kCalls[] = {
+    CALL(aclInit, ConfigurationPath),
+    {"aclFinalize",
+     [](Program& program) {
+       program.unblock();
+       if (program.succeeded(aclFinalize())) end_library(program);
+     }},
+    {"aclFinalizeReference",
+     [](Program& program) {
+       program.unblock();
+       uint64_t left = 0;
+       if (program.succeeded(aclFinalizeReference(program.out(left))) && left == 0) end_library(program);
+     }},
+    CALL(aclnnInit, ConfigurationPath),
+    CALL(aclnnFinalize),
+    CALL(aclrtGetVersion, Out<int32_t>, Out<int32_t>, Out<int32_t>),
+    {"aclGetRecentErrMsg",
+     [](Program&) { require(aclGetRecentErrMsg() == nullptr, "a message that was taken is gone"); }},
+    ASK(aclrtPeekAtLastError, KnownValue<ACL_RT_THREAD_LEVEL>),
+    {"aclrtGetLastError",
+     [](Program& program) {
+       const aclrtLastErrLevel level = KnownValue<ACL_RT_THREAD_LEVEL>(program);
+       aclrtGetLastError(level);
+       program.returned();
+       if (level != ACL_RT_THREAD_LEVEL) return;
+       require(aclrtPeekAtLastError(level) == ACL_SUCCESS, "an error that was taken is gone");
+     }},
+    {"aclrtGetSocName", [](Program&) { require(std::strlen(aclrtGetSocName()) > 0, "the chip has a name"); }},
+    {"aclDataTypeSize",
+     [](Program& program) { require(aclDataTypeSize(DataTypeValue(program)) <= 16, "a type is small"); }},
+    {"aclFloat16ToFloat",
+     [](Program& program) {
+       const auto bits = static_cast<aclFloat16>(program.integer());
+       const float value = aclFloat16ToFloat(bits);
+       if (value == value) require(aclFloatToFloat16(value) == bits, "a half survives float");
+     }},
+    ASK(aclFloatToFloat16, Any<float>),
+
+    CALL(aclrtSetDevice, SetDevice),
+    CALL_THAT_WAITS(aclrtResetDevice, UsedDevice),
+    CALL_THAT_WAITS(aclrtResetDeviceForce, UsedDeviceForAll),
+    CALL(aclrtGetDevice, Between<int32_t, 0, kDevices - 1>),
+    CALL(aclrtGetDeviceCount, Between<uint32_t, kDevices, kDevices>),
+    CALL(aclrtGetRunMode, Out<aclrtRunMode>),
+    CALL_THAT_WAITS(aclrtSynchronizeDevice),
+    CALL(aclrtSynchronizeDeviceWithTimeout, Timeout),
+    CALL(aclrtCreateContext, Made<Kind::context>, Device),
+    CALL_THAT_WAITS(aclrtDestroyContext, EndedContext),
+    CALL(aclrtSetCurrentContext, Handle<Kind::context>),
+    CALL(aclrtGetCurrentContext, CurrentContext),
+
+    CALL(aclrtCtxSetSysParamOpt, Option, OptionValue),
+    CALL(aclrtCtxGetSysParamOpt, Option, Out<int64_t>),
+    {"aclrtSetSysParamOpt",
+     [](Program& program) {
+       const Option option(program);
+       const OptionValue value(program);
+       program.refused_if(value < 0 || value > 3);
+       if (!program.succeeded(aclrtSetSysParamOpt(option, value))) return;
+       int64_t stored = -1;
+       require(aclrtGetSysParamOpt(option, &stored) == ACL_SUCCESS && stored == value,
+               "an option stays as it is set");
+     }},
+    CALL(aclrtGetSysParamOpt, Option, Out<int64_t>),
+
+    CALL(aclrtCreateStream, Made<Kind::stream>),
+    CALL(aclrtCreateStreamWithConfig, Made<Kind::stream>, Any<uint32_t>, AtMost<uint32_t, 0x3F>),
+    CALL_THAT_WAITS(aclrtDestroyStream, Ended<Kind::stream>),
+    CALL(aclrtDestroyStreamForce, Ended<Kind::stream>),
+    CALL_THAT_WAITS(aclrtSynchronizeStream, Stream),
+    CALL(aclrtSynchronizeStreamWithTimeout, Stream, Timeout),
+    CALL(aclrtStreamQuery, Stream, Out<aclrtStreamStatus>),
+    CALL(aclrtStreamWaitEvent, Stream, AwaitedEvent),
+    CALL(aclrtSetStreamFailureMode, Stream, AtMost<uint64_t, ACL_STOP_ON_FAILURE>),
+
+    CALL(aclrtCreateEvent, Made<Kind::event>),
+    CALL(aclrtCreateEventWithFlag, Made<Kind::event>, EventFlag),
+    CALL(aclrtCreateEventExWithFlag, Made<Kind::event>, EventFlag),
+    CALL(aclrtDestroyEvent, Ended<Kind::event>),
+    {"aclrtRecordEvent",
+     [](Program& program) {
+       const Event event(program);
+       const Stream stream(program);
+       // In any other stream the mark may come after a wait for it.
+       if (program.is_awaited(event)) {
+         program.record_elsewhere(event);
+       } else if (program.succeeded(aclrtRecordEvent(event, stream))) {
+         program.recorded.insert(event);
+       }
+     }},
+    CALL(aclrtResetEvent, ResetEvent, Stream),
+    CALL(aclrtQueryEvent, Event, Out<aclrtEventStatus>),
+    CALL(aclrtQueryEventStatus, Event, Out<aclrtEventRecordedStatus>),
+    CALL(aclrtQueryEventWaitStatus, Event, Out<aclrtEventWaitStatus>),
+    CALL_THAT_WAITS(aclrtSynchronizeEvent, RecordedEvent),
+    CALL(aclrtSynchronizeEventWithTimeout, Event, Timeout),
+    CALL(aclrtEventElapsedTime, Out<float>, Event, Event),
+
+    {"aclrtMalloc", allocate<aclrtMalloc, Kind::device_memory, Policy>},
+    {"aclrtMallocAlign32", allocate<aclrtMallocAlign32, Kind::device_memory, Policy>},
+    {"aclrtMallocCached", allocate<aclrtMallocCached, Kind::device_memory, Policy>},
+    {"aclrtMallocWithCfg", allocate<aclrtMallocWithCfg, Kind::device_memory, Policy, MallocConfiguration>},
+    {"aclrtFree", free_memory<aclrtFree, Kind::device_memory>},
+    {"aclrtMallocHost", allocate<aclrtMallocHost, Kind::host_memory>},
+    {"aclrtFreeHost", free_memory<aclrtFreeHost, Kind::host_memory>},
+    {"aclrtMemcpy", [](Program& program) { copy<aclrtMemcpy>(program, {}); }},
+    {"aclrtMemcpyAsync", [](Program& program) { copy<aclrtMemcpyAsync>(program, On::a_stream(program)); }},
+    {"aclrtMemcpy2d", [](Program& program) { copy_rows<aclrtMemcpy2d>(program, {}); }},
+    {"aclrtMemcpy2dAsync",
+     [](Program& program) { copy_rows<aclrtMemcpy2dAsync>(program, On::a_stream(program)); }},
+    {"aclrtMemset", [](Program& program) { fill<aclrtMemset>(program, {}); }},
+    {"aclrtMemsetAsync", [](Program& program) { fill<aclrtMemsetAsync>(program, On::a_stream(program)); }},
+    {"aclrtGetMemInfo",
+     [](Program& program) {
+       const KnownValue<ACL_MEM_P2P_HUGE1G> attribute(program);
+       Out<size_t> free(program), total(program);
+       if (program.succeeded(aclrtGetMemInfo(attribute, free, total)))
+         require(free.value <= total.value, "no more is free than there is");
+     }},
+
     {"aclrtSubscribeReport",
      [](Program& program) {
        const uint64_t thread = thread_number(program);
-       void* stream = stream_or_default(program);
+       const Stream stream(program);
        if (!program.succeeded(aclrtSubscribeReport(thread, stream))) return;
        program.subscriptions.push_back({context_of(program, stream), stream, thread});
      }},
     {"aclrtLaunchCallback",
      [](Program& program) {
        const aclrtCallback function = program.refused_if(program.rarely()) ? nullptr : callback;
-       const auto block = program.value_of(ACL_CALLBACK_BLOCK);
-       program.refused_if(block < 0 || block > ACL_CALLBACK_BLOCK);
-       void* stream = stream_or_default(program);
-       const bool launched = program.succeeded(aclrtLaunchCallback(function, nullptr, block, stream));
+       const KnownValue<ACL_CALLBACK_BLOCK> block(program);
+       const bool launched =
+           program.succeeded(aclrtLaunchCallback(function, nullptr, block, Stream(program)));
        program.callbacks_are_due = program.callbacks_are_due || launched;
      }},
     {"aclrtProcessReport",
      [](Program& program) {
        const bool waits = std::any_of(program.subscriptions.begin(), program.subscriptions.end(),
                                       [](const auto& one) { return one.thread == this_thread(); });
-       program.succeeded(aclrtProcessReport(waits ? program.one_of({1, 1, 2, 0, -2}) : timeout(program)));
+       program.succeeded(aclrtProcessReport(waits ? program.one_of({1, 1, 2, 0, -2}) : Timeout(program)));
      }},
     {"aclrtUnSubscribeReport",
      [](Program& program) {
        const uint64_t thread = thread_number(program);
-       void* stream = stream_or_default(program);
+       const Stream stream(program);
        if (!program.succeeded(aclrtUnSubscribeReport(thread, stream))) return;
        std::erase_if(program.subscriptions, [&](const auto& one) {
          return one.stream == stream && one.context == context_of(program, stream);
@@ -613,45 +422,14 @@ const Call kCallbacks[] = {
      }},
 };
 
-// ---- Since then ----
-
 const Call kLater[] = {
-    {"aclrtGetDeviceInfo",
-     [](Program& program) {
-       const auto id = static_cast<uint32_t>(device(program));
-       constexpr aclrtDevAttr kKnown[] = {ACL_DEV_ATTR_AICORE_CORE_NUM, ACL_DEV_ATTR_CUBE_CORE_NUM,
-                                          ACL_DEV_ATTR_VECTOR_CORE_NUM, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE,
-                                          ACL_DEV_ATTR_L2_CACHE_SIZE};
-       const bool unknown = program.refused_if(program.rarely());
-       const auto attribute = unknown ? static_cast<aclrtDevAttr>(99) : program.one_of(kKnown);
-       int64_t value = -1;
-       if (program.succeeded(aclrtGetDeviceInfo(id, attribute, program.out(value))))
-         require(value >= 0, "a size or a number of cores");
-     }},
+    CALL(aclrtGetDeviceInfo, Device, DeviceAttribute, Between<int64_t, 0, INT64_MAX>),
 };
 
 }  // namespace
 
-Calls process_calls() {
-  return kProcess;
-}
-Calls context_calls() {
-  return kContexts;
-}
-Calls option_calls() {
-  return kOptions;
-}
-Calls stream_calls() {
-  return kStreams;
-}
-Calls event_calls() {
-  return kEvents;
-}
-Calls memory_calls() {
-  return kMemory;
-}
-Calls callback_calls() {
-  return kCallbacks;
+Calls runtime_calls() {
+  return kCalls;
 }
 
 Calls later_calls() {

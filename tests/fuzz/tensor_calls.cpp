@@ -3,16 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "acl/acl.h"
-#include "aclnn/acl_meta.h"
-#include "calls.h"
+#include "arguments.h"
 
 namespace aclgrad::fuzz {
-namespace {
-
-// ---- Tensors ----
-
-}  // namespace
 
 Shape contiguous_strides(const Shape& shape) {
   Shape strides(shape.size());
@@ -25,6 +18,10 @@ Shape contiguous_strides(const Shape& shape) {
 }
 
 namespace {
+
+struct Address : Drawn<void*> {
+  explicit Address(Program& program) : Drawn{program.address(program.draw<size_t>(0, 512))} {}
+};
 
 // An array and the number of its entries, which the call must refuse if there is no such array.
 struct Sizes {
@@ -66,85 +63,26 @@ struct Description {
 Description describe(Program& program) {
   Description tensor;
   tensor.view = sizes(program);
-  tensor.type = program.value_of(ACL_FLOAT4_E1M2);
+  tensor.type = DataTypeValue(program);
   tensor.stride_values = program.integers(tensor.view.values.size());
   tensor.strides = program.coin() ? nullptr : tensor.stride_values.data();
   tensor.offset = program.integer();
-  tensor.format = program.value_of(ACL_FORMAT_FRACTAL_NZ_C0_8);
+  tensor.format = FormatValue(program);
   tensor.storage = sizes(program);
-  tensor.data = program.address(program.draw<size_t>(0, 512));
+  tensor.data = Address(program);
   return tensor;
 }
 
 template <auto kGet>
 void get_sizes(Program& program) {
-  auto* tensor = program.handle<aclTensor>(Kind::tensor);
+  const Tensor tensor(program);
   int64_t* values = nullptr;
   uint64_t count = 0;
   int64_t** values_at = program.out(values);
   if (!program.succeeded(kGet(tensor, values_at, program.out(count)))) return;
-  for (uint64_t i = 0; i < count; ++i) require(values[i] == values[i], "every entry can be read");
+  require(Shape(values, values + count).size() == count, "every entry can be read");
   delete[] values;
 }
-
-template <auto kGet, class Value>
-void get_value(Program& program) {
-  auto* tensor = program.handle<aclTensor>(Kind::tensor);
-  Value value;
-  program.succeeded(kGet(tensor, program.out(value)));
-}
-
-const Call kTensors[] = {
-    {"aclCreateTensor",
-     [](Program& program) {
-       const Description of = describe(program);
-       aclTensor* tensor = program.made(
-           Kind::tensor, aclCreateTensor(of.view.pointer, of.view.count, of.type, of.strides, of.offset,
-                                         of.format, of.storage.pointer, of.storage.count, of.data));
-       if (tensor != nullptr) program.views[tensor] = of.as_view();
-     }},
-    {"aclInitTensor",
-     [](Program& program) {
-       auto* tensor = program.handle<aclTensor>(Kind::tensor);
-       Description of = describe(program);
-       const Status status =
-           aclInitTensor(tensor, of.view.pointer, of.view.count, of.type, of.strides, of.offset, of.format,
-                         of.storage.pointer, of.storage.count, of.data);
-       if (!program.succeeded(status)) return;
-       if (of.data == nullptr) of.data = program.views[tensor].data;
-       program.views[tensor] = of.as_view();
-     }},
-    {"aclDestroyTensor",
-     [](Program& program) {
-       auto* tensor = program.handle<aclTensor>(Kind::tensor, Null::allowed);
-       if (program.succeeded(aclDestroyTensor(tensor))) program.remove(Kind::tensor, tensor);
-     }},
-    {"aclGetViewShape", get_sizes<aclGetViewShape>},
-    {"aclGetViewStrides", get_sizes<aclGetViewStrides>},
-    {"aclGetStorageShape", get_sizes<aclGetStorageShape>},
-    {"aclGetViewOffset", get_value<aclGetViewOffset, int64_t>},
-    {"aclGetFormat", get_value<aclGetFormat, aclFormat>},
-    {"aclGetDataType", get_value<aclGetDataType, aclDataType>},
-    {"aclSetRawTensorAddr",
-     [](Program& program) {
-       auto* tensor = program.handle<aclTensor>(Kind::tensor);
-       void* data = program.address(program.draw<size_t>(0, 512));
-       if (program.succeeded(aclSetRawTensorAddr(tensor, data))) program.views[tensor].data = data;
-     }},
-    {"aclGetRawTensorAddr",
-     [](Program& program) {
-       auto* tensor = program.handle<aclTensor>(Kind::tensor);
-       void* data = nullptr;
-       if (!program.succeeded(aclGetRawTensorAddr(tensor, program.out(data)))) return;
-       require(data == program.views[tensor].data, "the address is the one that was set");
-     }},
-    {"aclDumpOpTensors",
-     [](Program& program) {
-       program.refused_if(true);
-       aclTensor* tensors[] = {program.handle<aclTensor>(Kind::tensor)};
-       program.succeeded(aclDumpOpTensors("type", nullptr, tensors, 1, 0, stream_or_default(program)));
-     }},
-};
 
 // ---- Scalars, arrays and lists ----
 
@@ -165,37 +103,24 @@ Values<Value> values(Program& program) {
   return drawn;
 }
 
-template <auto kCreate, class Value>
-void create_array(Program& program, Kind kind) {
+template <auto kCreate, Kind kKind, class Value>
+void create_array(Program& program) {
   const Values<Value> drawn = values<Value>(program);
-  program.made(kind, kCreate(drawn.pointer, drawn.count));
+  program.made(kKind, kCreate(drawn.pointer, drawn.count));
 }
 
-template <auto kDestroy, class Handle>
-void destroy(Program& program, Kind kind) {
-  auto* handle = program.handle<Handle>(kind, Null::allowed);
-  if (program.succeeded(kDestroy(handle))) program.remove(kind, handle);
-}
-
-template <auto kGetSize, class Handle>
-void get_size(Program& program, Kind kind) {
-  auto* handle = program.handle<Handle>(kind);
-  uint64_t size = 0;
-  program.succeeded(kGetSize(handle, program.out(size)));
-}
-
-template <auto kCreate, class Member>
-void create_list(Program& program, Kind kind, Kind of) {
+template <auto kCreate, Kind kKind, Kind kMember>
+void create_list(Program& program) {
+  using Member = typename HandleOf<kMember>::Type;
   std::vector<void*> members(program.draw<size_t>(0, 4));
-  for (void*& member : members) member = program.handle(of, Null::allowed);
-  const std::vector<const Member*> pointers = [&] {
-    std::vector<const Member*> typed;
-    for (void* member : members) typed.push_back(static_cast<Member*>(member));
-    return typed;
-  }();
+  std::vector<const Member*> pointers;
+  for (void*& member : members) {
+    member = program.handle(kMember, Null::allowed);
+    pointers.push_back(static_cast<Member*>(member));
+  }
   const bool none = program.rarely();
   program.refused_if(none && !members.empty());
-  void* list = program.made(kind, kCreate(none ? nullptr : pointers.data(), members.size()));
+  void* list = program.made(kKind, kCreate(none ? nullptr : pointers.data(), members.size()));
   if (list == nullptr) return;
   for (void* member : members) {
     if (member != nullptr) program.owners[member] = list;
@@ -203,69 +128,79 @@ void create_list(Program& program, Kind kind, Kind of) {
   program.members[list] = members;
 }
 
-template <auto kDestroy, class List>
-void destroy_list(Program& program, Kind kind, Kind of) {
-  auto* list = program.handle<List>(kind, Null::allowed);
-  if (program.succeeded(kDestroy(list)) && list != nullptr) program.list_gone(kind, of, list);
-}
+// ---- The calls ----
 
-const Call kArrays[] = {
+const Call kCalls[] = {
+    {"aclCreateTensor",
+     [](Program& program) {
+       const Description of = describe(program);
+       aclTensor* tensor = program.made(
+           Kind::tensor, aclCreateTensor(of.view.pointer, of.view.count, of.type, of.strides, of.offset,
+                                         of.format, of.storage.pointer, of.storage.count, of.data));
+       if (tensor != nullptr) program.views[tensor] = of.as_view();
+     }},
+    {"aclInitTensor",
+     [](Program& program) {
+       const Tensor tensor(program);
+       Description of = describe(program);
+       const Status status =
+           aclInitTensor(tensor, of.view.pointer, of.view.count, of.type, of.strides, of.offset, of.format,
+                         of.storage.pointer, of.storage.count, of.data);
+       if (!program.succeeded(status)) return;
+       if (of.data == nullptr) of.data = program.views[tensor].data;
+       program.views[tensor] = of.as_view();
+     }},
+    CALL(aclDestroyTensor, Ended<Kind::tensor, Null::allowed>),
+    {"aclGetViewShape", get_sizes<aclGetViewShape>},
+    {"aclGetViewStrides", get_sizes<aclGetViewStrides>},
+    {"aclGetStorageShape", get_sizes<aclGetStorageShape>},
+    CALL(aclGetViewOffset, Tensor, Out<int64_t>),
+    CALL(aclGetFormat, Tensor, Out<aclFormat>),
+    CALL(aclGetDataType, Tensor, Out<aclDataType>),
+    {"aclSetRawTensorAddr",
+     [](Program& program) {
+       const Tensor tensor(program);
+       const Address data(program);
+       if (program.succeeded(aclSetRawTensorAddr(tensor, data))) program.views[tensor].data = data;
+     }},
+    {"aclGetRawTensorAddr",
+     [](Program& program) {
+       const Tensor tensor(program);
+       void* data = nullptr;
+       if (!program.succeeded(aclGetRawTensorAddr(tensor, program.out(data)))) return;
+       require(data == program.views[tensor].data, "the address is the one that was set");
+     }},
+    REFUSED(aclDumpOpTensors),
+
     {"aclCreateScalar",
      [](Program& program) {
        int64_t value[2] = {program.integer(), program.integer()};
-       const aclDataType type = program.value_of(ACL_FLOAT4_E1M2);
+       const DataTypeValue type(program);
        void* at = program.refused_if(program.rarely()) ? nullptr : value;
        program.made(Kind::scalar, aclCreateScalar(at, type));
      }},
-    {"aclDestroyScalar",
-     [](Program& program) { destroy<aclDestroyScalar, aclScalar>(program, Kind::scalar); }},
-    {"aclCreateIntArray",
-     [](Program& program) { create_array<aclCreateIntArray, int64_t>(program, Kind::int_array); }},
-    {"aclDestroyIntArray",
-     [](Program& program) { destroy<aclDestroyIntArray, aclIntArray>(program, Kind::int_array); }},
-    {"aclGetIntArraySize",
-     [](Program& program) { get_size<aclGetIntArraySize, aclIntArray>(program, Kind::int_array); }},
-    {"aclCreateFloatArray",
-     [](Program& program) { create_array<aclCreateFloatArray, float>(program, Kind::float_array); }},
-    {"aclDestroyFloatArray",
-     [](Program& program) { destroy<aclDestroyFloatArray, aclFloatArray>(program, Kind::float_array); }},
-    {"aclGetFloatArraySize",
-     [](Program& program) { get_size<aclGetFloatArraySize, aclFloatArray>(program, Kind::float_array); }},
-    {"aclCreateBoolArray",
-     [](Program& program) { create_array<aclCreateBoolArray, bool>(program, Kind::bool_array); }},
-    {"aclDestroyBoolArray",
-     [](Program& program) { destroy<aclDestroyBoolArray, aclBoolArray>(program, Kind::bool_array); }},
-    {"aclGetBoolArraySize",
-     [](Program& program) { get_size<aclGetBoolArraySize, aclBoolArray>(program, Kind::bool_array); }},
-    {"aclCreateTensorList",
-     [](Program& program) {
-       create_list<aclCreateTensorList, aclTensor>(program, Kind::tensor_list, Kind::tensor);
-     }},
-    {"aclDestroyTensorList",
-     [](Program& program) {
-       destroy_list<aclDestroyTensorList, aclTensorList>(program, Kind::tensor_list, Kind::tensor);
-     }},
-    {"aclGetTensorListSize",
-     [](Program& program) { get_size<aclGetTensorListSize, aclTensorList>(program, Kind::tensor_list); }},
-    {"aclCreateScalarList",
-     [](Program& program) {
-       create_list<aclCreateScalarList, aclScalar>(program, Kind::scalar_list, Kind::scalar);
-     }},
-    {"aclDestroyScalarList",
-     [](Program& program) {
-       destroy_list<aclDestroyScalarList, aclScalarList>(program, Kind::scalar_list, Kind::scalar);
-     }},
-    {"aclGetScalarListSize",
-     [](Program& program) { get_size<aclGetScalarListSize, aclScalarList>(program, Kind::scalar_list); }},
+    CALL(aclDestroyScalar, Ended<Kind::scalar, Null::allowed>),
+    {"aclCreateIntArray", create_array<aclCreateIntArray, Kind::int_array, int64_t>},
+    CALL(aclDestroyIntArray, Ended<Kind::int_array, Null::allowed>),
+    CALL(aclGetIntArraySize, Handle<Kind::int_array>, Out<uint64_t>),
+    {"aclCreateFloatArray", create_array<aclCreateFloatArray, Kind::float_array, float>},
+    CALL(aclDestroyFloatArray, Ended<Kind::float_array, Null::allowed>),
+    CALL(aclGetFloatArraySize, Handle<Kind::float_array>, Out<uint64_t>),
+    {"aclCreateBoolArray", create_array<aclCreateBoolArray, Kind::bool_array, bool>},
+    CALL(aclDestroyBoolArray, Ended<Kind::bool_array, Null::allowed>),
+    CALL(aclGetBoolArraySize, Handle<Kind::bool_array>, Out<uint64_t>),
+    {"aclCreateTensorList", create_list<aclCreateTensorList, Kind::tensor_list, Kind::tensor>},
+    CALL(aclDestroyTensorList, Ended<Kind::tensor_list, Null::allowed>),
+    CALL(aclGetTensorListSize, Handle<Kind::tensor_list>, Out<uint64_t>),
+    {"aclCreateScalarList", create_list<aclCreateScalarList, Kind::scalar_list, Kind::scalar>},
+    CALL(aclDestroyScalarList, Ended<Kind::scalar_list, Null::allowed>),
+    CALL(aclGetScalarListSize, Handle<Kind::scalar_list>, Out<uint64_t>),
 };
 
 }  // namespace
 
 Calls tensor_calls() {
-  return kTensors;
-}
-Calls array_calls() {
-  return kArrays;
+  return kCalls;
 }
 
 }  // namespace aclgrad::fuzz
