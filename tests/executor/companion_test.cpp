@@ -131,6 +131,15 @@ TEST_F(CompanionFunction, RefusesNullDeadHandlesAndWhatTheInterpreterRefuses) {
   EXPECT_THAT(take_recent_error_message(), testing::HasSubstr("aclnnTested.mode: expected 0, got 1."));
 }
 
+TEST_F(CompanionFunction, TensorsHaveAtMostEightAxes) {
+  const int64_t shape[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+  for (const auto& [axes, status] : {std::pair{8, 0}, std::pair{9, 161002}}) {
+    ASSERT_EQ(aclInitTensor(x, shape, axes, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, axes, nullptr), 0);
+    EXPECT_EQ(plan(x, nullptr, 0, out), status) << axes;
+    EXPECT_EQ(aclDestroyAclOpExecutor(executor), status == 0 ? 0 : 561103);
+  }
+}
+
 TEST_F(CompanionFunction, ReportsAFailureAtTheNextSynchronisation) {
   ASSERT_EQ(plan(x, nullptr, 2, out), 0);
   ASSERT_EQ(run(), 0);

@@ -30,28 +30,25 @@ inline std::vector<double> expected_out(const std::vector<double>& grad_y) {
   return out;
 }
 
-// Phase 1 of one call, and what it answered.
+// Phase 1 of one call, what it answered, and a workspace for phase 2.
 struct Planned {
   uint64_t workspace_size = 12345;
   aclOpExecutor* executor = reinterpret_cast<aclOpExecutor*>(8);
   aclnnStatus status;
+  mutable std::vector<std::byte> workspace;
 
   Planned(const aclTensor* grad_y, aclTensor* out, const aclTensor* group_idx = nullptr)
-      : status(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, group_idx, out, &workspace_size, &executor)) {}
+      : status(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, group_idx, out, &workspace_size, &executor)),
+        workspace(workspace_size) {}
 
-  std::vector<std::byte> make_workspace() const { return std::vector<std::byte>(workspace_size); }
+  aclnnStatus phase2(aclrtStream stream = nullptr) const {
+    return aclnnGroupedBiasAddGrad(workspace.data(), workspace.size(), executor, stream);
+  }
+  aclnnStatus run() const {
+    const aclnnStatus answer = phase2();
+    return answer != OK ? answer : aclrtSynchronizeStream(nullptr);
+  }
 };
-
-inline aclnnStatus run_phase2(const Planned& planned, std::vector<std::byte>& workspace,
-                              aclrtStream stream = nullptr) {
-  return aclnnGroupedBiasAddGrad(workspace.empty() ? nullptr : workspace.data(), workspace.size(),
-                                 planned.executor, stream);
-}
-
-inline aclnnStatus run_phase2_and_wait(const Planned& planned, std::vector<std::byte>& workspace) {
-  const aclnnStatus status = run_phase2(planned, workspace);
-  return status != OK ? status : aclrtSynchronizeStream(nullptr);
-}
 
 class Protocol : public testing::Test {
  protected:
@@ -59,6 +56,9 @@ class Protocol : public testing::Test {
     grad_y.set(grad_y_values(0));
     recent_message();  // those of other tests
   }
+
+  // The sums of grad_y_values(first).
+  void expect_sums(double first = 0) const { EXPECT_EQ(out.values(), expected_out(grad_y_values(first))); }
 
   TestTensor grad_y{{kGroups, kRows, kColumns}, DataType::float32, Layout::transposed};
   TestTensor out{{kGroups, kColumns}, DataType::float32, Layout::gapped};

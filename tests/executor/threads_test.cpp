@@ -17,14 +17,13 @@ TEST_F(Protocol, OfManyThreadsOneRunsAnExecutor) {
   constexpr int kThreads = 4;
   for (int round = 0; round < 100; ++round) {
     const Planned planned(grad_y, out);
-    auto workspace = planned.make_workspace();
     std::atomic<int> ran = 0;
     std::atomic<int> refused = 0;
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([&] {
         aclrtSetDevice(0);
-        const aclnnStatus status = run_phase2_and_wait(planned, workspace);
+        const aclnnStatus status = planned.run();
         ran += status == OK;
         refused += status == ACLNN_ERR_INNER;
         aclrtResetDevice(0);
@@ -62,7 +61,7 @@ TEST_F(Protocol, RunsOfOneExecutorMayBeUnderWayInManyStreams) {
   TestTensor contiguous_out({kGroups, kColumns}, DataType::float32);
   const Planned planned(grad_y, contiguous_out);
   ASSERT_EQ(aclSetAclOpExecutorRepeatable(planned.executor), OK);
-  auto workspaces = std::vector(kStreams, planned.make_workspace());
+  auto workspaces = std::vector(kStreams, planned.workspace);
   std::vector<std::unique_ptr<TestTensor>> outs;
   std::array<aclrtStream, kStreams> streams{};
   std::array<Gate, kStreams> gates;
@@ -74,7 +73,10 @@ TEST_F(Protocol, RunsOfOneExecutorMayBeUnderWayInManyStreams) {
     outs.push_back(std::make_unique<TestTensor>(Shape{kGroups, kColumns}, DataType::float32));
     TestTensor& result = *outs.back();
     ASSERT_EQ(aclSetTensorAddr(planned.executor, 2, result, result.data()), OK);
-    ASSERT_EQ(run_phase2(planned, workspaces[run % kStreams], streams[run % kStreams]), OK);
+    std::vector<std::byte>& workspace = workspaces[run % kStreams];
+    ASSERT_EQ(aclnnGroupedBiasAddGrad(workspace.data(), workspace.size(), planned.executor,
+                                      streams[run % kStreams]),
+              OK);
     if (run % (kRuns / kStreams) == kRuns / kStreams / 2) gates[run / (kRuns / kStreams)].open();
   }
   EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
@@ -96,8 +98,7 @@ TEST_F(Protocol, ThreadsWithExecutorsOfTheirOwnDoNotDisturbEachOther) {
       for (int round = 0; round < 100; ++round) {
         own_out.set(std::vector<double>(kGroups * kColumns));
         const Planned planned(own, own_out);
-        auto workspace = planned.make_workspace();
-        wrong += run_phase2(planned, workspace, stream) != OK;
+        wrong += planned.phase2(stream) != OK;
         wrong += aclrtSynchronizeStream(stream) != ACL_SUCCESS;
         wrong += own_out.values() != expected_out(grad_y_values(i));
       }

@@ -138,6 +138,21 @@ TEST_F(EventTest, TellsTheFailureBeforeIt) {
   EXPECT_EQ(aclrtSynchronizeStream(other_), ACL_SUCCESS) << "a failure stays with its stream";
 }
 
+TEST_F(EventTest, ARecordingThatFailsLeavesItUnrecorded) {
+  ASSERT_EQ(aclrtSetStreamFailureMode(stream_, ACL_STOP_ON_FAILURE), ACL_SUCCESS);
+  submit_failure(stream_, ACL_ERROR_RT_AICORE_EXCEPTION, "The kernel failed.");
+  EXPECT_EQ(aclrtRecordEvent(event_, stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
+  aclrtContext context = nullptr;
+  aclrtStream waiting = nullptr;
+  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
+  ASSERT_EQ(aclrtCreateStream(&waiting), ACL_SUCCESS);
+  ASSERT_EQ(aclrtStreamWaitEvent(waiting, event_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtRecordEvent(event_, nullptr), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(waiting, 10000), ACL_SUCCESS) << "for what is recorded now";
+  EXPECT_EQ(aclrtDestroyStreamForce(waiting), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
+}
+
 TEST_F(EventTest, ChecksParameters) {
   aclrtEvent event = nullptr;
   EXPECT_EQ(aclrtCreateEvent(nullptr), ACL_ERROR_INVALID_PARAM);

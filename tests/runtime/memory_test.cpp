@@ -196,6 +196,22 @@ TEST_F(MemoryTest, PitchesDoNotMatterToASingleRow) {
       << "no memory is so large";
 }
 
+TEST_F(MemoryTest, WhatIsPromisedIsNotFree) {
+  if (visible_device(0).kind() != DeviceKind::cpu) GTEST_SKIP() << "a GPU counts itself";
+  size_t free = 0;
+  size_t total = 0;
+  ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total), ACL_SUCCESS);
+  const size_t half = total / 2;
+  for (int round = 0; round < 2; ++round) {
+    void* memory = nullptr;
+    ASSERT_EQ(aclrtMalloc(&memory, half, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+    ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total), ACL_SUCCESS);
+    EXPECT_LE(free, total - half) << "though nothing was written yet";
+    EXPECT_GT(free, 0u) << "what was freed counts no more";
+    EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
+  }
+}
+
 TEST_F(MemoryTest, MemoryInfoChecksParameters) {
   size_t free = 0;
   size_t total = 0;

@@ -250,6 +250,20 @@ TEST_F(ProcessTest, ThreadLocalDestructorsMayUseTheRuntime) {
   });
 }
 
+TEST_F(ProcessTest, AFailureThatNobodyAskedForIsLogged) {
+  setenv("ASCEND_SLOG_PRINT_TO_STDOUT", "1", 1);
+  const auto body = [] {
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    aclrtStream stream = nullptr;
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS && aclrtCreateStream(&stream) == ACL_SUCCESS);
+    submit_failure(stream, ACL_ERROR_RT_AICORE_EXCEPTION, "The kernel failed.");
+    REQUIRE(aclrtDestroyStream(stream) == ACL_SUCCESS);
+    std::exit(0);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "ERROR. aclgrad: The kernel failed");
+  unsetenv("ASCEND_SLOG_PRINT_TO_STDOUT");
+}
+
 TEST_F(ProcessTest, EnvironmentHidesDevices) {
   setenv("ASCEND_RT_VISIBLE_DEVICES", "3,1", 1);
   EXPECT_CLEAN_EXIT([] {
