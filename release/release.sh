@@ -3,15 +3,16 @@
 # Makes what is released of the commit that is checked out, in build/release-artifacts/: wheels, the source package, the
 # prefix as an archive and as a Debian package, its binary interface, a bill of materials, and checksums. Two runs of one
 # commit give the same bytes: times are the commit's, and no path of this machine goes into the files.
-# Run it as ./dev release, which installs what it needs and tries the results in clean systems (release/try.sh).
+# Run it as ./dev release, which installs what it needs and tries the results in clean systems (release/try.sh). With the
+# argument "package", as ./dev package runs it: only the archive and the Debian package for this machine, in build/package/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-artifacts=$PWD/build/release-artifacts
+artifacts=$PWD/build/${1:-release-artifacts}
 work=$PWD/build/release-work
 source=$work/source
 tools=$PWD/build/release-environment/bin
-python_of_debian13=$(readlink -f build/debian13-python)
+python_of_debian13=$(readlink -m build/debian13-python)
 architecture=$(uname -m)
 
 [ -z "$(git status --porcelain)" ] || { echo "release: commit or stash the changes first" >&2 && exit 1; }
@@ -140,8 +141,13 @@ make_list() {
 }
 
 unpack_sources
-make_source_package
 make_archive "$architecture"
+if [ "${1:-}" = package ]; then
+  make_debian_package
+  ls "$artifacts"/*
+  exit
+fi
+make_source_package
 describe_abi
 [ "$architecture" != x86_64 ] ||
   make_archive aarch64 -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64-linux-gnu.cmake"
