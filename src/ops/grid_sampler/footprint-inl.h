@@ -123,11 +123,11 @@ class Footprint {
   HWY_INLINE Footprint(const Image& image, const Axis (&axes)[2])
       : x_axis_(axes[0]),
         y_axis_(axes[1]),
-        row_stride_(image.row_stride),
         steps_(hn::Mul(hn::Iota(Integer(), 0), hn::Set(Integer(), kTogether))),
         surplus_(offsets_of_units(image.row_stride)),
         last_column_(hn::Set(D(), static_cast<Real>(image.width - kTaps))),
-        last_row_(hn::Set(D(), static_cast<Real>(image.height - kTaps))) {}
+        last_row_(hn::Set(D(), static_cast<Real>(image.height - kTaps))),
+        row_stride_(image.row_stride) {}
 
   // Of samples at these coordinates, whose taps x and y become.
   HWY_INLINE Reach find(V x_coordinate, V y_coordinate, VectorTaps<D, kTaps>& x, VectorTaps<D, kTaps>& y) {
@@ -335,18 +335,17 @@ class Footprint {
     }
   }
 
+  alignas(V) Offset offsets_[kTaps][kSamples];
+  alignas(V) Real edge_rows_[2][kSamples];
   const VectorAxis<D> x_axis_, y_axis_;
-  const int64_t row_stride_;
   const Index steps_;               // of the offsets of neighbours
   const Index surplus_;             // what the bits of kUnits add to an offset
   const V last_column_, last_row_;  // that the first tap of an interior sample may have
-  int64_t line_ = 0;                // where the first of neighbours has its first tap
-  int64_t edge_lines_[kTaps];
-  alignas(64) Offset offsets_[kTaps][kSamples];
-  // At an edge:
-  alignas(64) Real edge_rows_[2][kSamples];
   hn::Mask<D> is_pixel_[kTaps][kTaps];
-  hn::Mask<D> is_at_[kTaps][kTaps];  // whether tap k is the j-th of the columns
+  hn::Mask<D> is_at_[kTaps][kTaps];  // at an edge: whether tap k is the j-th of the columns
+  const int64_t row_stride_;
+  int64_t line_ = 0;  // where the first of neighbours has its first tap
+  int64_t edge_lines_[kTaps];
 };
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

@@ -18,7 +18,7 @@ constexpr int64_t kTaskSamples = 2048;
 
 // Samples before the first one whose result begins a cache line.
 int64_t samples_before_line(const Image& output) {
-  const int64_t bytes = size_of(output.type);
+  const auto bytes = static_cast<int64_t>(size_of(output.type));
   const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(output.data) % 64);
   return output.outgrows_caches && beyond % bytes == 0 ? (64 - beyond) % 64 / bytes : 0;
 }
