@@ -1,6 +1,11 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "check/call.h"
 
+#include "acl/acl_base.h"
+#include "base/handle_registry.h"
+#include "check/check.h"
+#include "check/failures.h"
+#include "check/handles.h"
 #include "check/host_copies.h"
 #include "check/memory.h"
 #include "check/order.h"
@@ -44,7 +49,52 @@ Copy to_host(std::string_view function, const Copy& copy, const Region& destinat
   return copy;
 }
 
+void check_output(std::string_view operator_name, const Argument& argument) {
+  const TensorView& view = argument.view;
+  if (view.empty() || !repeats_elements(view.rank, view.shape.data(), view.strides.data())) return;
+  report_call("overlap",
+              "elements of {}.{} share memory, as its strides say, so that not all of them can stay.",
+              operator_name, argument.name);
+}
+
+// Of any type that there is: companion libraries compute with more of them than the kernels here.
+Region region_of(const TensorView& view) {
+  const size_t element = aclDataTypeSize(static_cast<aclDataType>(view.type));
+  const auto* first = static_cast<std::byte*>(view.base) + view.offset * static_cast<int64_t>(element);
+  return Region::strided(first, element, view.rank, view.shape.data(), view.strides.data());
+}
+
+std::vector<Use> outputs_of(const Plan& plan) {
+  std::vector<Use> outputs;
+  for (const Argument& argument : plan.arguments) {
+    const bool is_known = argument.is_output && argument.given && argument.view.base != nullptr;
+    if (!is_known) continue;
+    outputs.push_back({argument.name, region_of(argument.view), true, Side::device, false});
+  }
+  return outputs;
+}
+
 }  // namespace
+
+const char* verb_of(HostUse use) {
+  switch (use) {
+    case HostUse::reads:
+      return "reads";
+    case HostUse::writes:
+      return "writes";
+    default:
+      return "uses";
+  }
+}
+
+std::string text_of(std::string_view parameter, const Region& region) {
+  return fmt::format("{} ({}, {} bytes)", parameter, static_cast<const void*>(region.start),
+                     region.bytes_spanned());
+}
+
+std::string text_of(const Call& call, const Use& use) {
+  return text_of(fmt::format("{}.{}", call.function, use.parameter), use.region);
+}
 
 void begin(const Call& call) {
   check_results(call);
@@ -77,6 +127,43 @@ Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue)
   const Region region = Region::contiguous(fill.destination, fill.bytes);
   begin({function, {{"devPtr", region, true, Side::allocated, false}}, queue, false});
   return {library_view(fill.destination), fill.value, fill.bytes};
+}
+
+void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& executor) {
+  report_refusal("executor-mismatch", "{} got an aclOpExecutor of {}GetWorkspaceSize.", operator_name,
+                 executor.plan->operator_name);
+}
+
+void check_phase_2(std::string_view operator_name, const aclOpExecutor& executor) {
+  const bool is_first_use = executor_used(operator_name, &executor);
+  if (!is_first_use) return;  // a repeatable executor may outlive its tensors
+  for (const Argument& argument : executor.plan->arguments) {
+    if (!argument.given || is_live_handle(argument.handle, HandleKind::tensor)) continue;
+    report_call("tensor-destroyed", "{}.{}: aclTensor {} was destroyed between the phases.", operator_name,
+                argument.name, argument.handle);
+  }
+}
+
+void check_failed_phase_1(std::string_view operator_name, const Plan* plan) {
+  phase_1_failed(operator_name, plan != nullptr ? outputs_of(*plan) : std::vector<Use>());
+}
+
+void check_work(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
+                const Queue& queue) {
+  Call call{operator_name, {}, &queue, true, plan.may_alias};
+  for (const Argument& argument : plan.arguments) {
+    if (!argument.given || !argument.used) continue;
+    if (argument.is_output) check_output(operator_name, argument);
+    TensorView view = argument.view;
+    view.base = addresses[static_cast<size_t>(argument.index)];
+    call.uses.push_back(
+        {argument.name, region_of(view), argument.is_output, Side::device, !argument.partly_used});
+  }
+  call.uses.push_back(
+      {"workspace", Region::contiguous(workspace, plan.workspace_size), true, Side::device, false});
+  begin(call);
+  for (void*& address : addresses) address = library_view(address);
+  workspace = library_view(workspace);
 }
 
 }  // namespace aclgrad::check

@@ -9,6 +9,8 @@
 #include "acl/acl_rt.h"
 #include "check/check.h"
 #include "check/region.h"
+#include "executor/executor.h"
+#include "executor/plan.h"
 #include "runtime/device.h"
 
 namespace aclgrad::check {
@@ -36,19 +38,38 @@ struct Call {
   bool may_alias = false;  // of an operator whose outputs may share memory with inputs
 };
 
+// What the host did through a pointer; `uses` where the processor does not tell.
+enum class HostUse { reads, writes, uses };
+const char* verb_of(HostUse use);
+
+// "aclrtMemcpyAsync.src (0x…, 256 bytes)"
+std::string text_of(std::string_view parameter, const Region& region);
+std::string text_of(const Call& call, const Use& use);
+
 // Looks for mistakes in a call before its work is queued or done. Throws Error where the work would read or
 // write what it must not, and so cannot be done.
 void begin(const Call& call);
 
-// The same for a copy; returns the one to do in its place, which uses the library's view of memory and, where it is
-// queued, stands back from the host's memory (host_copies.h).
+// The same for a copy; returns the one to do in its place, which uses the library's view of memory and, where
+// it is queued, stands back from the host's memory (host_copies.h).
 Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, Queue* queue);
 
 Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue);
 
-// Around a call that calls begin() with a queue: whether the work was noted by then, and was in vain, as the queue or
-// the checker has refused it.
-void expect_work();
-void forget_refused();
+// ---- The two phases of an operator, as the executor tells of them ----
+
+// Phase 1 has failed: what it had planned by then, null where it had not begun.
+void check_failed_phase_1(std::string_view operator_name, const Plan* plan);
+
+// Phase 2 of `operator_name` is about to refuse an executor of another operator.
+void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& executor);
+
+// Whether the tensors of phase 1 are still what this phase 2 expects.
+void check_phase_2(std::string_view operator_name, const aclOpExecutor& executor);
+
+// The memory that the operator will use. Throws Error where it cannot run on it; else turns the addresses
+// into those at which the library reaches it.
+void check_work(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
+                const Queue& queue);
 
 }  // namespace aclgrad::check

@@ -1,31 +1,20 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "check/check.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <map>
-#include <mutex>
-#include <utility>
+#include <string>
 
 #include "base/environment.h"
 #include "base/never_destroyed.h"
-#include "check/checker.h"
-#include "check/failures.h"
-#include "check/handles.h"
-#include "check/memory.h"
-#include "check/order.h"
 
 namespace aclgrad::check {
 namespace {
 
 constexpr size_t kMaxShownOfOnePlace = 10;
-constexpr int kExitStatus = 86;
 
 struct Reports {
   std::mutex mutex;
@@ -49,7 +38,10 @@ void print_line(std::string line) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-// Returns how many findings there were.
+}  // namespace
+
+std::mutex calls_mutex;
+
 size_t print_summary() {
   if (gave_up_watching) {
     std::fputs("aclgrad check: memory ran out, and nothing was watched from then on\n", stderr);
@@ -70,42 +62,11 @@ size_t print_summary() {
   return all.count;
 }
 
-void finish(int exit_status, void* process) {
-  if (getpid() != static_cast<pid_t>(reinterpret_cast<intptr_t>(process))) return;  // a fork, not the program
-  report_unfinished_copies();
-  report_damaged_guards();
-  const bool gave_up = exit_status != EXIT_SUCCESS && report_giving_up(exit_status);
-  if (!gave_up) {
-    report_unreleased_memory();
-    report_unreleased_handles();
-    if (exit_status == EXIT_SUCCESS) report_ignored_failures();
-  }
-  const size_t findings = print_summary();
-  if (findings == 0 || Environment::get().check != CheckMode::error) return;
-  // exit() cannot change its status any more, so what it would still do is done here.
-  std::cout.flush();
-  std::fflush(nullptr);
-  _exit(kExitStatus);
-}
-
-// While the library is loaded, that is before main: exit handlers run last in, first out, and the program's own
-// destructors must have run before anything is called unreleased.
-bool start() {
-  if (Environment::get().check == CheckMode::off) return false;
-  on_exit(finish, reinterpret_cast<void*>(static_cast<intptr_t>(getpid())));
-  observe_layers();
-  return true;
-}
-
-}  // namespace
-
-const bool enabled = start();
-
 void give_up() noexcept {
   gave_up_watching = true;
 }
 
-void report(const char* kind, std::string_view text, const Place& place) {
+void print_finding(const char* kind, const CallStack& place, std::string_view text) {
   if (gave_up_watching) return;
   Reports& all = reports();
   std::lock_guard lock(all.mutex);

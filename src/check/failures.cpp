@@ -1,8 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "check/failures.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -15,7 +13,6 @@
 #include "base/error.h"
 #include "base/never_destroyed.h"
 #include "check/check.h"
-#include "check/handles.h"
 #include "check/results.h"
 
 namespace aclgrad::check {
@@ -27,8 +24,9 @@ struct Failure {
   std::thread::id thread;
   Status status;
   std::string text;
-  Place place;
+  CallStack place;
   enum class Standing { unread, read, explained } standing;  // explained: by a finding
+  std::string phase_1_of = {};                               // the operator, where it is one of phase 1
 };
 
 struct Failures {
@@ -99,11 +97,10 @@ void remember_failure(const Error& error) {
   constexpr size_t kMaxFailures = 1000;
   if (failed.all.size() == kMaxFailures) failed.all.pop_front();
   failed.all.push_back({++failed.count, std::this_thread::get_id(), error.status(), error.text(),
-                        Place::here(), first_standing(error.status())});
+                        CallStack::here(), first_standing(error.status())});
 }
 
-void report_refusal(const char* kind, std::string_view text) {
-  report(kind, text);
+void failure_is_explained() {
   refusal_reported = true;
 }
 
@@ -143,17 +140,25 @@ void failure_was_an_answer() {
 
 void phase_1_failed(std::string_view operator_name, std::vector<Use> outputs) {
   Failures& failed = failures();
-  std::unique_lock lock(failed.mutex);
+  std::lock_guard lock(failed.mutex);
   const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), is_of_this_thread);
   if (newest == failed.all.rend()) return;
   const bool is_news = newest->standing == Failure::Standing::unread;
   if (is_news) newest->standing = Failure::Standing::read;
   as_far_as_memory_goes([&] {
-    const Failure failure = *newest;
-    lock.unlock();  // the lock of memory comes before it
-    remember_failed_phase_1(operator_name, failure.text);
-    if (is_news) miss_results(operator_name, std::move(outputs), failure.number, text_of(failure));
+    newest->phase_1_of = operator_name;
+    if (is_news) miss_results(operator_name, std::move(outputs), newest->number, text_of(*newest));
   });
+}
+
+std::string failed_phase_1() {
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), [](const Failure& failure) {
+    return is_of_this_thread(failure) && !failure.phase_1_of.empty();
+  });
+  if (newest == failed.all.rend()) return {};
+  return fmt::format("{}GetWorkspaceSize: {}", newest->phase_1_of, newest->text);
 }
 
 void act_on_failure_lock(LockAction action) {
@@ -165,14 +170,11 @@ void report_ignored_failures() {
   std::lock_guard lock(failed.mutex);  // other threads may still call
   for (const Failure& failure : failed.all) {
     if (failure.standing == Failure::Standing::unread) {
-      report("ignored-status",
-             fmt::format("the program went on to success without asking why a call had failed with {}",
-                         text_of(failure)),
-             failure.place);
+      report("ignored-status", failure.place,
+             "the program went on to success without asking why a call had failed with {}", text_of(failure));
     } else if (failure.standing == Failure::Standing::read && is_misuse(failure.status)) {
-      report("failed-call",
-             fmt::format("only a mistake of the program makes a call fail with {}", text_of(failure)),
-             failure.place);
+      report("failed-call", failure.place, "only a mistake of the program makes a call fail with {}",
+             text_of(failure));
     }
   }
 }
@@ -184,10 +186,8 @@ bool report_giving_up(int exit_status) {
   if (failed.all.empty()) return false;
   const Failure& reason = failed.all.back();
   if (reason.standing == Failure::Standing::explained) return true;
-  report("failed-call",
-         fmt::format("the program ended with status {} after a call had failed with {}", exit_status,
-                     text_of(reason)),
-         reason.place);
+  report("failed-call", reason.place, "the program ended with status {} after a call had failed with {}",
+         exit_status, text_of(reason));
   return true;
 }
 

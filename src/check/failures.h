@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,9 +26,12 @@ void failure_was_explained(uint64_t number);
 // The calling thread's newest failure was an answer: "there is no context".
 void failure_was_an_answer();
 
-// It was one of phase 1, which the program shows to have noticed unless it goes on to phase 2, or reads what the
-// operator was to write: `outputs`, as far as phase 1 has looked at them.
+// It was one of phase 1, which the program shows to have noticed unless it goes on to phase 2, or reads what
+// the operator was to write: `outputs`, as far as phase 1 has looked at them.
 void phase_1_failed(std::string_view operator_name, std::vector<Use> outputs);
+
+// Function and message of the calling thread's newest one; empty where there is none.
+std::string failed_phase_1();
 
 void act_on_failure_lock(LockAction action);  // for a fork
 

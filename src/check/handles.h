@@ -34,8 +34,6 @@ bool executor_used(std::string_view function, const void* executor);
 // What belonged to the device is gone.
 void device_reset(int device_id);
 
-void remember_failed_phase_1(std::string_view operator_name, std::string_view message);
-
 // aclInit or its like, and aclFinalize; `function` needs the former.
 void library_started(bool must_be_ended);
 void library_ended();
@@ -44,6 +42,6 @@ void check_library_started(std::string_view function);
 // At exit.
 void report_unreleased_handles();
 
-void act_on_handle_locks(LockAction action);  // for a fork
+void act_on_handle_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

@@ -1,8 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "check/host_copies.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -14,7 +12,6 @@
 
 #include "base/never_destroyed.h"
 #include "check/check.h"
-#include "check/own_memory.h"
 #include "check/views.h"
 
 namespace aclgrad::check {
@@ -55,11 +52,10 @@ struct HostCopy {
       copied;    // what the queued copy reads or writes; null where that is the host's memory
   Bytes before;  // what the program's memory must hold until it has synchronised
   Task task;
-  Place place;
+  CallStack place;
 };
 
 struct HostCopies {
-  std::mutex mutex;
   std::vector<HostCopy> sources;
   std::vector<HostCopy> destinations;  // in the order in which they were queued
 };
@@ -73,7 +69,7 @@ HostCopies& host_copies() {
 bool read_rows(const HostRows& rows, Bytes& to) {
   to.resize(rows.width * rows.height);
   for (size_t i = 0; i < rows.height; ++i) {
-    if (!read_own_memory(library_view(rows.row(i)), to.data() + i * rows.width, rows.width)) return false;
+    if (!read_memory(rows.row(i), to.data() + i * rows.width, rows.width)) return false;
   }
   return true;
 }
@@ -104,7 +100,7 @@ bool holds(const HostRows& rows, const Bytes& expected) {
     const size_t column = done % rows.width;
     const size_t size = std::min(chunk.size(), rows.width - column);
     const std::byte* from = rows.row(done / rows.width) + column;
-    if (!read_own_memory(library_view(from), chunk.data(), size)) return false;
+    if (!read_memory(from, chunk.data(), size)) return false;
     if (std::memcmp(chunk.data(), expected.data() + done, size) != 0) return false;
     done += size;
   }
@@ -115,12 +111,12 @@ bool check_unchanged(const HostCopy& copy) {
   const bool is_checked = !copy.before.empty();
   if (!is_checked || holds(copy.rows, copy.before)) return true;
   as_far_as_memory_goes([&] {
-    report(copy.is_source ? "source-changed" : "destination-changed",
-           fmt::format("{} ({}, {} bytes) was overwritten or freed on the host before the stream was "
-                       "synchronised. Queued at {}, noticed at {}",
-                       copy.parameter, static_cast<const void*>(copy.rows.start), copy.before.size(),
-                       copy.place.text(), Place::here().text()),
-           copy.place);
+    report(
+        copy.is_source ? "source-changed" : "destination-changed", copy.place,
+        "{} ({}, {} bytes) was overwritten or freed on the host before the stream was synchronised. Queued "
+        "at {}, noticed at {}",
+        copy.parameter, static_cast<const void*>(copy.rows.start), copy.before.size(), copy.place.text(),
+        CallStack::here().text());
   });
   return false;
 }
@@ -148,10 +144,13 @@ void gather(const HostRows& rows, Bytes& gathered, const Arrivals& arriving) {
 
 Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue, bool is_open) {
   HostCopies& all = host_copies();
-  std::lock_guard lock(all.mutex);
-  HostCopy source{
-      true,         fmt::format("{}.src", function), source_rows(copy), std::make_shared<Bytes>(), {}, task,
-      Place::here()};
+  HostCopy source{true,
+                  fmt::format("{}.src", function),
+                  source_rows(copy),
+                  std::make_shared<Bytes>(),
+                  {},
+                  task,
+                  CallStack::here()};
   if (!read_rows(source.rows, *source.copied)) return copy;
   const bool is_arriving = std::any_of(
       all.destinations.begin(), all.destinations.end(),
@@ -159,7 +158,7 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
   // Put together when its turn comes.
   if (is_open) {
     queue.submit_host([task, rows = source.rows, gathered = source.copied](Queue&) {
-      std::lock_guard lock_at_turn(host_copies().mutex);
+      std::lock_guard lock(calls_mutex);
       gather(rows, *gathered, arrivals_before(task, rows, host_copies().destinations));
     });
   } else if (is_arriving) {
@@ -179,9 +178,8 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
 
 Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_open) {
   HostCopies& all = host_copies();
-  std::lock_guard lock(all.mutex);
   HostCopy destination{
-      false, fmt::format("{}.dst", function), destination_rows(copy), nullptr, {}, task, Place::here()};
+      false, fmt::format("{}.dst", function), destination_rows(copy), nullptr, {}, task, CallStack::here()};
   if (!read_rows(destination.rows, destination.before)) return copy;
   destination.copied =
       std::make_shared<Bytes>(destination.before);  // changes nothing where the copy is dropped
@@ -195,13 +193,11 @@ Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_
 
 void arrives_in_place(const Copy& copy, Task task) {
   HostCopies& all = host_copies();
-  std::lock_guard lock(all.mutex);
   all.destinations.push_back({false, {}, destination_rows(copy), nullptr, {}, task, {}});
 }
 
 void expect_change(const Region& destination) {
   HostCopies& all = host_copies();
-  std::lock_guard lock(all.mutex);
   for (HostCopy& source : all.sources) {
     if (!overlap(source.rows.region, destination)) continue;
     check_unchanged(source);
@@ -211,7 +207,6 @@ void expect_change(const Region& destination) {
 
 void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept {
   HostCopies& all = host_copies();
-  std::lock_guard lock(all.mutex);
   std::erase_if(all.sources, [&](const HostCopy& source) {
     if (!is_done(source.task)) return false;
     check_unchanged(source);
@@ -232,14 +227,9 @@ void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept {
 
 void forget_host_copies(Task task) noexcept {
   HostCopies& all = host_copies();
-  std::lock_guard lock(all.mutex);
   const auto is_of_task = [&](const HostCopy& copy) { return copy.task == task; };
   std::erase_if(all.sources, is_of_task);
   std::erase_if(all.destinations, is_of_task);
-}
-
-void act_on_host_copy_lock(LockAction action) {
-  action(host_copies().mutex);
 }
 
 }  // namespace aclgrad::check

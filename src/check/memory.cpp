@@ -1,7 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "check/memory.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +17,6 @@
 #include "base/never_destroyed.h"
 #include "check/check.h"
 #include "check/order.h"
-#include "check/own_memory.h"
 #include "check/results.h"
 #include "check/views.h"
 
@@ -43,14 +41,14 @@ struct Block {
   std::byte* begin;  // what the program sees; guards lie before and behind
   int64_t bytes;     // what the program asked for
   size_t reserved;   // with the guards
-  Place made;
+  CallStack made;
   std::list<const std::byte*> link;  // for Blocks::kept_oldest_first, so that releasing needs no memory
   std::map<int64_t, int64_t> written = {};  // begin to end of what calls wrote, apart from each other
 
   bool free_failed = false;  // which was a finding
   bool freed = false;
   bool kept = true;  // false once the memory of a freed block was given back
-  Place freed_at = {};
+  CallStack freed_at = {};
 
   std::byte* start() const { return begin - kGuard; }
   std::byte* end() const { return begin + bytes; }
@@ -62,13 +60,12 @@ struct Read {
   std::string text;  // "aclrtMemcpyAsync.src (…)"
   Region region;
   bool needs_all;
-  Place place;
+  CallStack place;
   Clock before;
 };
 
 struct Blocks {
   const pid_t process = getpid();
-  std::mutex mutex;
   std::vector<Read> open_reads;
   std::map<const std::byte*, Block> by_start;
   std::list<const std::byte*> kept_oldest_first;  // a deque takes memory when it is made
@@ -100,11 +97,6 @@ std::string text_of(const Block& block) {
   return text;
 }
 
-std::string text_of(const Call& call, const Use& use) {
-  return fmt::format("{}.{} ({}, {} bytes)", call.function, use.parameter,
-                     static_cast<const void*>(use.region.start), use.region.bytes_spanned());
-}
-
 void fill_with_pattern(const Block& block, std::byte* begin, size_t bytes) {
   block.device->fill({library_view(begin), kPattern, bytes});
 }
@@ -126,10 +118,8 @@ std::optional<int64_t> first_without_pattern(const Block& block, const std::byte
 void check_guard(const Block& block, std::byte* guard, size_t bytes) {
   const std::optional<int64_t> damaged = first_without_pattern(block, guard, static_cast<int64_t>(bytes));
   if (!damaged) return;
-  report("guard-damaged",
-         fmt::format("something wrote byte {} of {}. Noticed at {}", guard + *damaged - block.begin,
-                     text_of(block), Place::here().text()),
-         block.made);
+  report("guard-damaged", block.made, "something wrote byte {} of {}. Noticed at {}",
+         guard + *damaged - block.begin, text_of(block), CallStack::here().text());
   fill_with_pattern(block, guard, bytes);
 }
 
@@ -195,15 +185,14 @@ void check_set(const Read& read, const Block& block) {
   const Interval all = interval_in(block, read.region);
   const bool is_everything = unset[0].begin == all.begin && unset[0].end == all.end;
   if (!is_everything && !read.needs_all) return;
-  report("unset-memory",
-         fmt::format("{} reads memory that was never written: bytes {} to {} of {}. Called at {}", read.text,
-                     unset[0].begin, unset[0].end - 1, text_of(block), read.place.text()),
-         read.place);
+  report("unset-memory", read.place,
+         "{} reads memory that was never written: bytes {} to {} of {}. Called at {}", read.text,
+         unset[0].begin, unset[0].end - 1, text_of(block), read.place.text());
 }
 
 bool is_readable(const std::byte* address) {
   std::byte byte;
-  return read_own_memory(address, &byte, 1);
+  return read_memory(address, &byte, 1);
 }
 
 [[noreturn]] void refuse(const Call& call, const Use& use) {
@@ -213,46 +202,43 @@ bool is_readable(const std::byte* address) {
               "ACLGRAD_CHECK refuses calls that would leave their memory.");
 }
 
-// What the program should not have passed is used all the same, as without the checker, where that does no harm.
-void check_foreign(const Call& call, const Use& use) {
-  if (use.side == Side::host) return;
-  const bool usable = is_readable(use.region.start) && is_readable(use.region.end() - 1);
-  const std::string text =
-      fmt::format("{} is not memory of aclrtMalloc. Called at {}", text_of(call, use), Place::here().text());
-  if (usable) {
-    report("host-pointer", text);
+// What the program should not have passed is used all the same, as without the checker, where that does no
+// harm.
+void report_wrong_memory(const char* kind, const std::string& what, const Call& call, const Use& use,
+                         bool is_usable) {
+  if (is_usable) {
+    report_call(kind, "{} {}.", text_of(call, use), what);
   } else {
-    report_refusal("host-pointer", text);
+    report_refusal(kind, "{} {}.", text_of(call, use), what);
     refuse(call, use);
   }
 }
 
+void check_foreign(const Call& call, const Use& use) {
+  if (use.side == Side::host) return;
+  const bool is_usable = is_readable(use.region.start) && is_readable(use.region.end() - 1);
+  report_wrong_memory("host-pointer", "is not memory of aclrtMalloc", call, use, is_usable);
+}
+
 void check_freed(const Call& call, const Use& use, const Block& block) {
-  const std::string text =
-      fmt::format("{} lies in {}. Called at {}", text_of(call, use), text_of(block), Place::here().text());
-  if (block.kept && block.contains(use.region)) {
-    report("use-after-free", text);
-  } else {
-    report_refusal("use-after-free", text);
-    refuse(call, use);
-  }
+  const bool is_usable = block.kept && block.contains(use.region);
+  report_wrong_memory("use-after-free", "lies in " + text_of(block), call, use, is_usable);
 }
 
 void check_side(const Call& call, const Use& use, const Block& block) {
   const bool wants_device = use.side == Side::device && block.place == MemoryPlace::host;
   const bool wants_host = use.side == Side::host && block.place == MemoryPlace::device;
   if (!wants_device && !wants_host) return;
-  report(wants_device ? "host-pointer" : "device-pointer",
-         fmt::format("{} is in {}, but {} memory is expected there. Called at {}", text_of(call, use),
-                     text_of(block), wants_device ? "device" : "host", Place::here().text()));
+  report_call(wants_device ? "host-pointer" : "device-pointer",
+              "{} is in {}, but {} memory is expected there.", text_of(call, use), text_of(block),
+              wants_device ? "device" : "host");
 }
 
 void check_bounds(const Call& call, const Use& use, const Block& block) {
   if (block.contains(use.region)) return;
   const Interval interval = interval_in(block, use.region);
-  report_refusal("out-of-bounds",
-                 fmt::format("{} uses bytes {} to {} of {}. Called at {}", text_of(call, use), interval.begin,
-                             interval.end - 1, text_of(block), Place::here().text()));
+  report_refusal("out-of-bounds", "{} uses bytes {} to {} of {}.", text_of(call, use), interval.begin,
+                 interval.end - 1, text_of(block));
   refuse(call, use);
 }
 
@@ -260,13 +246,12 @@ void check_device(const Call& call, const Use& use, const Block& block) {
   if (!call.is_operator || block.place != MemoryPlace::device) return;
   const int device_id = device_of(*call.queue);
   if (block.device_id == device_id) return;
-  report("wrong-device",
-         fmt::format("{} runs on device {} but is in memory of device {}: {}. Called at {}",
-                     text_of(call, use), device_id, block.device_id, text_of(block), Place::here().text()));
+  report_call("wrong-device", "{} runs on device {} but is in memory of device {}: {}.", text_of(call, use),
+              device_id, block.device_id, text_of(block));
 }
 
 void check_read(const Call& call, const Use& use, const Block& block) {
-  Read read{text_of(call, use), use.region, use.needs_all, Place::here(), {}};
+  Read read{text_of(call, use), use.region, use.needs_all, CallStack::here(), {}};
   if (call.queue == nullptr || !is_open(*call.queue)) return check_set(read, block);
   read.before = clock_of(*call.queue);
   blocks().open_reads.push_back(std::move(read));
@@ -289,8 +274,7 @@ void check_arguments_apart(const Call& call) {
       const bool is_one_pair = other.writes ? &other < &written : true;
       if (!written.writes || &other == &written || !is_one_pair) continue;
       if (!overlap(written.region, other.region)) continue;
-      report("overlap", fmt::format("{} and {} share memory. Called at {}", text_of(call, written),
-                                    text_of(call, other), Place::here().text()));
+      report_call("overlap", "{} and {} share memory.", text_of(call, written), text_of(call, other));
     }
   }
 }
@@ -338,30 +322,16 @@ bool is_fork() {
   return getpid() != blocks().process;
 }
 
-const char* text_of(HostUse use) {
-  switch (use) {
-    case HostUse::reads:
-      return "reads";
-    case HostUse::writes:
-      return "writes";
-    default:
-      return "uses";
-  }
-}
-
-void report_host_use(const Block* block, const std::byte* byte, HostUse use, const Place& place) {
+void report_host_use(const Block* block, const std::byte* byte, HostUse use, const CallStack& place) {
   if (block == nullptr) {
-    report("host-access",
-           fmt::format("the host {} {}, where no allocation is. At {}", text_of(use),
-                       static_cast<const void*>(byte), place.text()),
-           place);
+    report("host-access", place, "the host {} {}, where no allocation is. At {}", verb_of(use),
+           static_cast<const void*>(byte), place.text());
   } else if (block->freed || block->place == MemoryPlace::device) {
-    report(block->freed ? "use-after-free" : "host-access",
-           fmt::format("the host {} byte {} of {}, through a pointer. At {}", text_of(use),
-                       byte - block->begin, text_of(*block), place.text()),
-           place);
+    report(block->freed ? "use-after-free" : "host-access", place,
+           "the host {} byte {} of {}, through a pointer. At {}", verb_of(use), byte - block->begin,
+           text_of(*block), place.text());
   } else {
-    check_host_order(byte, text_of(use), place);
+    check_host_order(byte, use, place);
   }
 }
 
@@ -373,7 +343,7 @@ void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, s
   std::byte* start = allocate_pages(device, place, with_guards);
   try {
     device.fill({library_view(start), kPattern, with_guards});
-    std::lock_guard lock(all.mutex);
+    std::lock_guard lock(calls_mutex);
     forget_freed(all, start, start + with_guards);
     all.by_start.insert_or_assign(start, Block{place,
                                                &device,
@@ -381,7 +351,7 @@ void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, s
                                                start + kGuard,
                                                static_cast<int64_t>(bytes),
                                                with_guards,
-                                               Place::here(),
+                                               CallStack::here(),
                                                {start}});
   } catch (...) {
     release_pages(device, place, start, with_guards);
@@ -393,14 +363,13 @@ void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, s
 
 void release(std::string_view function, void* memory) noexcept {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   Block& block = *find_block(all, memory);
   as_far_as_memory_goes([&] { check_guards(block); });
   const Region region = Region::contiguous(block.begin, static_cast<size_t>(block.bytes));
   const bool is_in_use = check_release_order(function, region);
   forget_results(region);
   block.freed = true;
-  block.freed_at = Place::here();
+  block.freed_at = CallStack::here();
   block.written.clear();
   deny_host_access(block.start(), block.start() + block.reserved);
   // Work that is still queued goes on to use it, and so does the process of which this is a fork.
@@ -415,34 +384,28 @@ void release(std::string_view function, void* memory) noexcept {
 
 void refused_release(std::string_view function, const void* memory) {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   Block* block = find_block(all, memory);
   if (block != nullptr) block->free_failed = true;
   const std::string what = block == nullptr ? "memory that this library did not allocate" : text_of(*block);
-  report_refusal(
-      block != nullptr && block->freed ? "double-free" : "invalid-free",
-      fmt::format("{} got {}, which is not the start of live memory that it frees, but lies in {}. "
-                  "Called at {}",
-                  function, memory, what, Place::here().text()));
+  report_refusal(block != nullptr && block->freed ? "double-free" : "invalid-free",
+                 "{} got {}, which is not the start of live memory that it frees, but lies in {}.", function,
+                 memory, what);
 }
 
 bool is_allocated_memory(const void* address) {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   const Block* block = find_block(all, address);
   return block != nullptr && block->kept;
 }
 
 bool is_device_memory(const void* address) {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   const Block* block = find_block(all, address);
   return block != nullptr && block->kept && block->place == MemoryPlace::device;
 }
 
 void deny_destination(const Region& destination) {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   const Block* block = find_block(all, destination.start);
   if (block == nullptr || block->freed || block->place != MemoryPlace::host) return;
   if (!destination.is_contiguous()) return;
@@ -455,7 +418,6 @@ void deny_destination(const Region& destination) {
 
 Region part_in_live_memory(const Region& region) {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   const Block* block = region.empty() ? nullptr : find_block(all, region.start);
   if (block == nullptr || block->freed || region.start < block->begin) return {};
   if (block->contains(region)) return region;
@@ -465,14 +427,13 @@ Region part_in_live_memory(const Region& region) {
 
 void take_as_written(const Region& region) {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   Block* block = find_block(all, region.start);
   if (block != nullptr && block->contains(region)) mark_written(*block, interval_in(*block, region));
 }
 
-void host_used(const void* address, HostUse use, const Place& place) noexcept {
+void host_used(const void* address, HostUse use, const CallStack& place) noexcept {
+  std::lock_guard lock(calls_mutex);
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   const auto* byte = static_cast<const std::byte*>(address);
   const Block* block = find_block(all, address);
   as_far_as_memory_goes([&] { report_host_use(block, byte, use, place); });
@@ -485,7 +446,6 @@ void host_used(const void* address, HostUse use, const Place& place) noexcept {
 
 void check_memory(const Call& call) {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   for (const Use& use : call.uses) {
     if (!use.region.empty()) check_use(call, use, find_block(all, use.region.start));
   }
@@ -499,7 +459,6 @@ void check_memory(const Call& call) {
 
 void check_open_reads() {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   std::erase_if(all.open_reads, [&](Read& read) {
     if (is_open(read.before)) return false;
     const Block* block = find_block(all, read.region.start);
@@ -510,7 +469,6 @@ void check_open_reads() {
 
 void copy_unset(const Copy& copy) {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   const Block* from = find_block(all, copy.source);
   Block* to = find_block(all, copy.destination);
   const auto is_on_device = [](const Block* block) {
@@ -531,7 +489,6 @@ void copy_unset(const Copy& copy) {
 
 void report_damaged_guards() {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   for (const auto& [start, block] : all.by_start) {
     if (!block.freed) check_guards(block);
   }
@@ -539,15 +496,10 @@ void report_damaged_guards() {
 
 void report_unreleased_memory() {
   Blocks& all = blocks();
-  std::lock_guard lock(all.mutex);
   for (const auto& [start, block] : all.by_start) {
     const bool is_leaked = !block.freed && !block.free_failed;
-    if (is_leaked) report("leak", fmt::format("never freed: {}", text_of(block)), block.made);
+    if (is_leaked) report("leak", block.made, "never freed: {}", text_of(block));
   }
-}
-
-void act_on_memory_lock(LockAction action) {
-  action(blocks().mutex);
 }
 
 }  // namespace aclgrad::check

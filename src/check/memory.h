@@ -1,19 +1,19 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Allocations under the checker: with guard zones around them, filled with a pattern while they are unset, and
-// kept for a while after they were freed, so that a late use finds neither other data nor no memory.
+// Allocations under the checker: with guard zones around them, filled with a pattern while they are unset,
+// and kept for a while after they were freed, so that a late use still finds this memory with the pattern in
+// it.
 #pragma once
 
 #include <cstddef>
 #include <string_view>
 
-#include "base/fork.h"
 #include "check/call.h"
-#include "check/place.h"
+#include "check/call_stack.h"
 #include "runtime/device.h"
 
 namespace aclgrad::check {
 
-// Memory of `reserved` bytes of which the program asked for `bytes`.
+// Memory of `reserved` bytes of which the program asked for `bytes`. Takes calls_mutex.
 void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved);
 
 // `memory` is live memory of allocate().
@@ -25,7 +25,8 @@ void refused_release(std::string_view function, const void* memory);
 bool is_device_memory(const void* address);
 bool is_allocated_memory(const void* address);  // on the device or not
 
-// The region, or as much of it as lies in the live allocation where it starts: all between, where that is not all.
+// The region, or as much of it as lies in the live allocation where it starts: all between, where that is not
+// all.
 Region part_in_live_memory(const Region& region);
 
 // What calls read there is not unset to them.
@@ -34,12 +35,11 @@ void take_as_written(const Region& region);
 // Until a queued copy to the host is done, the host has no business in what it writes.
 void deny_destination(const Region& destination);
 
-// What the host did through a pointer to memory that is out of its reach. It is within reach from then on.
-enum class HostUse { reads, writes, uses };
-void host_used(const void* address, HostUse use, const Place& place) noexcept;
+// The host has used memory that is out of its reach, which is within reach from then on. Takes calls_mutex.
+void host_used(const void* address, HostUse use, const CallStack& place) noexcept;
 
-// Whether every use of the call lies where it must, and reads what was written before. What an open queue (order.h) is
-// to read may still be written: that is judged when the event is recorded.
+// Whether every use of the call lies where it must, and reads what was written before. What an open queue
+// (order.h) is to read may still be written: that is judged when the event is recorded.
 void check_memory(const Call& call);
 void check_open_reads();
 
@@ -48,7 +48,5 @@ void copy_unset(const Copy& copy);
 
 void report_damaged_guards();
 void report_unreleased_memory();
-
-void act_on_memory_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

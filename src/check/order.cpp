@@ -1,10 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "check/order.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,12 +34,11 @@ struct Access {
   Region region;
   bool writes;
   bool copies_to_host;
-  int stream;
+  Task task;
   std::string stream_name;
-  uint64_t task;
   // Its stream's where that is open; else empty, since nothing that is queued later can come before it.
   Clock before;
-  Place place;
+  CallStack place;
 
   bool is_open() const { return !before.waits.empty(); }
 };
@@ -62,7 +58,6 @@ struct Mark {
 };
 
 struct State {
-  std::mutex mutex;
   int streams = 0;
   std::map<const Queue*, Timeline> timelines;
   Clock host;
@@ -74,7 +69,6 @@ struct State {
 };
 
 thread_local Task newest{};
-thread_local const RunningCallback* innermost_callback = nullptr;
 
 State& state() {
   static NeverDestroyed<State> state;
@@ -90,15 +84,6 @@ void join(Clock& clock, std::map<int, uint64_t> other) noexcept {
   clock.tasks.merge(other);
 }
 
-bool has_done(const Clock& clock, int stream, uint64_t task) {
-  const auto found = clock.tasks.find(stream);
-  return found != clock.tasks.end() && found->second >= task;
-}
-
-bool has_done(const Clock& clock, const Access& access) {
-  return has_done(clock, access.stream, access.task);
-}
-
 Mark& mark_of(EventState& event) {
   if (event.note == nullptr) event.note = std::make_shared<Mark>();
   return *static_cast<Mark*>(event.note.get());
@@ -110,7 +95,8 @@ const Clock* recorded_after(const EventState& event) {
   return mark != nullptr && mark->before ? &*mark->before : nullptr;
 }
 
-// Learns of the events that were recorded since the clock was taken, and of those that their streams waited for.
+// Learns of the events that were recorded since the clock was taken, and of those that their streams waited
+// for.
 void resolve(Clock& clock) {
   const auto is_recorded = [](const auto& event) { return recorded_after(*event) != nullptr; };
   if (std::none_of(clock.waits.begin(), clock.waits.end(), is_recorded)) return;
@@ -132,32 +118,30 @@ void resolve(Clock& clock) {
 }
 
 Timeline& timeline_of(const Queue& queue) {
-  State& all = state();
-  all.threads.insert(std::this_thread::get_id());
-  Timeline& timeline = all.timelines.at(&queue);
+  state().threads.insert(std::this_thread::get_id());
+  Timeline& timeline = state().timelines.at(&queue);
   resolve(timeline.clock);
   return timeline;
 }
 
 // Events that are not recorded by then were given up with the work that waited for them.
-void join_host(State& all, Clock clock) noexcept {
-  join(all.host, std::move(clock.tasks));
-  std::erase_if(all.accesses, [&](const Access& access) {
-    if (!has_done(all.host, access)) return false;
+void join_host(Clock clock) noexcept {
+  join(state().host, std::move(clock.tasks));
+  std::erase_if(state().accesses, [&](const Access& access) {
+    if (!has_done(state().host, access.task)) return false;
     if (access.copies_to_host) allow_host_access(access.region.start, access.region.end());
     return true;
   });
   // The other is open: its event will be recorded later than now.
-  std::erase_if(all.undecided, [&](const Meeting& meeting) {
-    return has_done(all.host, meeting.earlier) || has_done(all.host, meeting.later);
+  std::erase_if(state().undecided, [&](const Meeting& meeting) {
+    return has_done(state().host, meeting.earlier.task) || has_done(state().host, meeting.later.task);
   });
-  finish_host_copies([&](Task task) { return has_done(all.host, task.stream, task.number); });
+  finish_host_copies([&](Task task) { return has_done(state().host, task); });
 }
 
 std::string text_of(const Access& access) {
-  return fmt::format("{} ({}, {} bytes), queued on {} at {}", access.what,
-                     static_cast<const void*>(access.region.start), access.region.bytes_spanned(),
-                     access.stream_name, access.place.text());
+  return fmt::format("{}, queued on {} at {}", text_of(access.what, access.region), access.stream_name,
+                     access.place.text());
 }
 
 const char* verb_of(bool writes) {
@@ -166,22 +150,15 @@ const char* verb_of(bool writes) {
 
 void report_race(const Meeting& meeting) {
   const auto& [earlier, later] = meeting;
-  report(
-      "race",
-      fmt::format("{} ({}, {} bytes) on {} {} memory that {} {}, and no event orders the two. Called at {}",
-                  later.what, static_cast<const void*>(later.region.start), later.region.bytes_spanned(),
-                  later.stream_name, verb_of(later.writes), text_of(earlier), verb_of(earlier.writes),
-                  later.place.text()),
-      later.place);
+  report("race", later.place, "{} on {} {} memory that {} {}, and no event orders the two. Called at {}",
+         text_of(later.what, later.region), later.stream_name, verb_of(later.writes), text_of(earlier),
+         verb_of(earlier.writes), later.place.text());
 }
 
 void report_unsynchronized(const Call& call, const Use& use, const Access& earlier) {
-  report(use.writes ? "overwrite-while-queued" : "read-before-synchronize",
-         fmt::format(
-             "{}.{} ({}, {} bytes) {} memory that {} {}, and nothing has synchronised since. Called at {}",
-             call.function, use.parameter, static_cast<const void*>(use.region.start),
-             use.region.bytes_spanned(), verb_of(use.writes), text_of(earlier), verb_of(earlier.writes),
-             Place::here().text()));
+  report_call(use.writes ? "overwrite-while-queued" : "read-before-synchronize",
+              "{} {} memory that {} {}, and nothing has synchronised since.", text_of(call, use),
+              verb_of(use.writes), text_of(earlier), verb_of(earlier.writes));
 }
 
 template <class User>
@@ -190,37 +167,37 @@ bool conflict(const User& user, const Access& earlier) {
 }
 
 // What is done when the call returns. An open access comes after it, since its event is recorded later.
-void check_blocking_call(const State& all, const Call& call) {
+void check_blocking_call(const Call& call) {
   for (const Use& use : call.uses) {
-    for (const Access& earlier : all.accesses) {
-      const bool is_ordered = earlier.is_open() || has_done(all.host, earlier);
+    for (const Access& earlier : state().accesses) {
+      const bool is_ordered = earlier.is_open() || has_done(state().host, earlier.task);
       if (!is_ordered && conflict(use, earlier)) report_unsynchronized(call, use, earlier);
     }
   }
 }
 
 // `clock` is that of the access's stream.
-void check_access(State& all, const Clock& clock, const Access& access) {
+void check_access(const Clock& clock, const Access& access) {
   constexpr size_t kMaxUndecided = 10000;
-  for (const Access& earlier : all.accesses) {
-    if (has_done(clock, earlier) || !conflict(access, earlier)) continue;
+  for (const Access& earlier : state().accesses) {
+    if (has_done(clock, earlier.task) || !conflict(access, earlier)) continue;
     Meeting meeting{earlier, access};
     if (!meeting.is_open()) {
       report_race(meeting);
-    } else if (all.undecided.size() < kMaxUndecided) {
-      all.undecided.push_back(std::move(meeting));
+    } else if (state().undecided.size() < kMaxUndecided) {
+      state().undecided.push_back(std::move(meeting));
     }
   }
 }
 
 // An event was recorded.
-void decide(State& all) {
-  for (Access& access : all.accesses) resolve(access.before);
-  std::erase_if(all.undecided, [](Meeting& meeting) {
+void decide() {
+  for (Access& access : state().accesses) resolve(access.before);
+  std::erase_if(state().undecided, [](Meeting& meeting) {
     auto& [earlier, later] = meeting;
     resolve(earlier.before);
     resolve(later.before);
-    if (has_done(later.before, earlier) || has_done(earlier.before, later)) return true;
+    if (has_done(later.before, earlier.task) || has_done(earlier.before, later.task)) return true;
     if (meeting.is_open()) return false;
     report_race(meeting);
     return true;
@@ -228,30 +205,30 @@ void decide(State& all) {
 }
 
 // The same use by a later task of the same stream stands for the earlier one.
-void remember(State& all, Access access) {
+void remember(Access access) {
   const auto is_same = [&](const Access& other) {
-    return other.stream == access.stream && other.writes == access.writes && other.what == access.what &&
-           other.region == access.region && other.before.waits == access.before.waits;
+    return other.task.stream == access.task.stream && other.writes == access.writes &&
+           other.what == access.what && other.region == access.region &&
+           other.before.waits == access.before.waits;
   };
-  const auto earlier = std::find_if(all.accesses.begin(), all.accesses.end(), is_same);
-  if (earlier == all.accesses.end()) {
-    all.accesses.push_back(std::move(access));
+  const auto earlier = std::find_if(state().accesses.begin(), state().accesses.end(), is_same);
+  if (earlier == state().accesses.end()) {
+    state().accesses.push_back(std::move(access));
   } else {
     *earlier = std::move(access);
   }
 }
 
 void report_dropped(const Call& call, const Use& use, const Access& dropped) {
-  report("dropped-work",
-         fmt::format("{}.{} ({}, {} bytes) reads memory that {} was to write, but its stream was destroyed "
-                     "by force before anything synchronised with it. Called at {}",
-                     call.function, use.parameter, static_cast<const void*>(use.region.start),
-                     use.region.bytes_spanned(), text_of(dropped), Place::here().text()));
+  report_call("dropped-work",
+              "{} reads memory that {} was to write, but its stream was destroyed by force before anything "
+              "synchronised with it.",
+              text_of(call, use), text_of(dropped));
 }
 
 // Work that was dropped leaves what it was to write without contents, until something else writes it.
-void check_dropped(State& all, const Call& call) {
-  std::erase_if(all.dropped, [&](const Access& dropped) {
+void check_dropped(const Call& call) {
+  std::erase_if(state().dropped, [&](const Access& dropped) {
     const auto use = std::find_if(call.uses.begin(), call.uses.end(),
                                   [&](const Use& u) { return overlap(u.region, dropped.region); });
     if (use == call.uses.end()) return false;
@@ -261,195 +238,132 @@ void check_dropped(State& all, const Call& call) {
 }
 
 void report_release(std::string_view function, const Region& memory, const Access& access) {
-  report("free-while-queued",
-         fmt::format("{} frees {} ({} bytes), which {} {}, and nothing has synchronised since. Called at {}",
-                     function, static_cast<const void*>(memory.start), memory.bytes_spanned(),
-                     text_of(access), access.writes ? "writes" : "reads", Place::here().text()));
+  report_call("free-while-queued", "{} frees {} ({} bytes), which {} {}, and nothing has synchronised since.",
+              function, static_cast<const void*>(memory.start), memory.bytes_spanned(), text_of(access),
+              verb_of(access.writes));
 }
 
 void report_unfinished(const Access& access) {
-  report("unsynchronized-copy",
-         fmt::format("{} copies to the host, and nothing synchronised with it before its stream ended",
-                     text_of(access)),
-         access.place);
+  report("unsynchronized-copy", access.place,
+         "{} copies to the host, and nothing synchronised with it before its stream ended", text_of(access));
 }
 
 }  // namespace
 
+bool has_done(const Clock& clock, Task task) {
+  const auto found = clock.tasks.find(task.stream);
+  return found != clock.tasks.end() && found->second >= task.number;
+}
+
 void stream_begins(const Queue& queue, const void* handle, int device_id) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  const int number = ++all.streams;
+  const int number = ++state().streams;
   Timeline timeline{number, fmt::format("stream {}", handle), device_id};
   timeline.clock.tasks[number] = 0;
-  all.timelines.insert_or_assign(&queue, std::move(timeline));
+  state().timelines.insert_or_assign(&queue, std::move(timeline));
 }
 
 void report_unfinished_copies(const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   const int stream = timeline_of(queue).number;
-  for (const Access& access : all.accesses) {
-    if (access.copies_to_host && access.stream == stream) report_unfinished(access);
+  for (const Access& access : state().accesses) {
+    if (access.copies_to_host && access.task.stream == stream) report_unfinished(access);
   }
 }
 
 void report_unfinished_copies() {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  for (const Access& access : all.accesses) {
+  for (const Access& access : state().accesses) {
     if (access.copies_to_host) report_unfinished(access);
   }
 }
 
 void stream_ended(const Queue& queue) noexcept {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  const auto ended = all.timelines.find(&queue);
+  const auto ended = state().timelines.find(&queue);
   as_far_as_memory_goes([&] { resolve(ended->second.clock); });
   const int number = ended->second.number;
-  join_host(all, std::move(ended->second.clock));
-  all.timelines.erase(ended);
+  join_host(std::move(ended->second.clock));
+  state().timelines.erase(ended);
   // Its work is over for whatever comes: clocks need not name it for the rest of the program.
-  all.host.tasks.erase(number);
-  for (auto& [other, timeline] : all.timelines) timeline.clock.tasks.erase(number);
+  state().host.tasks.erase(number);
+  for (auto& [other, timeline] : state().timelines) timeline.clock.tasks.erase(number);
 }
 
 void stream_dropped(const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   const int stream = timeline_of(queue).number;
-  for (const Access& access : all.accesses) {
-    const bool is_left_undone = access.stream == stream && access.writes;
-    if (is_left_undone) all.dropped.push_back(access);
+  for (const Access& access : state().accesses) {
+    const bool is_left_undone = access.task.stream == stream && access.writes;
+    if (is_left_undone) state().dropped.push_back(access);
   }
-  std::erase_if(all.undecided, [&](const Meeting& meeting) {
-    return meeting.earlier.stream == stream || meeting.later.stream == stream;
+  std::erase_if(state().undecided, [&](const Meeting& meeting) {
+    return meeting.earlier.task.stream == stream || meeting.later.task.stream == stream;
   });
 }
 
 int device_of(const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   return timeline_of(queue).device_id;
 }
 
 Clock clock_of(const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   return timeline_of(queue).clock;
 }
 
 void check_hang(const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   Timeline& timeline = timeline_of(queue);
-  const bool another_thread_may_record_it = all.threads.size() > 1 || all.has_callbacks;
+  const bool another_thread_may_record_it = state().threads.size() > 1 || state().has_callbacks;
   if (timeline.clock.waits.empty() || another_thread_may_record_it) return;
   if (!std::exchange(timeline.hang_reported, true)) {
     report_refusal("event-unrecorded",
-                   fmt::format("the host waits for {}, which waits for an event that was never recorded. "
-                               "Called at {}",
-                               timeline.name, Place::here().text()));
+                   "the host waits for {}, which waits for an event that was never recorded.", timeline.name);
   }
   throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "The stream waits for an event that was never recorded.");
 }
 
 CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   Timeline& timeline = timeline_of(queue);
-  all.has_callbacks = true;
+  state().has_callbacks = true;
   Clock after = timeline.clock;
   const uint64_t task = ++timeline.clock.tasks.at(timeline.number);
-  return {std::move(after), holds_stream_up, {timeline.number, task}, timeline.name, Place::here()};
+  return {std::move(after), holds_stream_up, {timeline.number, task}, timeline.name, CallStack::here()};
 }
 
-RunningCallback::RunningCallback(CallbackTurn& running_turn) noexcept
-    : turn(running_turn), outer(innermost_callback) {
-  as_far_as_memory_goes([&] { host_reached(std::move(running_turn.after)); });
-  innermost_callback = this;
-}
-
-RunningCallback::~RunningCallback() {
-  innermost_callback = outer;
-}
-
-void check_wait_in_callback(const Clock& awaited, Status status) {
-  for (const RunningCallback* callback = innermost_callback; callback != nullptr;
-       callback = callback->outer) {
-    const CallbackTurn& turn = callback->turn;
-    if (!turn.holds_stream_up || !has_done(awaited, turn.task.stream, turn.task.number)) continue;
-    report_refusal(
-        "callback-waits",
-        fmt::format("a callback waits for work that comes after it: {}, on which it was queued at {}, waits "
-                    "until it has returned. Called at {}",
-                    turn.stream_name, turn.queued.text(), Place::here().text()));
-    throw Error(status, "The callback that waits holds up what it waits for.");
-  }
-}
-
-void check_wait_in_callback(const EventState& awaited) {
-  if (innermost_callback == nullptr) return;
-  std::unique_lock lock(state().mutex);
-  const Clock* recorded = recorded_after(awaited);
-  if (recorded == nullptr) return;
+std::optional<Clock> clock_before(const EventState& event) {
+  const Clock* recorded = recorded_after(event);
+  if (recorded == nullptr) return std::nullopt;
   Clock before = *recorded;
   resolve(before);
-  lock.unlock();
-  check_wait_in_callback(before, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+  return before;
 }
 
 bool is_open(Clock& clock) {
-  std::lock_guard lock(state().mutex);
   resolve(clock);
   return !clock.waits.empty();
 }
 
 bool is_open(const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   return !timeline_of(queue).clock.waits.empty();
 }
 
 void host_reached(Clock clock) {
-  State& all = state();
-  {
-    std::lock_guard lock(all.mutex);
-    resolve(clock);
-    join_host(all, std::move(clock));
-  }
+  resolve(clock);
+  join_host(std::move(clock));
   as_far_as_memory_goes(report_damaged_guards);
 }
 
 void event_recorded(EventState& event, const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   Clock clock = timeline_of(queue).clock;
-  join(clock, all.host.tasks);
+  join(clock, state().host.tasks);
   mark_of(event).before = std::move(clock);
-  as_far_as_memory_goes([&] { decide(all); });
+  as_far_as_memory_goes(decide);
 }
 
 void event_not_recorded(EventState& event) noexcept {
-  std::lock_guard lock(state().mutex);
   if (event.note != nullptr) static_cast<Mark*>(event.note.get())->before.reset();
 }
 
 void event_reached(const EventState& event) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  all.threads.insert(std::this_thread::get_id());
-  const Clock* before = recorded_after(event);
-  if (before == nullptr) return;
-  Clock clock = *before;
-  resolve(clock);
-  join_host(all, std::move(clock));
+  state().threads.insert(std::this_thread::get_id());
+  if (std::optional<Clock> before = clock_before(event)) join_host(*std::move(before));
 }
 
 void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
   Timeline& timeline = timeline_of(queue);
   Mark& mark = mark_of(*event);
   if (!mark.waiting) mark.waiting.emplace();
@@ -459,34 +373,29 @@ void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue)
 }
 
 void waits_ended(const EventState& event) {
-  std::unique_lock lock(state().mutex);
   const auto* mark = static_cast<const Mark*>(event.note.get());
   if (mark == nullptr || !mark->waiting) return;  // that no wait is left says nothing where there was none
   Clock waiting = *mark->waiting;
-  lock.unlock();
   event_reached(event);
   host_reached(std::move(waiting));
 }
 
 void check_order(const Call& call) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  check_dropped(all, call);
-  if (call.queue == nullptr) return check_blocking_call(all, call);
+  check_dropped(call);
+  if (call.queue == nullptr) return check_blocking_call(call);
   Timeline& timeline = timeline_of(*call.queue);
-  join(timeline.clock, all.host.tasks);
-  const uint64_t task = ++timeline.clock.tasks.at(timeline.number);
-  newest = {timeline.number, task};
+  join(timeline.clock, state().host.tasks);
+  newest = {timeline.number, ++timeline.clock.tasks.at(timeline.number)};
   std::vector<Access> accesses;
   for (const Use& use : call.uses) {
     if (use.region.empty()) continue;
     const bool to_host = use.writes && use.side == Side::host;
     accesses.push_back({fmt::format("{}.{}", call.function, use.parameter), use.region, use.writes, to_host,
-                        timeline.number, timeline.name, task,
-                        timeline.clock.waits.empty() ? Clock{} : timeline.clock, Place::here()});
+                        newest, timeline.name, timeline.clock.waits.empty() ? Clock{} : timeline.clock,
+                        CallStack::here()});
   }
-  for (const Access& access : accesses) check_access(all, timeline.clock, access);
-  for (Access& access : accesses) remember(all, std::move(access));
+  for (const Access& access : accesses) check_access(timeline.clock, access);
+  for (Access& access : accesses) remember(std::move(access));
 }
 
 void expect_work() {
@@ -494,41 +403,30 @@ void expect_work() {
 }
 
 void forget_refused() {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  const auto is_refused = [](const auto& work) {
-    return work.stream == newest.stream && work.task == newest.number;
-  };
-  for (const Access& access : all.accesses) {
+  const auto is_refused = [](const Access& access) { return access.task == newest; };
+  for (const Access& access : state().accesses) {
     if (is_refused(access) && access.copies_to_host)
       allow_host_access(access.region.start, access.region.end());
   }
-  std::erase_if(all.accesses, is_refused);
-  std::erase_if(all.undecided, [&](const Meeting& meeting) { return is_refused(meeting.later); });
+  std::erase_if(state().accesses, is_refused);
+  std::erase_if(state().undecided, [&](const Meeting& meeting) { return is_refused(meeting.later); });
   forget_host_copies(newest);
 }
 
-void check_host_order(const std::byte* byte, std::string_view use, const Place& place) {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  for (Access& access : all.accesses) {
+void check_host_order(const std::byte* byte, HostUse use, const CallStack& place) {
+  for (Access& access : state().accesses) {
     if (!access.copies_to_host || !access.region.touches(byte, byte + 1)) continue;
-    const bool is_write = use == "writes";
-    report(is_write ? "overwrite-while-queued" : "read-before-synchronize",
-           fmt::format(
-               "the host {} {} through a pointer, which {} writes, and nothing has synchronised since. At {}",
-               use, static_cast<const void*>(byte), text_of(access), place.text()),
-           place);
+    report(use == HostUse::writes ? "overwrite-while-queued" : "read-before-synchronize", place,
+           "the host {} {} through a pointer, which {} writes, and nothing has synchronised since. At {}",
+           verb_of(use), static_cast<const void*>(byte), text_of(access), place.text());
     access.copies_to_host = false;  // that nothing has synchronised was said
   }
 }
 
 bool check_release_order(std::string_view function, const Region& memory) noexcept {
-  State& all = state();
-  std::lock_guard lock(all.mutex);
-  std::erase_if(all.dropped, [&](const Access& access) { return overlap(memory, access.region); });
+  std::erase_if(state().dropped, [&](const Access& access) { return overlap(memory, access.region); });
   bool found = false;
-  std::erase_if(all.accesses, [&](const Access& access) {
+  std::erase_if(state().accesses, [&](const Access& access) {
     if (!overlap(memory, access.region)) return false;
     if (!std::exchange(found, true)) {
       as_far_as_memory_goes([&] { report_release(function, memory, access); });
@@ -540,10 +438,6 @@ bool check_release_order(std::string_view function, const Region& memory) noexce
 
 Task newest_task() {
   return newest;
-}
-
-void act_on_order_lock(LockAction action) {
-  action(state().mutex);
 }
 
 }  // namespace aclgrad::check

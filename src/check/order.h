@@ -1,36 +1,38 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // In which order the work of streams and of the host happens, as far as the program has made sure of it.
 //
-// The host and every stream are timelines. A task comes after all that the host did before it was queued, after
-// the tasks before it in its stream, and after what precedes the events that its stream waited for. The host
-// comes after a task only once it has synchronised. Two uses of the same memory of which at least one writes
-// must be ordered so; whether they would meet in this run does not matter, so that findings do not depend on
-// timing. A stream may wait for an event before that is recorded: what its later tasks come after is known then, and
-// judged then. All threads of the host count as one timeline, because how they wait for each other cannot be seen.
+// The host and every stream are timelines. A task comes after all that the host did before it was queued,
+// after the tasks before it in its stream, and after what precedes the events that its stream waited for. The
+// host comes after a task only once it has synchronised. Two uses of the same memory of which at least one
+// writes must be ordered so; whether they would meet in this run does not matter, so that findings do not
+// depend on timing. A stream may wait for an event before that is recorded: what its later tasks come after
+// is known then, and judged then. All threads of the host count as one timeline, because how they wait for
+// each other cannot be seen.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
-#include "base/fork.h"
 #include "check/call.h"
+#include "check/call_stack.h"
 #include "check/host_copies.h"
-#include "check/place.h"
 #include "runtime/device.h"
 
 namespace aclgrad::check {
 
-// What has been done at some point: so many tasks of each stream, by its number, and all that comes before these events,
-// which were not recorded yet.
+// What has been done at some point: so many tasks of each stream, by its number, and all that comes before
+// these events, which were not recorded yet.
 struct Clock {
   std::map<int, uint64_t> tasks;
   std::vector<std::shared_ptr<EventState>> waits = {};
 };
+
+bool has_done(const Clock& clock, Task task);
 
 // The turn of a host callback in its stream.
 struct CallbackTurn {
@@ -38,19 +40,19 @@ struct CallbackTurn {
   bool holds_stream_up = false;
   Task task = {};
   std::string stream_name = {};
-  Place queued = {};
+  CallStack queued = {};
 };
 
 void stream_begins(const Queue& queue, const void* handle, int device_id);
 
-// The stream's work is waited for without being asked for: copies to the host that nobody synchronised.
+// The stream ends: copies to the host with which nothing has synchronised.
 void report_unfinished_copies(const Queue& queue);
 void report_unfinished_copies();  // of all streams, at exit
 
 // All that was queued is done.
 void stream_ended(const Queue& queue) noexcept;
 
-// Or was dropped, as far as the host had not synchronised with it: nothing more will write what it was to write.
+// The queued work with which the host has not synchronised is dropped, and with it what it was to write.
 void stream_dropped(const Queue& queue);
 
 int device_of(const Queue& queue);
@@ -59,38 +61,27 @@ int device_of(const Queue& queue);
 Clock clock_of(const Queue& queue);
 void host_reached(Clock clock);
 
-// Whether it still depends on an event that is not recorded.
+// Whether what comes next still depends on an event that is not recorded.
 bool is_open(Clock& clock);
 bool is_open(const Queue& queue);
 
-// A wait for a queue that is open may never end. This is for one that has lasted a while: it throws Error where the
-// queue is still open and no other thread could record the event.
+// For a wait for an open queue that has lasted a while: throws Error where the queue is still open and no
+// other thread could record the event, so that the wait would never end.
 void check_hang(const Queue& queue);
 
 CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up);
 
-// While one lives, the callback of the turn runs in this thread. Needs no memory: the callback must run.
-class RunningCallback {
- public:
-  explicit RunningCallback(CallbackTurn& turn) noexcept;
-  ~RunningCallback();
-  RunningCallback(const RunningCallback&) = delete;
-  RunningCallback& operator=(const RunningCallback&) = delete;
-
-  const CallbackTurn& turn;
-  const RunningCallback* const outer;
-};
-
-// Before the host waits without end: throws Error where the calling thread runs a callback that holds up what is waited
-// for, so that it would wait for itself. The status says what timed out.
-void check_wait_in_callback(const Clock& awaited, Status status);
-void check_wait_in_callback(const EventState& awaited);
+// What is done when the event is reached; nothing where the event is not recorded.
+std::optional<Clock> clock_before(const EventState& event);
 
 void event_recorded(EventState& event, const Queue& queue);
-void event_not_recorded(EventState& event) noexcept;  // after all
-void event_reached(const EventState& event);          // as the host has learned
+void event_not_recorded(EventState& event) noexcept;  // the queue has refused the mark
 void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue);
-void waits_ended(const EventState& event);  // all of an event that was reached, as the host has learned
+
+// The host has learned that the event was reached; and that this is so and all waits of streams for it have
+// ended.
+void event_reached(const EventState& event);
+void waits_ended(const EventState& event);
 
 // Looks for uses of the same memory that are not ordered, and remembers those of the call.
 void check_order(const Call& call);
@@ -99,11 +90,14 @@ void check_order(const Call& call);
 bool check_release_order(std::string_view function, const Region& memory) noexcept;
 
 // The host uses this byte through a pointer, which it should not while a queued copy is to write it.
-void check_host_order(const std::byte* byte, std::string_view use, const Place& place);
+void check_host_order(const std::byte* byte, HostUse use, const CallStack& place);
 
-// The one of the calling thread's last check_order() with a queue.
+// The task that the calling thread's last check_order() with a queue has noted.
 Task newest_task();
 
-void act_on_order_lock(LockAction action);  // for a fork
+// Before a call hands work to a queue; and where the queue or the checker has refused the work, which forgets
+// the task if it was noted by then.
+void expect_work();
+void forget_refused();
 
 }  // namespace aclgrad::check

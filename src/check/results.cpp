@@ -1,10 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "check/results.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -25,7 +22,6 @@ struct Missing {
 };
 
 struct Results {
-  std::mutex mutex;
   std::vector<Missing> missing;
   std::vector<Region> unread;  // what operators have written
 };
@@ -36,12 +32,11 @@ Results& results() {
 }
 
 void report_missing(const Call& call, const Use& use, const Missing& missing) {
-  report("ignored-status",
-         fmt::format(
-             "{}.{} ({}, {} bytes) reads what {} was to be, which nothing has written since phase 1 failed "
-             "and the program went on without asking why. It failed with {} Read at {}",
-             call.function, use.parameter, static_cast<const void*>(use.region.start),
-             use.region.bytes_spanned(), missing.what, missing.failure_text, Place::here().text()));
+  const CallStack here = CallStack::here();
+  report("ignored-status", here,
+         "{} reads what {} was to be, which nothing has written since phase 1 failed and the program went on "
+         "without asking why. It failed with {} Read at {}",
+         text_of(call, use), missing.what, missing.failure_text, here.text());
   failure_was_explained(missing.failure);
   take_as_written(use.region);  // that it holds nothing of use was said
 }
@@ -65,7 +60,6 @@ void forget_unread(Results& all, const Region& region) noexcept {
 // Those that the call reads. Those that it writes are missing no more.
 std::vector<Missing> take_missing(const Call& call) {
   Results& all = results();
-  std::lock_guard lock(all.mutex);
   std::vector<Missing> read;
   for (const Missing& missing : all.missing) {
     if (reader_of(call, missing) != nullptr) read.push_back(missing);
@@ -80,7 +74,6 @@ void miss_results(std::string_view operator_name, std::vector<Use> outputs, uint
                   const std::string& failure_text) {
   for (Use& output : outputs) output.region = part_in_live_memory(output.region);
   Results& all = results();
-  std::lock_guard lock(all.mutex);
   for (Use& output : outputs) {
     const auto shares = [&](const Region& region) { return overlap(region, output.region); };
     const bool holds_earlier = std::any_of(all.unread.begin(), all.unread.end(), shares);
@@ -95,14 +88,12 @@ void miss_results(std::string_view operator_name, std::vector<Use> outputs, uint
 
 void forget_missing_results() noexcept {
   Results& all = results();
-  std::lock_guard lock(all.mutex);
   std::erase_if(all.missing,
                 [](const Missing& missing) { return missing.thread == std::this_thread::get_id(); });
 }
 
 void forget_results(const Region& memory) noexcept {
   Results& all = results();
-  std::lock_guard lock(all.mutex);
   std::erase_if(all.missing, [&](const Missing& missing) { return overlap(missing.region, memory); });
   forget_unread(all, memory);
 }
@@ -110,15 +101,10 @@ void forget_results(const Region& memory) noexcept {
 void check_results(const Call& call) {
   for (const Missing& missing : take_missing(call)) report_missing(call, *reader_of(call, missing), missing);
   Results& all = results();
-  std::lock_guard lock(all.mutex);
   for (const Use& use : call.uses) {
     forget_unread(all, use.region);
     if (use.writes && call.is_operator && !use.region.empty()) all.unread.push_back(use.region);
   }
-}
-
-void act_on_result_lock(LockAction action) {
-  action(results().mutex);
 }
 
 }  // namespace aclgrad::check

@@ -7,13 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fork.h"
 #include "check/call.h"
 
 namespace aclgrad::check {
 
-// Phase 1 has failed in the calling thread, with the failure of this number. What the operator was to write is missing
-// from then on, unless it holds the result of an earlier one that was not read yet.
+// Phase 1 has failed in the calling thread, with the failure of this number. What the operator was to write
+// is missing from then on, unless it holds the result of an earlier one that was not read yet.
 void miss_results(std::string_view operator_name, std::vector<Use> outputs, uint64_t failure,
                   const std::string& failure_text);
 
@@ -25,7 +24,5 @@ void forget_results(const Region& memory) noexcept;
 
 // Looks for uses of the call that read what is missing, and notes what it writes.
 void check_results(const Call& call);
-
-void act_on_result_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Memory in two views: the same pages at two places of the address space. The program gets addresses in one view,
-// to which the host's access can be taken away, as an NPU's memory is out of the host's reach. The library works
-// through the other, so that its threads are never in the way.
+// Memory in two views: the same pages at two places of the address space. The program gets addresses in one
+// view, to which the host's access can be taken away, as an NPU's memory is out of the host's reach. The
+// library works through the other, so that its threads are never in the way.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,10 @@ bool is_in_program_view(const void* address);
 // The library's address of the same byte. Memory that is not in views is left as it is.
 void* library_view(void* address);
 const void* library_view(const void* address);
+
+// From memory of the program that may be gone: false where any of it is not readable, or the system does not
+// allow to find out.
+bool read_memory(const void* from, std::byte* to, size_t bytes);
 
 // Of all pages that hold a byte of [begin, end), where these are in views.
 void allow_host_access(const std::byte* begin, const std::byte* end);

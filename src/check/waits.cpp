@@ -2,11 +2,12 @@
 #include "check/waits.h"
 
 #include <chrono>
-#include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <utility>
 
+#include "acl/acl_base.h"
 #include "base/error.h"
 #include "check/check.h"
 #include "check/order.h"
@@ -14,10 +15,45 @@
 namespace aclgrad::check {
 namespace {
 
+// While one lives, the callback of the turn runs in this thread.
+struct RunningCallback {
+  explicit RunningCallback(const CallbackTurn& running_turn) : turn(running_turn) { innermost = this; }
+  ~RunningCallback() { innermost = outer; }
+  RunningCallback(const RunningCallback&) = delete;
+  RunningCallback& operator=(const RunningCallback&) = delete;
+
+  static thread_local const RunningCallback* innermost;
+
+  const CallbackTurn& turn;
+  const RunningCallback* const outer = innermost;
+};
+
+thread_local const RunningCallback* RunningCallback::innermost = nullptr;
+
+// Throws Error where the calling thread runs a callback that holds up what it is about to wait for. The
+// status says what timed out.
+void check_wait_in_callback(const Clock& awaited, Status status) {
+  for (auto* callback = RunningCallback::innermost; callback != nullptr; callback = callback->outer) {
+    const CallbackTurn& turn = callback->turn;
+    if (!turn.holds_stream_up || !has_done(awaited, turn.task)) continue;
+    report_refusal("callback-waits",
+                   "a callback waits for work that comes after it: {}, on which it was queued at {}, waits "
+                   "until it has returned.",
+                   turn.stream_name, turn.queued.text());
+    throw Error(status, "The callback that waits holds up what it waits for.");
+  }
+}
+
 // The first wait of a queue that waits for an event itself is a short one.
 void check_end(Queue& queue) {
   if (queue.synchronize(std::chrono::steady_clock::now() + std::chrono::seconds(1))) return;
+  std::lock_guard lock(calls_mutex);
   as_far_as_memory_goes([&] { check_hang(queue); });
+}
+
+void note_reached(Clock reached) {
+  std::lock_guard lock(calls_mutex);
+  host_reached(std::move(reached));
 }
 
 }  // namespace
@@ -26,6 +62,7 @@ bool synchronize(Queue& queue, Deadline deadline) {
   std::optional<Clock> reached;
   bool may_hang = false;
   as_far_as_memory_goes([&] {
+    std::lock_guard lock(calls_mutex);
     reached = clock_of(queue);
     if (deadline) return;
     check_wait_in_callback(*reached, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
@@ -35,28 +72,36 @@ bool synchronize(Queue& queue, Deadline deadline) {
   try {
     if (!queue.synchronize(deadline)) return false;
   } catch (const Error&) {  // the work has failed, but it is over
-    if (reached) host_reached(*std::move(reached));
+    if (reached) note_reached(*std::move(reached));
     throw;
   }
   if (!reached)
     throw Error::from(std::bad_alloc(), ACL_ERROR_BAD_ALLOC);  // copies to the host have not arrived
-  host_reached(*std::move(reached));
+  note_reached(*std::move(reached));
   return true;
 }
 
 bool is_idle(const Queue& queue) {
+  std::unique_lock lock(calls_mutex);
   Clock reached = clock_of(queue);
+  lock.unlock();
   if (!queue.idle()) return false;
-  host_reached(std::move(reached));
+  note_reached(std::move(reached));
   return true;
 }
 
-Note note_callback(const Queue& queue, bool holds_stream_up) {
-  return std::make_shared<CallbackTurn>(callback_queued(queue, holds_stream_up));
+void check_event_wait(const EventState& event) {
+  if (RunningCallback::innermost == nullptr) return;
+  std::lock_guard lock(calls_mutex);
+  if (const std::optional<Clock> before = clock_before(event)) {
+    check_wait_in_callback(*before, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+  }
 }
 
 void run_callback(const Note& note, aclrtCallback function, void* user_data) {
-  const RunningCallback running(*static_cast<CallbackTurn*>(note.get()));
+  CallbackTurn& turn = *static_cast<CallbackTurn*>(note.get());
+  as_far_as_memory_goes([&] { note_reached(std::move(turn.after)); });
+  const RunningCallback running(turn);
   function(user_data);
 }
 

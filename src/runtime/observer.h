@@ -47,8 +47,8 @@ class RuntimeObserver {
   // `function` got a pointer that is no live memory of the place that it frees.
   virtual void release_refused(std::string_view /*function*/, const void* /*memory*/) {}
 
-  // The work to do in place of the one that was asked for. The queue is null for work that is done at once. Throws Error
-  // where the work cannot be done.
+  // The work to do in place of the one that was asked for. The queue is null for work that is done at once.
+  // Throws Error where the work cannot be done.
   virtual Copy copy_begins(std::string_view /*function*/, const Copy& copy, aclrtMemcpyKind, Queue*) {
     return copy;
   }
@@ -64,7 +64,8 @@ class RuntimeObserver {
 
   virtual void stream_made(const Queue&, const void* /*handle*/, int /*device_id*/) {}
 
-  // The stream's work is about to be waited for, or dropped, without being asked for.
+  // The stream is destroyed, alone or with its context: its work is about to be finished, or dropped,
+  // although the program has not synchronised with it.
   virtual void stream_ends(const Queue&, StreamEnd) noexcept {}
   virtual void stream_ended(const Queue&) noexcept {}
 
@@ -76,17 +77,18 @@ class RuntimeObserver {
                                      const void* /*current_context*/) {}
 
   virtual void event_recorded(EventState&, const Queue&) {}
-  virtual void event_not_recorded(EventState&) noexcept {}  // after all
+  virtual void event_not_recorded(EventState&) noexcept {}  // the queue has refused the mark
   virtual void event_awaited(const std::shared_ptr<EventState>&, const Queue&) noexcept {}
 
   // The host is about to wait for it without a deadline. Throws Error where that would never end.
   virtual void event_wait_begins(const EventState&) {}
-  // As the host has learned, and that all waits for one that was reached have ended.
+  // The host has learned that the event was reached; and that this is so and all waits of streams for it have
+  // ended.
   virtual void event_reached(const EventState&) {}
   virtual void event_waits_ended(const EventState&) {}
 
-  // fork(): the locks under which streams and queues are used, and those that may be taken under the locks of any of
-  // these; and what the observer does in the child while all are held.
+  // fork(): the locks under which streams and queues are used, and those that may be taken under the locks of
+  // any of these; and what the observer does in the child while all are held.
   virtual void act_on_outer_locks(LockAction) {}
   virtual void act_on_inner_locks(LockAction) {}
   virtual void continue_in_child() {}

@@ -15,10 +15,10 @@ SECTION = re.compile(
 
 
 def kinds_in(folder):
-    """The literals among the arguments that come before the text of a finding."""
+    """The literals in the first arguments of the functions that report findings."""
     for source in pathlib.Path(folder).glob("*.cpp"):
-        for arguments in re.findall(r"\breport(?:_refusal)?\(([^;]*?),\s*(?:fmt|text)", source.read_text()):
-            yield from re.findall(r'"([a-z0-9-]+)"', arguments)
+        for argument in re.findall(r"\breport\w*\(([^,()]*),", source.read_text()):
+            yield from re.findall(r'"([a-z0-9-]+)"', argument)
 
 
 def main(page, table, sources):

@@ -106,8 +106,8 @@ struct Device {
   }
 };
 
-// PROGRAM(name, findings...) { ... }, where `stream` is one of device 0; and one that starts and ends the library itself.
-// Their names can be seen from outside, so that they stand in backtraces.
+// PROGRAM(name, findings...) { ... }, where `stream` is one of device 0; and one that starts and ends the library
+// itself. Their names can be seen from outside, so that they stand in backtraces.
 #define PROGRAM(name, ...)                                                \
   void name(aclrtStream stream);                                          \
   static const bool name##_entered = enter({#name, {__VA_ARGS__}, name}); \

@@ -8,12 +8,12 @@
 namespace aclgrad::check {
 
 // The call stack outside of this library, innermost frame first. Taking one is cheap; reading it is not.
-class Place {
+class CallStack {
  public:
-  static Place here();
+  static CallStack here();
 
   // For a signal handler: where the program was interrupted, at this instruction.
-  static Place interrupted_at(const void* instruction);
+  static CallStack interrupted_at(const void* instruction);
 
   // "main (program+0x1234) < start (program+0x5678)": what addr2line -e program 0x1234 turns into a line.
   std::string text() const;

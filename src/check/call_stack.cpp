@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "check/place.h"
+#include "check/call_stack.h"
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -53,26 +53,26 @@ bool is_in_c_library(const void* frame) {
 
 }  // namespace
 
-Place Place::here() {
-  Place place;
+CallStack CallStack::here() {
+  CallStack place;
   place.count_ = backtrace(place.frames_.data(), kMaxFrames);
   return place;
 }
 
-Place Place::interrupted_at(const void* instruction) {
-  Place handler = here();
+CallStack CallStack::interrupted_at(const void* instruction) {
+  CallStack handler = here();
   const auto end = handler.frames_.begin() + handler.count_;
   const auto interrupted = std::find(handler.frames_.begin(), end, instruction);
   if (interrupted == end) return handler;
   *interrupted = static_cast<std::byte*>(*interrupted) + 1;  // as if it were the call before a return address
   // A function such as memcpy says less than who called it.
   const auto first = std::find_if_not(interrupted, end, is_in_c_library);
-  Place place;
+  CallStack place;
   place.count_ = static_cast<int>(std::copy(first, end, place.frames_.begin()) - place.frames_.begin());
   return place;
 }
 
-std::string Place::text() const {
+std::string CallStack::text() const {
   std::string text;
   int shown = 0;
   for (int i = 0; i < count_ && shown < kMaxShown; ++i) {
@@ -88,7 +88,7 @@ std::string Place::text() const {
   return text.empty() ? "an unknown place" : text;
 }
 
-const void* Place::innermost() const {
+const void* CallStack::innermost() const {
   for (int i = 0; i < count_; ++i) {
     const void* frame = frames_[static_cast<size_t>(i)];
     if (!is_in_this_library(frame)) return frame;
