@@ -35,62 +35,7 @@ IntArray int_array(const std::vector<int64_t>& values) {
   return {aclCreateIntArray(values.data(), values.size()), &aclDestroyIntArray};
 }
 
-// The arguments of a call of the gradient. Tests change one at a time.
-struct GradCall {
-  const aclTensor* output_grad = nullptr;
-  const aclTensor* input = nullptr;
-  const aclTensor* weight = nullptr;
-  const aclIntArray* ends = nullptr;
-  int64_t block = 0;
-  int64_t stride = 0;
-  int64_t ends_type = 0;
-  char* layout = kTnd;
-  const aclTensor* input_grad = nullptr;
-  const aclTensor* weight_grad = nullptr;
-
-  aclnnStatus run() const {
-    return test::run(
-        [&](auto* size, auto* executor) {
-          return aclnnNsaCompressGradGetWorkspaceSize(output_grad, input, weight, ends, block, stride,
-                                                      ends_type, layout, input_grad, weight_grad, size,
-                                                      executor);
-        },
-        aclnnNsaCompressGrad);
-  }
-
-  // With the ends on the device.
-  aclnnStatus phase1(const aclTensor* ends_tensor, uint64_t* size, aclOpExecutor** executor) const {
-    return aclnnNsaCompressGradTensorGetWorkspaceSize(output_grad, input, weight, ends_tensor, block, stride,
-                                                      ends_type, layout, input_grad, weight_grad, size,
-                                                      executor);
-  }
-  aclnnStatus run_with(const aclTensor* ends_tensor) const {
-    return test::run([&](auto* size, auto* executor) { return phase1(ends_tensor, size, executor); },
-                     aclnnNsaCompressGrad);
-  }
-};
-
-struct ForwardCall {
-  const aclTensor* input = nullptr;
-  const aclTensor* weight = nullptr;
-  const aclIntArray* ends = nullptr;
-  char* layout = kTnd;
-  int64_t block = 0;
-  int64_t stride = 0;
-  int64_t ends_type = 0;
-  aclTensor* output = nullptr;
-
-  aclnnStatus run() const {
-    return test::run(
-        [&](auto* size, auto* executor) {
-          return aclnnNsaCompressGetWorkspaceSize(input, weight, ends, layout, block, stride, ends_type,
-                                                  output, size, executor);
-        },
-        aclnnNsaCompress);
-  }
-};
-
-// The tensors of both operators at one size.
+// The tensors of both operators at one size, and calls with them.
 struct Tensors {
   Tensors(const NsaSizes& sizes, DataType type, Layout layout, const Values& values)
       : output_grad({windows_of(sizes), sizes.heads, sizes.channels}, type, layout, values.output_grad),
@@ -105,28 +50,32 @@ struct Tensors {
   Tensors(const NsaSizes& sizes, DataType type, Layout layout = Layout::contiguous)
       : Tensors(sizes, type, layout, Values(sizes, type)) {}
 
-  GradCall grad() const {
-    GradCall call;
-    call.output_grad = output_grad;
-    call.input = input;
-    call.weight = weight;
-    call.ends = ends.get();
-    call.block = block;
-    call.stride = stride;
-    call.input_grad = input_grad;
-    call.weight_grad = weight_grad;
-    return call;
+  aclnnStatus forward() const {
+    return run(
+        [&](auto* size, auto* executor) {
+          return aclnnNsaCompressGetWorkspaceSize(input, weight, ends.get(), kTnd, block, stride, 0, output,
+                                                  size, executor);
+        },
+        aclnnNsaCompress);
+  }
+  aclnnStatus grad() const { return grad(ends.get(), kTnd); }
+  aclnnStatus grad(const aclIntArray* of_sequences, char* layout) const {
+    return run(
+        [&](auto* size, auto* executor) {
+          return aclnnNsaCompressGradGetWorkspaceSize(output_grad, input, weight, of_sequences, block, stride,
+                                                      0, layout, input_grad, weight_grad, size, executor);
+        },
+        aclnnNsaCompressGrad);
   }
 
-  ForwardCall forward() const {
-    ForwardCall call;
-    call.input = input;
-    call.weight = weight;
-    call.ends = ends.get();
-    call.block = block;
-    call.stride = stride;
-    call.output = output;
-    return call;
+  // With the ends on the device.
+  aclnnStatus grad_phase1(const aclTensor* of_sequences, uint64_t* size, aclOpExecutor** executor) const {
+    return aclnnNsaCompressGradTensorGetWorkspaceSize(output_grad, input, weight, of_sequences, block, stride,
+                                                      0, kTnd, input_grad, weight_grad, size, executor);
+  }
+  aclnnStatus grad(const aclTensor* of_sequences) const {
+    return run([&](auto* size, auto* executor) { return grad_phase1(of_sequences, size, executor); },
+               aclnnNsaCompressGrad);
   }
 
   TestTensor output_grad;
@@ -255,7 +204,7 @@ TEST(NsaCompressGrad, NanAndInfinityStayWithTheTokensThatTheyConcern) {
     const auto expected =
         reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
     const Tensors tensors(sizes, type, Layout::contiguous, values);
-    ASSERT_EQ(tensors.grad().run(), OK);
+    ASSERT_EQ(tensors.grad(), OK);
     EXPECT_LE(relative_error(tensors.input_grad.values(), expected.input), tolerance(type, false));
     const std::vector<double> weight_grad = tensors.weight_grad.values();
     EXPECT_TRUE(
@@ -297,7 +246,7 @@ TEST(NsaCompressGrad, UncoveredNanDoesNotReachTheWeights) {
   for (size_t i = 16 * 16; i < values.input.size(); ++i) values.input[i] = std::nan("");
   const auto expected = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
   const Tensors tensors(sizes, DataType::bfloat16, Layout::contiguous, values);
-  ASSERT_EQ(tensors.grad().run(), OK);
+  ASSERT_EQ(tensors.grad(), OK);
   EXPECT_LE(relative_error(tensors.weight_grad.values(), expected.weight),
             tolerance(DataType::bfloat16, false));
 }
@@ -305,15 +254,12 @@ TEST(NsaCompressGrad, UncoveredNanDoesNotReachTheWeights) {
 TEST(NsaCompressGrad, NoArrayOrAnEmptyOneMeansOneSequence) {
   const NsaSizes sizes{2, 16, 32, 16, {100}};
   const Tensors tensors(sizes, DataType::float16);
-  ASSERT_EQ(tensors.grad().run(), OK);
+  ASSERT_EQ(tensors.grad(), OK);
   const std::vector<std::byte> expected = tensors.input_grad.bytes();
   const IntArray empty = int_array({});
   for (const aclIntArray* ends : {static_cast<const aclIntArray*>(nullptr), empty.get()}) {
     const Tensors again(sizes, DataType::float16);
-    GradCall call = again.grad();
-    call.ends = ends;
-    call.layout = nullptr;  // means "TND"
-    ASSERT_EQ(call.run(), OK);
+    ASSERT_EQ(again.grad(ends, nullptr), OK) << "no layout means TND";
     EXPECT_EQ(again.input_grad.bytes(), expected);
   }
 }
@@ -325,10 +271,9 @@ TEST(NsaCompressGradTensor, ReadsTheEndsWhenItRuns) {
   for (Layout layout : kLayouts) {
     const Tensors tensors(sizes, DataType::float16, layout, values);
     TestTensor ends({2}, DataType::int64, layout, {-1, -1});
-    const GradCall call = tensors.grad();
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
-    ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
+    ASSERT_EQ(tensors.grad_phase1(ends, &size, &executor), OK);
     ends.set({40, 140});
     KernelBytes workspace(size);
     ASSERT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, nullptr), OK);
@@ -343,10 +288,11 @@ TEST(NsaCompressGradTensor, ReadsTheEndsWhenItRuns) {
 TEST(NsaCompressGradTensor, NullOrEmptyMeansOneSequence) {
   const Tensors tensors({2, 16, 32, 16, {100}}, DataType::float16);
   TestTensor empty({0}, DataType::int64);
-  EXPECT_EQ(tensors.grad().run_with(nullptr), OK);
-  EXPECT_EQ(tensors.grad().run_with(empty), OK);
+  EXPECT_EQ(tensors.grad(static_cast<const aclTensor*>(nullptr)), OK);
+  EXPECT_EQ(tensors.grad(static_cast<const aclTensor*>(empty)), OK);
   const Tensors two_sequences({2, 16, 32, 16, {50, 100}}, DataType::float16);
-  EXPECT_EQ(two_sequences.grad().run_with(nullptr), 161002);  // 5 windows, and not the 4 of outputGrad
+  EXPECT_EQ(two_sequences.grad(static_cast<const aclTensor*>(nullptr)),
+            161002);  // 5 windows, and not the 4 of outputGrad
 }
 
 TEST(NsaCompressGradTensor, WrongContentsFailTheTask) {
@@ -369,10 +315,9 @@ TEST(NsaCompressGradTensor, WrongContentsFailTheTask) {
     // A stream keeps its failure, so each case has its own.
     aclrtStream stream = nullptr;
     ASSERT_EQ(aclrtCreateStream(&stream), OK);
-    const GradCall call = tensors.grad();
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
-    ASSERT_EQ(call.phase1(ends, &size, &executor), OK);
+    ASSERT_EQ(tensors.grad_phase1(ends, &size, &executor), OK);
     KernelBytes workspace(size);
     EXPECT_EQ(aclnnNsaCompressGrad(workspace.data(), size, executor, stream), OK);
     aclrtEvent behind = nullptr;
@@ -400,8 +345,8 @@ TEST(NsaCompressStrictDeathTest, RefusesAStrideOfABlockForTheGradientAlone) {
       {
         const Tensors equal({2, 16, 32, 32, {100}}, DataType::float16);
         const Tensors less({2, 16, 32, 16, {100}}, DataType::float16);
-        const bool right = equal.grad().run() == 161002 && equal.forward().run() == OK &&
-                           less.grad().run() == OK && less.forward().run() == OK;
+        const bool right =
+            equal.grad() == 161002 && equal.forward() == OK && less.grad() == OK && less.forward() == OK;
         std::exit(right ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
@@ -410,14 +355,14 @@ TEST(NsaCompressStrictDeathTest, RefusesAStrideOfABlockForTheGradientAlone) {
 
 TEST(NsaCompress, TakesAStrideOfABlock) {
   const Tensors equal({2, 16, 32, 32, {100}}, DataType::float16);
-  EXPECT_EQ(equal.grad().run(), OK);
-  EXPECT_EQ(equal.forward().run(), OK);
+  EXPECT_EQ(equal.grad(), OK);
+  EXPECT_EQ(equal.forward(), OK);
 }
 
 TEST(NsaCompress, NoWindowsAtAll) {
   const Tensors tensors({2, 16, 32, 16, {31, 62}}, DataType::float16);
-  EXPECT_EQ(tensors.forward().run(), OK);
-  EXPECT_EQ(tensors.grad().run(), 161002);  // an empty outputGrad
+  EXPECT_EQ(tensors.forward(), OK);
+  EXPECT_EQ(tensors.grad(), 161002);  // an empty outputGrad
 }
 
 TEST(NsaCompressGrad, CppInterfaceRefusesEndsThatDoNotFit) {
