@@ -9,13 +9,16 @@ import torch
 LIBRARY = ctypes.CDLL(os.environ["ACLGRAD_REFERENCE_LIBRARY"])
 
 
+class Elements(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("count", ctypes.c_int64)]
+
+
 def call(name, sizes, *tensors):
-    """Calls reference_<name> with an array of the sizes, then with the memory of double or int64 tensors."""
+    """Calls reference_<name> with the sizes and the memory of double or int64 tensors, inputs before outputs."""
     for tensor in tensors:
         assert tensor.is_contiguous() and tensor.dtype in (torch.float64, torch.int64)
-    getattr(LIBRARY, "reference_" + name)(
-        (ctypes.c_int64 * len(sizes))(*sizes), *(ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors)
-    )
+    elements = (Elements * len(tensors))(*((tensor.data_ptr(), tensor.numel()) for tensor in tensors))
+    getattr(LIBRARY, "reference_" + name)((ctypes.c_int64 * len(sizes))(*sizes), elements)
 
 
 def assert_equal(actual, expected):
@@ -36,3 +39,16 @@ def random_coordinates(generator, low, high, *shape):
     """
     steps = torch.randint(int(low * 1024), int(high * 1024), shape, generator=generator)
     return (2 * steps + 1).to(torch.float64) / 2048
+
+
+def second_gradients(generator, result, inputs, grad_output, **options):
+    """PyTorch's gradients, gradients of those, and what they make of the gradient's arguments."""
+    gradients = torch.autograd.grad(result, inputs, grad_output, create_graph=True, **options)
+    grad_grads = [random(generator, *tensor.shape) for tensor in inputs]
+    loss = sum((one * other).sum() for one, other in zip(gradients, grad_grads, strict=True))
+    return gradients, grad_grads, torch.autograd.grad(loss, [grad_output, *inputs], **options)
+
+
+def assert_all_equal(actual, expected):
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert_equal(ours, theirs)

@@ -19,7 +19,7 @@ def test_gradient_is_that_of_indexing_a_bias(sizes, columns):
 
     out = torch.empty_like(bias)
     begins = ends - counts
-    reference.call("grouped_bias_add_grad", (rows, columns, len(sizes)), grad_y, begins, ends, out)
+    reference.call("grouped_bias_add_grad", (rows, columns), grad_y, begins, ends, out)
     reference.assert_equal(out, bias.grad)
 
     # The gradient is linear, so that its own is its transpose: indexing.
@@ -27,5 +27,5 @@ def test_gradient_is_that_of_indexing_a_bias(sizes, columns):
     expected = torch.zeros_like(grad_y)
     expected[: int(ends[-1])] = grad_grad[group_of_row]
     spread = torch.empty_like(grad_y)
-    reference.call("grouped_bias_add_double_backward", (rows, columns, len(sizes)), grad_grad, begins, ends, spread)
+    reference.call("grouped_bias_add_double_backward", (rows, columns), grad_grad, begins, ends, spread)
     reference.assert_equal(spread, expected)

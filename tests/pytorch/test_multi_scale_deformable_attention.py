@@ -22,34 +22,34 @@ def attend(value, shapes, location, weight):
     return output
 
 
-@pytest.mark.parametrize("shapes", [[(1, 1)], [(8, 8), (4, 4)], [(13, 7), (1, 9), (30, 2), (5, 5)]])
-@pytest.mark.parametrize("low, high", [(0, 1), (-0.5, 1.5), (-3, 4)])
-@pytest.mark.parametrize("batches, heads, channels, queries, points", [(1, 1, 1, 1, 1), (2, 3, 8, 11, 4)])
-def test_forward_and_gradients(shapes, low, high, batches, heads, channels, queries, points):
+def problem(shapes, low, high, batches, heads, channels, queries, points):
+    """A generator of numbers, sizes, the two tensors that describe the levels, and value, locations and weights."""
     generator = torch.Generator().manual_seed(len(shapes) + batches)
-    spatial_shape = torch.tensor(shapes)
-    areas = spatial_shape.prod(1)
+    areas = torch.tensor(shapes).prod(1)
     rows = int(areas.sum())
     value = reference.random(generator, batches, rows, heads, channels).requires_grad_()
     samples = (batches, queries, heads, len(shapes), points)
     location = reference.random_coordinates(generator, low, high, *samples, 2).requires_grad_()
     weight = reference.random(generator, *samples).requires_grad_()
+    levels = (torch.tensor(shapes), areas.cumsum(0) - areas)
+    return generator, (batches, rows, heads, channels, queries, len(shapes), points), levels, (value, location, weight)
+
+
+@pytest.mark.parametrize("shapes", [[(1, 1)], [(8, 8), (4, 4)], [(13, 7), (1, 9), (30, 2), (5, 5)]])
+@pytest.mark.parametrize("low, high", [(0, 1), (-0.5, 1.5), (-3, 4)])
+@pytest.mark.parametrize("batches, heads, channels, queries, points", [(1, 1, 1, 1, 1), (2, 3, 8, 11, 4)])
+def test_forward_and_gradients(shapes, low, high, batches, heads, channels, queries, points):
+    generator, sizes, levels, inputs = problem(shapes, low, high, batches, heads, channels, queries, points)
+    value, location, weight = inputs
     expected = attend(value, shapes, location, weight)
     grad_output = reference.random(generator, batches, queries, heads, channels)
     expected.backward(grad_output)
 
-    inputs = (value, location, weight)
     gradients = [torch.empty_like(tensor) for tensor in inputs]
     output = torch.empty_like(grad_output)
-    sizes = (batches, rows, heads, channels, queries, len(shapes), points)
-    level_start_index = areas.cumsum(0) - areas
-    reference.call(
-        "multi_scale_deformable_attention", sizes, spatial_shape, level_start_index, *inputs, grad_output, output,
-        *gradients,
-    )
+    reference.call("multi_scale_deformable_attention", sizes, *levels, *inputs, grad_output, output, *gradients)
     reference.assert_equal(output, expected)
-    for gradient, tensor in zip(gradients, inputs, strict=True):
-        reference.assert_equal(gradient, tensor.grad)
+    reference.assert_all_equal(gradients, [tensor.grad for tensor in inputs])
 
 
 # ---- Second derivatives: those of the formula in plain tensor operations, which PyTorch's grid_sample has none of
@@ -78,28 +78,13 @@ def gather_and_weigh(value, shapes, location, weight):
 @pytest.mark.parametrize("low, high", [(0, 1), (-0.5, 1.5)])
 @pytest.mark.parametrize("batches, heads, channels, queries, points", [(1, 1, 1, 1, 1), (2, 3, 8, 11, 4)])
 def test_second_gradients(shapes, low, high, batches, heads, channels, queries, points):
-    generator = torch.Generator().manual_seed(len(shapes) + batches)
-    spatial_shape = torch.tensor(shapes)
-    areas = spatial_shape.prod(1)
-    rows = int(areas.sum())
-    value = reference.random(generator, batches, rows, heads, channels).requires_grad_()
-    samples = (batches, queries, heads, len(shapes), points)
-    location = reference.random_coordinates(generator, low, high, *samples, 2).requires_grad_()
-    weight = reference.random(generator, *samples).requires_grad_()
-    inputs = (value, location, weight)
+    generator, sizes, levels, inputs = problem(shapes, low, high, batches, heads, channels, queries, points)
+    value, location, weight = inputs
     output = gather_and_weigh(value, shapes, location, weight)
     reference.assert_equal(output, attend(value, shapes, location, weight))
     grad_output = reference.random(generator, *output.shape).requires_grad_()
-    gradients = torch.autograd.grad(output, inputs, grad_output, create_graph=True)
-    grad_grads = [reference.random(generator, *tensor.shape) for tensor in inputs]
-    loss = sum((one * other).sum() for one, other in zip(gradients, grad_grads, strict=True))
-    expected = torch.autograd.grad(loss, [grad_output, *inputs])
-
+    _, grad_grads, expected = reference.second_gradients(generator, output, inputs, grad_output)
     actual = [torch.empty_like(tensor) for tensor in (grad_output, *inputs)]
-    reference.call(
-        "multi_scale_deformable_attention_double_backward",
-        (batches, rows, heads, channels, queries, len(shapes), points),
-        spatial_shape, areas.cumsum(0) - areas, *inputs, grad_output, *grad_grads, *actual,
-    )
-    for ours, theirs in zip(actual, expected, strict=True):
-        reference.assert_equal(ours, theirs)
+    name = "multi_scale_deformable_attention_double_backward"
+    reference.call(name, sizes, *levels, *inputs, grad_output, *grad_grads, *actual)
+    reference.assert_all_equal(actual, expected)

@@ -106,6 +106,18 @@ TEST_F(CallbackTest, UnsubscribingFreesAStreamThatWaits) {
   EXPECT_EQ(call.count, 0);
 }
 
+TEST_F(CallbackTest, UnsubscribingBeforeItsTurnFreesTheStreamToo) {
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  Gate gate;
+  gate.close_stream(stream_);
+  Call call;
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  gate.open();
+  EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 10000), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_EQ(aclrtDestroyStreamForce(stream_), ACL_SUCCESS);
+}
+
 TEST_F(CallbackTest, TheSubscriptionEndsWithItsStream) {
   aclrtStream stream = nullptr;
   ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
