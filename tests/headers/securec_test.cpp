@@ -26,6 +26,11 @@ class SecurecTest : public testing::Test {
 
   char* dest() { return all_.data() + kSize; }
   std::string bytes() { return {dest(), kSize}; }
+  // What a call answers, and leaves in the destination.
+  void expect(int answer, int expected, const char* text) {
+    EXPECT_EQ(answer, expected) << "leaving " << text;
+    EXPECT_STREQ(dest(), text);
+  }
   void set(const char* text) { std::snprintf(dest(), kSize, "%s", text); }
 
  private:
@@ -78,78 +83,55 @@ TEST_F(SecurecTest, OverlapIsForMemmoveAlone) {
 }
 
 TEST_F(SecurecTest, Strcpy) {
-  EXPECT_EQ(strcpy_s(dest(), kSize, "seven.."), EOK);
-  EXPECT_STREQ(dest(), "seven..");
-  EXPECT_EQ(strcpy_s(dest(), kSize, dest()), EOK) << "the same address";
-  EXPECT_STREQ(dest(), "seven..");
+  expect(strcpy_s(dest(), kSize, "seven.."), EOK, "seven..");
+  expect(strcpy_s(dest(), kSize, dest()), EOK, "seven..");  // the same address
   EXPECT_EQ(strcpy_s(dest(), 0, "x"), ERANGE);
   EXPECT_EQ(strcpy_s(dest(), kTooLong, "x"), ERANGE);
-  EXPECT_EQ(strcpy_s(nullptr, kSize, "x"), EINVAL);
-  EXPECT_STREQ(dest(), "seven..");
-  EXPECT_EQ(strcpy_s(dest(), kSize, "eight..."), ERANGE_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strcpy_s(nullptr, kSize, "x"), EINVAL, "seven..");
+  expect(strcpy_s(dest(), kSize, "eight..."), ERANGE_AND_RESET, "");
   set("abc");
-  EXPECT_EQ(strcpy_s(dest() + 1, kSize - 1, dest()), EOVERLAP_AND_RESET);
-  EXPECT_STREQ(dest(), "a");
+  expect(strcpy_s(dest() + 1, kSize - 1, dest()), EOVERLAP_AND_RESET, "a");
   set("abc");
   EXPECT_EQ(strcpy_s(dest() + 3, kSize - 3, dest()), EOVERLAP_AND_RESET) << "on the source's end mark";
   set("abc");
-  EXPECT_EQ(strcpy_s(dest(), kSize, nullptr), EINVAL_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strcpy_s(dest(), kSize, nullptr), EINVAL_AND_RESET, "");
 }
 
 TEST_F(SecurecTest, Strncpy) {
-  EXPECT_EQ(strncpy_s(dest(), kSize, "much too long", 7), EOK);
-  EXPECT_STREQ(dest(), "much to");
-  EXPECT_EQ(strncpy_s(dest(), kSize, "short", 100), EOK);
-  EXPECT_STREQ(dest(), "short");
-  EXPECT_EQ(strncpy_s(dest(), kSize, dest(), 2), EOK) << "the same address";
-  EXPECT_STREQ(dest(), "sh");
+  expect(strncpy_s(dest(), kSize, "much too long", 7), EOK, "much to");
+  expect(strncpy_s(dest(), kSize, "short", 100), EOK, "short");
+  expect(strncpy_s(dest(), kSize, dest(), 2), EOK, "sh");  // the same address
   const char no_end_mark[] = {'a', 'b'};
-  EXPECT_EQ(strncpy_s(dest(), kSize, no_end_mark, 2), EOK);
-  EXPECT_STREQ(dest(), "ab");
-  EXPECT_EQ(strncpy_s(dest(), kSize, "much too long", 8), ERANGE_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strncpy_s(dest(), kSize, no_end_mark, 2), EOK, "ab");
+  expect(strncpy_s(dest(), kSize, "much too long", 8), ERANGE_AND_RESET, "");
   set("abc");
-  EXPECT_EQ(strncpy_s(dest(), kSize, "x", kTooLong), ERANGE_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strncpy_s(dest(), kSize, "x", kTooLong), ERANGE_AND_RESET, "");
   set("abc");
-  EXPECT_EQ(strncpy_s(dest(), kSize, "x", 0), EOK);
-  EXPECT_STREQ(dest(), "");
+  expect(strncpy_s(dest(), kSize, "x", 0), EOK, "");
 }
 
 TEST_F(SecurecTest, Strcat) {
   set("abc");
-  EXPECT_EQ(strcat_s(dest(), kSize, "defg"), EOK);
-  EXPECT_STREQ(dest(), "abcdefg");
+  expect(strcat_s(dest(), kSize, "defg"), EOK, "abcdefg");
   EXPECT_EQ(strcat_s(dest(), kSize, ""), EOK);
   EXPECT_EQ(strcat_s(dest(), 0, "x"), ERANGE);
-  EXPECT_EQ(strcat_s(nullptr, kSize, "x"), EINVAL);
-  EXPECT_STREQ(dest(), "abcdefg");
-  EXPECT_EQ(strcat_s(dest(), kSize, "h"), ERANGE_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strcat_s(nullptr, kSize, "x"), EINVAL, "abcdefg");
+  expect(strcat_s(dest(), kSize, "h"), ERANGE_AND_RESET, "");
   set("abc");
-  EXPECT_EQ(strcat_s(dest(), kSize, dest()), EOVERLAP_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strcat_s(dest(), kSize, dest()), EOVERLAP_AND_RESET, "");
   set("abc");
-  EXPECT_EQ(strcat_s(dest(), kSize, nullptr), EINVAL_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strcat_s(dest(), kSize, nullptr), EINVAL_AND_RESET, "");
   memset(dest(), 'x', kSize);
-  EXPECT_EQ(strcat_s(dest(), kSize, "y"), EINVAL_AND_RESET) << "no end mark in the destination";
-  EXPECT_STREQ(dest(), "");
+  expect(strcat_s(dest(), kSize, "y"), EINVAL_AND_RESET, "");  // no end mark in the destination
 }
 
 TEST_F(SecurecTest, Strncat) {
   set("abc");
-  EXPECT_EQ(strncat_s(dest(), kSize, "defghijk", 4), EOK);
-  EXPECT_STREQ(dest(), "abcdefg");
-  EXPECT_EQ(strncat_s(dest(), kSize, "h", 0), EOK);
-  EXPECT_STREQ(dest(), "abcdefg");
-  EXPECT_EQ(strncat_s(dest(), kSize, "hi", 1), ERANGE_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strncat_s(dest(), kSize, "defghijk", 4), EOK, "abcdefg");
+  expect(strncat_s(dest(), kSize, "h", 0), EOK, "abcdefg");
+  expect(strncat_s(dest(), kSize, "hi", 1), ERANGE_AND_RESET, "");
   set("abc");
-  EXPECT_EQ(strncat_s(dest(), kSize, "h", kTooLong), ERANGE_AND_RESET);
-  EXPECT_STREQ(dest(), "");
+  expect(strncat_s(dest(), kSize, "h", kTooLong), ERANGE_AND_RESET, "");
 }
 
 TEST_F(SecurecTest, Strtok) {
@@ -165,20 +147,15 @@ TEST_F(SecurecTest, Strtok) {
 }
 
 TEST_F(SecurecTest, Sprintf) {
-  EXPECT_EQ(sprintf_s(dest(), kSize, "%d %s", 12, "abcd"), 7);
-  EXPECT_STREQ(dest(), "12 abcd");
-  EXPECT_EQ(sprintf_s(dest(), kSize, "%d %s", 12, "abcde"), -1);
-  EXPECT_STREQ(dest(), "");
+  expect(sprintf_s(dest(), kSize, "%d %s", 12, "abcd"), 7, "12 abcd");
+  expect(sprintf_s(dest(), kSize, "%d %s", 12, "abcde"), -1, "");
   EXPECT_EQ(sprintf_s(nullptr, kSize, "x"), -1);
   set("abc");
-  EXPECT_EQ(sprintf_s(dest(), 0, "x"), -1);
-  EXPECT_STREQ(dest(), "abc");
-  EXPECT_EQ(sprintf_s(dest(), SECUREC_STRING_MAX_LEN + 1, "x"), -1);
-  EXPECT_STREQ(dest(), "");
+  expect(sprintf_s(dest(), 0, "x"), -1, "abc");
+  expect(sprintf_s(dest(), SECUREC_STRING_MAX_LEN + 1, "x"), -1, "");
   set("abc");
   const char* volatile no_format = nullptr;
-  EXPECT_EQ(sprintf_s(dest(), kSize, no_format), -1);
-  EXPECT_STREQ(dest(), "");
+  expect(sprintf_s(dest(), kSize, no_format), -1, "");
 }
 
 TEST_F(SecurecTest, RefusesToWriteThroughAnArgument) {
@@ -187,32 +164,23 @@ TEST_F(SecurecTest, RefusesToWriteThroughAnArgument) {
   const char* volatile long_form = "%d%%%-5.3lln";
   EXPECT_EQ(sprintf_s(dest(), kSize, plain, &count), -1);
   EXPECT_EQ(snprintf_truncated_s(dest(), kSize, long_form, 1, &count), -1);
-  EXPECT_EQ(count, 17);
-  EXPECT_STREQ(dest(), "");
-  EXPECT_EQ(sprintf_s(dest(), kSize, "%%n%dn", 5), 4);
-  EXPECT_STREQ(dest(), "%n5n");
+  expect(count, 17, "");
+  expect(sprintf_s(dest(), kSize, "%%n%dn", 5), 4, "%n5n");
 }
 
 TEST_F(SecurecTest, Snprintf) {
-  EXPECT_EQ(snprintf_s(dest(), kSize, 7, "%s", "seven.."), 7);
-  EXPECT_STREQ(dest(), "seven..");
-  EXPECT_EQ(snprintf_s(dest(), kSize, 3, "%d", 12345), -1) << "cut";
-  EXPECT_STREQ(dest(), "123");
-  EXPECT_EQ(snprintf_s(dest(), kSize, kSize, "%s", "eight..."), -1);
-  EXPECT_STREQ(dest(), "") << "a count that reaches the end does not cut";
-  EXPECT_EQ(snprintf_s(dest(), kSize, SIZE_MAX, "%d", 12), 2);
-  EXPECT_STREQ(dest(), "12");
-  EXPECT_EQ(snprintf_s(dest(), kSize, kTooLong, "%d", 12), -1);
-  EXPECT_STREQ(dest(), "");
-  EXPECT_EQ(snprintf_s(dest(), kSize, 0, "%d", 12), -1);
-  EXPECT_STREQ(dest(), "");
+  expect(snprintf_s(dest(), kSize, 7, "%s", "seven.."), 7, "seven..");
+  expect(snprintf_s(dest(), kSize, 3, "%d", 12345), -1, "123");  // cut
+  expect(snprintf_s(dest(), kSize, kSize, "%s", "eight..."), -1,
+         "");  // a count that reaches the end does not cut
+  expect(snprintf_s(dest(), kSize, SIZE_MAX, "%d", 12), 2, "12");
+  expect(snprintf_s(dest(), kSize, kTooLong, "%d", 12), -1, "");
+  expect(snprintf_s(dest(), kSize, 0, "%d", 12), -1, "");
 }
 
 TEST_F(SecurecTest, SnprintfTruncated) {
-  EXPECT_EQ(snprintf_truncated_s(dest(), kSize, "%d", 123), 3);
-  EXPECT_STREQ(dest(), "123");
-  EXPECT_EQ(snprintf_truncated_s(dest(), kSize, "%s", "0123456789"), 7);
-  EXPECT_STREQ(dest(), "0123456");
+  expect(snprintf_truncated_s(dest(), kSize, "%d", 123), 3, "123");
+  expect(snprintf_truncated_s(dest(), kSize, "%s", "0123456789"), 7, "0123456");
   EXPECT_EQ(snprintf_truncated_s(dest(), 0, "x"), -1);
   EXPECT_EQ(snprintf_truncated_s(nullptr, kSize, "x"), -1);
 }

@@ -18,7 +18,7 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "build/mutants"
 BUILD = COPY / "build/release"
-TIMEOUT_S = 240
+TIMEOUT_S = 120
 
 
 class Fault(NamedTuple):
