@@ -287,8 +287,7 @@ TEST_F(Protocol, Phase2NeedsAContext) {
 }
 
 aclrtStream destroyed_stream() {
-  aclrtStream stream = nullptr;
-  EXPECT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+  const aclrtStream stream = new_stream();
   EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
   return stream;
 }

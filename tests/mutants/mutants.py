@@ -53,12 +53,17 @@ def problem_of(fault: Fault) -> str | None:
 def copy_tree() -> None:
     """With times of files that have changed only, so that a later run builds little."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):
+    listing = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = {name for name in listing.split("\0") if (ROOT / name).is_file()}
+    for name in names:
         source, copy = ROOT / name, COPY / name
-        if not source.is_file() or (copy.is_file() and source.read_bytes() == copy.read_bytes()):
-            continue
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, copy)
+        if not copy.is_file() or source.read_bytes() != copy.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)
+    for top in COPY.iterdir():
+        for copy in top.rglob("*") if top.name not in (".venv", "build") else ():
+            if copy.is_file() and str(copy.relative_to(COPY)) not in names:
+                copy.unlink()
     for name in (".venv", "build/nvcc"):
         link = COPY / name
         link.parent.mkdir(parents=True, exist_ok=True)

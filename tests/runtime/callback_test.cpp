@@ -119,8 +119,7 @@ TEST_F(CallbackTest, UnsubscribingBeforeItsTurnFreesTheStreamToo) {
 }
 
 TEST_F(CallbackTest, TheSubscriptionEndsWithItsStream) {
-  aclrtStream stream = nullptr;
-  ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+  const aclrtStream stream = new_stream();
   ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream), ACL_SUCCESS);
   Call call;
   ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_NO_BLOCK, stream), ACL_SUCCESS);

@@ -149,10 +149,8 @@ TEST(Context, DefaultContextCannotBeDestroyed) {
 }
 
 TEST(Context, DestroyedUnderAnotherThread) {
-  aclrtContext context = nullptr;
-  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
-  aclrtStream stream = nullptr;
-  ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+  const aclrtContext context = new_context();
+  const aclrtStream stream = new_stream();
   in_other_thread([context] { EXPECT_EQ(aclrtDestroyContext(context), ACL_SUCCESS); });
   void* memory = nullptr;
   EXPECT_EQ(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_CONTEXT_NULL);
@@ -162,8 +160,7 @@ TEST(Context, DestroyedUnderAnotherThread) {
 }
 
 TEST(Context, DestroyWaitsForItsStreams) {
-  aclrtContext context = nullptr;
-  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
+  const aclrtContext context = new_context();
   std::atomic<bool> ran{false};
   Gate gate;
   gate.close_stream(nullptr);
@@ -183,10 +180,8 @@ TEST(Context, ManyThreadsWithOneEach) {
   for (int32_t i = 0; i < 16; ++i) {
     threads.emplace_back([i] {
       for (int repeat = 0; repeat < 20; ++repeat) {
-        aclrtContext context = nullptr;
-        ASSERT_EQ(aclrtCreateContext(&context, i % 8), ACL_SUCCESS);
-        aclrtStream stream = nullptr;
-        ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+        const aclrtContext context = new_context(i % 8);
+        const aclrtStream stream = new_stream();
         int value = 0;
         for (int step = 0; step < 10; ++step) {
           queue_of_stream("test", stream)->submit(step % 2 == 0 ? 0 : 1e9, [&value](Queue&) { ++value; });

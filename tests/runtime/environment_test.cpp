@@ -27,23 +27,10 @@ class EnvironmentTest : public testing::Test {
   std::vector<std::string> names_;
 };
 
-// With nothing on standard error.
-#define EXPECT_QUIET(condition) \
-  EXPECT_EXIT(                  \
-      {                         \
-        REQUIRE(condition);     \
-        std::exit(0);           \
-      },                        \
-      testing::ExitedWithCode(0), "^$")
-
-// With `line` there and nothing else.
+// With nothing on standard error, or one line.
+#define EXPECT_QUIET(condition) EXPECT_CLEAN_EXIT_SAYING([&] { REQUIRE(condition); }, "^$")
 #define EXPECT_LINE(condition, line) \
-  EXPECT_EXIT(                       \
-      {                              \
-        REQUIRE(condition);          \
-        std::exit(0);                \
-      },                             \
-      testing::ExitedWithCode(0), "^aclgrad: " line "\n$")
+  EXPECT_CLEAN_EXIT_SAYING([&] { REQUIRE(condition); }, "^aclgrad: " line "\n$")
 
 TEST_F(EnvironmentTest, SwitchesHaveAllTheirWordsInAnyCase) {
   for (const char* value : {"1", "true", "True", "ON", "yes", " 1\n"}) {
@@ -67,22 +54,15 @@ TEST_F(EnvironmentTest, CheckIsASwitchOrAMode) {
   const std::pair<const char*, CheckMode> cases[] = {
       {"off", CheckMode::off},     {"NO", CheckMode::off},   {"ERROR", CheckMode::error},
       {"Abort", CheckMode::abort}, {"1", CheckMode::report}, {"True", CheckMode::report}};
+  // Without exit handlers, as the checker says at the end what it has found.
+  const auto has_mode = [](CheckMode mode) { std::_Exit(Environment::get().check == mode ? 0 : 1); };
   for (const auto& [value, mode] : cases) {
     set("ACLGRAD_CHECK", value);
-    EXPECT_EXIT(
-        {
-          REQUIRE(Environment::get().check == mode);
-          std::_Exit(0);
-        },
-        testing::ExitedWithCode(0), "^$");
+    EXPECT_EXIT(has_mode(mode), testing::ExitedWithCode(0), "^$");
   }
   set("ACLGRAD_CHECK", "eror");
-  EXPECT_EXIT(
-      {
-        REQUIRE(Environment::get().check == CheckMode::abort);
-        std::_Exit(0);
-      },
-      testing::ExitedWithCode(0), "^aclgrad: ACLGRAD_CHECK=eror: .*error; abort; it counts as abort\\.\n$");
+  EXPECT_EXIT(has_mode(CheckMode::abort), testing::ExitedWithCode(0),
+              "^aclgrad: ACLGRAD_CHECK=eror: .*error; abort; it counts as abort\\.\n$");
 }
 
 TEST_F(EnvironmentTest, NumbersAreWholeAndInTheirRange) {

@@ -174,8 +174,7 @@ TEST_F(EventTest, ChecksParameters) {
 }
 
 TEST_F(EventTest, DestroyedWhileQueued) {
-  aclrtEvent event = nullptr;
-  ASSERT_EQ(aclrtCreateEvent(&event), ACL_SUCCESS);
+  const aclrtEvent event = new_event();
   Gate gate;
   gate.close_stream(stream_);
   ASSERT_EQ(aclrtRecordEvent(event, stream_), ACL_SUCCESS);

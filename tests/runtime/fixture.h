@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
@@ -43,6 +44,26 @@ class Gate {
   // Shared, since the stream may be the last to leave.
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
+
+// Objects that there must be: without one the test program ends.
+template <class Make>
+void* made(Make&& make) {
+  void* object = nullptr;
+  if (make(&object) != ACL_SUCCESS) std::abort();
+  return object;
+}
+inline aclrtStream new_stream() {
+  return made(aclrtCreateStream);
+}
+inline aclrtEvent new_event() {
+  return made(aclrtCreateEvent);
+}
+inline aclrtContext new_context(int32_t device = 0) {
+  return made([device](aclrtContext* context) { return aclrtCreateContext(context, device); });
+}
+inline void* new_memory(size_t bytes) {
+  return made([bytes](void** memory) { return aclrtMalloc(memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST); });
+}
 
 inline void submit_failure(aclrtStream stream, Status status, const char* text) {
   queue_of_stream("test", stream)->submit(0, [=](Queue&) { throw Error(status, text); });

@@ -33,10 +33,10 @@ class ForkTest : public testing::Test {
 };
 
 template <class Body>
-pid_t in_child(Body&& body) {
+void run_child(Body&& body) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
-  if (child != 0) return child;
+  if (child != 0) return REQUIRE(ended_well(child));
   alarm(kSecondsOfChild);
   body();
   std::exit(0);
@@ -79,11 +79,8 @@ bool computes_on(aclrtStream stream) {
   const std::vector<float> values = ones();
   const size_t bytes = values.size() * sizeof(float);
   std::vector<float> out(kColumns);
-  void* input = nullptr;
-  void* output = nullptr;
-  void* workspace = nullptr;
-  REQUIRE(aclrtMalloc(&input, bytes, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
-  REQUIRE(aclrtMalloc(&output, kColumns * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+  void* const input = new_memory(bytes);
+  void* const output = new_memory(kColumns * sizeof(float));
   REQUIRE(aclrtMemcpyAsync(input, bytes, values.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE, stream) ==
           ACL_SUCCESS);
   aclTensor* grad_y = aclCreateTensor(shape, 3, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, shape, 3, input);
@@ -92,10 +89,9 @@ bool computes_on(aclrtStream stream) {
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
   REQUIRE(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, nullptr, sums, &size, &executor) == OK);
-  if (size > 0) REQUIRE(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+  void* const workspace = size > 0 ? new_memory(size) : nullptr;
   REQUIRE(aclnnGroupedBiasAddGrad(workspace, size, executor, stream) == OK);
-  aclrtEvent event = nullptr;
-  REQUIRE(aclrtCreateEvent(&event) == ACL_SUCCESS);
+  const aclrtEvent event = new_event();
   REQUIRE(aclrtRecordEvent(event, stream) == ACL_SUCCESS);
   REQUIRE(aclrtSynchronizeEvent(event) == ACL_SUCCESS);
   REQUIRE(aclrtMemcpy(out.data(), kColumns * sizeof(float), output, kColumns * sizeof(float),
@@ -109,8 +105,7 @@ bool computes_on(aclrtStream stream) {
 }
 
 bool computes_on_new_stream() {
-  aclrtStream stream = nullptr;
-  REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS);
+  const aclrtStream stream = new_stream();
   const bool computes = computes_on(stream);
   REQUIRE(aclrtDestroyStream(stream) == ACL_SUCCESS);
   return computes;
@@ -138,8 +133,7 @@ class Busy {
       REQUIRE(aclrtSynchronizeStream(shared) == ACL_SUCCESS);
     });
     start([] {
-      aclrtContext context = nullptr;
-      REQUIRE(aclrtCreateContext(&context, 1) == ACL_SUCCESS);
+      const aclrtContext context = new_context(1);
       REQUIRE(aclrtDestroyContext(context) == ACL_SUCCESS);
       REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS && aclrtResetDevice(0) == ACL_SUCCESS);
       REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
@@ -169,15 +163,13 @@ TEST_F(ForkTest, AChildOfABusyProcessWorksAndLeaves) {
   EXPECT_CLEAN_EXIT([] {
     constexpr int kForks = 40;
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
-    aclrtStream shared = nullptr;
-    REQUIRE(aclrtCreateStream(&shared) == ACL_SUCCESS);
-    aclrtStream idle = nullptr;
-    REQUIRE(aclrtCreateStream(&idle) == ACL_SUCCESS);
+    const aclrtStream shared = new_stream();
+    const aclrtStream idle = new_stream();
     {
       const Busy busy(shared);
       for (int i = 0; i < kForks; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(i % 7));
-        const pid_t child = in_child([&] {
+        run_child([&] {
           REQUIRE(is_done_or_work_of_parent(aclrtSynchronizeStream(shared)));
           REQUIRE(is_done_or_work_of_parent(aclrtSynchronizeDevice()));
           REQUIRE(computes_on_new_stream());
@@ -190,12 +182,10 @@ TEST_F(ForkTest, AChildOfABusyProcessWorksAndLeaves) {
           REQUIRE(aclFinalize() == ACL_SUCCESS);
           if (i % 3 == 1) std::_Exit(0);
         });
-        REQUIRE(ended_well(child));
       }
     }
     REQUIRE(computes_on(shared));
     REQUIRE(aclFinalize() == ACL_SUCCESS);
-    std::exit(0);
   });
 }
 
@@ -219,7 +209,6 @@ TEST_F(ForkTest, AChildOfAnyThreadLeaves) {
         }).join();
       }
     }
-    std::exit(0);
   });
 }
 
@@ -248,7 +237,6 @@ TEST_F(ForkTest, AChildOfAThreadLeavesWhileOthersComeAndGo) {
     }
     stop = true;
     for (std::thread& other : others) other.join();
-    std::exit(0);
   });
 }
 
@@ -256,26 +244,21 @@ TEST_F(ForkTest, AChildGoesOnWithIdleStreams) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     REQUIRE(computes_on(nullptr));
-    const pid_t child = in_child([] {
+    run_child([] {
       REQUIRE(computes_on(nullptr));
-      const pid_t grandchild = in_child([] { REQUIRE(computes_on(nullptr)); });
-      REQUIRE(ended_well(grandchild));
+      run_child([] { REQUIRE(computes_on(nullptr)); });
     });
-    REQUIRE(ended_well(child));
     REQUIRE(computes_on(nullptr));
-    std::exit(0);
   });
 }
 
 TEST_F(ForkTest, WorkOfTheParentIsAnErrorInTheChild) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
-    aclrtStream stream = nullptr;
-    aclrtStream waiting = nullptr;
-    aclrtEvent event = nullptr;
-    aclrtEvent unrecorded = nullptr;
-    REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS && aclrtCreateStream(&waiting) == ACL_SUCCESS);
-    REQUIRE(aclrtCreateEvent(&event) == ACL_SUCCESS && aclrtCreateEvent(&unrecorded) == ACL_SUCCESS);
+    const aclrtStream stream = new_stream();
+    const aclrtStream waiting = new_stream();
+    const aclrtEvent event = new_event();
+    const aclrtEvent unrecorded = new_event();
     Gate gate;
     gate.close_stream(stream);
     char byte = 0;
@@ -283,7 +266,7 @@ TEST_F(ForkTest, WorkOfTheParentIsAnErrorInTheChild) {
     REQUIRE(aclrtRecordEvent(event, stream) == ACL_SUCCESS);
     REQUIRE(aclrtStreamWaitEvent(waiting, event) == ACL_SUCCESS);
     REQUIRE(aclrtStreamWaitEvent(waiting, unrecorded) == ACL_SUCCESS);
-    const pid_t child = in_child([&] {
+    run_child([&] {
       REQUIRE(is_work_of_parent(aclrtSynchronizeStream(stream)));
       REQUIRE(is_work_of_parent(aclrtSynchronizeStreamWithTimeout(waiting, 1000)));
       REQUIRE(is_work_of_parent(aclrtSynchronizeEvent(event)));
@@ -291,58 +274,49 @@ TEST_F(ForkTest, WorkOfTheParentIsAnErrorInTheChild) {
       REQUIRE(byte == 0);
       aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
       REQUIRE(aclrtStreamQuery(stream, &status) == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE);
-      aclrtStream own = nullptr;
-      REQUIRE(aclrtCreateStream(&own) == ACL_SUCCESS);
+      const aclrtStream own = new_stream();
       REQUIRE(aclrtRecordEvent(event, own) == ACL_SUCCESS);
       REQUIRE(aclrtSynchronizeEvent(event) == ACL_SUCCESS);
       REQUIRE(aclrtDestroyEvent(unrecorded) == ACL_SUCCESS && aclrtDestroyEvent(event) == ACL_SUCCESS);
       REQUIRE(aclrtDestroyStream(stream) == ACL_SUCCESS && aclrtDestroyStream(waiting) == ACL_SUCCESS);
       REQUIRE(computes_on(own));
     });
-    REQUIRE(ended_well(child));
     gate.open();
     REQUIRE(aclrtSynchronizeEvent(event) == ACL_SUCCESS && byte == 7);
     REQUIRE(aclrtRecordEvent(unrecorded, nullptr) == ACL_SUCCESS);
     REQUIRE(aclrtSynchronizeStream(waiting) == ACL_SUCCESS);
-    std::exit(0);
   });
 }
 
 TEST_F(ForkTest, CallbacksOfTheParentStayWithIt) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
-    aclrtStream stream = nullptr;
-    REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    const aclrtStream stream = new_stream();
     REQUIRE(aclrtSubscribeReport(static_cast<uint64_t>(pthread_self()), stream) == ACL_SUCCESS);
     static int calls = 0;
     const auto count = [](void*) { ++calls; };
     REQUIRE(aclrtLaunchCallback(count, nullptr, ACL_CALLBACK_NO_BLOCK, stream) == ACL_SUCCESS);
     REQUIRE(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
-    const pid_t child = in_child([&] {
+    run_child([&] {
       REQUIRE(aclrtProcessReport(50) == ACL_ERROR_RT_REPORT_TIMEOUT && calls == 0);
       REQUIRE(aclrtLaunchCallback(count, nullptr, ACL_CALLBACK_NO_BLOCK, stream) == ACL_SUCCESS);
       REQUIRE(aclrtProcessReport(-1) == ACL_SUCCESS && calls == 1);
     });
-    REQUIRE(ended_well(child));
     REQUIRE(aclrtProcessReport(-1) == ACL_SUCCESS && calls == 1);
-    std::exit(0);
   });
 }
 
 TEST_F(ForkTest, KernelsOfAChildRunInTheThreadThatCalls) {
   EXPECT_CLEAN_EXIT([] {
     set_thread_count(3);
-    const pid_t before = in_child([] { REQUIRE(thread_count() == 3 && computes_at_once()); });
-    REQUIRE(ended_well(before));
+    run_child([] { REQUIRE(thread_count() == 3 && computes_at_once()); });
     REQUIRE(computes_at_once());
-    const pid_t after = in_child([] {
+    run_child([] {
       REQUIRE(thread_count() == 1 && computes_at_once());
       set_thread_count(2);
       REQUIRE(thread_count() == 1 && computes_at_once());
     });
-    REQUIRE(ended_well(after));
     REQUIRE(thread_count() == 3);
-    std::exit(0);
   });
 }
 

@@ -15,8 +15,7 @@ using MemoryTest = RuntimeTest;
 
 TEST_F(MemoryTest, DeviceMemoryIsAlignedAndHasRoom) {
   for (size_t size : {size_t{1}, size_t{31}, size_t{32}, size_t{100}, size_t{5} << 20}) {
-    void* memory = nullptr;
-    ASSERT_EQ(aclrtMalloc(&memory, size, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+    void* const memory = new_memory(size);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
     std::memset(memory, 1, (size + 31) / 32 * 32 + 32);
     EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
@@ -79,14 +78,12 @@ TEST_F(MemoryTest, WhatIsNotLiveIsNotFreed) {
 }
 
 TEST_F(MemoryTest, OutlivesItsContext) {
-  void* memory = nullptr;
-  ASSERT_EQ(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+  void* const memory = new_memory(64);
   in_other_thread([memory] { EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS) << "freeing needs no context"; });
 }
 
 TEST_F(MemoryTest, OutlivesItsDevicesReset) {
-  void* memory = nullptr;
-  ASSERT_EQ(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+  void* const memory = new_memory(64);
   ASSERT_EQ(aclrtResetDevice(0), ACL_SUCCESS);
   EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
   EXPECT_EQ(aclrtFree(memory), ACL_ERROR_INVALID_PARAM) << "once only";
@@ -203,8 +200,7 @@ TEST_F(MemoryTest, WhatIsPromisedIsNotFree) {
   ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total), ACL_SUCCESS);
   const size_t half = total / 2;
   for (int round = 0; round < 2; ++round) {
-    void* memory = nullptr;
-    ASSERT_EQ(aclrtMalloc(&memory, half, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
+    void* const memory = new_memory(half);
     ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total), ACL_SUCCESS);
     EXPECT_LE(free, total - half) << "though nothing was written yet";
     EXPECT_GT(free, 0u) << "what was freed counts no more";

@@ -19,7 +19,15 @@ inline void require(bool holds, const char* what) {
 
 #define REQUIRE(condition) require(condition, #condition)
 
-#define EXPECT_CLEAN_EXIT(body) EXPECT_EXIT((body)(), testing::ExitedWithCode(0), "")
+// The body, then the end of the process, say `message` (a regular expression) on standard error and nothing fails.
+#define EXPECT_CLEAN_EXIT_SAYING(body, message) \
+  EXPECT_EXIT(                                  \
+      {                                         \
+        (body)();                               \
+        std::exit(0);                           \
+      },                                        \
+      testing::ExitedWithCode(0), message)
+#define EXPECT_CLEAN_EXIT(body) EXPECT_CLEAN_EXIT_SAYING(body, "")
 
 // A child that hangs is ended by the alarm.
 constexpr unsigned kSecondsOfChild = 60;

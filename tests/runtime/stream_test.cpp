@@ -116,8 +116,7 @@ TEST_F(StreamTest, ForcedDestroyDropsWhatHasNotStarted) {
   Gate gate;
   gate.close_stream(stream_);
   queue_of_stream("test", stream_)->submit(0, [&](Queue&) { ran = true; });
-  aclrtEvent event = nullptr;
-  ASSERT_EQ(aclrtCreateEvent(&event), ACL_SUCCESS);
+  const aclrtEvent event = new_event();
   ASSERT_EQ(aclrtRecordEvent(event, stream_), ACL_SUCCESS);
   ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 50), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   std::thread opener([&] {
@@ -132,8 +131,7 @@ TEST_F(StreamTest, ForcedDestroyDropsWhatHasNotStarted) {
 }
 
 TEST_F(StreamTest, ForcedDestroyEndsAWaitForAnEvent) {
-  aclrtEvent never = nullptr;
-  ASSERT_EQ(aclrtCreateEvent(&never), ACL_SUCCESS);
+  const aclrtEvent never = new_event();
   ASSERT_EQ(aclrtStreamWaitEvent(stream_, never), ACL_SUCCESS);
   EXPECT_EQ(aclrtDestroyStreamForce(stream_), ACL_SUCCESS);
   EXPECT_EQ(aclrtDestroyEvent(never), ACL_SUCCESS);
@@ -153,8 +151,7 @@ TEST_F(StreamTest, DeadAndForeignHandlesAreRefused) {
 }
 
 TEST_F(StreamTest, OfAnotherContext) {
-  aclrtContext context = nullptr;
-  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
+  const aclrtContext context = new_context();
   int value = 0;
   EXPECT_EQ(aclrtMemsetAsync(&value, 4, 0, 4, stream_), ACL_ERROR_RT_STREAM_CONTEXT);
   const std::string message = recent_message();
@@ -204,8 +201,7 @@ TEST_F(StreamTest, TheDeviceWaitsForManyStreamsOldestFirst) {
   std::atomic<int> ran{0};
   Gate gate;
   for (int i = 0; i < kStreams; ++i) {
-    aclrtStream stream = nullptr;
-    ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+    const aclrtStream stream = new_stream();
     gate.close_stream(stream);
     queue_of_stream("test", stream)->submit(0, [&ran, i](Queue&) {
       ++ran;
@@ -252,8 +248,7 @@ TEST_F(StreamTest, StopOnFailureDropsAndRefuses) {
 TEST_F(StreamTest, StopIsForTheContextOnly) {
   ASSERT_EQ(aclrtSetStreamFailureMode(stream_, ACL_STOP_ON_FAILURE), ACL_SUCCESS);
   submit_failure(stream_, ACL_ERROR_RT_AICORE_EXCEPTION, "The kernel failed.");
-  aclrtContext context = nullptr;
-  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
+  const aclrtContext context = new_context();
   int value = 1;
   EXPECT_EQ(aclrtMemsetAsync(&value, 4, 0, 4, nullptr), ACL_SUCCESS);
   EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
@@ -263,8 +258,7 @@ TEST_F(StreamTest, StopIsForTheContextOnly) {
 
 TEST_F(StreamTest, ForcedDestroyOfAStoppingStreamLeavesTheContextAlone) {
   ASSERT_EQ(aclrtSetStreamFailureMode(stream_, ACL_STOP_ON_FAILURE), ACL_SUCCESS);
-  aclrtEvent never = nullptr;
-  ASSERT_EQ(aclrtCreateEvent(&never), ACL_SUCCESS);
+  const aclrtEvent never = new_event();
   ASSERT_EQ(aclrtStreamWaitEvent(stream_, never), ACL_SUCCESS);
   queue_of_stream("test", stream_)->submit(0, [](Queue&) {});
   ASSERT_EQ(aclrtDestroyStreamForce(stream_), ACL_SUCCESS);
