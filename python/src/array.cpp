@@ -78,7 +78,6 @@ struct Torch {
 // Names that every call looks up.
 struct Names {
   nb::object requires_grad = interned("requires_grad");
-  nb::object is_neg = interned("is_neg");
   nb::object is_inference = interned("is_inference");
   nb::object new_empty = interned("new_empty");
   nb::object array_struct = interned("__array_struct__");
@@ -217,8 +216,10 @@ const DlpackExchange* exchange_of(nb::handle type) {
 
 // What is known of a type of arrays.
 struct ArrayType {
-  bool is_torch = false;
+  nb::object is_neg = nb::none();  // PyTorch's method
   const DlpackExchange* exchange = nullptr;
+
+  bool is_torch() const { return !is_neg.is_none(); }
 
   // Remembers the last type, because the arrays of a call mostly have one.
   static ArrayType of(nb::handle object) {
@@ -229,29 +230,30 @@ struct ArrayType {
     static Remembered& last = *new Remembered;
     const nb::handle type = object.type();
     if (last.type.is(type)) return last.properties;
-    Remembered found{nb::borrow(type), {nb::hasattr(type, "is_neg"), exchange_of(type)}};
+    Remembered found{nb::borrow(type), {nb::getattr(type, "is_neg", nb::none()), exchange_of(type)}};
     const ArrayType properties = found.properties;
     std::swap(last, found);  // whole, before the other type is let go, whose end may run a program's code
     return properties;
   }
 };
 
-// Outside every `dual_level`, the level is -1, and asking for it is many times faster than `unpack_dual`.
+// To ask for the level is many times faster than `unpack_dual`.
 bool has_tangent(nb::handle tensor) {
-  const nb::object& forward_ad = known<Torch>().forward_ad;
-  const nb::object level = nb::getattr(forward_ad, known<Names>().current_level, nb::int_(0));
-  return nb::cast<int>(level) >= 0 && !forward_ad.attr("unpack_dual")(tensor).attr("tangent").is_none();
+  if (!in_dual_level()) return false;
+  return !known<Torch>().forward_ad.attr("unpack_dual")(tensor).attr("tangent").is_none();
 }
 
-// What PyTorch's own conversion to NumPy refuses, too: a derivative that would silently be lost, and memory that does
-// not hold the values yet.
-void check_is_plain(nb::handle tensor) {
-  const Names& names = known<Names>();
-  if (tensor.attr(names.is_neg)().is(Py_True)) {
+// PyTorch's own conversion to NumPy refuses it, too, as the next.
+void check_holds_values(nb::handle tensor, const ArrayType& type) {
+  if (type.is_neg(tensor).is(Py_True)) {
     throw NotAnArray{false, "a tensor whose memory holds its values",
                      "a view with a pending negation: call its resolve_neg()"};
   }
-  if (tensor.attr(names.requires_grad).is(Py_True) && known<Torch>().is_grad_enabled().is(Py_True)) {
+}
+
+// It would silently be lost.
+void check_has_no_derivative(nb::handle tensor) {
+  if (tensor.attr(known<Names>().requires_grad).is(Py_True) && known<Torch>().is_grad_enabled().is(Py_True)) {
     throw NotAnArray{true, "a tensor without gradient, for functions with gradients are in aclgrad.torch",
                      "one that requires grad"};
   }
@@ -431,8 +433,13 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return false;
 }
 
+bool in_dual_level() {
+  const nb::object level = nb::getattr(known<Torch>().forward_ad, known<Names>().current_level, nb::int_(0));
+  return nb::cast<int>(level) >= 0;  // it is -1 outside
+}
+
 void note_change(const Array& array) {
-  if (is_numpy(array.object) || !ArrayType::of(array.object).is_torch) return;
+  if (is_numpy(array.object) || !ArrayType::of(array.object).is_torch()) return;
   // Those of inference mode are no part of any graph and have no version.
   const Names& names = known<Names>();
   if (nb::cast<bool>(array.object.attr(names.is_inference)())) return;
@@ -446,7 +453,12 @@ bool is_bool(nb::handle object) {
 Array read_array(const Argument& argument, std::string_view types, bool writable) {
   if (const auto* handle = argument.get_if<TorchHandle>()) return read_handle(*handle, types);
   const nb::handle object = argument.object();
-  if (!is_numpy(object) && ArrayType::of(object).is_torch) check_is_plain(object);
+  if (is_numpy(object)) return read_unchecked(object, types, writable);
+  const ArrayType type = ArrayType::of(object);
+  if (type.is_torch()) {
+    check_holds_values(object, type);
+    if (!argument.has_no_derivative()) check_has_no_derivative(object);
+  }
   return read_unchecked(object, types, writable);
 }
 
@@ -461,13 +473,15 @@ nb::object integer_array(nb::handle sequence) try {
 
 Array new_array(const Array& like, const Shape& shape) {
   if (like.handle) return read_handle(new_torch_tensor(like.type(), shape), name_of(like.type()));
-  nb::list sizes;
-  for (int64_t size : shape) sizes.append(size);
   const char* type = name_of(like.type());
   nb::object array;
+  if (!like.on_gpu()) array = new_torch_object(like.object, like.type(), shape);
+  if (array.is_valid()) return read_unchecked(array, type, true);
+  nb::list sizes;
+  for (int64_t size : shape) sizes.append(size);
   if (is_numpy(like.object)) {
     array = known<Numpy>().empty(sizes, like.object.attr(known<Names>().dtype));
-  } else if (ArrayType::of(like.object).is_torch) {
+  } else if (ArrayType::of(like.object).is_torch()) {
     array = like.object.attr(known<Names>().new_empty)(*sizes);  // for a list it takes longer
   } else if (like.type() == DataType::bfloat16) {
     array = known<Numpy>().empty(sizes, nb::module_::import_("ml_dtypes").attr("bfloat16"));

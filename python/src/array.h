@@ -29,8 +29,15 @@ class Argument {
 
   Argument() = default;  // None
   Argument(nb::handle object) : value_(nb::borrow(object)) {}
+  // Of a tensor of PyTorch's whose derivatives somebody else looks after, or which has none.
+  static Argument without_derivative(nb::handle object) {
+    Argument argument(object);
+    argument.has_no_derivative_ = true;
+    return argument;
+  }
   explicit Argument(Value value) : value_(std::move(value)) {}
 
+  bool has_no_derivative() const { return has_no_derivative_; }
   bool is_none() const { return get_if<nb::object>() != nullptr && object().is_none(); }
 
   // Null where it is of another type.
@@ -47,6 +54,7 @@ class Argument {
 
  private:
   Value value_;
+  bool has_no_derivative_ = false;
 };
 
 inline constexpr int kOnCpu = -1;
@@ -92,6 +100,8 @@ bool overlap(const TensorView& a, const TensorView& b);
 
 // Tells PyTorch that the contents of one of its tensors change.
 void note_change(const Array& array);
+
+bool in_dual_level();  // of PyTorch's forward differentiation
 
 bool is_bool(nb::handle object);  // of Python or NumPy
 

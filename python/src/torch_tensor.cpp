@@ -56,6 +56,7 @@ struct Torch {
   int (*delete_list)(List*);
   int (*new_library)(const char* name, const char* key, const char* file, uint32_t line, Library**);
   int (*thread_count)(uint32_t*);
+  bool (*records_gradients)();
   int (*add_kernel)(Library*, const char* name, Kernel, uint64_t version);
   std::array<int32_t, 6> types;  // the numbers of kTypes
 
@@ -129,6 +130,7 @@ Torch::Torch() {
   find(delete_list, "torch_delete_list");
   find(new_library, "aoti_torch_library_init_impl");
   find(thread_count, "torch_get_num_threads");
+  find(records_gradients, "aoti_torch_grad_mode_is_enabled");
   find(add_kernel, "torch_library_impl");
   for (size_t i = 0; i < kTypes.size(); ++i) types[i] = number_of(name_of(kTypes[i]));
 }
@@ -235,15 +237,19 @@ std::string renamed(const std::string& message, const std::string& name) {
   return is_ours ? fmt::format("aclgrad.{}{}", name, message.substr(end)) : message;
 }
 
-// PyTorch makes a ValueError of std::invalid_argument, and a RuntimeError of std::runtime_error.
-void call(const Registered& kernel, Value* stack) {
+Results run(const Registered& kernel, std::vector<Argument> arguments) {
   uint32_t threads = 0;
   check(Torch::get().thread_count(&threads));
   const ThreadLimit limit(static_cast<int>(threads));
+  return kernel.function(std::move(arguments));
+}
+
+// PyTorch makes a ValueError of std::invalid_argument, and a RuntimeError of std::runtime_error.
+void call(const Registered& kernel, Value* stack) {
   std::vector<Argument> arguments;
   for (const Kind kind : kernel.arguments) arguments.push_back(argument_of(stack[arguments.size()], kind));
   try {
-    const Results results = kernel.function(std::move(arguments));
+    const Results results = run(kernel, std::move(arguments));
     stack[0] = kernel.result == Kind::tensors ? list_of(results) : value_of(*results[0]);
   } catch (const nb::builtin_exception& error) {
     const std::string message = renamed(error.what(), kernel.name);
@@ -253,6 +259,67 @@ void call(const Registered& kernel, Value* stack) {
     throw std::runtime_error(error.what());  // as where PyTorch lacks memory
   }
 }
+
+// ---- Calls from Python
+
+// Objects of PyTorch's that each call needs.
+struct Objects {
+  nb::object tensor;  // the two types that run no code of anybody else
+  nb::object parameter;
+  std::vector<nb::object> watchers;  // functions that tell whether somebody sees or changes what operators do
+  nb::object take_handles;  // makes objects of the tensors in capsules; the single one of PyTorch leaks
+  nb::object requires_grad = nb::steal(PyUnicode_InternFromString("requires_grad"));
+};
+const Objects* objects = nullptr;  // from the import of aclgrad.torch on
+
+bool is_plain(nb::handle object) {
+  return object.type().is(objects->tensor) || object.type().is(objects->parameter);
+}
+
+bool is_watched() {
+  if (in_dual_level()) return true;
+  return std::any_of(objects->watchers.begin(), objects->watchers.end(),
+                     [](const nb::object& watcher) { return PyObject_IsTrue(watcher().ptr()) != 0; });
+}
+
+// Tensors of transforms, which are of PyTorch's own type, are not.
+void check_are_readable(const Registered& kernel, const std::vector<Argument>& arguments) {
+  for (size_t i = 0; i < arguments.size() && kernel.arguments[i] <= Kind::optional_tensor; ++i) {
+    if (!arguments[i].is_none()) read_array(arguments[i], "", false);
+  }
+}
+
+// The result of a call that nobody watches, without PyTorch's dispatcher, which takes longer than the smallest problem.
+// None where a gradient is to be recorded. NotImplemented where the dispatcher is to be called; it also says what is wrong
+// with an argument.
+nb::object call_directly(const Registered& kernel, const nb::args& values) {
+  const nb::object to_dispatcher = nb::borrow(Py_NotImplemented);
+  if (is_watched()) return to_dispatcher;
+  const bool records = Torch::get().records_gradients();
+  bool needs_gradient = false;
+  std::vector<Argument> arguments;
+  for (nb::handle value : values) {
+    const Kind kind = kernel.arguments[arguments.size()];
+    arguments.push_back(Argument::without_derivative(value));
+    if (kind > Kind::optional_tensor || value.is_none()) continue;
+    if (!is_plain(value)) return to_dispatcher;
+    needs_gradient = needs_gradient || (records && value.attr(objects->requires_grad).is(Py_True));
+  }
+  try {
+    if (needs_gradient) {
+      check_are_readable(kernel, arguments);
+      return nb::none();
+    }
+    const Results results = run(kernel, std::move(arguments));
+    return kernel.result == Kind::tensors ? object_of(results) : object_of(*results[0]);
+  } catch (const NotAnArray&) {
+    return to_dispatcher;
+  } catch (const std::exception&) {
+    return to_dispatcher;
+  }
+}
+
+// ---- Registration
 
 // PyTorch hands a kernel nothing by which to know itself, so that each one is a function of its own. None is moved, as it
 // may run while others are registered, and none destroyed: PyTorch may call until the process ends.
@@ -272,9 +339,10 @@ constexpr std::array<Kernel, sizeof...(index)> all_kernels(std::index_sequence<i
   return {kernel<index>...};
 }
 
-// Makes `function` of this module the kernel of an operator for dense tensors on the CPU. Errors name `caller`.
-void register_kernel(const std::string& name, const std::string& caller, const std::string& function,
-                     const std::vector<std::string>& arguments, const std::string& result) {
+// Makes `function` of this module the kernel of an operator for dense tensors on the CPU. Errors name `caller`. Returns
+// what calls it without the dispatcher where it may.
+nb::object register_kernel(const std::string& name, const std::string& caller, const std::string& function,
+                           const std::vector<std::string>& arguments, const std::string& result) {
   static constexpr auto kKernels = all_kernels(std::make_index_sequence<kMaxKernels>());
   const Torch& torch = Torch::get();
   static Library* library = nullptr;
@@ -286,6 +354,30 @@ void register_kernel(const std::string& name, const std::string& caller, const s
   for (const std::string& argument : arguments) kernel.arguments.push_back(kind_of(argument));
   kernels().push_back(std::move(kernel));
   check(torch.add_kernel(library, name.c_str(), kKernels[kernels().size() - 1], kVersion));
+  return nb::cpp_function(
+      [&registered = kernels().back()](nb::args values) { return call_directly(registered, values); });
+}
+
+void set_objects(nb::object tensor, nb::object parameter, std::vector<nb::object> watchers,
+                 nb::object take_handles) {
+  if (objects == nullptr) objects = new Objects{tensor, parameter, std::move(watchers), take_handles};
+}
+
+TorchTensor* allocate(DataType type, const Shape& shape) {
+  const Torch& torch = Torch::get();
+  const auto index = static_cast<size_t>(std::find(kTypes.begin(), kTypes.end(), type) - kTypes.begin());
+  std::array<int64_t, TensorView::kMaxRank> strides;
+  int64_t stride = 1;
+  for (int axis = shape.rank(); axis-- > 0;) {
+    strides[static_cast<size_t>(axis)] = stride;
+    stride *= std::max<int64_t>(shape[axis], 1);
+  }
+  TorchTensor* tensor = nullptr;
+  if (torch.empty_strided(shape.rank(), shape.begin(), strides.data(), torch.types[index], torch.cpu(), 0,
+                          &tensor) != 0) {
+    throw std::runtime_error(fmt::format("no memory for a tensor of shape {}", format_shape(shape)));
+  }
+  return tensor;
 }
 
 }  // namespace
@@ -317,23 +409,18 @@ Array read_torch_tensor(const TorchHandle& handle, std::string_view types) {
 }
 
 TorchHandle new_torch_tensor(DataType type, const Shape& shape) {
-  const Torch& torch = Torch::get();
-  const auto index = static_cast<size_t>(std::find(kTypes.begin(), kTypes.end(), type) - kTypes.begin());
-  std::array<int64_t, TensorView::kMaxRank> strides;
-  int64_t stride = 1;
-  for (int axis = shape.rank(); axis-- > 0;) {
-    strides[static_cast<size_t>(axis)] = stride;
-    stride *= std::max<int64_t>(shape[axis], 1);
-  }
-  TorchTensor* tensor = nullptr;
-  if (torch.empty_strided(shape.rank(), shape.begin(), strides.data(), torch.types[index], torch.cpu(), 0,
-                          &tensor) != 0) {
-    throw std::runtime_error(fmt::format("no memory for a tensor of shape {}", format_shape(shape)));
-  }
-  return owned(tensor);
+  return owned(allocate(type, shape));
+}
+
+nb::object new_torch_object(nb::handle like, DataType type, const Shape& shape) {
+  if (objects == nullptr || objects->take_handles.is_none() || !is_plain(like)) return {};
+  nb::list handles;
+  handles.append(nb::capsule(allocate(type, shape)));
+  return objects->take_handles(handles)[0];
 }
 
 void add_torch_kernels(nb::module_& module) {
+  module.def("set_torch_objects", set_objects, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("register_torch_kernel", register_kernel);
 }
 

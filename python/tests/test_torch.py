@@ -295,6 +295,15 @@ def test_function_transforms_and_profilers_see_the_operator(name):
     assert f"aclgrad::{OPERATORS[name]}" in {event.key for event in profile.key_averages()}
 
 
+@each_call
+def test_calls_without_the_dispatcher(name):
+    function, make = CALLS[name]
+    with torch.no_grad():
+        assert function(*make())._use_count() == 1  # nobody else keeps it
+    with torch._C._AutoDispatchBelowAutograd():
+        assert not function(*with_gradients(make())).requires_grad
+
+
 def _called(function):
     """Our operators that PyTorch's profiler sees."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:

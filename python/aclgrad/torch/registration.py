@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,24 +14,26 @@ from torch.autograd import forward_ad
 
 from .. import _core
 from .checks import Checks, check_is_dense, message, renamed
+from .transforms import BatchingRule, Tangent, along, at_live_levels, curvature
 
 _library = torch.library.Library("aclgrad", "DEF")
 
-_has_transforms, _is_tracing = torch._C._are_functorch_transforms_active, torch._C._is_tracing
-_function_modes, _dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
-_is_legacy = torch._C._functorch.is_legacy_batchedtensor
-_PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None)))
-"""What runs no code of anybody else."""
-_AUTOGRAD = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradFunctionality)
-for _key in (torch._C.DispatchKey.AutogradOther, torch._C.DispatchKey.AutogradNestedTensor):
-    _AUTOGRAD |= torch._C.DispatchKeySet(_key)
+_is_tracing, _dispatch_modes = torch._C._is_tracing, torch._C._len_torch_dispatch_stack
+_core.set_torch_objects(
+    Tensor,
+    torch.nn.Parameter,
+    [
+        _is_tracing,
+        _dispatch_modes,
+        torch._C._len_torch_function_stack,
+        torch._C._are_functorch_transforms_active,
+        torch._C._is_any_autocast_enabled,
+        torch.autograd._profiler_enabled,
+    ],
+    getattr(getattr(torch._C, "_aoti", None), "alloc_tensors_by_stealing_from_void_ptrs", None),
+)
 
 # ---- What an operator and its gradient have in common
-
-Tangent: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Sequence[Tensor | None], torch.Size], Tensor]
-"""The derivative of an operator along tangents of its floating-point arguments, which are None where they are zero,
-from the tensors and attributes that its gradient gets and the shape of its result. It is made of operators that have
-derivatives themselves: so it serves forward differentiation and derivatives of any order."""
 
 _WORDS = {
     "Tensor": "a tensor",
@@ -57,25 +59,18 @@ def _as_raised(error: Exception) -> Exception:
     return error
 
 
-def _at_live_levels(value: Any) -> Any:
-    """A tensor that was saved may be wrapped for a level of torch.func that has ended. PyTorch's own operators unwrap
-    it; an autograd.Function does not, nor does a new level, which may get the number of the old."""
-    return value.view_as(value) if isinstance(value, Tensor) else value
-
-
-def _function(name: str, **methods: Callable[..., Any]) -> Any:
-    return type(name, (torch.autograd.Function,), {name: staticmethod(method) for name, method in methods.items()})
+def _is_below_autograd() -> bool:
+    return torch._C._dispatch_tls_local_exclude_set().has(torch._C.DispatchKey.AutogradOther)
 
 
 class _Registered:
-    """An operator of PyTorch's, `aclgrad::<name>`. Where a gradient is recorded, the dispatcher calls `_record`, which
-    applies an autograd.Function; a call that needs none goes below that at once. Errors name the `function` of
-    `aclgrad.torch` that has it, by default the one of its name.
+    """An operator of PyTorch's, `aclgrad::<name>`. Its kernel is a function of `_core`, which the dispatcher calls through
+    PyTorch's C interface. Errors name the `function` of `aclgrad.torch` that has it, by default the one of its name.
 
-    Within transforms of torch.func the dispatcher calls `_transform`, whose Function has what transforms need; PyTorch
-    takes twice as long to apply such a one. `batch_axis` is the axis of all floating-point tensors, results among them,
-    into which `vmap` may fold its own: one along which the operator does the same to each entry. An export to ONNX,
-    which does not know the operator, gets what is `composed` of PyTorch's.
+    That interface has no derivatives: for these the dispatcher calls `_record`, or `_transform` within transforms of
+    torch.func, which apply an autograd.Function. A call that nobody watches goes to the kernel or to the Function at
+    once. `floats` and `batch_axis` are those of the batching rule. An export to ONNX, which does not know the operator,
+    gets what is `composed` of PyTorch's.
     """
 
     def __init__(
@@ -93,36 +88,34 @@ class _Registered:
         self.name, _, signature = schema.partition("(")
         self._caller = f"torch.{function or self.name}"
         _library.define(f"{self.name}({signature}", tags=(torch.Tag.pt2_compliant_tag,))
-        _library.impl(self.name, self._record, "Autograd", with_keyset=True)
-        _library.impl(self.name, self._transform, "FuncTorchDynamicLayerFrontMode")
-        _library.impl(self.name, self._batch, "Batched")
         self._operator = getattr(torch.ops.aclgrad, self.name).default
         self._overload = self._operator._op  # the same, at the least cost
-        self._parameters = [(argument.name, str(argument.type)) for argument in self._operator._schema.arguments]
+        arguments, (result,) = self._operator._schema.arguments, self._operator._schema.returns
+        self._parameters = [(argument.name, str(argument.type)) for argument in arguments]
         self._tensors = sum("Tensor" in kind for _, kind in self._parameters)
         self._floats = floats
-        self._batch_axis = batch_axis
         self._fake = fake
         kinds = [kind for _, kind in self._parameters]
-        (result,) = self._operator._schema.returns
-        _core.register_torch_kernel(self.name, self._caller, kernel.__name__, kinds, str(result.type))
+        self._kernel = _core.register_torch_kernel(self.name, self._caller, kernel.__name__, kinds, str(result.type))
+        names = [name for name, _ in self._parameters[: self._tensors]]
+        rule = BatchingRule(self._caller, self._call, fake, names, floats, batch_axis)
+        methods = {
+            "forward": self._forward,
+            "setup_context": self._setup_context,
+            "backward": self._backward,
+            "jvp": self._jvp_among_others,
+            "vmap": rule.of_function,
+        }
+        static = {name: staticmethod(method) for name, method in methods.items()}
+        self._function: Any = type(self.name, (torch.autograd.Function,), static)
+        # Outside of transforms, which the method of Function itself asks for at length.
+        self._apply = super(torch.autograd.Function, self._function).apply
+        _library.impl(self.name, self._record, "Autograd", with_keyset=True)
+        _library.impl(self.name, self._transform, "FuncTorchDynamicLayerFrontMode")
+        _library.impl(self.name, rule.of_old_vmap, "Batched")
         if cuda_kernel is not None:
             _library.impl(self.name, self._naming_caller(cuda_kernel), "CUDA")
         torch.library.register_fake(f"aclgrad::{self.name}", fake, lib=_library)
-        self._function = _function(
-            self.name,
-            forward=self._redispatch_and_save,
-            backward=self._backward_and_none,
-            jvp=self._jvp_among_others,
-        )
-        self._transformable = _function(
-            self.name,
-            forward=self._forward,
-            setup_context=self._setup_context,
-            backward=self._backward,
-            jvp=self._jvp_among_others,
-            vmap=self._vmap,
-        )
 
     def _naming_caller(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         def named(*arguments: Any) -> Any:
@@ -133,14 +126,18 @@ class _Registered:
 
         return named
 
+    # The last of the Function's arguments are the dispatcher's keys, or None where it is not called from there.
+
+    def _forward(self, *arguments_and_keys: Any) -> Any:
+        *arguments, keys = arguments_and_keys
+        result = self._below_autograd(arguments) if keys is None else self._redispatch(keys, *arguments)
+        return result if isinstance(result, Tensor) else tuple(r for r in result if r is not None)
+
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         raise NotImplementedError
 
     def _backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         raise NotImplementedError
-
-    def _backward_and_none(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        return *self._backward(ctx, *gradients), None  # for the keys
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> Any:
         raise NotImplementedError
@@ -153,41 +150,41 @@ class _Registered:
             return self._jvp(ctx, saved, tangents)
 
     def _call(self, *arguments: Any) -> Any:
-        """The operator, at the least cost where there is no gradient. Compilers shall see nothing of that."""
+        """The operator, at the least cost. Compilers shall see nothing of that. Of gradients, those that are not needed
+        are left out or None."""
         try:
             if torch.compiler.is_compiling():
                 return self._operator(*arguments)
+            result = self._kernel(*arguments)
+            if result is None and not _is_below_autograd():
+                return self._apply(*arguments, None)
+            if result is not None and result is not NotImplemented:
+                return result
             if self._for_onnx is not None and _is_tracing() and torch.onnx.is_in_onnx_export():
                 return self._for_onnx(*arguments)
-            return self._call_operator(arguments, self._is_below_autograd(arguments))
+            return self._overload(*arguments)
         except (RuntimeError, AttributeError) as error:
             self._check_kinds(arguments)
             raise _as_raised(error) from None
 
-    def _call_operator(self, arguments: Sequence[Any], is_below_autograd: bool) -> Any:
-        below = torch._C._AutoDispatchBelowAutograd() if is_below_autograd else None
+    def _below_autograd(self, arguments: Sequence[Any]) -> Any:
+        result = self._kernel(*arguments)
+        if result is not None and result is not NotImplemented:
+            return result
+        below = torch._C._AutoDispatchBelowAutograd()
         try:
-            # In one place for both, since torch.jit.trace checks where it finds an operator.
             return self._overload(*arguments)
+        except RuntimeError as error:
+            raise _as_raised(error) from None
         finally:
             del below
-
-    def _is_below_autograd(self, arguments: Sequence[Any]) -> bool:
-        """Whether nothing is differentiated, nor anybody's code called who might differentiate."""
-        if forward_ad._current_level >= 0 or _has_transforms() or _function_modes() or _dispatch_modes():
-            return False
-        records = torch.is_grad_enabled()
-        for argument in arguments[: self._tensors]:
-            if type(argument) not in _PLAIN or (records and argument is not None and argument.requires_grad):
-                return False
-        return True
 
     def _record(self, keys: Any, *arguments: Any) -> Any:
         if self._for_onnx is not None and _dispatch_modes() and torch.onnx.is_in_onnx_export():
             return self._for_onnx(*arguments)
         if forward_ad._current_level < 0 and not torch.is_grad_enabled():
             return self._redispatch(keys, *arguments)
-        return self._function.apply(*arguments, keys)
+        return self._apply(*arguments, keys)
 
     def _redispatch(self, keys: Any, *arguments: Any) -> Any:
         try:
@@ -195,20 +192,8 @@ class _Registered:
         except RuntimeError as error:
             raise _as_raised(error) from None
 
-    def _redispatch_and_save(self, ctx: Any, *arguments_and_keys: Any) -> Any:
-        *arguments, keys = arguments_and_keys
-        result = self._redispatch(keys, *arguments)
-        self._setup_context(ctx, tuple(arguments), result)
-        return result
-
     def _transform(self, *arguments: Any) -> Any:
-        return self._transformable.apply(*map(_at_live_levels, arguments))
-
-    def _forward(self, *arguments: Any) -> Any:
-        try:
-            return self._call_operator(arguments, True)
-        except RuntimeError as error:
-            raise _as_raised(error) from None
+        return self._function.apply(*map(at_live_levels, arguments), None)
 
     def _check_kinds(self, arguments: Sequence[Any]) -> None:
         """What the dispatcher refuses in words of its own."""
@@ -220,140 +205,6 @@ class _Registered:
                 check_is_dense(self._caller, name, value)
             if isinstance(value, str) and not value.isascii():
                 self._fake(*arguments)  # no function has such a choice, and it says which there are
-
-    def _vmap(self, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        """Folds the mapped axis into one of the operator's own."""
-        if info.batch_size == 0:
-            return self._vmap_of_none(info, in_dims, arguments)
-        folded: list[Any] = list(arguments)
-        for position in range(self._tensors):
-            tensor, axis = arguments[position], in_dims[position]
-            name = self._parameters[position][0]
-            if tensor is None:
-                continue
-            if position in self._floats:
-                folded[position] = self._fold(tensor, axis, info.batch_size)
-            elif axis is not None:
-                raise ValueError(message(self._caller, name, "one for all calls under vmap", "a mapped tensor"))
-        try:
-            result = self._call(*folded)
-        except (TypeError, ValueError) as error:
-            raise self._of_one_call(error, arguments, in_dims) from None
-        if isinstance(result, Tensor):
-            return self._unfold(result, info.batch_size)
-        unfolded = [self._unfold(tensor, info.batch_size) for tensor in result]
-        return tuple(tensor for tensor, _ in unfolded), tuple(axis for _, axis in unfolded)
-
-    def _of_one_call(self, error: Exception, arguments: Sequence[Any], in_dims: Sequence[int | None]) -> Exception:
-        """What is wrong with the tensors as the mapped function has them, if it can be told from one call's."""
-        of_one = [a if axis is None else a.select(axis, 0) for a, axis in zip(arguments, in_dims, strict=True)]
-        try:
-            self._fake(*of_one)
-        except (TypeError, ValueError) as of_shapes:
-            return of_shapes
-        except RuntimeError:  # it knows no size that follows from contents
-            pass
-        return error
-
-    def _vmap_of_none(self, info: Any, in_dims: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, Any]:
-        """Where no call is mapped, the results have the other axes of one call's."""
-
-        def with_one(argument: Any, axis: int | None) -> Any:
-            if axis is None or not isinstance(argument, Tensor):
-                return argument
-            one = argument.new_zeros([1 if i == axis else extent for i, extent in enumerate(argument.shape)])
-            return torch.cat((argument, one), axis)
-
-        of_one = map(with_one, arguments, in_dims)
-        results, axes = self._vmap(info._replace(batch_size=1), in_dims, *of_one)
-        if isinstance(results, Tensor):
-            return results.narrow(axes, 0, 0), axes
-        return tuple(result.narrow(axis, 0, 0) for result, axis in zip(results, axes, strict=True)), axes
-
-    def _batch(self, *arguments: Any) -> Any:
-        """The rule of the vmap that autograd has kept from before torch.func, for `is_grads_batched` and vectorised
-        Jacobians; within another one, that of the inner one."""
-        level = max(_innermost_level(argument) for argument in arguments if isinstance(argument, Tensor))
-        in_dims = tuple(0 if isinstance(a, Tensor) and _is_mapped(a, level) else None for a in arguments)
-        plain = [a if d is None else _mapped_along_first(a, level) for a, d in zip(arguments, in_dims, strict=True)]
-        size = next(a.shape[0] for a, d in zip(plain, in_dims, strict=True) if d is not None)
-        with _as_above_autograd():
-            results, axes = self._vmap(_BatchSize(size), in_dims, *plain)
-            if isinstance(results, Tensor):
-                return _mapped(results, axes, level)
-            return [_mapped(result, axis, level) for result, axis in zip(results, axes, strict=True)]
-
-    def _fold(self, tensor: Tensor, mapped_axis: int | None, count: int) -> Tensor:
-        rank = tensor.dim() - (mapped_axis is not None)
-        if rank == 0:
-            return tensor  # which the operator refuses
-        axis = self._batch_axis % rank
-        if mapped_axis is None:
-            tensor = tensor.unsqueeze(axis).expand(*tensor.shape[:axis], count, *tensor.shape[axis:])
-        else:
-            tensor = tensor.movedim(mapped_axis, axis)
-        # Not `flatten`, for which the old vmap has no rule: `_batch` may be called within another.
-        return tensor.reshape(*tensor.shape[:axis], count * tensor.shape[axis + 1], *tensor.shape[axis + 2 :])
-
-    def _unfold(self, tensor: Tensor, count: int) -> tuple[Tensor, int]:
-        axis = self._batch_axis % tensor.dim()
-        sizes = count, tensor.shape[axis] // count
-        return tensor.reshape(*tensor.shape[:axis], *sizes, *tensor.shape[axis + 1 :]), axis
-
-
-class _BatchSize(NamedTuple):
-    batch_size: int
-
-
-def _mapped_along_first(tensor: Tensor, level: int, size: int = 1) -> Tensor:
-    """What is mapped at a level of the old vmap, or else as many copies."""
-    return torch._remove_batch_dim(tensor, level, size, 0)
-
-
-def _is_mapped(tensor: Tensor, level: int) -> bool:
-    return _is_legacy(tensor) and (
-        _mapped_along_first(tensor, level, 1).shape == _mapped_along_first(tensor, level, 2).shape
-    )
-
-
-def _mapped(tensor: Tensor, axis: int, level: int) -> Tensor:
-    # A tangent can be mapped along the first axis only.
-    return torch._add_batch_dim(tensor.movedim(axis, 0).contiguous(), 0, level)
-
-
-def _innermost_level(tensor: Tensor) -> int:
-    """PyTorch does not say it. Levels count from 1, and 0 is none."""
-    level = 0
-    while _is_legacy(tensor):
-        level += 1
-        if _is_mapped(tensor, level):
-            tensor = _mapped_along_first(tensor, level)
-    return level
-
-
-def _as_above_autograd() -> Any:
-    """A mapped tensor does not tell whether it requires a gradient, and a call of one may have gone below autograd."""
-    included, excluded = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
-    return torch._C._ForceDispatchKeyGuard(included, excluded - _AUTOGRAD)
-
-
-def _widened(tensor: Tensor | None) -> Tensor | None:
-    """Coordinates need more digits than a half has."""
-    if tensor is None or tensor.dtype not in (torch.float16, torch.bfloat16):
-        return tensor
-    return tensor.float()
-
-
-def _along(
-    tangent: Tangent,
-    tensors: Sequence[Tensor | None],
-    attributes: Sequence[Any],
-    tangents: Sequence[Tensor | None],
-    shape: torch.Size,
-    dtype: torch.dtype,
-) -> Tensor:
-    """The derivative along `tangents`, rounded once."""
-    return tangent([_widened(t) for t in tensors], attributes, [_widened(t) for t in tangents], shape).to(dtype)
 
 
 # ---- Gradients
@@ -370,21 +221,9 @@ class _Gradients(_Registered):
             return [None] * len(output_mask)
         return _spread(self._call(*tensors, *attributes, output_mask), output_mask)
 
-    def _record(self, keys: Any, *arguments: Any) -> list[Tensor]:
-        return list(super()._record(keys, *arguments))
-
-    def _transform(self, *arguments: Any) -> list[Tensor]:
-        return list(super()._transform(*arguments))
-
-    def _redispatch(self, keys: Any, *arguments: Any) -> tuple[Tensor, ...]:
-        return tuple(super()._redispatch(keys, *arguments))
-
-    def _forward(self, *arguments: Any) -> tuple[Tensor, ...]:
-        return tuple(super()._forward(*arguments))
-
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         tensors = inputs[: self._tensors]
-        ctx.attributes, ctx.output_mask = inputs[self._tensors : -1], inputs[-1]
+        ctx.attributes, ctx.output_mask = inputs[self._tensors : -2], inputs[-2]
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
@@ -432,37 +271,15 @@ class Gradient(_Gradients):
         first: Any = tensors[self._saved_floats[0]]
         double_backward = self._double_backward_for(first)
         if double_backward is None:
-            return _along(self._tangent, tensors, attributes, tangents, shape, dtype)
+            return along(self._tangent, tensors, attributes, tangents, shape, dtype)
         # The first result of the double backward, which the gradient of the result has no part in.
         any_grad_output = first.new_zeros(()).expand(shape)
         output_mask = [True] + [False] * len(tangents)
-        along, *_ = double_backward((any_grad_output, *tensors, *tangents), attributes, output_mask)
-        return along  # type: ignore[return-value]
+        result, *_ = double_backward((any_grad_output, *tensors, *tangents), attributes, output_mask)
+        return result  # type: ignore[return-value]
 
     def _double_backward_for(self, tensor: Tensor) -> _DoubleBackward | None:
         return self._double_backward if tensor.device.type == "cpu" else None
-
-    def composed_curvature(
-        self,
-        grad_output: Tensor,
-        tensors: Sequence[Tensor | None],
-        tangents: Sequence[Tensor | None],
-        attributes: Sequence[Any],
-    ) -> list[Tensor]:
-        """The operator's derivative along `tangents`, and the gradients of its product with `grad_output`: the change
-        of the gradients along `tangents`, as second derivatives are symmetric."""
-        tensors, tangents = [*map(_at_live_levels, tensors)], [*map(_at_live_levels, tangents)]
-
-        def along(*floats: Tensor) -> Tensor:
-            replaced = list(tensors)
-            for i, tensor in zip(self._saved_floats, floats, strict=True):
-                replaced[i] = tensor
-            return _along(self._tangent, replaced, attributes, tangents, grad_output.shape, grad_output.dtype)
-
-        if not self._saved_floats:
-            return [along()]
-        result, pull = torch.func.vjp(along, *(tensors[i] for i in self._saved_floats))  # type: ignore[misc]
-        return [result.reshape(grad_output.shape), *pull(grad_output.reshape(result.shape))]
 
     def _curvature(
         self,
@@ -474,7 +291,7 @@ class Gradient(_Gradients):
     ) -> Sequence[Tensor | None]:
         if double_backward := self._double_backward_for(grad_output):
             return double_backward((grad_output, *tensors, *tangents), ctx.attributes, output_mask)
-        return self.composed_curvature(grad_output, tensors, tangents, ctx.attributes)
+        return curvature(self._tangent, self._saved_floats, grad_output, tensors, tangents, ctx.attributes)
 
     def _backward(self, ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         grad_output, *tensors = ctx.saved_tensors
@@ -557,7 +374,8 @@ class _DoubleBackward(_Gradients):
             grad_output, *tensors = replaced[: self._inputs]
             tangents = replaced[self._inputs :]
             if any(tangent is not None for tangent in tangents):
-                results = self._gradient.composed_curvature(grad_output, tensors, tangents, ctx.attributes)
+                of = self._gradient._tangent, self._gradient._saved_floats
+                results = curvature(*of, grad_output, tensors, tangents, ctx.attributes)
             else:
                 results = [torch.zeros_like(replaced[position]) for position in self._gradient._floats]
             return tuple(result for result, needed in zip(results, ctx.output_mask, strict=True) if needed)
@@ -567,7 +385,7 @@ class _DoubleBackward(_Gradients):
 
     def _backward(self, ctx: Any, *grad_results: Tensor | None) -> tuple[Tensor | None, ...]:
         gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
-        saved = [*map(_at_live_levels, ctx.saved_tensors)]
+        saved = [*map(at_live_levels, ctx.saved_tensors)]
         if not any(ctx.output_mask[1:]):
             for position, gradient in zip(
                 self._floats[1:], self._of_derivative(ctx, saved, *grad_results), strict=True
@@ -597,7 +415,7 @@ class _DoubleBackward(_Gradients):
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> tuple[Tensor, ...]:
         """The transpose of the transpose: within forward differentiation PyTorch starts no other."""
-        saved = [*map(_at_live_levels, saved)]
+        saved = [*map(at_live_levels, saved)]
         positions, composed = self._composed(ctx, saved)
         primals = [saved[position] for position in positions]
         results, pull = torch.func.vjp(composed, *primals)  # type: ignore[misc]
@@ -663,21 +481,20 @@ class Operator(_Registered):
     ) -> None:
         self._setup = setup or self._save_all
         self._backward_of_kernel = backward or _backward_of(gradient, floats, schema.count(",") + 1)
-        self._along = gradient.along if gradient is not None else partial(_along, tangent)  # type: ignore[arg-type]
+        self._along = gradient.along if gradient is not None else partial(along, tangent)  # type: ignore[arg-type]
         super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis, function, composed)
         self._autocast_type = autocast_type
         _library.impl(self.name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
         _library.impl(self.name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
 
-    def __call__(self, *arguments: Any) -> Tensor:
-        return self._call(*arguments)  # type: ignore[no-any-return]
+    __call__ = _Registered._call
 
     def _save_all(self, ctx: Any, inputs: tuple[Any, ...]) -> None:
         ctx.attributes = inputs[self._tensors :]
         ctx.save_for_backward(*inputs[: self._tensors])
 
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        self._setup(ctx, inputs)
+        self._setup(ctx, inputs[:-1])
         ctx.save_for_forward(*ctx.to_save)
         ctx.set_materialize_grads(False)
         ctx.shape, ctx.dtype = output.shape, output.dtype
@@ -686,7 +503,7 @@ class Operator(_Registered):
         (grad_output,) = gradients
         if grad_output is None:
             return (None,) * len(ctx.needs_input_grad)
-        return self._backward_of_kernel(ctx, grad_output)
+        return *self._backward_of_kernel(ctx, grad_output), None
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> Tensor:
         along_floats = [tangents[position] for position in self._floats]
