@@ -425,6 +425,101 @@ def test_mmcv_that_cannot_be_imported_even_so_is_left_out(mmcv_lite):
     assert "mmcv._ext" not in sys.modules
 
 
+# ---- Functions that modules of any name have, and adet's extension
+
+
+def core(value, value_spatial_shapes, sampling_locations, attention_weights):
+    return "the original"
+
+
+def core_v2(
+    value, value_spatial_shapes, sampling_locations, attention_weights, num_points_list, method="default", shape=""
+):
+    return "the original"
+
+
+def other_core(value, sampling_locations):
+    return "another"
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Modules as RT-DETR (1 and 2), D-FINE and DEIM have, where one imports from the other."""
+    modules = [types.ModuleType(name) for name in ("src.zoo.rtdetr.utils", "src.zoo.rtdetr.decoder", "engine.utils")]
+    for module in modules[:2]:
+        module.deformable_attention_core_func, module.deformable_attention_core_func_v2 = core, core_v2
+    modules[2].deformable_attention_core_func = other_core
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return modules
+
+
+def test_core_functions_of_loaded_modules(loaded):
+    value, locations, weights = attention_tensors()
+    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
+    in_one_axis = SHAPES.tolist(), locations.flatten(3, 4), weights.flatten(3, 4)
+    of_levels = value.permute(0, 2, 3, 1).split([height * width for height, width in SHAPES.tolist()], -1)
+    with aclgrad.torch.patched("loaded"):
+        for module in loaded[:2]:
+            results = (
+                module.deformable_attention_core_func(value, SHAPES.tolist(), locations, weights),
+                module.deformable_attention_core_func_v2(value, *in_one_axis, [3, 3]),
+                module.deformable_attention_core_func_v2(of_levels, *in_one_axis, num_points_list=[3, 3]),
+            )
+            assert all(torch.equal(result, expected) and result.requires_grad for result in results)
+            assert module.deformable_attention_core_func_v2(value, *in_one_axis, [3, 3], "discrete") == "the original"
+        assert loaded[2].deformable_attention_core_func(value, locations) == "another"
+    assert loaded[1].deformable_attention_core_func is core
+
+
+def test_loaded_modules_have_nothing_to_replace():
+    with pytest.warns(UserWarning, match="patch: loaded: no module that is imported has such functions"):
+        assert aclgrad.torch.patch("loaded") == []
+
+
+def forward_of_extension(value, shapes, starts, locations, weights, step):
+    raise RuntimeError("Not implemented on the CPU")
+
+
+def backward_of_extension(value, shapes, starts, locations, weights, grad_output, step):
+    raise RuntimeError("Not implemented on the CPU")
+
+
+def check_extension(module):
+    value, locations, weights = tensors = [tensor.detach().requires_grad_() for tensor in attention_tensors()]
+    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
+    with torch.no_grad():
+        arguments = value, SHAPES, STARTS, locations, weights
+        assert torch.equal(module.ms_deform_attn_forward(*arguments, 64), expected)
+        actual = module.ms_deform_attn_backward(*arguments, torch.ones_like(expected), 64)
+    for gradient, reference in zip(actual, torch.autograd.grad(expected.sum(), tensors), strict=True):
+        assert torch.equal(gradient, reference)
+
+
+def test_extension_of_any_name(monkeypatch):
+    module = types.ModuleType("somebody._C")
+    module.ms_deform_attn_forward, module.ms_deform_attn_backward = forward_of_extension, backward_of_extension
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with aclgrad.torch.patched("loaded"):
+        check_extension(module)
+    with pytest.raises(RuntimeError, match="Not implemented"):
+        check_extension(module)
+
+
+def test_adet_without_its_extension(tmp_path, monkeypatch):
+    (tmp_path / "adet").mkdir()
+    (tmp_path / "adet" / "__init__.py").write_text("from . import layers\n")
+    (tmp_path / "adet" / "layers.py").write_text("from adet import _C\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with aclgrad.torch.patched("adet"):
+        from adet import layers
+    check_extension(layers._C)
+    with pytest.raises(ImportError, match="adet._C.bezier_align_forward: the extension of adet is not installed"):
+        layers._C.bezier_align_forward()
+    for name in ("adet", "adet.layers", "adet._C"):
+        monkeypatch.delitem(sys.modules, name)
+
+
 def test_levels_that_are_kept_outlive_a_transform():
     from aclgrad.torch.patches import _kept_levels
 
@@ -458,18 +553,20 @@ def test_command_lists_what_would_be_patched(stand_ins, capsys):
 def nothing_installed(monkeypatch):
     """But PyTorch."""
     for target, places in TARGETS.items():
-        for module in (target, *(place.module for place in places)) if target != "grid_sample" else ():
+        for module in (target, *(place.module for place in places)) if target not in OF_PYTORCH else ():
             monkeypatch.setitem(sys.modules, module, None)
 
 
-NOT_INSTALLED = [f"{target}: not installed" for target in TARGETS if target != "grid_sample"]
+OF_PYTORCH = "loaded", "grid_sample"
+NOT_INSTALLED = [f"{target}: not installed" for target in TARGETS if target not in OF_PYTORCH]
+NOT_INSTALLED.append("loaded: no module that is imported has such functions")
 
 
 def test_command_says_what_is_not_installed(nothing_installed, capsys):
     from aclgrad.torch.__main__ import main
 
     main()
-    assert [line for line in capsys.readouterr().out.splitlines() if "installed" in line] == NOT_INSTALLED
+    assert [line for line in capsys.readouterr().out.splitlines() if ": no" in line] == NOT_INSTALLED
 
 
 def test_patch_returns_what_it_replaced(stand_ins):

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
+import inspect
 import math
 import sys
 import types
@@ -28,7 +29,9 @@ from .checks import message
 from .ms_deform_attn import ms_deform_attn_backward, ms_deform_attn_forward
 from .registration import is_exported_to_onnx
 
-Target: TypeAlias = Literal["transformers", "mmcv", "ultralytics", "detrex", "groundingdino", "rfdetr", "grid_sample"]
+Target: TypeAlias = Literal[
+    "transformers", "mmcv", "ultralytics", "detrex", "groundingdino", "rfdetr", "adet", "loaded", "grid_sample"
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +65,10 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
               be imported then, and its other functions raise ImportError when they are called.
             - `ultralytics`: `multi_scale_deformable_attn_pytorch`.
             - `rfdetr`: `ms_deform_attn_core_pytorch`.
+            - `adet`: `ms_deform_attn_forward` and `ms_deform_attn_backward` of `adet._C`, which need not be installed.
+            - `loaded`: in all modules that are imported by now, `deformable_attention_core_func` and
+              `deformable_attention_core_func_v2` (RT-DETR, D-FINE and DEIM, before a model is built), and
+              `ms_deform_attn_forward` and `ms_deform_attn_backward` of an extension of any name.
             - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler`, `torch.grid_sampler_2d` and
               `torch.grid_sampler_3d`, but for calls that PyTorch computes faster: few channels, few samples.
         verbose: prints what is replaced and which targets are left out.
@@ -84,7 +91,7 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
     try:
         for target in targets or tuple(TARGETS):
             found = _find(target)
-            names += [place.full_name for place, owner, name in found if _replace(owner, name, place.wrap)]
+            names += [full_name for place, full_name, *at in found if _replace(*at, place.wrap)]
             if not found:
                 left_out.append(f"{target}: {why_not_found(target)}")
     except BaseException:
@@ -195,15 +202,11 @@ class _Place:
     wrap: Callable[[Any], Any]
     is_optional: bool = False  # as not every version has it
 
-    @property
-    def full_name(self) -> str:
-        return f"{self.module}.{self.name}"
-
-    def find(self) -> tuple[Any, str] | None:
-        """Its owner and its name there; None where it cannot be imported."""
+    def find(self) -> Iterator[tuple[str, Any, str]]:
+        """Its full name, its owner and its name there; nothing where it cannot be imported."""
         owner = _import(self.module)
         if owner is None:
-            return None
+            return
         *path, name = self.name.split(".")
         try:
             for part in path:
@@ -211,24 +214,52 @@ class _Place:
             getattr(owner, name)
         except (AttributeError, ImportError):  # what stands for a class whose extension is missing raises the latter
             if self.is_optional:
-                return None
+                return
             raise
-        return owner, name
+        yield f"{self.module}.{self.name}", owner, name
+
+
+@dataclasses.dataclass(frozen=True)
+class _Loaded:
+    """A function of this name in whatever modules have one, which import it from each other. It is known by the names of
+    its first parameters, or that of an extension, which does not always tell them, by their number."""
+
+    name: str
+    parameters: tuple[str, ...] | int
+    wrap: Callable[[Any], Any]
+
+    def find(self) -> Iterator[tuple[str, Any, str]]:
+        for module_name, module in list(sys.modules.items()):
+            function = vars(module).get(self.name) if isinstance(module, types.ModuleType) else None
+            if callable(function) and function not in _OURS and self._has_parameters(function):
+                yield f"{module_name}.{self.name}", module, self.name
+
+    def _has_parameters(self, function: Callable[..., Any]) -> bool:
+        try:
+            names = tuple(inspect.signature(function).parameters)
+        except ValueError:
+            return isinstance(self.parameters, int)
+        if isinstance(self.parameters, int):
+            return len(names) == self.parameters
+        return names[: len(self.parameters)] == self.parameters
+
+
+_OURS = ms_deform_attn_forward, ms_deform_attn_backward
 
 
 def _import(name: str) -> Any:
     """The module, or None where it cannot be imported, for whatever reason: then nobody else can use it either."""
-    extension = _MissingExtension.NAME
-    try:
+    with contextlib.suppress(Exception):
         return importlib.import_module(name)
-    except Exception as error:
-        if getattr(error, "name", None) != extension or extension in sys.modules:
-            return None
-    sys.modules[extension] = _MissingExtension()
-    module = _import(name)
-    if module is None:
-        del sys.modules[extension]
-    return module
+    package = name.partition(".")[0]
+    extension = _EXTENSIONS.get(package)
+    if extension is None or extension.__name__ in sys.modules or importlib.util.find_spec(package) is None:
+        return None
+    sys.modules[extension.__name__] = extension
+    with contextlib.suppress(Exception):
+        return importlib.import_module(name)
+    del sys.modules[extension.__name__]
+    return None
 
 
 def _write_gradients(
@@ -251,41 +282,48 @@ def _write_gradients(
 
 
 class _MissingExtension(types.ModuleType):
-    """Stands for the extension of mmcv, without which `mmcv.ops` cannot be imported. It has deformable attention, which
-    BEVFormer and others take from it."""
+    """Stands for an extension that a package cannot be imported without. It has deformable attention, which BEVFormer
+    takes from mmcv's, and DeepSolo from adet's."""
 
-    NAME = "mmcv._ext"
-
-    def __init__(self) -> None:
-        super().__init__(self.NAME)
+    def __init__(self, name: str, backward: Callable[..., Any]) -> None:
+        super().__init__(name)
         self.ms_deform_attn_forward = ms_deform_attn_forward
-        self.ms_deform_attn_backward = _write_gradients
+        self.ms_deform_attn_backward = backward
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
 
         def missing(*arguments: Any, **keywords: Any) -> Any:
-            raise ImportError(f"{self.NAME}.{name}: the extension of mmcv is not installed", name=self.NAME)
+            text = f"{self.__name__}.{name}: the extension of {self.__name__.partition('.')[0]} is not installed"
+            raise ImportError(text, name=self.__name__)
 
         return missing
 
 
-def _find(target: Target) -> list[tuple[_Place, Any, str]]:
-    """What `patch` replaces, with its owner and its name there."""
-    return [(place, *found) for place in TARGETS[target] if (found := place.find()) is not None]
+_EXTENSIONS = {
+    "mmcv": _MissingExtension("mmcv._ext", _write_gradients),
+    "adet": _MissingExtension("adet._C", ms_deform_attn_backward),
+}
+
+
+def _find(target: Target) -> list[tuple[_Place | _Loaded, str, Any, str]]:
+    """What `patch` replaces: its full name, its owner, and its name there."""
+    return [(place, *found) for place in TARGETS[target] for found in place.find()]
 
 
 def found_places(target: Target) -> list[str]:
     """The functions and methods that `patch` would replace, by their full names."""
-    return [place.full_name for place, *_ in _find(target)]
+    return [full_name for _, full_name, *_ in _find(target)]
 
 
 def package_of(target: Target) -> str:
-    return "torch" if target == "grid_sample" else target
+    return "torch" if target in ("grid_sample", "loaded") else target
 
 
 def why_not_found(target: Target) -> str:
+    if target == "loaded":
+        return "no module that is imported has such functions"
     package = package_of(target)
     is_installed = sys.modules.get(package) is not None or importlib.util.find_spec(package) is not None
     return "installed, but cannot be imported" if is_installed else "not installed"
@@ -433,132 +471,105 @@ def _kept_levels(
         return thread.submit(_new_levels, spatial_shapes, device, times).result()
 
 
-def _attention_method(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    @functools.wraps(original)
-    def replacement(
-        self: torch.nn.Module,
-        value: Tensor,
-        value_spatial_shapes: Tensor,
-        value_spatial_shapes_list: list[tuple[int, int]],
-        level_start_index: Tensor,
-        sampling_locations: Tensor,
-        attention_weights: Tensor,
-        im2col_step: int,
-    ) -> Tensor:
-        if _is_ours(value, sampling_locations, attention_weights):
-            return multi_scale_deformable_attention(
-                value, value_spatial_shapes, level_start_index, sampling_locations, attention_weights
-            )
-        return original(
-            self,
-            value,
-            value_spatial_shapes,
-            value_spatial_shapes_list,
-            level_start_index,
-            sampling_locations,
-            attention_weights,
-            im2col_step,
-        )
+def _replaces(ours: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`ours` returns NotImplemented where a call is the original's."""
 
-    return replacement
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def replacement(*arguments: Any, **keywords: Any) -> Any:
+            result = ours(*arguments, **keywords)
+            return original(*arguments, **keywords) if result is NotImplemented else result
+
+        return functools.wraps(original)(replacement)
+
+    return wrap
 
 
-def _attention_of_lists(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    @functools.wraps(original)
-    def replacement(
-        value: Tensor,
-        value_spatial_shapes: Tensor | list[tuple[int, int]],
-        sampling_locations: Tensor,
-        attention_weights: Tensor,
-    ) -> Tensor:
-        if _is_ours(value, sampling_locations, attention_weights):
-            return _attention(value, value_spatial_shapes, sampling_locations, attention_weights)
-        return original(value, value_spatial_shapes, sampling_locations, attention_weights)
-
-    return replacement
-
-
-def _attention_by_channels(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Where `value` is [B, M, C, S]."""
-
-    @functools.wraps(original)
-    def replacement(
-        value: Tensor,
-        value_spatial_shapes: Tensor,
-        sampling_locations: Tensor,
-        attention_weights: Tensor,
-        value_spatial_shapes_hw: list[tuple[int, int]] | None = None,
-    ) -> Tensor:
-        if not _is_ours(value, sampling_locations, attention_weights):
-            return original(value, value_spatial_shapes, sampling_locations, attention_weights, value_spatial_shapes_hw)
-        shapes = value_spatial_shapes if value_spatial_shapes_hw is None else value_spatial_shapes_hw
-        return _attention(value.permute(0, 3, 1, 2), shapes, sampling_locations, attention_weights)
-
-    return replacement
+def _attention_of_tensors(
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    value_level_start_index: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+    im2col_step: int = 64,
+) -> Tensor:
+    """As extensions have it, and the `apply` of autograd.Functions that call them."""
+    if not _is_ours(value, sampling_locations, attention_weights):
+        return NotImplemented
+    return multi_scale_deformable_attention(
+        value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
+    )
 
 
-def _attention(
-    value: Tensor, spatial_shapes: Tensor | list[tuple[int, int]], locations: Tensor, weights: Tensor
+def _attention_gradients(*arguments: Any, **keywords: Any) -> Any:
+    """As extensions have them that return them: mmcv's writes them."""
+    if len(arguments) != 7 or keywords or not _is_ours(arguments[0], *arguments[3:6]):
+        return NotImplemented
+    return ms_deform_attn_backward(*arguments)
+
+
+def _attention_method(
+    self: torch.nn.Module,
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    value_spatial_shapes_list: list[tuple[int, int]],
+    level_start_index: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+    im2col_step: int,
+) -> Tensor:
+    return _attention_of_tensors(value, value_spatial_shapes, level_start_index, sampling_locations, attention_weights)
+
+
+def _attention_of_lists(
+    value: Tensor, value_spatial_shapes: _Shapes, sampling_locations: Tensor, attention_weights: Tensor
 ) -> Tensor:
     """Levels and points may be one axis."""
-    shapes, starts = _levels(spatial_shapes, value.device)
-    if locations.dim() == 5:
-        locations = locations.unflatten(3, (len(shapes), -1))
-    if weights.dim() == 4:
-        weights = weights.unflatten(3, (len(shapes), -1))
-    return multi_scale_deformable_attention(value, shapes, starts, locations, weights)
+    if not _is_ours(value, sampling_locations, attention_weights):
+        return NotImplemented
+    shapes, starts = _levels(value_spatial_shapes, value.device)
+    if sampling_locations.dim() == 5:
+        sampling_locations = sampling_locations.unflatten(3, (len(shapes), -1))
+    if attention_weights.dim() == 4:
+        attention_weights = attention_weights.unflatten(3, (len(shapes), -1))
+    return multi_scale_deformable_attention(value, shapes, starts, sampling_locations, attention_weights)
 
 
-def _attention_of_point_counts(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    @functools.wraps(original)
-    def replacement(
-        value: Tensor,
-        value_spatial_shapes: list[tuple[int, int]],
-        sampling_locations: Tensor,
-        attention_weights: Tensor,
-        num_points_list: list[int],
-        method: str = "default",
-    ) -> Tensor:
-        if method != "default" or not _is_ours(value, sampling_locations, attention_weights):
-            return original(value, value_spatial_shapes, sampling_locations, attention_weights, num_points_list, method)
-        # A level with more points than others is several levels in the same place.
-        points = math.gcd(*num_points_list)
-        times = [count // points for count in num_points_list]
-        shapes, starts = _levels(value_spatial_shapes, value.device, times)
-        return multi_scale_deformable_attention(
-            value,
-            shapes,
-            starts,
-            sampling_locations.unflatten(3, (-1, points)),
-            attention_weights.unflatten(3, (-1, points)),
-        )
-
-    return replacement
+def _attention_by_channels(
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+    value_spatial_shapes_hw: list[tuple[int, int]] | None = None,
+) -> Tensor:
+    """Where `value` is [B, M, C, S]."""
+    shapes = value_spatial_shapes if value_spatial_shapes_hw is None else value_spatial_shapes_hw
+    return _attention_of_lists(value.permute(0, 3, 1, 2), shapes, sampling_locations, attention_weights)
 
 
-def _attention_apply(original: Callable[..., Tensor]) -> Any:
-    def replacement(
-        value: Tensor,
-        value_spatial_shapes: Tensor,
-        value_level_start_index: Tensor,
-        sampling_locations: Tensor,
-        attention_weights: Tensor,
-        im2col_step: int = 64,
-    ) -> Tensor:
-        if _is_ours(value, sampling_locations, attention_weights):
-            return multi_scale_deformable_attention(
-                value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
-            )
-        return original(
-            value,
-            value_spatial_shapes,
-            value_level_start_index,
-            sampling_locations,
-            attention_weights,
-            im2col_step,
-        )
-
-    return staticmethod(replacement)
+def _attention_of_point_counts(
+    value: Tensor | Sequence[Tensor],
+    value_spatial_shapes: list[tuple[int, int]],
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+    num_points_list: list[int],
+    method: str = "default",
+    value_shape: str = "default",
+) -> Tensor:
+    """`value` may be levels of [B, M, C, pixels]."""
+    if method != "default":
+        return NotImplemented
+    if not isinstance(value, Tensor):
+        value = torch.cat(tuple(value), -1).permute(0, 3, 1, 2)
+    if not _is_ours(value, sampling_locations, attention_weights):
+        return NotImplemented
+    # A level with more points than others is several levels in the same place.
+    points = math.gcd(*num_points_list)
+    times = [count // points for count in num_points_list]
+    shapes, starts = _levels(value_spatial_shapes, value.device, times)
+    locations = sampling_locations.unflatten(3, (-1, points))
+    return multi_scale_deformable_attention(
+        value, shapes, starts, locations, attention_weights.unflatten(3, (-1, points))
+    )
 
 
 # ---- What there is to replace
@@ -572,29 +583,37 @@ _WITH_SECOND_FUNCTION = "d_fine deimv2 rt_detr_v2".split()
 
 
 def _of_transformers() -> Iterator[_Place]:
-    for models, name, wrap in (
+    for models, name, ours in (
         (_WITH_CLASS, "MultiScaleDeformableAttention.forward", _attention_method),
         (_WITH_FUNCTION, "multi_scale_deformable_attention", _attention_of_lists),
         (_WITH_SECOND_FUNCTION, "multi_scale_deformable_attention_v2", _attention_of_point_counts),
     ):
         for model in models:
-            yield _Place(f"transformers.models.{model}.modeling_{model}", name, wrap, is_optional=True)
+            yield _Place(f"transformers.models.{model}.modeling_{model}", name, _replaces(ours), is_optional=True)
 
 
 def _of_mmcv(module: str, has_extension: bool = True) -> tuple[_Place, ...]:
     """mmcv's, which others took over, some of them without the extension."""
     return (
-        _Place(module, "MultiScaleDeformableAttnFunction.apply", _attention_apply, is_optional=not has_extension),
-        _Place(module, "multi_scale_deformable_attn_pytorch", _attention_of_lists),
+        _Place(
+            module,
+            "MultiScaleDeformableAttnFunction.apply",
+            lambda original: staticmethod(_replaces(_attention_of_tensors)(original)),
+            is_optional=not has_extension,
+        ),
+        _Place(module, "multi_scale_deformable_attn_pytorch", _replaces(_attention_of_lists)),
     )
 
 
-def _in_modules(name: str, wrap: Callable[[Any], Any], *modules: str) -> tuple[_Place, ...]:
+def _in_modules(name: str, ours: Callable[..., Any], *modules: str) -> tuple[_Place, ...]:
     """A function that modules import from each other by its name."""
-    return tuple(_Place(module, name, wrap) for module in modules)
+    return tuple(_Place(module, name, _replaces(ours)) for module in modules)
 
 
-TARGETS: dict[Target, tuple[_Place, ...]] = {
+_OF_EXTENSION = {"ms_deform_attn_forward": (_attention_of_tensors, 6), "ms_deform_attn_backward": (_attention_gradients, 7)}
+_BY_LEVELS = "value", "value_spatial_shapes", "sampling_locations", "attention_weights"
+
+TARGETS: dict[Target, tuple[_Place | _Loaded, ...]] = {
     "transformers": tuple(_of_transformers()),
     "mmcv": _of_mmcv("mmcv.ops.multi_scale_deform_attn"),
     "ultralytics": _in_modules(
@@ -611,6 +630,14 @@ TARGETS: dict[Target, tuple[_Place, ...]] = {
         "rfdetr.models.ops.functions.ms_deform_attn_func",
         "rfdetr.models.ops.functions",
         "rfdetr.models.ops.modules.ms_deform_attn",
+    ),
+    "adet": tuple(_Place("adet._C", name, _replaces(ours)) for name, (ours, _) in _OF_EXTENSION.items()),
+    "loaded": (
+        _Loaded("deformable_attention_core_func", _BY_LEVELS, _replaces(_attention_of_lists)),
+        _Loaded(
+            "deformable_attention_core_func_v2", (*_BY_LEVELS, "num_points_list"), _replaces(_attention_of_point_counts)
+        ),
+        *(_Loaded(name, count, _replaces(ours)) for name, (ours, count) in _OF_EXTENSION.items()),
     ),
     "grid_sample": (
         _Place("torch.nn.functional", "grid_sample", _grid_sample),
