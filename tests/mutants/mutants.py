@@ -92,12 +92,12 @@ def build(targets: list[str], jobs: int) -> bool:
 
 def target_of(suite: str) -> str:
     name = suite.split(":")[0]
-    return {"python": "_core", "checked": f"check_{suite.split(':')[-1]}"}.get(name, f"test_{name}")
+    return {"python": "_core", "checked": "check_table"}.get(name, f"test_{name}")
 
 
 def passes(suite: str) -> bool:
-    """Runs the program test_NAME of `NAME`, of `NAME:FILTER` some of its tests; `checked:NAME` is a program under the
-    checker, and `python:NAME` a file of python/tests."""
+    """Runs the program test_NAME of `NAME`, of `NAME:FILTER` some of its tests; `checked:NAME` is a row of
+    tests/check/programs, and `python:NAME` a file of python/tests."""
     name, _, part = suite.partition(":")
     if name == "checked":
         return run(["ctest", "--test-dir", str(BUILD), "--tests-regex", f"^check\\.{part}$", "--no-tests=error"])

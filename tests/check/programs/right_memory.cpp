@@ -103,12 +103,13 @@ WHOLE_PROGRAM(right_question) {
 }
 
 PROGRAM(right_handled_failure) {
-  Operator<aclnnGroupedBiasAddGradGetWorkspaceSize, aclnnGroupedBiasAddGrad> gradient;
-  Tensor wrong = tensor(nullptr, {kGroups});
-  require(gradient.try_plan(wrong, nullptr, wrong) != ACL_SUCCESS);
   void* memory = nullptr;
   if (aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
     std::printf("%s\n", aclGetRecentErrMsg());
+  // A question of which the status is the answer.
+  Operator<aclnnGroupedBiasAddGradGetWorkspaceSize, aclnnGroupedBiasAddGrad> gradient;
+  Tensor wrong = tensor(nullptr, {kGroups});
+  require(gradient.try_plan(wrong, nullptr, wrong) != ACL_SUCCESS);
 }
 
 PROGRAM(right_refused_plan) {

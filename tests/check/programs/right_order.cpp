@@ -106,6 +106,10 @@ PROGRAM(right_refused_work) {
     gradient.queue(stopped);
     require(aclrtSynchronizeStream(stopped) != ACL_SUCCESS);
     require(aclrtMemsetAsync(memory[3], kBytes, 0, kBytes, stopped) != ACL_SUCCESS);
+    std::vector<uint16_t> source = zeros;
+    require(aclrtMemcpyAsync(memory[3], kBytes, source.data(), kBytes, ACL_MEMCPY_HOST_TO_DEVICE, stopped) !=
+            ACL_SUCCESS);
+    source.assign(source.size(), 1);  // no copy reads it
     std::printf("%s\n", aclGetRecentErrMsg());
     must(aclrtSetCurrentContext(others));
     must(aclrtMemsetAsync(memory[3], kBytes, 0, kBytes, stream));
