@@ -63,10 +63,10 @@ int main(int count, char** arguments) {
   if (count > 2 && std::string_view(arguments[1]) == "case") return run_case(std::stoull(arguments[2]));
   // What goes wrong depends on who comes first, so that each limit is tried more than once.
   constexpr int kTimes = 3;
-  constexpr uint64_t kLeast = 100;
-  constexpr uint64_t kMost = 1500;
+  constexpr uint64_t kMinMebibytes = 100;
+  constexpr uint64_t kMaxMebibytes = 1500;
   int failures = 0;
-  for (uint64_t mebibytes = kLeast; mebibytes <= kMost; mebibytes += 50) {
+  for (uint64_t mebibytes = kMinMebibytes; mebibytes <= kMaxMebibytes; mebibytes += 50) {
     for (int time = 0; time < kTimes; ++time) failures += !survives("/proc/self/exe", mebibytes * kMebibyte);
   }
   std::printf("%d failures\n", failures);

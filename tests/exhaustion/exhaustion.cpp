@@ -127,43 +127,46 @@ void exhaust(const scenarios::Scenario& scenario, Resource resource, Extent exte
   }
 }
 
-// The first use of the library in a process, each time in a process of its own. False once nothing failed.
-bool exhaust_first_use(Resource resource, int64_t first, Extent extent) {
-  constexpr int kHadFault = 10;
-  position = {"whole program", first, extent};
+// Ends with the status that the body returns in a process of its own.
+template <class Body>
+int run_in_child(Body&& body) {
   const pid_t child = fork();
   require(child >= 0, "fork");
-  if (child == 0) {
-    const bool had_fault = run_with_fault(scenarios::whole_program, resource, first, extent);
-    run_undisturbed(scenarios::whole_program);
-    std::exit(had_fault ? kHadFault : 0);
-  }
+  if (child == 0) std::exit(body());
   int status = 0;
   require(waitpid(child, &status, 0) == child, "waitpid");
   require(WIFEXITED(status), "the child ends by itself", status);
-  require(WEXITSTATUS(status) == kHadFault || WEXITSTATUS(status) == 0, "the child succeeds", status);
   totals.runs += 1;
-  totals.refused += WEXITSTATUS(status) == kHadFault;
-  return WEXITSTATUS(status) == kHadFault;
+  return WEXITSTATUS(status);
+}
+
+// The first use of the library in a process. False once nothing failed.
+bool exhaust_first_use(Resource resource, int64_t first, Extent extent) {
+  constexpr int kHadFault = 10;
+  position = {"whole program", first, extent};
+  const int status = run_in_child([&] {
+    const bool had_fault = run_with_fault(scenarios::whole_program, resource, first, extent);
+    run_undisturbed(scenarios::whole_program);
+    return had_fault ? kHadFault : 0;
+  });
+  require(status == kHadFault || status == 0, "the child succeeds", status);
+  totals.refused += status == kHadFault;
+  return status == kHadFault;
 }
 
 // A process that may have few threads, as under a limit of the user or the container.
-void run_with_few_threads(int64_t most) {
-  position = {"whole program with few threads", most, Extent::all_later};
-  const pid_t child = fork();
-  require(child >= 0, "fork");
-  if (child == 0) {
+void run_with_few_threads(int64_t max_threads) {
+  position = {"whole program with few threads", max_threads, Extent::all_later};
+  const int status = run_in_child([&] {
     alarm(kSecondsPerRun);
-    faults::limit_threads(most);
-    const int status = scenarios::whole_program();
-    if (status != ACL_SUCCESS) require(aclGetRecentErrMsg() != nullptr, "there is a message", status);
+    faults::limit_threads(max_threads);
+    const int with_limit = scenarios::whole_program();
+    if (with_limit != ACL_SUCCESS) require(aclGetRecentErrMsg() != nullptr, "there is a message", with_limit);
     faults::limit_threads(INT64_MAX);
     run_undisturbed(scenarios::whole_program);
-    std::exit(0);
-  }
-  int status = 0;
-  require(waitpid(child, &status, 0) == child && status == 0, "the child succeeds", status);
-  totals.runs += 1;
+    return 0;
+  });
+  require(status == 0, "the child succeeds", status);
 }
 
 }  // namespace
@@ -182,8 +185,8 @@ int main(int count, char** arguments) {
     for (int64_t first = 1; exhaust_first_use(resource, first, extent);) first += stride;
   }
   if (resource == Resource::threads) {
-    const auto enough = static_cast<int64_t>(std::thread::hardware_concurrency()) + 4;
-    for (int64_t most = 0; most <= enough; ++most) run_with_few_threads(most);
+    const auto all_threads = static_cast<int64_t>(std::thread::hardware_concurrency()) + 4;
+    for (int64_t threads = 0; threads <= all_threads; ++threads) run_with_few_threads(threads);
   }
   require(aclInit(nullptr) == ACL_SUCCESS && aclrtSetDevice(0) == ACL_SUCCESS, "the library starts");
   for (const scenarios::Scenario& scenario : all) {

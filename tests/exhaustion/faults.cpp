@@ -99,7 +99,7 @@ void* or_throw(void* memory) {
 }
 
 std::atomic<int64_t> live_threads{0};
-std::atomic<int64_t> most_threads{INT64_MAX};
+std::atomic<int64_t> thread_limit{INT64_MAX};
 
 struct Routine {
   void* (*start)(void*);
@@ -116,8 +116,8 @@ void* run_counted(void* memory) {
 
 }  // namespace
 
-void limit_threads(int64_t most) {
-  most_threads = most;
+void limit_threads(int64_t max_threads) {
+  thread_limit = max_threads;
 }
 
 void arm(Resource resource, int64_t first, Extent extent) {
@@ -193,7 +193,7 @@ int posix_memalign(void** memory, size_t alignment, size_t bytes) {
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                    void* argument) {
-  if (refuses(Resource::threads, CALLER) || live_threads >= most_threads) return EAGAIN;
+  if (refuses(Resource::threads, CALLER) || live_threads >= thread_limit) return EAGAIN;
   static const auto next = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
   works_for_tbb = is_by_tbb(CALLER);
   ++live_threads;

@@ -23,8 +23,8 @@ struct Count {
 // Since arm(). From now on nothing fails.
 Count disarm();
 
-// From now on a thread can start only while fewer than `most` others than the first live, whoever starts it.
-void limit_threads(int64_t most);
+// From now on a thread can start only while fewer than `max_threads` others than the first live, whoever starts it.
+void limit_threads(int64_t max_threads);
 
 // Allocations that were not freed yet.
 int64_t live_allocations();

@@ -222,14 +222,14 @@ int64_t elements_of(const test::Value& value) {
 }
 
 // The largest case of an operator that takes little time: where it can, it is work for several threads.
-std::vector<test::Value> arguments_of(const Operator& of) {
+std::vector<test::Value> arguments_of(const Operator& op) {
   std::vector<test::Value> largest;
-  int64_t most = -1;
-  for (test::Case& one : of.cases(of.types.front())) {
+  int64_t max_elements = -1;
+  for (test::Case& one : op.cases(op.types.front())) {
     int64_t elements = 0;
     for (const test::Value& value : one.arguments) elements += elements_of(value);
-    if (elements <= most || elements > kMaxElements) continue;
-    most = elements;
+    if (elements <= max_elements || elements > kMaxElements) continue;
+    max_elements = elements;
     largest = std::move(one.arguments);
   }
   require(!largest.empty(), "an operator has a small case");
@@ -256,9 +256,9 @@ struct Made {
 
 class Case {
  public:
-  Case(const Operator& of, Layout layout) : operator_(of) {
-    for (test::Value& value : arguments_of(of)) {
-      Argument argument{std::move(value), of.parameters[arguments_.size()].role == test::Role::output};
+  Case(const Operator& op, Layout layout) : operator_(op) {
+    for (test::Value& value : arguments_of(op)) {
+      Argument argument{std::move(value), op.parameters[arguments_.size()].role == test::Role::output};
       if (const auto* tensor = std::get_if<TensorValue>(&argument.value)) {
         test::TestTensor contiguous(tensor->shape, tensor->type);
         if (!argument.is_output) contiguous.set(tensor->values);
@@ -361,8 +361,8 @@ Case& first_case() {
 std::vector<Case>& cases() {
   static std::vector<Case> all = [] {
     std::vector<Case> made;
-    for (const Operator& of : test::operators()) {
-      for (Layout layout : {Layout::contiguous, Layout::transposed}) made.emplace_back(of, layout);
+    for (const Operator& op : test::operators()) {
+      for (Layout layout : {Layout::contiguous, Layout::transposed}) made.emplace_back(op, layout);
     }
     return made;
   }();

@@ -90,23 +90,23 @@ class Caller : public testing::Test {
 };
 
 TEST_F(Caller, NeedsTheDocumentedStackForOperators) {
-  for (const Operator& of : operators()) {
-    for (DataType type : of.types) {
-      const std::vector<Case> cases = of.cases(type);
-      expect_documented_stack(of.name, [&] {
+  for (const Operator& op : operators()) {
+    for (DataType type : op.types) {
+      const std::vector<Case> cases = op.cases(type);
+      expect_documented_stack(op.name, [&] {
         ASSERT_EQ(aclrtSetDevice(0), 0);
-        for (const Case& one : cases) EXPECT_EQ(of.run(Arguments(one.arguments)), OK) << one.title;
+        for (const Case& one : cases) EXPECT_EQ(op.run(Arguments(one.arguments)), OK) << one.title;
       });
     }
   }
 }
 
 TEST_F(Caller, NeedsTheDocumentedStackForFunctions) {
-  for (const Function& of : functions()) {
-    for (DataType type : of.types) {
-      const std::vector<Case> cases = of.cases(type);
-      expect_documented_stack(of.name, [&] {
-        for (const Case& one : cases) FunctionCall(of, one.arguments).run();
+  for (const Function& function : functions()) {
+    for (DataType type : function.types) {
+      const std::vector<Case> cases = function.cases(type);
+      expect_documented_stack(function.name, [&] {
+        for (const Case& one : cases) FunctionCall(function, one.arguments).run();
       });
     }
   }
