@@ -16,6 +16,7 @@
 #include "base/data_type.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
 #include "ops/multi_scale_deformable_attention/reference.h"
+#include "support/differences.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
@@ -251,24 +252,14 @@ TEST(MultiScaleDeformableAttention, ReferenceGradientIsThatOfItsForward) {
     r.location[i] = (std::floor(r.location[i] * size) + 0.25) / size;
   }
   r.run();
-  const auto loss = [&](const Reference& problem) {
-    Reference forward = problem;
-    forward.grad_output.clear();
+  Reference forward = r;
+  forward.grad_output.clear();
+  const auto loss = [&] {
     forward.run();
-    double sum = 0;
-    for (size_t i = 0; i < forward.output.size(); ++i) sum += forward.output[i] * r.grad_output[i];
-    return sum;
+    return std::inner_product(forward.output.begin(), forward.output.end(), r.grad_output.begin(), 0.0);
   };
   const auto check = [&](std::vector<double> Reference::*input, const std::vector<double>& gradient) {
-    constexpr double kStep = 1.0 / 128;
-    std::vector<double> differences;
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      Reference up = r, down = r;
-      (up.*input)[i] += kStep;
-      (down.*input)[i] -= kStep;
-      differences.push_back((loss(up) - loss(down)) / (2 * kStep));
-    }
-    EXPECT_LE(relative_error(gradient, differences), 1e-10);
+    EXPECT_LE(relative_error(gradient, differences(forward.*input, 1.0 / 128, loss)), 1e-10);
   };
   check(&Reference::value, r.grad_value);
   check(&Reference::location, r.grad_location);
@@ -455,17 +446,7 @@ TEST(MultiScaleDeformableAttention, Float64GradientIsThatOfItsForward) {
     return std::inner_product(output.begin(), output.end(), r.grad_output.begin(), 0.0);
   };
   const auto expect_gradient = [&](std::vector<double>& input, const std::vector<double>& gradient) {
-    constexpr double kStep = 1e-3;
-    std::vector<double> differences;
-    for (double& element : input) {
-      const double value = element;
-      element = value + kStep;
-      const double above = loss();
-      element = value - kStep;
-      differences.push_back((above - loss()) / (2 * kStep));
-      element = value;
-    }
-    EXPECT_LE(relative_error(gradient, differences), 1e-10);
+    EXPECT_LE(relative_error(gradient, differences(input, 1e-3, loss)), 1e-10);
   };
   expect_gradient(r.value, results[1]);
   expect_gradient(r.location, results[2]);

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "ops/multi_scale_deformable_attention/cases.h"
+#include "support/differences.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
@@ -102,9 +104,7 @@ TEST_F(AttentionDoubleBackward, ReferenceIsTheDerivativeOfTheGradient) {
   }
   const Results results = expected(r);
   const auto inner = [](const std::vector<double>& a, const std::vector<double>& b) {
-    double sum = 0;
-    for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-    return sum;
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
   };
   const auto loss = [&] {
     Reference run = r;
@@ -113,17 +113,7 @@ TEST_F(AttentionDoubleBackward, ReferenceIsTheDerivativeOfTheGradient) {
            inner(run.grad_attention_weight, r.grad_grad_attention_weight);
   };
   const auto expect_gradient = [&](std::vector<double>& input, const std::vector<double>& gradient) {
-    constexpr double kStep = 1e-3;
-    std::vector<double> differences;
-    for (double& element : input) {
-      const double value = element;
-      element = value + kStep;
-      const double above = loss();
-      element = value - kStep;
-      differences.push_back((above - loss()) / (2 * kStep));
-      element = value;
-    }
-    EXPECT_LE(relative_error(gradient, differences), 1e-9);
+    EXPECT_LE(relative_error(gradient, differences(input, 1e-3, loss)), 1e-9);
   };
   expect_gradient(r.grad_output, results.grad_grad_output);
   expect_gradient(r.value, results.grad_value);
