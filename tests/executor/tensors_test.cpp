@@ -79,24 +79,22 @@ void PrintTo(const BadView& bad, std::ostream* to) {
   *to << bad.what;
 }
 
+constexpr const char* kTooLarge = "expected a size that the address space can hold";
+constexpr const char* kOutside = "expected a view inside its storage of 24 elements";
+
 const BadView kBadViews[] = {
     {"NegativeStride", {2, 3, 4}, {12, -4, 1}, 8, {24}, "expected strides of at least 0, got -4"},
     {"NegativeOffset", {2, 3, 4}, {}, -1, {24}, "expected an offset of at least 0, got -1"},
     {"NegativeSize", {2, -3, 4}, {}, 0, {24}, "expected a shape without negative sizes, got [2, -3, 4]"},
-    {"LeavesItsStorage",
+    {"LeavesItsStorage", {2, 3, 4}, {}, 1, {24}, kOutside},
+    {"StrideLeavesItsStorage", {2, 3, 4}, {13, 4, 1}, 0, {2, 3, 4}, kOutside},
+    {"EmptyStorage",
      {2, 3, 4},
      {},
-     1,
-     {24},
-     "expected a view inside its storage of 24 elements, got shape [2, 3, 4], whose last element is number "
-     "24"},
-    {"StrideLeavesItsStorage",
-     {2, 3, 4},
-     {13, 4, 1},
      0,
-     {2, 3, 4},
-     "expected a view inside its storage of 24 elements"},
-    {"EmptyStorage", {2, 3, 4}, {}, 0, {0}, "expected a view inside its storage of 0 elements"},
+     {0},
+     "expected a view inside its storage of 0 elements, got shape [2, 3, 4], "
+     "whose last element is number 23"},
     {"NegativeStorage",
      {2, 3, 4},
      {},
@@ -110,31 +108,11 @@ const BadView kBadViews[] = {
      {INT64_MAX, 3},
      "expected a storage shape that the address space can hold"},
     {"NineAxes", {1, 1, 1, 1, 1, 1, 2, 3, 4}, {}, 0, {24}, "expected at most 8 dimensions, got 9"},
-    {"SizeOverflows",
-     {INT64_MAX, INT64_MAX, 4},
-     {},
-     0,
-     {24},
-     "expected a size that the address space can hold"},
-    {"BytesOverflow",
-     {int64_t{1} << 61, 1, 4},
-     {0, 0, 0},
-     0,
-     {24},
-     "expected a size that the address space can hold"},
-    {"ReachOverflows",
-     {3, 3, 4},
-     {INT64_MAX, INT64_MAX, 1},
-     0,
-     {24},
-     "expected a size that the address space can hold"},
-    {"OffsetOverflows", {2, 3, 4}, {}, INT64_MAX, {24}, "expected a size that the address space can hold"},
-    {"EmptyOverflows",
-     {0, INT64_MAX, INT64_MAX},
-     {},
-     0,
-     {0},
-     "expected a size that the address space can hold"},
+    {"SizeOverflows", {INT64_MAX, INT64_MAX, 4}, {}, 0, {24}, kTooLarge},
+    {"BytesOverflow", {int64_t{1} << 61, 1, 4}, {0, 0, 0}, 0, {24}, kTooLarge},
+    {"ReachOverflows", {3, 3, 4}, {INT64_MAX, INT64_MAX, 1}, 0, {24}, kTooLarge},
+    {"OffsetOverflows", {2, 3, 4}, {}, INT64_MAX, {24}, kTooLarge},
+    {"EmptyOverflows", {0, INT64_MAX, INT64_MAX}, {}, 0, {0}, kTooLarge},
 };
 
 class BadViews : public testing::TestWithParam<BadView> {};
