@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// A call that uses memory, at once or when its turn in a stream comes.
+// Calls that use memory: copies, fills and operators, done at once or queued on a stream.
 #pragma once
 
 #include <string>
@@ -27,13 +27,13 @@ struct Use {
   Region region;
   bool writes;
   Side side;
-  bool needs_all;  // reads every byte and makes something of it
+  bool needs_all;  // its result depends on every byte that it reads
 };
 
 struct Call {
   std::string_view function;
   std::vector<Use> uses;
-  const Queue* queue;  // null for what is over when the function returns
+  const Queue* queue;  // null for work that is done when the function returns
   bool is_operator;
   bool may_alias = false;  // of an operator whose outputs may share memory with inputs
 };
@@ -50,25 +50,25 @@ std::string text_of(const Call& call, const Use& use);
 // write what it must not, and so cannot be done.
 void begin(const Call& call);
 
-// The same for a copy; returns the one to do in its place, which uses the library's view of memory and, where
-// it is queued, stands back from the host's memory (host_copies.h).
+// The same for a copy. Returns the copy to do in its place: it uses the library's view of memory and, where
+// it is queued, a buffer of its own instead of the host's memory (host_copies.h).
 Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, Queue* queue);
 
 Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue);
 
 // ---- The two phases of an operator, as the executor tells of them ----
 
-// Phase 1 has failed: what it had planned by then, null where it had not begun.
+// Phase 1 has failed. `plan` is what it had planned by then, null where it had not begun.
 void check_failed_phase_1(std::string_view operator_name, const Plan* plan);
 
 // Phase 2 of `operator_name` is about to refuse an executor of another operator.
 void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& executor);
 
-// Whether the tensors of phase 1 are still what this phase 2 expects.
+// Looks for tensors of phase 1 that are gone when phase 2 begins.
 void check_phase_2(std::string_view operator_name, const aclOpExecutor& executor);
 
-// The memory that the operator will use. Throws Error where it cannot run on it; else turns the addresses
-// into those at which the library reaches it.
+// Looks for mistakes in the memory that the operator will use. Throws Error where the operator cannot run on
+// it; else replaces the addresses by those of the library's view.
 void check_work(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
                 const Queue& queue);
 

@@ -36,14 +36,6 @@ HostRows rows_at(const void* start, size_t pitch, const Copy& copy) {
           Region::rows(start, copy.width, pitch, copy.height)};
 }
 
-HostRows source_rows(const Copy& copy) {
-  return rows_at(copy.source, copy.source_pitch, copy);
-}
-
-HostRows destination_rows(const Copy& copy) {
-  return rows_at(copy.destination, copy.destination_pitch, copy);
-}
-
 struct HostCopy {
   bool is_source;
   std::string parameter;  // "aclrtMemcpyAsync.src"
@@ -146,7 +138,7 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
   HostCopies& all = host_copies();
   HostCopy source{true,
                   fmt::format("{}.src", function),
-                  source_rows(copy),
+                  rows_at(copy.source, copy.source_pitch, copy),
                   std::make_shared<Bytes>(),
                   {},
                   task,
@@ -178,8 +170,13 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
 
 Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_open) {
   HostCopies& all = host_copies();
-  HostCopy destination{
-      false, fmt::format("{}.dst", function), destination_rows(copy), nullptr, {}, task, CallStack::here()};
+  HostCopy destination{false,
+                       fmt::format("{}.dst", function),
+                       rows_at(copy.destination, copy.destination_pitch, copy),
+                       nullptr,
+                       {},
+                       task,
+                       CallStack::here()};
   if (!read_rows(destination.rows, destination.before)) return copy;
   destination.copied =
       std::make_shared<Bytes>(destination.before);  // changes nothing where the copy is dropped
@@ -193,7 +190,8 @@ Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_
 
 void arrives_in_place(const Copy& copy, Task task) {
   HostCopies& all = host_copies();
-  all.destinations.push_back({false, {}, destination_rows(copy), nullptr, {}, task, {}});
+  all.destinations.push_back(
+      {false, {}, rows_at(copy.destination, copy.destination_pitch, copy), nullptr, {}, task, {}});
 }
 
 void expect_change(const Region& destination) {

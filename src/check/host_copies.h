@@ -1,9 +1,9 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Queued copies from and to the host. What is copied from the host is so a snapshot, taken when the copy is
-// queued, and what is copied to the host's own memory arrives when the program has synchronised: until then
-// the program must leave its memory alone, and what it does to it all the same shows. Where the queue is open
-// (order.h), the program may use its memory until the event is recorded: such a copy reads its source when
-// its turn comes, and what the program does to it is no finding.
+// Queued copies from and to the host. A copy from the host reads a snapshot of its source, which is taken
+// when the copy is queued. A copy to the host's own memory writes a buffer, whose contents arrive when the
+// program synchronises. Until then the program must not change its memory; that it did is seen from the
+// contents. Where the queue is open (order.h), the program may use its memory until the event is recorded:
+// such a copy reads its source when its turn comes, and changes of that memory are no findings.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,11 @@ struct Task {
 Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue, bool is_open);
 Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_open);
 
-// A copy to memory of the host that is done as it is.
+// A copy to memory of the host that is not replaced.
 void arrives_in_place(const Copy& copy, Task task);
 
-// A queued copy will write this memory of the host, where it may be the source of earlier ones.
+// A queued copy will write this memory of the host, which may be the source of earlier copies: that it
+// changes is no finding on these.
 void expect_change(const Region& destination);
 
 // The host has synchronised with the tasks of which `is_done` is true. Needs no memory: what was copied must

@@ -25,14 +25,14 @@ void refused_release(std::string_view function, const void* memory);
 bool is_device_memory(const void* address);
 bool is_allocated_memory(const void* address);  // on the device or not
 
-// The region, or as much of it as lies in the live allocation where it starts: all between, where that is not
-// all.
+// The region. Where it reaches beyond the live allocation in which it starts: all bytes from there to the end
+// of the allocation. Empty where it starts in none.
 Region part_in_live_memory(const Region& region);
 
-// What calls read there is not unset to them.
+// From now on the region does not count as unset.
 void take_as_written(const Region& region);
 
-// Until a queued copy to the host is done, the host has no business in what it writes.
+// Takes the host's access to the destination of a queued copy away, until the host has synchronised with it.
 void deny_destination(const Region& destination);
 
 // The host has used memory that is out of its reach, which is within reach from then on. Takes calls_mutex.

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// What operators are to write: whether it is there when it is read.
+// Results of operators: whether a result that the program reads was ever computed.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace aclgrad::check {
 
-// Phase 1 has failed in the calling thread, with the failure of this number. What the operator was to write
-// is missing from then on, unless it holds the result of an earlier one that was not read yet.
+// Phase 1 has failed in the calling thread, with the failure of this number. The outputs are missing from
+// then on, unless they hold the result of an earlier operator that was not read yet.
 void miss_results(std::string_view operator_name, std::vector<Use> outputs, uint64_t failure,
                   const std::string& failure_text);
 

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/never_destroyed.h"
 #include "check/call_stack.h"
 #include "check/memory.h"
 
@@ -86,6 +87,8 @@ void watch_host_accesses() {
 constexpr size_t kViewBytes = size_t{1} << 44;
 
 struct Views {
+  Views();
+
   std::byte* program = nullptr;
   std::byte* library = nullptr;
   int file = -1;
@@ -110,28 +113,23 @@ std::byte* map_file(int file, int protection) {
   return static_cast<std::byte*>(address);
 }
 
-void open(Views& views) {
+Views::Views() {
   rlimit file_size{};
   const bool may_be_large = getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur >= kViewBytes;
   if (!may_be_large || runs_under_sanitizer()) return;
-  views.file = memfd_create("aclgrad", MFD_CLOEXEC);
-  if (views.file < 0) return;
-  if (ftruncate(views.file, static_cast<off_t>(kViewBytes)) != 0) return;
-  views.library = map_file(views.file, PROT_READ | PROT_WRITE);
-  if (views.library == nullptr) return;
-  views.program = map_file(views.file, PROT_NONE);
-  if (views.program != nullptr) watch_host_accesses();
+  file = memfd_create("aclgrad", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(kViewBytes)) != 0) return;
+  library = map_file(file, PROT_READ | PROT_WRITE);
+  if (library == nullptr) return;
+  program = map_file(file, PROT_NONE);
+  if (program != nullptr) watch_host_accesses();
 }
 
 std::mutex mutex;  // of what was handed out
 
 Views& views() {
-  static Views& views = [&]() -> Views& {
-    Views& opened = *new Views;
-    open(opened);
-    return opened;
-  }();
-  return views;
+  static NeverDestroyed<Views> views;
+  return *views;
 }
 
 size_t page_size() {

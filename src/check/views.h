@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Memory in two views: the same pages at two places of the address space. The program gets addresses in one
+// Memory in two views: the same pages at two addresses. The program gets addresses in one
 // view, to which the host's access can be taken away, as an NPU's memory is out of the host's reach. The
 // library works through the other, so that its threads are never in the way.
 #pragma once
@@ -34,7 +34,7 @@ const std::byte* page_at_or_behind(const std::byte* address);
 
 void act_on_view_lock(LockAction action);  // for a fork
 
-// In its child the views are the memory of the parent, of which no part is given out any more.
+// For the child of a fork: it shares the views with its parent, and so takes no new memory from them.
 void keep_views_to_parent();
 
 }  // namespace aclgrad::check
