@@ -247,6 +247,7 @@ Results run(const Registered& kernel, std::vector<Argument> arguments) {
 // PyTorch makes a ValueError of std::invalid_argument, and a RuntimeError of std::runtime_error.
 void call(const Registered& kernel, Value* stack) {
   std::vector<Argument> arguments;
+  arguments.reserve(kernel.arguments.size() + 1);  // with the one that is always left out
   for (const Kind kind : kernel.arguments) arguments.push_back(argument_of(stack[arguments.size()], kind));
   try {
     const Results results = run(kernel, std::move(arguments));
@@ -298,6 +299,7 @@ nb::object call_directly(const Registered& kernel, const nb::args& values) {
   const bool records = Torch::get().records_gradients();
   bool needs_gradient = false;
   std::vector<Argument> arguments;
+  arguments.reserve(kernel.arguments.size() + 1);  // with the one that is always left out
   for (nb::handle value : values) {
     const Kind kind = kernel.arguments[arguments.size()];
     arguments.push_back(Argument::without_derivative(value));
