@@ -18,7 +18,7 @@ MOST_LINES_OF_INLINE_HEADER = 400
 NO_LIBRARY = {"test.cpp", "description.cpp", "cases.h", "python.cpp", "fuzz.cpp"}
 
 # What users of C++ call, and lies in their namespace; the reference in that of the tests.
-OTHER_NAMESPACES = NO_LIBRARY | {"interface.cpp", "reference.h"}
+OTHER_NAMESPACES = NO_LIBRARY | {"contract.cpp", "contract.h", "reference.h"}
 
 STATUS = re.compile(
     r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Status\b|[135]61\d{3}\b|[125]07\d{3}\b)"

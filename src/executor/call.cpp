@@ -103,7 +103,8 @@ class Zeros final : public Work {
 
 }  // namespace
 
-Call::Call(std::string_view operator_name) : plan_(std::make_shared<Plan>(operator_name)) {
+Call::Call(std::string_view operator_name)
+    : Contract(operator_name, Interface::c), plan_(std::make_shared<Plan>(operator_name)) {
   plan_->deterministic = deterministic_requested();
 }
 
@@ -123,62 +124,45 @@ const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is
   return argument;
 }
 
-const Argument& Call::input(const char* name, const aclTensor* tensor) {
-  check_given(tensor, name);
-  return declare(name, tensor, false);
+std::vector<int64_t> Call::integers(const char* name, const aclIntArray* array, ConstTensor& tensor) {
+  if (array == nullptr) return {};
+  check_live(array, HandleKind::int_array, name);
+  std::vector<int64_t> values = array->values;
+  tensor = {values.data(), {static_cast<int64_t>(values.size())}};
+  members_[member_count_++] = {name, &tensor, 0, nullptr, nullptr, nullptr, 0};
+  return values;
 }
 
-const Argument& Call::optional_input(const char* name, const aclTensor* tensor) {
-  return declare(name, tensor, false);
+const Call::Bound* Call::find(const Member& member) const {
+  const auto end = members_.begin() + member_count_;
+  const auto found = std::find_if(members_.begin(), end,
+                                  [&](const Bound& bound) { return bound.address == member.address; });
+  return found == end ? nullptr : &*found;
 }
 
-const Argument& Call::output(const char* name, const aclTensor* tensor) {
-  check_given(tensor, name);
-  return declare(name, tensor, true);
+std::string_view Call::name_of(const Member& member) const {
+  const Bound* bound = find(member);
+  return bound == nullptr ? member.field : bound->name;
 }
 
-void Call::check(bool passed, std::string_view parameter, std::string_view expected, int64_t got) const {
-  if (!passed) refuse(plan_->operator_name, parameter, expected, std::to_string(got));
+int64_t Call::value_of(const Member& member, int64_t value) const {
+  const Bound* bound = find(member);
+  return bound == nullptr ? value : bound->value;
 }
 
-void Call::check(bool passed, std::string_view parameter, std::string_view expected,
-                 std::string_view got) const {
-  if (!passed) refuse(plan_->operator_name, parameter, expected, got);
+void Call::lay_out(const Member& member, const Facts&, const Access&, int dense_from) {
+  if (const Bound* bound = find(member)) members_[bound - members_.data()].dense_from = dense_from;
 }
 
-void Call::check_type(const Argument& argument, std::initializer_list<DataType> allowed) const {
-  if (std::find(allowed.begin(), allowed.end(), argument.type()) != allowed.end()) return;
-  std::string names;
-  for (DataType type : allowed) names += (names.empty() ? "" : " or ") + std::string(name_of(type));
-  refuse(plan_->operator_name, argument.name, "data type " + names,
-         fmt::format("{} (aclDataType {})", name_of(argument.type()), static_cast<int>(argument.type())));
-}
-
-void Call::check_same_type(const Argument& first, std::initializer_list<const Argument*> others) const {
-  for (const Argument* other : others) {
-    if (other->type() == first.type()) continue;
-    refuse(plan_->operator_name, other->name,
-           fmt::format("data type {}, as {} has", name_of(first.type()), first.name), name_of(other->type()));
-  }
-}
-
-void Call::check_rank(const Argument& argument, std::initializer_list<int> allowed) const {
-  if (std::find(allowed.begin(), allowed.end(), argument.view.rank) != allowed.end()) return;
-  std::string ranks;
-  for (int rank : allowed) ranks += (ranks.empty() ? "" : " or ") + std::to_string(rank);
-  refuse(plan_->operator_name, argument.name, ranks + " dimensions", format_shape(argument.view));
-}
-
-void Call::check_shape(const Argument& argument, const Shape& expected) const {
-  if (argument.view.has_shape(expected)) return;
-  refuse(plan_->operator_name, argument.name, "shape " + format_shape(expected), format_shape(argument.view));
+void Call::refuse(std::string_view parameter, std::string_view expected, std::string_view got) const {
+  aclgrad::refuse(plan_->operator_name, parameter, expected, got);
 }
 
 void Call::check_live(const void* handle, HandleKind kind, std::string_view parameter) const {
   if (is_live_handle(handle, kind)) return;
-  if (observer != nullptr) observer->dead_handle_passed(plan_->operator_name, name_of(kind), handle);
-  refuse(plan_->operator_name, parameter, fmt::format("a live {}", name_of(kind)),
-         "a handle that was destroyed or never made");
+  const char* kind_name = aclgrad::name_of(kind);
+  if (observer != nullptr) observer->dead_handle_passed(plan_->operator_name, kind_name, handle);
+  refuse(parameter, fmt::format("a live {}", kind_name), "a handle that was destroyed or never made");
 }
 
 void Call::check_not_null(const void* pointer, std::string_view parameter) const {
@@ -209,26 +193,17 @@ void Call::use_partly(const Argument& argument) {
   plan_->arguments[static_cast<size_t>(argument.index)].partly_used = true;
 }
 
-void Call::pack(const Argument& argument) {
-  plan_->arguments[static_cast<size_t>(argument.index)].packed_at = reserve(argument.view.bytes());
-  plan_->serial_nanoseconds += static_cast<double>(argument.view.size());  // about one for each element
+void Call::pack_tensors() {
+  for (size_t i = 0; i < member_count_; ++i) {
+    const Bound& bound = members_[i];
+    if (bound.argument == nullptr || !bound.argument->used) continue;
+    const TensorView& view = bound.argument->view;
+    if (view.is_dense_from(bound.dense_from) || view.is_contiguous()) continue;
+    plan_->arguments[static_cast<size_t>(bound.argument->index)].packed_at = reserve(view.bytes());
+    plan_->serial_nanoseconds += static_cast<double>(view.size());  // about one for each element
+    *bound.strides = bound.shape->contiguous_strides();
+  }
 }
-
-template <class Void>
-void Call::operand(BasicTensor<Void>& tensor, const Argument& argument, int dense_from) {
-  if (!argument.given) return;
-  const auto* const address = reinterpret_cast<std::byte*>(&tensor.data);
-  plan_->operands[plan_->operand_count++] = {argument.index, address - problem_};
-  const TensorView& view = argument.view;
-  tensor.type = view.type;
-  tensor.shape = Shape(view.shape.data(), view.rank);
-  tensor.strides = Shape(view.strides.data(), view.rank);
-  if (view.is_dense_from(dense_from) || view.is_contiguous()) return;
-  pack(argument);
-  tensor.strides = tensor.shape.contiguous_strides();
-}
-template void Call::operand(Tensor& tensor, const Argument& argument, int dense_from);
-template void Call::operand(ConstTensor& tensor, const Argument& argument, int dense_from);
 
 void Call::plan(double serial_nanoseconds, size_t scratch_bytes, std::unique_ptr<const Work> work) {
   plan_->scratch_at = reserve(static_cast<int64_t>(scratch_bytes));
@@ -243,6 +218,11 @@ void Call::plan_zeros(std::initializer_list<const Argument*> outputs) {
 }
 
 std::shared_ptr<Plan> Call::finish() {
+  // A problem takes what has no axes for a tensor that is not given.
+  for (const Bound& bound : std::span(members_).first(member_count_)) {
+    if (bound.argument != nullptr && bound.argument->view.rank == 0)
+      refuse(bound.name, "at least 1 dimension", "[]");
+  }
   // The caller's workspace may lie on any boundary: room to align it.
   if (plan_->work != nullptr && reserved_.size() > 0)
     plan_->workspace_size = reserved_.size() + kWorkspaceAlignment;

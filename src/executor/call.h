@@ -2,51 +2,79 @@
 // The two phases of a call, and the words in which an operator's phase 1 states its checks and its plan.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "aclnn/acl_meta.h"
-#include "base/environment.h"
 #include "base/error.h"
 #include "base/handle_registry.h"
 #include "base/kernel.h"
 #include "base/workspace.h"
 #include "executor/plan.h"
+#include "tensor/contract.h"
 #include "tensor/tensor.h"
 
 namespace aclgrad {
 
-// Phase 1 of one call. An operator declares its tensors in the order of the call, checks them, and ends with
-// one of the plan functions. Every check throws the status of its failure, with a message that names operator
-// and parameter.
-class Call {
+// Phase 1 of one call. An operator makes the call's problem, brings the arguments into it in the order of the call, checks
+// it with its contract, and ends with one of the plan functions. Whatever is wrong throws the status of the failure, with a
+// message that names operator and parameter.
+class Call final : public Contract {
  public:
   explicit Call(std::string_view operator_name);
 
-  // Declarations. A null or dead handle is refused, and so is a view that leaves its storage. The reference
-  // stays valid as long as the plan, so that a kernel may capture it.
-  const Argument& input(const char* name, const aclTensor* tensor);           // null: 161001
-  const Argument& optional_input(const char* name, const aclTensor* tensor);  // null: not given
-  const Argument& output(const char* name, const aclTensor* tensor);          // null: 161001
+  // The call's problem, which the operator describes where it lies, so that nothing is copied.
+  template <class Problem>
+  Problem& problem();
 
-  // Checks. All but the last answer 161002.
-  void check(bool passed, std::string_view parameter, std::string_view expected, int64_t got) const;
-  void check(bool passed, std::string_view parameter, std::string_view expected, std::string_view got) const;
-  void check_type(const Argument& argument, std::initializer_list<DataType> allowed) const;
-  void check_same_type(const Argument& first, std::initializer_list<const Argument*> others) const;
-  void check_rank(const Argument& argument, std::initializer_list<int> allowed) const;
-  void check_shape(const Argument& argument, const Shape& expected) const;
+  // An argument that may be null. A dead handle is refused, and so is a view that leaves its storage. The reference stays
+  // valid as long as the plan, so that a kernel may capture it.
+  const Argument& declare(const char* name, const aclTensor* tensor, bool is_output);
+
+  // The same as members of the problem. Each launch puts the address into the tensor.
+  template <class Void>
+  const Argument& input(const char* name, const aclTensor* handle, BasicTensor<Void>& tensor) {
+    check_given(handle, name);  // null: 161001
+    return bind(declare(name, handle, false), tensor);
+  }
+  template <class Void>
+  const Argument& optional_input(const char* name, const aclTensor* handle, BasicTensor<Void>& tensor) {
+    return bind(declare(name, handle, false), tensor);  // null: not given
+  }
+  const Argument& output(const char* name, const aclTensor* handle, Tensor& tensor) {
+    check_given(handle, name);
+    return bind(declare(name, handle, true), tensor);
+  }
+  // The copy of the values, at which the tensor points: none where the array is null.
+  std::vector<int64_t> integers(const char* name, const aclIntArray* array, ConstTensor& tensor);
+  template <class Enum>
+  void mode(const char* name, int64_t value, Enum& member) {
+    member = static_cast<Enum>(value);
+    members_[member_count_++] = {name, &member, value, nullptr, nullptr, nullptr, 0};
+  }
+
+  std::span<const Argument> arguments() const {
+    return std::span(plan_->arguments).first(static_cast<size_t>(plan_->inputs + plan_->outputs));
+  }
+  std::span<const Argument> inputs() const { return arguments().first(static_cast<size_t>(plan_->inputs)); }
+
+  // Checks beside those of the contract: 161002, and the last one 161001.
+  using Contract::check;
+  using Contract::integers;
+  using Contract::mode;
   void check_live(const void* handle, HandleKind kind, std::string_view parameter) const;
-  void check_not_null(const void* pointer, std::string_view parameter) const;  // 161001
-
-  // True where ACLGRAD_STRICT asks to refuse what any one of the documents refuses.
-  static bool strict() { return Environment::get().strict; }
+  void check_not_null(const void* pointer, std::string_view parameter) const;
+  [[noreturn]] void refuse(std::string_view parameter, std::string_view expected,
+                           std::string_view got) const override;
 
   // Plans.
   void leave_out(const Argument& argument);   // the kernel will not touch it: it may be without data
@@ -55,17 +83,8 @@ class Call {
   // Its kernel may refuse what lies in device memory, with a code.
   void checks_data(Queue::DataError error) { plan_->data_error = error; }
 
-  // The call's problem, which the operator describes where it lies, so that nothing is copied.
-  template <class Problem>
-  Problem& problem();
-
-  // Makes `tensor`, of the problem, the argument as the kernel gets it: where it lies, or packed unless its elements
-  // along the axes from `dense_from` on lie side by side. Each launch puts in the address. Nothing happens where it
-  // was not given.
-  template <class Void>
-  void operand(BasicTensor<Void>& tensor, const Argument& argument, int dense_from);
-
-  // Runs the problem's kernel on either kind of device. `prepare` gets the launch's own copy of the problem before.
+  // Runs the problem's kernel on either kind of device. Tensors that the contract wants denser than they are get packed.
+  // `prepare` gets the launch's own copy of the problem before.
   template <class Problem>
   using Prepare = std::function<void(const Launch&, Problem&)>;
   template <class Problem>
@@ -80,16 +99,37 @@ class Call {
   std::shared_ptr<const Plan> begun() const { return plan_; }
 
  private:
+  // A member of the problem.
+  struct Bound {
+    const char* name;  // as the caller calls it
+    const void* address;
+    int64_t value;  // of an attribute
+    // Of a tensor:
+    const Argument* argument;
+    const Shape* shape;
+    Shape* strides;
+    int dense_from;
+  };
+
   void check_given(const aclTensor* tensor, std::string_view parameter) const;  // 161001
-  const Argument& declare(const char* name, const aclTensor* tensor, bool is_output);
+  template <class Void>
+  const Argument& bind(const Argument& argument, BasicTensor<Void>& tensor);
+
+  const Bound* find(const Member& member) const;
+  std::string_view name_of(const Member& member) const override;
+  int64_t value_of(const Member& member, int64_t value) const override;
+  void lay_out(const Member& member, const Facts& tensor, const Access& access, int dense_from) override;
+
   int64_t reserve(int64_t bytes);  // tells where in the workspace
-  void pack(const Argument& argument);
+  void pack_tensors();
   void plan(double serial_nanoseconds, size_t scratch_bytes, std::unique_ptr<const Work> work);
 
   std::shared_ptr<Plan> plan_;
   WorkspaceAllocator reserved_;
   std::unique_ptr<Work> work_;    // the problem's, until it is planned
   std::byte* problem_ = nullptr;  // in work_
+  std::array<Bound, kMaxArguments + 2> members_;
+  size_t member_count_ = 0;
 };
 
 // A problem and its kernel.
@@ -116,8 +156,23 @@ Problem& Call::problem() {
   return problem;
 }
 
+template <class Void>
+const Argument& Call::bind(const Argument& argument, BasicTensor<Void>& tensor) {
+  if (!argument.given) return argument;
+  const TensorView& view = argument.view;
+  tensor.type = view.type;
+  tensor.shape = Shape(view.shape.data(), view.rank);
+  tensor.strides = Shape(view.strides.data(), view.rank);
+  plan_->operands[plan_->operand_count++] = {argument.index,
+                                             reinterpret_cast<std::byte*>(&tensor.data) - problem_};
+  members_[member_count_++] = {argument.name,   &tensor,        0, &argument, &tensor.shape,
+                               &tensor.strides, Shape::kMaxRank};
+  return argument;
+}
+
 template <class Problem>
 void Call::plan_problem(const Problem& problem, Prepare<Problem> prepare) {
+  pack_tensors();
   static_cast<ProblemWork<Problem>&>(*work_).prepare = std::move(prepare);
   const size_t scratch =
       visible_device_kind() == DeviceKind::cuda

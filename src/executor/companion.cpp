@@ -72,9 +72,7 @@ void declare(Call& call, std::vector<Source>& sources) {
         call.check_live(source.tensor, HandleKind::tensor, parameter.name);
         if (!lists) continue;
       }
-      source.argument = outputs && source.tensor != nullptr
-                            ? &call.output(parameter.name, source.tensor)
-                            : &call.optional_input(parameter.name, source.tensor);
+      source.argument = &call.declare(parameter.name, source.tensor, outputs && source.tensor != nullptr);
     }
   }
 }

@@ -183,16 +183,17 @@ TEST_P(AnyFunction, RefusesTypesAndShapes) {
     const auto refused = [&, i](const std::string& field, auto change) {
       expect_refused(field, call.problem(), i, change);
     };
-    refused(name + ".type", [](Tensor& t) { t.type = static_cast<DataType>(-77); });
+    refused(name + ": expected data type", [](Tensor& t) { t.type = static_cast<DataType>(-77); });
     if (i > 0) {
       const bool is_index = call.tensor(i)->type() == DataType::int64;
-      refused(name + ".type", [&](Tensor& t) { t.type = is_index ? DataType::float32 : DataType::int32; });
+      refused(name + ": expected data type",
+              [&](Tensor& t) { t.type = is_index ? DataType::float32 : DataType::int32; });
     }
     if (role == Role::input || role == Role::output)
       refused(name + ": expected a tensor, got none", [](Tensor& t) { t = {}; });
     for (size_t axis = 0; axis < call.tensor(i)->shape().size(); ++axis) {
       const auto at = static_cast<int>(axis);
-      refused(name + ".shape[" + std::to_string(axis) + "]", [&](Tensor& t) { t.shape[at] = -1; });
+      refused(name + ": expected a shape without negative sizes", [&](Tensor& t) { t.shape[at] = -1; });
       if (std::count(free_axes.begin(), free_axes.end(), axis) > 0) continue;
       const auto longer = call.problem().copy();
       Tensor tensor = longer->tensor(i);

@@ -449,11 +449,11 @@ FunctionOf<P> function_of(const char* name, auto run) {
       {"interpolation", [](P& p) { p.interpolation = Interpolation(kIs3D<S> ? 2 : 3); }},
       {"padding", [](P& p) { p.padding = Padding(-1); }},
       {"padding", [](P& p) { p.padding = Padding(3); }},
-      {"input.type", [](P& p) { p.input.type = static_cast<DataType>(-77); }},
-      {"input.shape", [](P& p) { p.input.shape[0] = p.input.shape[1] = int64_t{1} << 40; }},
+      {"input: expected data type", [](P& p) { p.input.type = static_cast<DataType>(-77); }},
+      {"input: expected at most", [](P& p) { p.input.shape[0] = p.input.shape[1] = int64_t{1} << 40; }},
       {"input.shape[2]", [](P& p) { p.input.shape[2] = int64_t{1} << 30; }},
       {"input.shape[3]", [](P& p) { p.input.shape[3] = int64_t{1} << 30; }},
-      {"grid.shape", [](P& p) { p.grid.shape[1] = p.grid.shape[2] = int64_t{1} << 40; }},
+      {"grid: expected at most", [](P& p) { p.grid.shape[1] = p.grid.shape[2] = int64_t{1} << 40; }},
   };
   if constexpr (kIs3D<S>)
     of.mistakes.push_back({"input.shape[4]", [](P& p) { p.input.shape[4] = int64_t{1} << 30; }});

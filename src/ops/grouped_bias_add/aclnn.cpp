@@ -8,39 +8,18 @@
 namespace aclgrad::ops::grouped_bias_add {
 namespace {
 
-constexpr int64_t kMaxGroups = 2048;  // of a groupIdx
-
 void plan(Call& call, const aclTensor* gradY, const aclTensor* groupIdxOptional, int64_t groupIdxType,
-          const aclTensor* out_tensor) {
-  const Argument& grad_y = call.input("gradY", gradY);
-  const Argument& group_idx = call.optional_input("groupIdxOptional", groupIdxOptional);
-  const Argument& out = call.output("out", out_tensor);
-  const bool grouped = group_idx.given;
-
-  call.check_type(grad_y, {DataType::float32, DataType::float16, DataType::bfloat16});
-  call.check_same_type(grad_y, {&out});
-  if (grouped) call.check_type(group_idx, {DataType::int32, DataType::int64});
-  call.check_rank(grad_y, {grouped ? 2 : 3});
-  if (grouped) {
-    call.check_rank(group_idx, {1});
-    call.check(group_idx.size(0) <= kMaxGroups, "groupIdxOptional", "at most 2048 entries",
-               group_idx.size(0));
-  }
-
-  call.check_shape(out, {grouped ? group_idx.size(0) : grad_y.size(0), grad_y.size(grouped ? 1 : 2)});
-  call.check(groupIdxType == 0 || groupIdxType == 1, "groupIdxType", "0 (end offsets) or 1 (counts)",
-             groupIdxType);
-
-  if (out.empty()) return call.plan_nothing();
-  if (grad_y.empty()) return call.plan_zeros({&out});
-
-  if (grouped) call.use_partly(grad_y);  // without rows behind the last group
-
+          const aclTensor* out) {
   auto& problem = call.problem<GroupedBiasAddBackward>();
-  call.operand(problem.grad_output, grad_y, grouped ? 1 : 2);
-  call.operand(problem.group_idx, group_idx, 0);
-  problem.kind = static_cast<GroupKind>(groupIdxType);
-  call.operand(problem.grad_bias, out, 0);
+  const Argument& grad_output = call.input("gradY", gradY, problem.grad_output);
+  call.optional_input("groupIdxOptional", groupIdxOptional, problem.group_idx);
+  const Argument& grad_bias = call.output("out", out, problem.grad_bias);
+  call.mode("groupIdxType", groupIdxType, problem.kind);
+  check(problem, call);
+
+  if (grad_bias.empty()) return call.plan_nothing();
+  if (grad_output.empty()) return call.plan_zeros({&grad_bias});
+  if (!problem.has_equal_groups()) call.use_partly(grad_output);  // without rows behind the last group
   call.plan_problem(problem);
 }
 

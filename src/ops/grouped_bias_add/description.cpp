@@ -222,11 +222,12 @@ const FunctionRegistration kFunction(FunctionOf<P>{
     .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
     .cases = function_cases,
     .mistakes = {{"kind", [](P& p) { p.kind = GroupKind(2); }},
-                 {"grad_output.type", [](P& p) { p.grad_output.type = DataType::float64; }},
-                 {"grad_output.shape[", [](P& p) { ++p.grad_output.shape[p.has_equal_groups() ? 2 : 1]; }},
-                 {"grad_output.shape",
+                 {"grad_output: expected data type", [](P& p) { p.grad_output.type = DataType::float64; }},
+                 {"grad_bias: expected shape",
+                  [](P& p) { ++p.grad_output.shape[p.has_equal_groups() ? 2 : 1]; }},
+                 {"grad_output: expected at most",
                   [](P& p) { p.grad_output.shape[p.has_equal_groups() ? 1 : 0] = INT64_MAX; }},
-                 {"grad_bias.shape",
+                 {"grad_bias: expected at most",
                   [](P& p) {
                     p.grad_bias.shape = {1 << 30, 1 << 30};
                   }}},
@@ -244,8 +245,9 @@ const FunctionRegistration kDoubleBackwardFunction(FunctionOf<DoubleBackward>{
     .types = {std::begin(kTypesOfSecond), std::end(kTypesOfSecond)},
     .cases = second_cases,
     .mistakes = {{"kind", [](DoubleBackward& p) { p.kind = GroupKind(2); }},
-                 {"grad_grad_bias.type", [](DoubleBackward& p) { p.grad_grad_bias.type = DataType::int32; }},
-                 {"grad_grad_output.shape[",
+                 {"grad_grad_bias: expected data type",
+                  [](DoubleBackward& p) { p.grad_grad_bias.type = DataType::int32; }},
+                 {"grad_grad_output: expected shape",
                   [](DoubleBackward& p) { ++p.grad_grad_output.shape[p.has_equal_groups() ? 2 : 1]; }}},
 });
 

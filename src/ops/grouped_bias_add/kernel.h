@@ -25,6 +25,10 @@ void run_kernel(const GroupedBiasAddDoubleBackward& problem, void* workspace);
 
 namespace aclgrad {  // where argument-dependent lookup finds them
 
+class Contract;
+void check(const GroupedBiasAddBackward& problem, Contract& contract);
+void check(const GroupedBiasAddDoubleBackward& problem, Contract& contract);
+
 using ops::grouped_bias_add::kernel_nanoseconds;
 using ops::grouped_bias_add::kernel_workspace_size;
 using ops::grouped_bias_add::run_kernel;

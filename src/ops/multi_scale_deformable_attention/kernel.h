@@ -29,6 +29,11 @@ void run_kernel(const MultiScaleDeformableAttentionDoubleBackward& problem, void
 
 namespace aclgrad {  // where argument-dependent lookup finds them
 
+class Contract;
+void check(const MultiScaleDeformableAttention& problem, Contract& contract);
+void check(const MultiScaleDeformableAttentionBackward& problem, Contract& contract);
+void check(const MultiScaleDeformableAttentionDoubleBackward& problem, Contract& contract);
+
 using ops::multi_scale_deformable_attention::kernel_nanoseconds;
 using ops::multi_scale_deformable_attention::kernel_workspace_size;
 using ops::multi_scale_deformable_attention::run_kernel;

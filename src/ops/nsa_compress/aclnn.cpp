@@ -25,42 +25,19 @@ struct Attributes {
   const char* layout;  // null where it was not given
 };
 
-void check_multiple(const Call& call, const char* name, int64_t value) {
-  call.check(value > 0 && value % kMultiple == 0, name, "a positive multiple of 16", value);
-}
-
-void check_not_empty(const Call& call, std::initializer_list<const Argument*> arguments) {
-  for (const Argument* argument : arguments) {
-    if (argument->empty())
-      call.check(false, argument->name, "a tensor that is not empty", format_shape(argument->view));
-  }
-}
-
-void check_block_and_stride(const Call& call, const Attributes& attributes) {
-  check_multiple(call, "compressBlockSize", attributes.block);
-  check_multiple(call, "compressStride", attributes.stride);
+void check_attributes(const Call& call, const Attributes& attributes) {
+  const auto check_multiple = [&](const char* name, int64_t value) {
+    call.check(value > 0 && value % kMultiple == 0, name, "a positive multiple of 16", value);
+  };
+  check_multiple("compressBlockSize", attributes.block);
+  check_multiple("compressStride", attributes.stride);
   call.check(attributes.stride <= attributes.block, "compressStride", "at most compressBlockSize",
              attributes.stride);
-}
-
-void check_layout_and_type(const Call& call, const Attributes& attributes) {
   const std::string layout =
       attributes.layout == nullptr ? "null" : '"' + std::string(attributes.layout) + '"';
   call.check(layout == "\"TND\"", "layoutOptional", "\"TND\"", layout);
   call.check(attributes.sequence_type == 0, "actSeqLenType", "0 (ends of the sequences)",
              attributes.sequence_type);
-}
-
-std::vector<int64_t> checked_ends(const Call& call, const aclIntArray* act_seq_len) {
-  if (act_seq_len == nullptr) return {};
-  call.check_live(act_seq_len, HandleKind::int_array, "actSeqLenOptional");
-  return act_seq_len->values;
-}
-
-void check_windows(const Call& call, const NsaCompression& problem, const Argument& rows) {
-  const auto mismatch =
-      find_mismatch(sliding_windows(problem), rows.size(0), {"actSeqLenOptional", rows.name});
-  if (mismatch) call.check(false, mismatch->parameter, mismatch->expected, mismatch->got);
 }
 
 // Ends in the memory of a CPU device, which the running task alone may read.
@@ -71,10 +48,6 @@ void check_windows_on_device(const NsaCompressBackward& problem) {
   throw Error(ACL_ERROR_RT_AICORE_EXCEPTION,
               fmt::format("aclnnNsaCompressGrad.{}: expected {}, got {}.", mismatch->parameter,
                           mismatch->expected, mismatch->got));
-}
-
-ConstTensor tensor_of(const std::vector<int64_t>& ends) {
-  return {ends.data(), {static_cast<int64_t>(ends.size())}};
 }
 
 Error wrong_data(const char* text) {
@@ -96,57 +69,30 @@ const Error& data_error(uint32_t code) noexcept {
 
 // The ends of the sequences come as an array of the host or as a tensor of the device, or not at all.
 void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_tensor,
-               const aclTensor* weight_tensor, const aclIntArray* ends_array, const aclTensor* ends_tensor,
+               const aclTensor* weight, const aclIntArray* ends_array, const aclTensor* ends_tensor,
                Attributes attributes, const aclTensor* inputGradOut, const aclTensor* weightGradOut) {
-  const Argument& output_grad = call.input("outputGrad", outputGrad);
-  const Argument& input = call.input("input", input_tensor);
-  const Argument& weight = call.input("weight", weight_tensor);
-  const Argument& act_seq_len = call.optional_input("actSeqLenOptional", ends_tensor);
-  const Argument& input_grad = call.output("inputGradOut", inputGradOut);
-  const Argument& weight_grad = call.output("weightGradOut", weightGradOut);
+  auto& problem = call.problem<NsaCompressBackward>();
+  call.input("outputGrad", outputGrad, problem.grad_output);
+  const Argument& input = call.input("input", input_tensor, problem.input);
+  call.input("weight", weight, problem.weight);
+  const Argument& act_seq_len = call.optional_input("actSeqLenOptional", ends_tensor, problem.sequence_ends);
+  call.output("inputGradOut", inputGradOut, problem.grad_input);
+  call.output("weightGradOut", weightGradOut, problem.grad_weight);
 
-  call.check_type(output_grad, {DataType::float16, DataType::bfloat16});
-  call.check_same_type(output_grad, {&input, &weight, &input_grad, &weight_grad});
-  if (act_seq_len.given) call.check_type(act_seq_len, {DataType::int64});
-  call.check_rank(output_grad, {3});
-  call.check_rank(input, {3});
-  call.check_rank(weight, {2});
-  call.check_rank(input_grad, {3});
-  call.check_rank(weight_grad, {2});
-  if (act_seq_len.given) call.check_rank(act_seq_len, {1});
-  check_not_empty(call, {&output_grad, &input, &weight, &input_grad, &weight_grad});
-
-  const int64_t tokens = input.size(0), heads = input.size(1), channels = input.size(2);
-  call.check_shape(weight, {attributes.block, heads});
-  call.check_shape(output_grad, {output_grad.size(0), heads, channels});
-  call.check_shape(input_grad, {tokens, heads, channels});
-  call.check_shape(weight_grad, {attributes.block, heads});
-  check_block_and_stride(call, attributes);
-  if (Call::strict()) {  // the document of the gradient alone says so
+  if (attributes.layout == nullptr) attributes.layout = "TND";
+  check_attributes(call, attributes);
+  if (call.is_strict()) {  // the document of the gradient alone says so
     call.check(attributes.stride < attributes.block, "compressStride", "less than compressBlockSize (strict)",
                attributes.stride);
   }
-  check_multiple(call, "input's last dimension", channels);
-  if (attributes.layout == nullptr) attributes.layout = "TND";
-  check_layout_and_type(call, attributes);
-  std::vector<int64_t> ends = checked_ends(call, ends_array);
-
-  auto& problem = call.problem<NsaCompressBackward>();
+  std::vector<int64_t> ends = call.integers("actSeqLenOptional", ends_array, problem.sequence_ends);
   problem.stride = attributes.stride;
   problem.ends_on_gpu = act_seq_len.given && !act_seq_len.empty();
-  call.operand(problem.grad_output, output_grad, 2);
+  call.set_size('B', attributes.block);
+  check(problem, call);
+
+  if (problem.ends_on_gpu) call.checks_data(data_error);
   call.use_partly(input);  // without tokens outside of the windows
-  call.operand(problem.input, input, 2);
-  call.operand(problem.grad_input, input_grad, 2);
-  call.operand(problem.weight, weight, 0);
-  call.operand(problem.grad_weight, weight_grad, 0);
-  if (problem.ends_on_gpu) {
-    call.operand(problem.sequence_ends, act_seq_len, 0);
-    call.checks_data(data_error);
-  } else {
-    problem.sequence_ends = tensor_of(ends);
-    check_windows(call, problem, output_grad);
-  }
   call.plan_problem<NsaCompressBackward>(
       problem, [ends = std::move(ends)](const Launch& launch, NsaCompressBackward& bound) {
         if (!bound.ends_on_gpu) {
@@ -157,38 +103,23 @@ void plan_grad(Call& call, const aclTensor* outputGrad, const aclTensor* input_t
       });
 }
 
-void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* weight_tensor,
+void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* weight,
                   const aclIntArray* ends_array, const Attributes& attributes,
                   const aclTensor* output_tensor) {
-  const Argument& input = call.input("input", input_tensor);
-  const Argument& weight = call.input("weight", weight_tensor);
-  const Argument& output = call.output("output", output_tensor);
-
-  call.check_type(input, {DataType::float16, DataType::bfloat16});
-  call.check_same_type(input, {&weight, &output});
-  call.check_rank(input, {3});
-  call.check_rank(weight, {2});
-  call.check_rank(output, {3});
-  check_not_empty(call, {&input, &weight});
-
-  call.check_shape(weight, {attributes.block, input.size(1)});
-  call.check_shape(output, {output.size(0), input.size(1), input.size(2)});
-  check_block_and_stride(call, attributes);
-  check_multiple(call, "input's last dimension", input.size(2));
-  check_layout_and_type(call, attributes);
-  std::vector<int64_t> ends = checked_ends(call, ends_array);
-  call.check(!ends.empty(), "actSeqLenOptional", "at least one entry", "none");
-
   auto& problem = call.problem<NsaCompress>();
-  problem.stride = attributes.stride;
-  problem.sequence_ends = tensor_of(ends);
-  call.use_partly(input);  // without tokens outside of the windows
-  call.operand(problem.input, input, 2);
-  call.operand(problem.weight, weight, 0);
-  call.operand(problem.output, output, 2);
-  check_windows(call, problem, output);
-  if (output.empty()) return call.plan_nothing();
+  const Argument& input = call.input("input", input_tensor, problem.input);
+  call.input("weight", weight, problem.weight);
+  const Argument& output = call.output("output", output_tensor, problem.output);
 
+  check_attributes(call, attributes);
+  std::vector<int64_t> ends = call.integers("actSeqLenOptional", ends_array, problem.sequence_ends);
+  call.check(!ends.empty(), "actSeqLenOptional", "at least one entry", "none");
+  problem.stride = attributes.stride;
+  call.set_size('B', attributes.block);
+  check(problem, call);
+
+  if (output.empty()) return call.plan_nothing();
+  call.use_partly(input);  // without tokens outside of the windows
   call.plan_problem<NsaCompress>(problem, [ends = std::move(ends)](const Launch&, NsaCompress& bound) {
     bound.sequence_ends.data = ends.data();
   });

@@ -38,6 +38,11 @@ void run_terms(const NsaCompress& problem, std::span<const CompressionTerm> term
 
 namespace aclgrad {  // where argument-dependent lookup finds them
 
+class Contract;
+void check(const NsaCompress& problem, Contract& contract);
+void check(const NsaCompressBackward& problem, Contract& contract);
+void check(const NsaCompressDoubleBackward& problem, Contract& contract);
+
 using ops::nsa_compress::kernel_nanoseconds;
 using ops::nsa_compress::kernel_workspace_size;
 using ops::nsa_compress::run_kernel;

@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "arguments.h"
-#include "base/problem_check.h"
 #include "binding.h"
 #include "operand.h"
 #include "ops/nsa_compress/reference.h"
+#include "tensor/contract.h"
 
 namespace aclgrad::python {
 namespace {
@@ -53,7 +53,7 @@ Compression read_compression(const Arguments& arguments, const Argument& x, cons
   arguments.check_rank(compression.x, 3);
   arguments.check(block >= 1, "block", "at least 1", block);
   arguments.check(stride >= 1, "stride", "at least 1", stride);
-  arguments.check(stride <= ProblemCheck::kMaxElements, "stride", "at most 2^53 - 1", stride);
+  arguments.check(stride <= Contract::kMaxElements, "stride", "at most 2^53 - 1", stride);
   arguments.check_shape(compression.weight, {block, compression.heads()});
 
   compression.sequence_ends = read_ends(arguments, cu_seqlens, compression.tokens());

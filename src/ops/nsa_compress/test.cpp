@@ -400,10 +400,10 @@ TEST(NsaCompress, CppInterfaceChecksWhereItCountsWindows) {
   };
   using P = NsaCompression;
   refused("input", [](P& p) { p.input = {}; });
-  refused("input.shape[0]", [](P& p) { p.input.shape[0] = -1; });
+  refused("input", [](P& p) { p.input.shape[0] = -1; });
   refused("weight.shape[0]", [](P& p) { p.weight.shape[0] = 0; });
   refused("stride", [](P& p) { p.stride = 0; });
-  refused("sequence_ends.shape[0]", [](P& p) { p.sequence_ends.shape[0] = -1; });
+  refused("sequence_ends", [](P& p) { p.sequence_ends.shape[0] = -1; });
   refused("sequence_ends.data", [](P& p) { p.sequence_ends.data = nullptr; });
   refused("sequence_ends", [](P& p) { p.sequence_ends.data = falling_ends; });
   auto every_token = right;

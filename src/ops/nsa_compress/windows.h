@@ -26,7 +26,7 @@ struct WindowNames {
   std::string_view rows;
 };
 
-inline constexpr std::string_view kEndsField = "sequence_ends";
+inline constexpr const char* kEndsField = "sequence_ends";
 
 // Checks the ends of the sequences.
 std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std::string_view ends_name);

@@ -8,25 +8,13 @@
 namespace aclgrad::ops::new_operator {
 namespace {
 
-void plan(Call& call, const aclTensor* gradOutput, const aclTensor* other_tensor,
-          const aclTensor* out_tensor) {
-  const Argument& grad_output = call.input("gradOutput", gradOutput);
-  const Argument& other = call.input("other", other_tensor);
-  const Argument& out = call.output("out", out_tensor);
-
-  call.check_type(grad_output, {DataType::float32, DataType::float16, DataType::bfloat16});
-  call.check_same_type(grad_output, {&other, &out});
-  call.check_rank(grad_output, {2});
-  const int64_t rows = grad_output.size(0), columns = grad_output.size(1);
-  call.check_shape(other, {rows, columns});
-  call.check_shape(out, {rows, columns});
-
-  if (out.empty()) return call.plan_nothing();
-
+void plan(Call& call, const aclTensor* gradOutput, const aclTensor* other, const aclTensor* out_tensor) {
   auto& problem = call.problem<NewOperator>();
-  call.operand(problem.grad_output, grad_output, 0);
-  call.operand(problem.other, other, 0);
-  call.operand(problem.grad_input, out, 0);
+  call.input("gradOutput", gradOutput, problem.grad_output);
+  call.input("other", other, problem.other);
+  const Argument& out = call.output("out", out_tensor, problem.grad_input);
+  check(problem, call);
+  if (out.empty()) return call.plan_nothing();
   call.plan_problem(problem);
 }
 

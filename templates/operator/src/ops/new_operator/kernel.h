@@ -15,6 +15,9 @@ void run_kernel(const NewOperator& problem, void* workspace);
 
 namespace aclgrad {  // where argument-dependent lookup finds them
 
+class Contract;
+void check(const NewOperator& problem, Contract& contract);
+
 using ops::new_operator::kernel_nanoseconds;
 using ops::new_operator::kernel_workspace_size;
 using ops::new_operator::run_kernel;

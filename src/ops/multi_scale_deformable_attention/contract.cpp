@@ -1,0 +1,106 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// What multi-scale deformable attention and its gradients expect of their problems, and their functions of the C++
+// interface. Axes: N batches, S rows of all levels, M heads, C channels, Q queries, L levels, P points.
+#include "tensor/contract.h"
+
+#include <fmt/format.h>
+
+#include "ops/multi_scale_deformable_attention/kernel.h"
+
+namespace aclgrad {
+
+static constexpr int kFirstDense = 3;
+
+// In the C interface tensors may be empty.
+static void check_extents(const Contract& contract, std::string_view field, const ConstTensor& tensor) {
+  if (contract.in_c()) return;
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis)
+    contract.number(fmt::format("{}.shape[{}]", field, axis), tensor.size(axis), 1);
+}
+
+// Those of the documents.
+static void check_limits(const Contract& contract, bool is_gradient) {
+  const auto size = [&](char letter) { return contract.size(letter); };
+  contract.check(size('C') % 8 == 0 && size('C') <= 256, "value",
+                 "channels that are a multiple of 8, at most 256", size('C'));
+  contract.check(size('L') <= 16, "spatialShape", "at most 16 levels", size('L'));
+  contract.check(size('M') <= 16, "value", "at most 16 heads", size('M'));
+  contract.check(size('P') <= 16, "location", "at most 16 points", size('P'));
+  if (!is_gradient) {
+    if (contract.is_strict())
+      contract.check(size('Q') >= 32, "location", "at least 32 queries (strict)", size('Q'));
+    return;
+  }
+  contract.check(size('Q') < 500000, "location", "less than 500000 queries", size('Q'));
+  if (!contract.is_strict()) return;
+  contract.check(size('L') < 10, "spatialShape", "less than 10 levels (strict)", size('L'));
+  contract.check(size('N') <= 32, "value", "at most 32 batches (strict)", size('N'));
+  const int64_t sum = size('C') + size('P') + size('L');
+  contract.check(sum <= 512, "value", "channels + points + levels of at most 512 (strict)", sum);
+}
+
+static void check_sampling(const MultiScaleDeformableSampling& p, Contract& contract, bool is_gradient) {
+  if (contract.in_c()) {
+    contract.floats({DataType::float32, DataType::float16, DataType::bfloat16});
+  } else {
+    contract.floats({DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
+  }
+  contract.input("value", p.value, "NSMC", kFirstDense);
+  check_extents(contract, "value", p.value);
+  contract.input("sampling_locations", p.sampling_locations, "NQMLP2", kFirstDense);
+  check_extents(contract, "sampling_locations", p.sampling_locations);
+  contract.input("attention_weights", p.attention_weights, "NQMLP", kFirstDense);
+  contract.integers("spatial_shapes", p.spatial_shapes, "L2");
+  if (contract.in_c() && !is_gradient) {
+    contract.integers("level_start_index", p.level_start_index, "I");
+    contract.check(contract.size('I') >= contract.size('L'), "levelStartIndex", "an entry for each level",
+                   contract.size('I'));
+  } else {
+    contract.integers("level_start_index", p.level_start_index, "L");
+  }
+  if (contract.in_c()) check_limits(contract, is_gradient);
+}
+
+// [N, Q, M, C], of which the C interface has the last two in one, too.
+static const char* axes_of(const ConstTensor& query_rows, Contract& contract) {
+  if (!contract.in_c() || query_rows.shape.rank() != 3) return "NQMC";
+  contract.set_size('R', contract.size('M') * contract.size('C'));
+  return "NQR";
+}
+
+void check(const MultiScaleDeformableAttention& p, Contract& contract) {
+  check_sampling(p, contract, false);
+  contract.output("output", p.output, axes_of(p.output, contract), p.output.shape.rank() - 1);
+}
+
+// The gradient's, and the double backward's.
+template <class Problem>
+static void check_gradients(const Problem& p, Contract& contract) {
+  check_sampling(p, contract, true);
+  contract.input("grad_output", p.grad_output, axes_of(p.grad_output, contract),
+                 p.grad_output.shape.rank() - 1);
+  contract.optional_output("grad_value", p.grad_value, "NSMC", kFirstDense);
+  contract.optional_output("grad_sampling_locations", p.grad_sampling_locations, "NQMLP2", kFirstDense);
+  contract.optional_output("grad_attention_weights", p.grad_attention_weights, "NQMLP", kFirstDense);
+}
+
+void check(const MultiScaleDeformableAttentionBackward& p, Contract& contract) {
+  check_gradients(p, contract);
+}
+
+void check(const MultiScaleDeformableAttentionDoubleBackward& p, Contract& contract) {
+  check_gradients(p, contract);
+  contract.optional_input("grad_grad_value", p.grad_grad_value, "NSMC", kFirstDense);
+  contract.optional_input("grad_grad_sampling_locations", p.grad_grad_sampling_locations, "NQMLP2",
+                          kFirstDense);
+  contract.optional_input("grad_grad_attention_weights", p.grad_grad_attention_weights, "NQMLP", kFirstDense);
+  contract.optional_output("grad_grad_output", p.grad_grad_output, "NQMC", kFirstDense);
+}
+
+}  // namespace aclgrad
+
+ACLGRAD_DEFINE_FUNCTION_AND_CUDA(MultiScaleDeformableAttention, multi_scale_deformable_attention)
+ACLGRAD_DEFINE_FUNCTION_AND_CUDA(MultiScaleDeformableAttentionBackward,
+                                 multi_scale_deformable_attention_backward)
+ACLGRAD_DEFINE_FUNCTION(MultiScaleDeformableAttentionDoubleBackward,
+                        multi_scale_deformable_attention_double_backward)
