@@ -35,6 +35,18 @@ TEST_F(StreamTest, WorkReturnsBeforeItIsDone) {
   EXPECT_EQ(destination, source);
 }
 
+TEST_F(StreamTest, IsNotReadyWhileItsLastWorkRuns) {
+  std::atomic<bool> runs{false}, ends{false};
+  queue_of_stream("test", stream_)->submit_host([&](Queue&) {
+    runs = true;
+    while (!ends) std::this_thread::yield();
+  });
+  while (!runs) std::this_thread::yield();
+  EXPECT_EQ(query(stream_), ACL_STREAM_STATUS_NOT_READY);
+  ends = true;
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+}
+
 TEST_F(StreamTest, RunsInOrderWhereverTasksRun) {
   std::vector<int> order;
   for (int i = 0; i < 1000; ++i) {
