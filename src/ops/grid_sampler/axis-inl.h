@@ -282,14 +282,14 @@ HWY_INLINE void prepare_lanes(D d, const VectorAxis<D>& axis, hn::Vec<D> coordin
 
 // The first and the last pixel that each sample of a block reads along an axis; 0 if it reads none.
 template <int kTaps, class Real>
-HWY_INLINE void find_span(const Axis& axis, const AxisTaps<Real>& taps, int32_t* first, int32_t* last) {
+HWY_INLINE void find_span(const Axis& axis, const AxisTaps<Real>& taps, Span& span) {
   const IndexTag d;
   const auto end = index_vector(axis.size - 1);
   for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
     const auto first_tap = hn::Load(d, taps.first + lane);
     const auto last_tap = hn::Add(first_tap, hn::Set(d, kTaps - 1));
-    hn::Store(hn::Min(hn::Max(first_tap, hn::Zero(d)), end), d, first + lane);
-    hn::Store(hn::Min(hn::Max(last_tap, hn::Zero(d)), end), d, last + lane);
+    hn::Store(hn::Min(hn::Max(first_tap, hn::Zero(d)), end), d, span.first + lane);
+    hn::Store(hn::Min(hn::Max(last_tap, hn::Zero(d)), end), d, span.last + lane);
   }
   if (kTaps != 4 || axis.padding != Padding::reflection) return;
   // Mirrored taps are still neighbours, but elsewhere.
@@ -298,8 +298,8 @@ HWY_INLINE void find_span(const Axis& axis, const AxisTaps<Real>& taps, int32_t*
     if (first_tap >= 0 && first_tap + kTaps <= axis.size) continue;
     int64_t pixels[kTaps];
     for (int k = 0; k < kTaps; ++k) pixels[k] = std::max<int64_t>(0, tap_pixel<kTaps>(first_tap + k, axis));
-    first[i] = static_cast<int32_t>(*std::min_element(pixels, pixels + kTaps));
-    last[i] = static_cast<int32_t>(*std::max_element(pixels, pixels + kTaps));
+    span.first[i] = static_cast<int32_t>(*std::min_element(pixels, pixels + kTaps));
+    span.last[i] = static_cast<int32_t>(*std::max_element(pixels, pixels + kTaps));
   }
 }
 
@@ -322,13 +322,13 @@ HWY_INLINE void prepare_axis(const Axis& of_axis, int k, const Real* coordinates
   }
 }
 
-// Prepares blocks of samples at coordinates[axis][sample]: the axes from the given one on. The last one is that of rows.
+// Prepares blocks of samples at coordinates[axis][sample]: the axes from the given one on.
 template <int kTaps, class Real, int kAxes>
-HWY_INLINE void prepare_coordinates(const Axis (&axes)[kAxes], const Real (&coordinates)[kAxes][kMostSamples],
+HWY_INLINE void prepare_coordinates(const Axis* axes, const Real (&coordinates)[kAxes][kMostSamples],
                                     int first_axis, int64_t count, Block<Real, kAxes>* blocks) {
   for (int k = first_axis; k < kAxes; ++k) prepare_axis<kTaps>(axes[k], k, coordinates[k], count, blocks);
   for (Block<Real, kAxes>* block = blocks; block != blocks + count; ++block) {
-    find_span<kTaps>(axes[kAxes - 1], block->taps[kAxes - 1], block->first_row, block->last_row);
+    for (int k = 1; k < kAxes; ++k) find_span<kTaps>(axes[k], block->taps[k], block->spans[k - 1]);
     block->interior = 0;
     if (first_axis != 0) continue;
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(IndexTag())) {

@@ -12,17 +12,13 @@
 
 #include "base/caches.h"
 #include "base/simd-inl.h"
-#include "ops/grid_sampler/layout.h"
+#include "ops/grid_sampler/boxes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 using namespace aclgrad::HWY_NAMESPACE;
 
-inline constexpr int kBlock = 16;  // samples
-inline constexpr int kMostBlocks =
-    4;  // that are prepared together, so that the processor need not wait for each
-inline constexpr int64_t kMostSamples = kMostBlocks * kBlock;
 inline constexpr uint32_t kAllSamples = (1u << kBlock) - 1;
 
 template <class Real>
@@ -38,51 +34,55 @@ struct AxisTaps {
       64) Real slope[4][kBlock];  // of the weights, by the position in pixels; bicubic only: else -1 and 1
 };
 
+// The pixels from the first to the last one that each sample reads along an axis, at most as many as taps; pixel 0 if it
+// reads none.
+struct Span {
+  alignas(64) int32_t first[kBlock];
+  alignas(64) int32_t last[kBlock];
+};
+
 template <class Real, int kAxes = 2>
 struct Block {
-  AxisTaps<Real> taps[kAxes];  // x, y
-  // Rows of the image from the first to the last one that a sample reads, at most as many as taps; row 0 if it reads
-  // none. The owner of the first row writes the sample's gradient.
-  alignas(64) int32_t first_row[kBlock];
-  alignas(64) int32_t last_row[kBlock];
-  uint32_t interior;  // a bit for each sample whose taps are all pixels, next to each other
+  AxisTaps<Real> taps[kAxes];  // x, y and z
+  Span spans[kAxes - 1];       // of rows and slices; the owner of the first ones writes the sample's gradient
+  uint32_t interior;           // a bit for each sample whose taps are all pixels, next to each other
 
   const AxisTaps<Real>& x() const { return taps[0]; }
   const AxisTaps<Real>& y() const { return taps[1]; }
+  const AxisTaps<Real>& z() const { return taps[2]; }
+  const Span& rows() const { return spans[0]; }
+  const Span& slices() const { return spans[1]; }
 };
 
 // ---- In blocks_cpu.cpp
 
-// Prepares `count` samples of an image from the given one on, at most kMostSamples, in as many blocks as that takes. A
-// sample that is missing in the last block is like the one before.
-template <class Real>
-void prepare_blocks(const Sampling& sampling, int64_t image, int64_t first, int64_t count,
-                    Block<Real>* blocks);
+// Prepares samples of an image, at most kMostSamples, in as many blocks as that takes. A sample that is missing in the
+// last block is like the one before.
+template <class Real, int kAxes>
+void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samples,
+                    Block<Real, kAxes>* blocks);
 
-// The same for the rows alone: first_row and last_row.
-void prepare_rows(const Sampling& sampling, int64_t image, int64_t first, int64_t count,
-                  Block<float>* blocks);
+// The same for the spans alone.
+template <class Real, int kAxes>
+void prepare_spans(const Sampling& sampling, int64_t image, const Samples& samples,
+                   Block<Real, kAxes>* blocks);
 
-// Prepares a block of these samples.
-void prepare_samples(const Sampling& sampling, int64_t image, const int64_t* samples, Block<float>& block);
-
-// Reads the coordinates of these samples.
-void load_coordinates(const Image& grid, const int64_t* samples, float (&to)[kBlock][2]);
-
-// Reads the coordinates of `count` samples from the given one on, and repeats the last up to the end of its block.
-template <class Real>
-void load_coordinates(const Image& grid, int64_t first, int64_t count, Real (&to)[2][kMostSamples]);
+// Reads the coordinates of samples, and repeats the last up to the end of its block.
+template <class Real, int kAxes>
+void load_coordinates(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]);
 
 // Finds the rows that the samples of each chunk read, at most kMostSamples each: spans[images, chunks].
 void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
                 double serial_nanoseconds, RowSpan* spans);
 
-// Writes the gradients by x and y of those samples of a block whose bits are set: neighbours, or listed.
-template <class Real>
-void store_grid_grad(const Image& grid_grad, int64_t first, uint32_t bits, const Real* x, const Real* y);
-template <class Real>
-void store_grid_grad(const Image& grid_grad, const int64_t* samples, uint32_t bits, const Real* x,
-                     const Real* y);
+// Lists the samples of images [first_image, first_image + images) for the boxes of a cut.
+void list_samples(const Sampling& sampling, const SampleLists& lists, const BoxCut& cut, int64_t first_image,
+                  int64_t images, double serial_nanoseconds);
+
+// Writes the gradients by x, y and z of those samples of a block whose bits are set.
+template <class Real, int kAxes>
+void store_grid_grad(const Image& grid_grad, const Samples& samples, uint32_t bits,
+                     const Real (&slopes)[kAxes][kBlock]);
 
 // ---- In images_cpu.cpp
 
@@ -218,34 +218,40 @@ HWY_INLINE int64_t last_row_of(const Block<Real>& block) {
   const IndexTag d;
   auto last_row = hn::Zero(d);
   for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    last_row = hn::Max(last_row, hn::Load(d, block.last_row + lane));
+    last_row = hn::Max(last_row, hn::Load(d, block.rows().last + lane));
   }
   return hn::GetLane(hn::MaxOfLanes(d, last_row));
+}
+
+// Lanes of which the last of some pixels is in the band or after it, and the first in the band or before it.
+HWY_INLINE hn::Mask<IndexTag> meets(const int32_t* first, const int32_t* last, RowBand band) {
+  const IndexTag d;
+  return hn::And(hn::Gt(hn::Load(d, last), index_vector(band.begin - 1)),
+                 hn::Lt(hn::Load(d, first), index_vector(band.end)));
 }
 
 // A bit for each of `count` samples of a block that has to do with the band.
 template <class Real>
 HWY_INLINE uint32_t samples_of_band(const Block<Real>& block, int64_t count, RowBand band) {
-  const IndexTag d;
+  const Span& rows = block.rows();
   uint32_t bits = 0;
-  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    const auto meets = hn::And(hn::Gt(hn::Load(d, block.last_row + lane), index_vector(band.begin - 1)),
-                               hn::Lt(hn::Load(d, block.first_row + lane), index_vector(band.end)));
-    bits |= bits_of(d, meets) << lane;
-  }
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(IndexTag()))
+    bits |= bits_of(IndexTag(), meets(rows.first + lane, rows.last + lane, band)) << lane;
   return bits & ((1u << count) - 1);
 }
 
-// A bit for each sample of a block whose gradient the band writes.
-template <class Real>
-HWY_INLINE uint32_t samples_owned(const Block<Real>& block, RowBand band) {
-  const IndexTag d;
+// A bit for each sample of a block whose gradient the box writes: that of its first slice and row.
+template <class Real, int kAxes>
+HWY_INLINE uint32_t samples_owned(const Block<Real, kAxes>& block, const Box& box) {
   uint32_t bits = 0;
-  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    const auto first_row = hn::Load(d, block.first_row + lane);
-    const auto owned =
-        hn::And(hn::Gt(first_row, index_vector(band.begin - 1)), hn::Lt(first_row, index_vector(band.end)));
-    bits |= bits_of(d, owned) << lane;
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(IndexTag())) {
+    const int32_t* first_row = block.rows().first + lane;
+    auto owned = meets(first_row, first_row, box.rows);
+    if constexpr (kAxes == 3) {
+      const int32_t* first_slice = block.slices().first + lane;
+      owned = hn::And(owned, meets(first_slice, first_slice, box.slices));
+    }
+    bits |= bits_of(IndexTag(), owned) << lane;
   }
   return bits;
 }
@@ -253,86 +259,128 @@ HWY_INLINE uint32_t samples_owned(const Block<Real>& block, RowBand band) {
 // The taps of one sample, padded. -1 is no pixel.
 template <int kTaps>
 struct SampleTaps {
+  int64_t slice[kTaps];
   int64_t row[kTaps];
   int64_t column[kTaps];
 };
 
-template <int kTaps, class Real>
-HWY_INLINE SampleTaps<kTaps> sample_taps(const Block<Real>& block, size_t i, const Axis& x_axis,
-                                         const Axis& y_axis) {
+template <int kTaps, class Real, int kAxes>
+HWY_INLINE SampleTaps<kTaps> sample_taps(const Block<Real, kAxes>& block, size_t i, const Axis* axes) {
   SampleTaps<kTaps> taps;
   for (int k = 0; k < kTaps; ++k) {
-    taps.row[k] = tap_pixel<kTaps>(int64_t{block.y().first[i]} + k, y_axis);
-    taps.column[k] = tap_pixel<kTaps>(int64_t{block.x().first[i]} + k, x_axis);
+    taps.column[k] = tap_pixel<kTaps>(int64_t{block.x().first[i]} + k, axes[0]);
+    taps.row[k] = tap_pixel<kTaps>(int64_t{block.y().first[i]} + k, axes[1]);
+    taps.slice[k] = 0;
+    if constexpr (kAxes == 3) taps.slice[k] = tap_pixel<kTaps>(int64_t{block.z().first[i]} + k, axes[2]);
   }
   return taps;
 }
 
 // ---- What samples give, lane by lane: lanes are channels of one sample, or samples
 
-template <class D, int kTaps>
-struct TapWeights {
-  hn::Vec<D> x[kTaps];
-  hn::Vec<D> y[kTaps];
+template <int kTaps, int kAxes>
+inline constexpr int kTapsOfSample = kTaps* kTaps*(kAxes == 3 ? kTaps : 1);
 
-  HWY_INLINE hn::Vec<D> of(int row, int column) const { return hn::Mul(y[row], x[column]); }
+// Tap k of a sample along each axis.
+template <int kTaps>
+struct TapIndex {
+  int slice, row, column;
+  constexpr explicit TapIndex(int k) : slice(k / kTaps / kTaps), row(k / kTaps % kTaps), column(k % kTaps) {}
+};
+
+template <class D, int kTaps, int kAxes = 2>
+struct TapWeights {
+  hn::Vec<D> along[kAxes][kTaps];
+
+  const hn::Vec<D> (&x() const)[kTaps] { return along[0]; }
+  const hn::Vec<D> (&y() const)[kTaps] { return along[1]; }
+  const hn::Vec<D> (&z() const)[kTaps] { return along[2]; }
+
+  HWY_INLINE hn::Vec<D> of(TapIndex<kTaps> tap) const {
+    if constexpr (kAxes == 2) return hn::Mul(y()[tap.row], x()[tap.column]);
+    return hn::Mul(hn::Mul(along[kAxes - 1][tap.slice], y()[tap.row]), x()[tap.column]);
+  }
+  HWY_INLINE hn::Vec<D> of(int row, int column) const { return hn::Mul(y()[row], x()[column]); }
 };
 
 // The weights of one sample in all lanes.
-template <class D, int kTaps>
-HWY_INLINE TapWeights<D, kTaps> broadcast_weights(D d, const Block<hn::TFromD<D>>& block, size_t i) {
-  TapWeights<D, kTaps> weights;
+template <class D, int kTaps, int kAxes>
+HWY_INLINE TapWeights<D, kTaps, kAxes> broadcast_weights(D d, const Block<hn::TFromD<D>, kAxes>& block,
+                                                         size_t i) {
+  TapWeights<D, kTaps, kAxes> weights;
   for (int k = 0; k < kTaps; ++k) {
-    weights.x[k] = hn::Set(d, block.x().weight[k][i]);
-    weights.y[k] = hn::Set(d, block.y().weight[k][i]);
+    for (int axis = 0; axis < kAxes; ++axis)
+      weights.along[axis][k] = hn::Set(d, block.taps[axis].weight[k][i]);
   }
   return weights;
 }
 
 // The weights of the samples from `lane` on.
-template <class D, int kTaps>
-HWY_INLINE TapWeights<D, kTaps> load_weights(D d, const Block<hn::TFromD<D>>& block, size_t lane) {
-  TapWeights<D, kTaps> weights;
+template <class D, int kTaps, int kAxes>
+HWY_INLINE TapWeights<D, kTaps, kAxes> load_weights(D d, const Block<hn::TFromD<D>, kAxes>& block,
+                                                    size_t lane) {
+  TapWeights<D, kTaps, kAxes> weights;
   for (int k = 0; k < kTaps; ++k) {
-    weights.x[k] = hn::LoadU(d, block.x().weight[k] + lane);
-    weights.y[k] = hn::LoadU(d, block.y().weight[k] + lane);
+    for (int axis = 0; axis < kAxes; ++axis)
+      weights.along[axis][k] = hn::LoadU(d, block.taps[axis].weight[k] + lane);
   }
   return weights;
 }
 
-template <class V>
+template <class V, int kAxes = 2>
 struct Slopes {
-  V x;
-  V y;
+  V along[kAxes];
 };
 
-// The gradients of the samples from `lane` on: product(row, column) is the sum over all channels of grad_output times
-// the pixel of the tap.
-template <int kTaps, class D, class Product>
-HWY_INLINE Slopes<hn::Vec<D>> grid_gradients(D d, const Block<hn::TFromD<D>>& block, size_t lane,
-                                             Product&& product) {
-  using V = hn::Vec<D>;
+// By the place in pixels: what slopes are by the grid's coordinates.
+template <class D, int kAxes>
+HWY_INLINE Slopes<hn::Vec<D>, kAxes> scaled(D d, const Block<hn::TFromD<D>, kAxes>& block, size_t lane,
+                                            Slopes<hn::Vec<D>, kAxes> slopes) {
+  for (int axis = 0; axis < kAxes; ++axis)
+    slopes.along[axis] = hn::Mul(slopes.along[axis], hn::LoadU(d, block.taps[axis].scale + lane));
+  return slopes;
+}
+
+// Derivatives of an interpolated volume by the place, in pixels: value(k) is that of tap k.
+template <class D, class Value>
+HWY_INLINE Slopes<hn::Vec<D>, 3> trilinear_slopes(D, const TapWeights<D, 2, 3>& w, Value&& value) {
+  const auto mix = [](const hn::Vec<D>(&weights)[2], hn::Vec<D> a, hn::Vec<D> b)
+                       HWY_ATTR { return hn::MulAdd(weights[1], b, hn::Mul(weights[0], a)); };
+  const auto step = [&](int row) HWY_ATTR { return hn::Sub(value(2 * row + 1), value(2 * row)); };
+  const auto along_x = [&](int row) HWY_ATTR { return mix(w.x(), value(2 * row), value(2 * row + 1)); };
+  const auto v00 = along_x(0), v01 = along_x(1), v10 = along_x(2), v11 = along_x(3);
+  return {mix(w.z(), mix(w.y(), step(0), step(1)), mix(w.y(), step(2), step(3))),
+          mix(w.z(), hn::Sub(v01, v00), hn::Sub(v11, v10)), mix(w.y(), hn::Sub(v10, v00), hn::Sub(v11, v01))};
+}
+
+// The gradients of the samples from `lane` on: product(k) is the sum over all channels of grad_output times the pixel of
+// tap k.
+template <int kTaps, class D, int kAxes, class Product>
+HWY_INLINE Slopes<hn::Vec<D>, kAxes> grid_gradients(D d, const Block<hn::TFromD<D>, kAxes>& block,
+                                                    size_t lane, Product&& product) {
   const auto weights = load_weights<D, kTaps>(d, block, lane);
-  V x = hn::Zero(d);
-  V y = hn::Zero(d);
-  if constexpr (kTaps == 2) {
-    x = hn::Mul(weights.y[0], hn::Sub(product(0, 1), product(0, 0)));
-    x = hn::MulAdd(weights.y[1], hn::Sub(product(1, 1), product(1, 0)), x);
-    y = hn::Mul(weights.x[0], hn::Sub(product(1, 0), product(0, 0)));
-    y = hn::MulAdd(weights.x[1], hn::Sub(product(1, 1), product(0, 1)), y);
+  if constexpr (kAxes == 3) {
+    return scaled(d, block, lane, trilinear_slopes(d, weights, product));
   } else {
-    for (int r = 0; r < kTaps; ++r) {
-      V row = hn::Zero(d);
-      V row_slope = hn::Zero(d);
-      for (int c = 0; c < kTaps; ++c) {
-        row = hn::MulAdd(weights.x[c], product(r, c), row);
-        row_slope = hn::MulAdd(hn::LoadU(d, block.x().slope[c] + lane), product(r, c), row_slope);
+    auto x = hn::Zero(d), y = hn::Zero(d);
+    if constexpr (kTaps == 2) {
+      x = hn::Mul(weights.y()[0], hn::Sub(product(1), product(0)));
+      x = hn::MulAdd(weights.y()[1], hn::Sub(product(3), product(2)), x);
+      y = hn::Mul(weights.x()[0], hn::Sub(product(2), product(0)));
+      y = hn::MulAdd(weights.x()[1], hn::Sub(product(3), product(1)), y);
+    } else {
+      for (int r = 0; r < kTaps; ++r) {
+        auto row = hn::Zero(d), row_slope = hn::Zero(d);
+        for (int c = 0; c < kTaps; ++c) {
+          row = hn::MulAdd(weights.x()[c], product(r * kTaps + c), row);
+          row_slope = hn::MulAdd(hn::LoadU(d, block.x().slope[c] + lane), product(r * kTaps + c), row_slope);
+        }
+        x = hn::MulAdd(weights.y()[r], row_slope, x);
+        y = hn::MulAdd(hn::LoadU(d, block.y().slope[r] + lane), row, y);
       }
-      x = hn::MulAdd(weights.y[r], row_slope, x);
-      y = hn::MulAdd(hn::LoadU(d, block.y().slope[r] + lane), row, y);
     }
+    return scaled(d, block, lane, {x, y});
   }
-  return {hn::Mul(x, hn::LoadU(d, block.x().scale + lane)), hn::Mul(y, hn::LoadU(d, block.y().scale + lane))};
 }
 
 // The same from products with the differences of 2 x 2 pixels: right minus left, above and below, then below minus
@@ -341,18 +389,26 @@ template <class D, class Difference>
 HWY_INLINE Slopes<hn::Vec<D>> bilinear_gradients(D d, const Block<hn::TFromD<D>>& block, size_t lane,
                                                  Difference&& difference) {
   const auto weights = load_weights<D, 2>(d, block, lane);
-  const auto x = hn::MulAdd(weights.y[1], difference(1), hn::Mul(weights.y[0], difference(0)));
-  const auto y = hn::MulAdd(weights.x[1], difference(3), hn::Mul(weights.x[0], difference(2)));
-  return {hn::Mul(x, hn::LoadU(d, block.x().scale + lane)), hn::Mul(y, hn::LoadU(d, block.y().scale + lane))};
+  const auto x = hn::MulAdd(weights.y()[1], difference(1), hn::Mul(weights.y()[0], difference(0)));
+  const auto y = hn::MulAdd(weights.x()[1], difference(3), hn::Mul(weights.x()[0], difference(2)));
+  return scaled(d, block, lane, {x, y});
 }
 
-// The interpolated image.
-template <int kTaps, class D, class Value>
-HWY_INLINE hn::Vec<D> image_value(D d, const TapWeights<D, kTaps>& weights, Value&& value) {
-  hn::Vec<D> sum = hn::Zero(d);
-  for (int r = 0; r < kTaps; ++r) {
-    for (int c = 0; c < kTaps; ++c) sum = hn::MulAdd(weights.of(r, c), value(r, c), sum);
+// Calls body(k) for k in [0, kCount), each a std::integral_constant, so that vectors in arrays stay in registers.
+template <int kCount, class Body>
+HWY_INLINE void unroll(Body&& body) {
+  [&]<int... kIndices>(std::integer_sequence<int, kIndices...>) HWY_ATTR {
+    (body(std::integral_constant<int, kIndices>()), ...);
   }
+  (std::make_integer_sequence<int, kCount>());
+}
+
+// The interpolated image: value(k) is that of tap k.
+template <class D, int kTaps, int kAxes, class Value>
+HWY_INLINE hn::Vec<D> image_value(D d, const TapWeights<D, kTaps, kAxes>& weights, Value&& value) {
+  hn::Vec<D> sum = hn::Zero(d);
+  unroll<kTapsOfSample<kTaps, kAxes>>(
+      [&](auto k) HWY_ATTR { sum = hn::MulAdd(weights.of(TapIndex<kTaps>(k)), value(k), sum); });
   return sum;
 }
 

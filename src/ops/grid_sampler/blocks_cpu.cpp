@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Blocks of samples: their coordinates read, their taps prepared, their gradients written. This is where forward operator
 // and gradient find out which pixels a sample reads.
-#include "ops/grid_sampler/layout.h"
+#include "ops/grid_sampler/boxes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/grid_sampler/blocks_cpu.cpp"
@@ -17,68 +17,91 @@ namespace {
 
 // The elements of an interleaved grid, one after the other.
 Image elements_of(const Image& grid) {
-  return {grid.data, grid.type, 1, 1, 2 * grid.pixels(), 0, 0, 1};
+  const int64_t count = grid.channels * grid.pixels();
+  return {grid.data, grid.type, 1, 1, 1, count, 0, 0, 0, 1};
+}
+
+template <class D, int kAxes, class V = hn::Vec<D>>
+HWY_INLINE void load_interleaved(D d, const hn::TFromD<D>* from, V (&v)[kAxes]) {
+  if constexpr (kAxes == 2) hn::LoadInterleaved2(d, from, v[0], v[1]);
+  if constexpr (kAxes == 3) hn::LoadInterleaved3(d, from, v[0], v[1], v[2]);
+}
+
+template <class Real, int kAxes>
+HWY_INLINE void load_neighbours(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]) {
+  // The next calls', which the hardware does not prefetch beyond the end of a page.
+  constexpr int64_t kPrefetchElements = 2 * kAxes * kMostSamples;
+  const BlockTag<Real> d;
+  if (!has_interleaved_coordinates(grid))
+    return load_pixels(grid, 0, kAxes, samples.first, samples.count, to[0], kMostSamples);
+  alignas(64) Real loaded[kAxes * kMostSamples];
+  const bool in_place = grid.type == data_type_of<Real> && samples.count % kBlock == 0;
+  if (!in_place)
+    load_pixels(elements_of(grid), 0, 1, kAxes * samples.first, kAxes * samples.count, loaded, 0);
+  const Real* elements = in_place ? grid.channel<Real>(0) + kAxes * samples.first : loaded;
+  for (size_t k = 0; k < static_cast<size_t>(samples.count); k += hn::Lanes(d)) {
+    const Real* from = elements + kAxes * k;
+    for (size_t axis = 0; axis < kAxes; ++axis) hwy::Prefetch(from + kPrefetchElements + axis * hn::Lanes(d));
+    hn::Vec<BlockTag<Real>> coordinates[kAxes];
+    load_interleaved(d, from, coordinates);
+    for (int axis = 0; axis < kAxes; ++axis) hn::Store(coordinates[axis], d, to[axis] + k);
+  }
+}
+
+template <class Real, int kAxes>
+void load_listed(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]) {
+  visit_type<Real>(grid.type, [&]<class T>(T) {
+    const bool is_flat = grid.is_flat();
+    const int64_t stride = grid.flat_stride();
+    for (int64_t k = 0; k < samples.count; ++k) {
+      const T* from = grid.channel<T>(0) + (is_flat ? samples[k] * stride : grid.offset(samples[k]));
+      for (int axis = 0; axis < kAxes; ++axis) to[axis][k] = to_real(from[axis * grid.channel_stride]);
+    }
+  });
 }
 
 }  // namespace
 
-template <class Real>
-void load_coordinates(const Image& grid, int64_t first, int64_t count, Real (&to)[2][kMostSamples]) {
-  // The next calls', which the hardware does not prefetch beyond the end of a page.
-  constexpr int64_t kPrefetchElements = 2 * 2 * kMostSamples;
-  const BlockTag<Real> d;
-  if (has_interleaved_coordinates(grid)) {
-    alignas(64) Real loaded[2 * kMostSamples];
-    const bool in_place = grid.type == data_type_of<Real> && count % kBlock == 0;
-    if (!in_place) load_pixels(elements_of(grid), 0, 1, 2 * first, 2 * count, loaded, 0);
-    const Real* pairs = in_place ? grid.channel<Real>(0) + 2 * first : loaded;
-    for (size_t k = 0; k < static_cast<size_t>(count); k += hn::Lanes(d)) {
-      hwy::Prefetch(pairs + 2 * k + kPrefetchElements);
-      hwy::Prefetch(pairs + 2 * k + kPrefetchElements + hn::Lanes(d));
-      auto xs = hn::Undefined(d), ys = hn::Undefined(d);
-      hn::LoadInterleaved2(d, pairs + 2 * k, xs, ys);
-      hn::Store(xs, d, to[0] + k);
-      hn::Store(ys, d, to[1] + k);
-    }
-  } else {
-    load_pixels(grid, 0, 2, first, count, to[0], kMostSamples);
-  }
+template <class Real, int kAxes>
+void load_coordinates(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]) {
+  samples.are_neighbours() ? load_neighbours(grid, samples, to) : load_listed(grid, samples, to);
   for (auto& of_axis : to) {
-    for (int64_t k = count; k % kBlock != 0; ++k) of_axis[k] = of_axis[count - 1];
+    for (int64_t k = samples.count; k % kBlock != 0; ++k) of_axis[k] = of_axis[samples.count - 1];
   }
 }
 
 namespace {
 
-template <int kTaps, class Real>
-void prepare(const Axis (&axes)[2], const Image& grid, int64_t first, int64_t count, bool rows_only,
-             Block<Real>* blocks) {
-  alignas(64) Real coordinates[2][kMostSamples];
-  load_coordinates(grid, first, count, coordinates);
-  prepare_coordinates<kTaps>(axes, coordinates, rows_only ? 1 : 0, divide_up(count, kBlock), blocks);
+template <int kTaps, class Real, int kAxes>
+void prepare(const Axis* axes, const Image& grid, const Samples& samples, int first_axis,
+             Block<Real, kAxes>* blocks) {
+  alignas(64) Real coordinates[kAxes][kMostSamples];
+  load_coordinates(grid, samples, coordinates);
+  prepare_coordinates<kTaps>(axes, coordinates, first_axis, divide_up(samples.count, kBlock), blocks);
   // So that only a full block is ever interior as a whole.
-  if (count % kBlock != 0) blocks[count / kBlock].interior &= (1u << count % kBlock) - 1;
+  if (samples.count % kBlock != 0)
+    blocks[samples.count / kBlock].interior &= (1u << samples.count % kBlock) - 1;
+}
+
+template <class Real, int kAxes>
+void prepare(const Sampling& sampling, int64_t image, const Samples& samples, int first_axis,
+             Block<Real, kAxes>* blocks) {
+  visit_taps_of<kAxes>(sampling.interpolation, [&](auto taps) {
+    prepare<taps>(sampling.axes, sampling.grid[image], samples, first_axis, blocks);
+  });
 }
 
 template <class Real>
-auto choose_prepare(Interpolation interpolation) {
-  auto* chosen = prepare<1, Real>;
-  visit_taps(interpolation, [&](auto taps) { chosen = prepare<taps, Real>; });
-  return chosen;
-}
-
-template <class Real>
-RowSpan span_of_samples(const Sampling& sampling, int64_t image, int64_t first, int64_t count) {
+RowSpan span_of_samples(const Sampling& sampling, int64_t image, const Samples& samples) {
   const IndexTag d;
   auto first_row = index_vector(-kNowhere);
   auto last_row = hn::Zero(d);
   Block<Real> blocks[kMostBlocks];
-  choose_prepare<Real>(sampling.interpolation)(sampling.axes, sampling.grid[image], first, count, true,
-                                               blocks);
-  for (int64_t k = 0; k < divide_up(count, kBlock); ++k) {
+  prepare_spans(sampling, image, samples, blocks);
+  for (int64_t k = 0; k < divide_up(samples.count, kBlock); ++k) {
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      first_row = hn::Min(first_row, hn::Load(d, blocks[k].first_row + lane));
-      last_row = hn::Max(last_row, hn::Load(d, blocks[k].last_row + lane));
+      first_row = hn::Min(first_row, hn::Load(d, blocks[k].rows().first + lane));
+      last_row = hn::Max(last_row, hn::Load(d, blocks[k].rows().last + lane));
     }
   }
   return {hn::GetLane(hn::MinOfLanes(d, first_row)), hn::GetLane(hn::MaxOfLanes(d, last_row))};
@@ -86,35 +109,16 @@ RowSpan span_of_samples(const Sampling& sampling, int64_t image, int64_t first, 
 
 }  // namespace
 
-template <class Real>
-void prepare_blocks(const Sampling& sampling, int64_t image, int64_t first, int64_t count,
-                    Block<Real>* blocks) {
-  choose_prepare<Real>(sampling.interpolation)(sampling.axes, sampling.grid[image], first, count, false,
-                                               blocks);
+template <class Real, int kAxes>
+void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samples,
+                    Block<Real, kAxes>* blocks) {
+  prepare(sampling, image, samples, 0, blocks);
 }
 
-void prepare_rows(const Sampling& sampling, int64_t image, int64_t first, int64_t count,
-                  Block<float>* blocks) {
-  choose_prepare<float>(sampling.interpolation)(sampling.axes, sampling.grid[image], first, count, true,
-                                                blocks);
-}
-
-void load_coordinates(const Image& grid, const int64_t* samples, float (&to)[kBlock][2]) {
-  visit_type<float>(grid.type, [&]<class T>(T) {
-    const T* from = grid.channel<T>(0);
-    for (int i = 0; i < kBlock; ++i) {
-      const int64_t offset = grid.offset(samples[i]);
-      to[i][0] = to_real(from[offset]);
-      to[i][1] = to_real(from[offset + grid.channel_stride]);
-    }
-  });
-}
-
-void prepare_samples(const Sampling& sampling, int64_t image, const int64_t* samples, Block<float>& block) {
-  float pairs[kBlock][2];
-  load_coordinates(sampling.grid[image], samples, pairs);
-  const Image listed{pairs, DataType::float32, 2, 1, kBlock, 1, 2 * kBlock, 2};
-  choose_prepare<float>(sampling.interpolation)(sampling.axes, listed, 0, kBlock, false, &block);
+template <class Real, int kAxes>
+void prepare_spans(const Sampling& sampling, int64_t image, const Samples& samples,
+                   Block<Real, kAxes>* blocks) {
+  prepare(sampling, image, samples, 1, blocks);
 }
 
 void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
@@ -123,51 +127,229 @@ void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, i
   const int64_t chunks = divide_up(sampling.samples, chunk_samples);
   parallel_for(images * chunks, serial_nanoseconds, [&](int64_t task) {
     const int64_t first = task % chunks * chunk_samples;
-    spans[task] =
-        find(sampling, first_image + task / chunks, first, std::min(chunk_samples, sampling.samples - first));
+    spans[task] = find(sampling, first_image + task / chunks,
+                       {first, std::min(chunk_samples, sampling.samples - first)});
   });
 }
 
-template <class Real>
-void store_grid_grad(const Image& grid_grad, int64_t first, uint32_t bits, const Real* x, const Real* y) {
-  if (bits == kAllSamples && has_interleaved_coordinates(grid_grad)) {
-    const BlockTag<Real> d;
-    alignas(64) Real pairs[2 * kBlock];
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      hn::StoreInterleaved2(hn::Load(d, x + lane), hn::Load(d, y + lane), d, pairs + 2 * lane);
-    }
-    if (grid_grad.type == data_type_of<Real>) {
-      store_lines(pairs, grid_grad.outgrows_caches, grid_grad.channel<Real>(0) + 2 * first);
-    } else {
-      store_pixels(elements_of(grid_grad), 0, 1, 2 * first, 2 * kBlock, pairs, 0);
-    }
-    return;
-  }
-  int64_t samples[kBlock];
-  for (int i = 0; i < kBlock; ++i) samples[i] = first + i;
-  store_grid_grad(grid_grad, samples, bits, x, y);
+// ---- Lists
+
+namespace {
+
+// Those of the boxes that a block or a sample has to do with.
+struct Parts {
+  RowBand slabs, bands;
+
+  int64_t count() const { return (slabs.end - slabs.begin) * (bands.end - bands.begin); }
+  bool operator==(const Parts&) const = default;
+};
+
+RowBand parts_between(int64_t first, int64_t last, int64_t shift) {
+  return {first >> shift, (last >> shift) + 1};
 }
 
-template <class Real>
-void store_grid_grad(const Image& grid_grad, const int64_t* samples, uint32_t bits, const Real* x,
-                     const Real* y) {
+// From the first to the last of the samples of a block.
+RowBand parts_of(const Span& span, int64_t shift) {
+  const IndexTag d;
+  auto first = hn::Load(d, span.first), last = hn::Load(d, span.last);
+  for (size_t lane = hn::Lanes(d); lane < kBlock; lane += hn::Lanes(d)) {
+    first = hn::Min(first, hn::Load(d, span.first + lane));
+    last = hn::Max(last, hn::Load(d, span.last + lane));
+  }
+  return parts_between(hn::GetLane(hn::MinOfLanes(d, first)), hn::GetLane(hn::MaxOfLanes(d, last)), shift);
+}
+
+// Lists the samples of one segment of an image.
+template <class Real, int kAxes>
+class SegmentLister {
+ public:
+  SegmentLister(const Sampling& sampling, const SampleLists& lists, const BoxCut& cut, int64_t image,
+                int64_t number)
+      : sampling_(sampling),
+        listing_(lists.listing),
+        cut_(cut),
+        image_(image),
+        first_(number % lists.segments * lists.segment_samples),
+        end_(std::min(first_ + lists.segment_samples, lists.samples)),
+        blocks_(lists.blocks + number * lists.segment_samples / kBlock),
+        entries_(lists.entries + number * lists.segment_entries),
+        ends_(lists.ends + number * cut.count()),
+        runs_(lists.runs[number]) {}
+
+  // Counted from the segment's first, box after box. ends[b] is where list b ends.
+  void list() {
+    std::fill_n(ends_, cut_.count(), 0);
+    runs_ = 0;
+    for_each_chunk([&](const Samples& chunk) {
+      Block<Real, kAxes> blocks[kMostBlocks];
+      prepare_spans(sampling_, image_, chunk, blocks);
+      for (int64_t k = 0; k < chunk.count; k += kBlock) {
+        const Samples samples = chunk.part(k, kBlock);
+        SampleLists::Boxes& boxes = boxes_of(samples);
+        boxes = find_boxes(blocks[k / kBlock]);
+        const auto count = [&](int64_t box, int64_t, int64_t listed) { ends_[box] += listed; };
+        runs_ += boxes.first >= 0 ? list_whole(boxes, samples, count)
+                                  : list_each(blocks[k / kBlock], samples, count);
+      }
+    });
+    int64_t start = 0;
+    for (int64_t box = 0; box < cut_.count(); ++box) {
+      const int64_t count = ends_[box];
+      ends_[box] = start;  // moves to the end as the list is filled
+      start += count;
+    }
+    for_each_chunk([&](const Samples& chunk) { fill(chunk); });
+  }
+
+ private:
+  template <class Body>
+  void for_each_chunk(Body&& body) const {
+    for (int64_t first = first_; first < end_; first += kMostSamples)
+      body(Samples{first, std::min(kMostSamples, end_ - first)});
+  }
+
+  SampleLists::Boxes& boxes_of(const Samples& samples) { return blocks_[(samples.first - first_) / kBlock]; }
+
+  void fill(const Samples& chunk) {
+    const auto list = [&](int64_t box, int64_t sample, int64_t count) {
+      uint32_t* entry = entries_ + ends_[box];
+      const auto number = static_cast<uint32_t>(sample - first_);
+      for (int64_t k = 0; k < count; ++k) entry[k] = number + static_cast<uint32_t>(k);
+      ends_[box] += count;
+    };
+    Block<Real, kAxes> blocks[kMostBlocks];
+    bool are_prepared = false;
+    for (int64_t k = 0; k < chunk.count; k += kBlock) {
+      const Samples samples = chunk.part(k, kBlock);
+      const SampleLists::Boxes boxes = boxes_of(samples);
+      if (boxes.first >= 0) {
+        list_whole(boxes, samples, list);
+        continue;
+      }
+      if (!are_prepared) prepare_spans(sampling_, image_, chunk, blocks);
+      are_prepared = true;
+      list_each(blocks[k / kBlock], samples, list);
+    }
+  }
+
+  RowBand slabs_of(const Block<Real, kAxes>& block) const {
+    if constexpr (kAxes == 3) return parts_of(block.slices(), cut_.slice_shift);
+    return {0, 1};
+  }
+
+  SampleLists::Boxes find_boxes(const Block<Real, kAxes>& block) const {
+    const Parts parts{slabs_of(block), parts_of(block.rows(), cut_.row_shift)};
+    if (parts.count() > (listing_ == Listing::with_block ? 2 : 1)) return {};
+    return {static_cast<int32_t>(parts.slabs.begin * cut_.bands() + parts.bands.begin),
+            static_cast<int32_t>((parts.slabs.end - 1) * cut_.bands() + parts.bands.end - 1)};
+  }
+
+  // Calls body(box, sample, count) for the samples of a block, which are neighbours, for each box. Returns how often the
+  // boxes of one sample are not those of the one before.
+  template <class Body>
+  static int64_t list_whole(const SampleLists::Boxes& boxes, const Samples& samples, Body&& body) {
+    body(boxes.first, samples.first, samples.count);
+    if (boxes.last != boxes.first) body(boxes.last, samples.first, samples.count);
+    return 1;
+  }
+
+  template <class Body>
+  int64_t list_each(const Block<Real, kAxes>& block, const Samples& samples, Body&& body) const {
+    const bool is_first_alone = listing_ == Listing::owned;
+    const auto parts_of_sample = [&](const Span& span, int64_t i, int64_t shift) {
+      return parts_between(span.first[i], is_first_alone ? span.first[i] : span.last[i], shift);
+    };
+    Parts parts{{0, 0}, {0, 0}};
+    int64_t changes = 0;
+    for (int64_t i = 0; i < samples.count; ++i) {
+      const Parts before = parts;
+      parts = {{0, 1}, parts_of_sample(block.rows(), i, cut_.row_shift)};
+      if constexpr (kAxes == 3) parts.slabs = parts_of_sample(block.slices(), i, cut_.slice_shift);
+      changes += parts != before;
+      for (int64_t slab = parts.slabs.begin; slab < parts.slabs.end; ++slab) {
+        for (int64_t band = parts.bands.begin; band < parts.bands.end; ++band)
+          body(slab * cut_.bands() + band, samples[i], 1);
+      }
+    }
+    return changes;
+  }
+
+  const Sampling& sampling_;
+  const Listing listing_;
+  const BoxCut& cut_;
+  const int64_t image_;
+  const int64_t first_;
+  const int64_t end_;
+  SampleLists::Boxes* const blocks_;
+  uint32_t* const entries_;
+  int64_t* const ends_;
+  int64_t& runs_;
+};
+
+}  // namespace
+
+void list_samples(const Sampling& sampling, const SampleLists& lists, const BoxCut& cut, int64_t first_image,
+                  int64_t images, double serial_nanoseconds) {
+  if (cut.count() == 1) return;
+  parallel_for(images * lists.segments, serial_nanoseconds, [&](int64_t number) {
+    const int64_t image = first_image + number / lists.segments;
+    visit_axes(sampling, [&](auto axes) {
+      sampling.type == DataType::float64
+          ? SegmentLister<double, axes>(sampling, lists, cut, image, number).list()
+          : SegmentLister<float, axes>(sampling, lists, cut, image, number).list();
+    });
+  });
+}
+
+// ---- Gradients by the grid
+
+namespace {
+
+template <class Real, int kAxes>
+void store_interleaved(const Image& grid_grad, int64_t first, const Real (&slopes)[kAxes][kBlock]) {
+  const BlockTag<Real> d;
+  alignas(64) Real elements[kAxes * kBlock];
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+    const auto x = hn::Load(d, slopes[0] + lane), y = hn::Load(d, slopes[1] + lane);
+    Real* to = elements + kAxes * lane;
+    if constexpr (kAxes == 2) hn::StoreInterleaved2(x, y, d, to);
+    if constexpr (kAxes == 3) hn::StoreInterleaved3(x, y, hn::Load(d, slopes[2] + lane), d, to);
+  }
+  if (grid_grad.type == data_type_of<Real>) {
+    store_lines(elements, grid_grad.outgrows_caches, grid_grad.channel<Real>(0) + kAxes * first);
+  } else {
+    store_pixels(elements_of(grid_grad), 0, 1, kAxes * first, kAxes * kBlock, elements, 0);
+  }
+}
+
+}  // namespace
+
+template <class Real, int kAxes>
+void store_grid_grad(const Image& grid_grad, const Samples& samples, uint32_t bits,
+                     const Real (&slopes)[kAxes][kBlock]) {
+  if (bits == kAllSamples && samples.are_neighbours() && has_interleaved_coordinates(grid_grad))
+    return store_interleaved(grid_grad, samples.first, slopes);
   visit_type<Real>(grid_grad.type, [&]<class T>(T) {
     for (uint32_t rest = bits; rest != 0; rest &= rest - 1) {
-      const auto i = static_cast<size_t>(__builtin_ctz(rest));
+      const int i = __builtin_ctz(rest);
       T* to = grid_grad.channel<T>(0) + grid_grad.offset(samples[i]);
-      to[0] = from_real<T>(x[i]);
-      to[grid_grad.channel_stride] = from_real<T>(y[i]);
+      for (int axis = 0; axis < kAxes; ++axis)
+        to[axis * grid_grad.channel_stride] = from_real<T>(slopes[axis][i]);
     }
   });
 }
 
-template void load_coordinates<float>(const Image&, int64_t, int64_t, float (&)[2][kMostSamples]);
-template void load_coordinates<double>(const Image&, int64_t, int64_t, double (&)[2][kMostSamples]);
-template void prepare_blocks<float>(const Sampling&, int64_t, int64_t, int64_t, Block<float>*);
-template void prepare_blocks<double>(const Sampling&, int64_t, int64_t, int64_t, Block<double>*);
-template void store_grid_grad<float>(const Image&, int64_t, uint32_t, const float*, const float*);
-template void store_grid_grad<double>(const Image&, int64_t, uint32_t, const double*, const double*);
-template void store_grid_grad<float>(const Image&, const int64_t*, uint32_t, const float*, const float*);
+#define ACLGRAD_INSTANTIATE(Real, kAxes)                                                                    \
+  template void load_coordinates<Real, kAxes>(const Image&, const Samples&, Real(&)[kAxes][kMostSamples]);  \
+  template void prepare_blocks<Real, kAxes>(const Sampling&, int64_t, const Samples&, Block<Real, kAxes>*); \
+  template void prepare_spans<Real, kAxes>(const Sampling&, int64_t, const Samples&, Block<Real, kAxes>*);  \
+  template void store_grid_grad<Real, kAxes>(const Image&, const Samples&, uint32_t,                        \
+                                             const Real(&)[kAxes][kBlock]);
+ACLGRAD_INSTANTIATE(float, 2)
+ACLGRAD_INSTANTIATE(double, 2)
+ACLGRAD_INSTANTIATE(float, 3)
+ACLGRAD_INSTANTIATE(double, 3)
+#undef ACLGRAD_INSTANTIATE
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

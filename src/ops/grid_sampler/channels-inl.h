@@ -7,23 +7,77 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_CHANNELS_INL_H_
 #endif
 
-#include "ops/grid_sampler/block-inl.h"
+#include "ops/grid_sampler/double_backward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// Rows of a channels-last image, from `first_row` of the whole image on.
+// A channels-last image, from a slice and a row on.
 template <class Float>
 struct Rows {
   Float* data = nullptr;
+  int64_t first_slice = 0;
   int64_t first_row = 0;
+  int64_t slice_stride = 0;
   int64_t row_stride = 0;
   int64_t column_stride = 0;
 
-  Float* at(int64_t row, int64_t column) const {
+  Float* at(int64_t slice, int64_t row, int64_t column) const {
+    return at(row, column) + (slice - first_slice) * slice_stride;
+  }
+  Float* at(int64_t row, int64_t column) const {  // of images
     return data + (row - first_row) * row_stride + column * column_stride;
   }
 };
+
+// An image whose channels lie side by side already.
+inline Rows<const float> rows_in_place(const Image& image) {
+  return {image.channel<float>(0), 0, 0, image.slice_stride, image.row_stride, image.column_stride};
+}
+
+// A box in a buffer, with as much beside it as taps may reach: behind it, or before it, too.
+inline Rows<float> buffer_rows(const BoxBuffers& buffers, const BoxCut& cut, const Box& box, int64_t sides,
+                               float* buffer) {
+  const int64_t before = (sides - 1) * (buffers.taps - 1);
+  return {buffer,
+          box.slices.begin - (buffers.has_slices ? before : 0),
+          box.rows.begin - before,
+          buffers.rows(cut, sides) * buffers.row_floats,
+          buffers.row_floats,
+          buffers.channels};
+}
+
+// Calls body(slice, first row, pixels) for rows of a box, together where they follow each other without a gap.
+template <class Body>
+void for_each_row(const BoxBuffers& buffers, const Box& box, Body&& body) {
+  const bool has_gaps = buffers.row_floats != buffers.width * buffers.channels;
+  const int64_t step = has_gaps ? 1 : box.rows.end - box.rows.begin;
+  for (int64_t slice = box.slices.begin; slice < box.slices.end; ++slice) {
+    for (int64_t row = box.rows.begin; row < box.rows.end; row += step)
+      body(slice, row, step * buffers.width);
+  }
+}
+
+// Brings what the samples of a box read into a buffer.
+inline Rows<const float> pack_box(const Image& image, const BoxBuffers& buffers, const BoxCut& cut, Box box,
+                                  float* buffer) {
+  const Rows<float> rows = buffer_rows(buffers, cut, box, 1, buffer);
+  if (buffers.has_slices) box.slices.end = std::min(box.slices.end + buffers.taps - 1, image.depth);
+  box.rows.end = std::min(box.rows.end + buffers.taps - 1, image.height);
+  for_each_row(buffers, box, [&](int64_t slice, int64_t row, int64_t pixels) {
+    pack_pixels(image, (slice * image.height + row) * image.width, pixels, rows.at(slice, row, 0),
+                buffers.channels);
+  });
+  return {buffer, rows.first_slice, rows.first_row, rows.slice_stride, rows.row_stride, rows.column_stride};
+}
+
+inline void unpack_box(const Rows<float>& rows, const BoxBuffers& buffers, const Box& box,
+                       const Image& image) {
+  for_each_row(buffers, box, [&](int64_t slice, int64_t row, int64_t pixels) {
+    unpack_pixels(rows.at(slice, row, 0), buffers.channels, image, (slice * image.height + row) * image.width,
+                  pixels);
+  });
+}
 
 // Blocks of 16 channels, or of 4 where there are few. Sums over channels have as many lanes on every instruction set.
 template <int kChannels>
@@ -47,35 +101,62 @@ struct ChannelBlock<4> {
   static HWY_INLINE FourVector to_4(const Sum& sum) { return sum.part[0]; }
 };
 
-// ---- Gradient
+// ---- Gradient, and its gradient
 
-// What a band of rows works on.
-struct BandTask {
-  RowBand band;
-  Axis x_axis;
-  Axis y_axis;
-  int64_t channels;         // in whole blocks
-  Rows<const float> input;  // the rows that samples of the band read
-  Rows<float> sums;  // of input_grad: the band, and kTaps - 1 rows on either side for what falls out of it
+// What a sample reads: the input, and for the gradient's gradient grad_grad_input, too.
+enum Source { kInput, kGradGradInput, kSources };
+
+// What the samples of a box work on.
+struct BoxTask {
+  int64_t image;  // in the round
+  Box box;
+  const Axis* axes;
+  int64_t channels;                     // in whole blocks
+  Rows<const float> sources[kSources];  // what samples of the box read
+  bool has_source[kSources];
+  Rows<float>
+      sums;  // of input_grad: the box, and a tap less than a sample has on each side for what falls out of it
   const float* no_pixel;  // zeros, to read where a tap is no pixel
-  float* no_sum;          // to write where a tap is no pixel of the band
+  float* no_sum;          // to write where a tap is no pixel of the box
+  float* run_gradients;   // room for those of a run of samples
+  float* results;         // and for the results of a block
+};
+
+// 16 samples.
+template <int kAxes>
+struct BlockTask {
+  const Block<float, kAxes>& block;
+  uint32_t bits;   // of those that are worked on
+  uint32_t owned;  // whose own results are wanted; those of the others are left without a meaning
+  const float* gradients[kBlock];
+  float* results[kBlock];      // of the gradient's gradient
+  Tangents<float> tangents{};  // the same
 };
 
 // Taps are worked on four at a time, so that weights and sums fit the registers: those of a row of bicubic
-// interpolation, all of the others.
-template <int kTaps>
+// interpolation, those of a slice of the others.
+template <int kTaps, int kAxes>
 struct TapSet {
   static constexpr int kCount = kTaps == 1 ? 1 : 4;
-  static constexpr int kSets = kTaps == 4 ? 4 : 1;
+  static constexpr int kSets = kTapsOfSample<kTaps, kAxes> / kCount;
 
-  const float* input[kCount];
+  const float* pixels[kCount];
   float* sums[kCount];
 };
 
-// Adds to the sums of the taps what one sample gives, and returns the products of its gradient with them.
-template <int kChannels, bool kInput, bool kGrid, class Taps>
-HWY_INLINE FourVector differentiate_taps(const Taps& taps, const float* weights, const float* gradients,
-                                         int64_t channels) {
+// What is done with a sample's taps, each of which has a weight.
+template <bool sums, bool reads, bool results>
+struct TapWork {
+  static constexpr bool kSums = sums;        // adds weighted gradients to the sums
+  static constexpr bool kReads = reads;      // multiplies gradients with pixels
+  static constexpr bool kResults = results;  // adds weighted pixels to the result
+};
+
+// Adds to the sums of the taps what one sample gives, and returns the products of its gradient with their pixels. Its
+// `result` becomes what it was `before`, plus the weighted pixels.
+template <int kChannels, class Work, class Taps>
+HWY_INLINE FourVector visit_taps_of_sample(const Taps& taps, const float* weights, const float* gradients,
+                                           const float* before, float* result, int64_t channels) {
   using Channels = ChannelBlock<kChannels>;
   using Tag = typename Channels::Tag;
   const Tag d;
@@ -90,19 +171,24 @@ HWY_INLINE FourVector differentiate_taps(const Taps& taps, const float* weights,
     for (int64_t part = 0; part < kChannels / lanes; ++part) {
       const int64_t channel = first + part * lanes;
       const auto gradient = hn::LoadU(d, gradients + channel);
+      [[maybe_unused]] auto value = hn::Zero(d);
+      if constexpr (Work::kResults) value = hn::LoadU(d, before + channel);
       for (int k = 0; k < Taps::kCount; ++k) {
-        if constexpr (kGrid) {
+        if constexpr (Work::kReads) {
+          const auto pixel = hn::LoadU(d, taps.pixels[k] + channel);
           auto& sum = product[k].part[part];
-          sum = hn::MulAdd(gradient, hn::LoadU(d, taps.input[k] + channel), sum);
+          sum = hn::MulAdd(gradient, pixel, sum);
+          if constexpr (Work::kResults) value = hn::MulAdd(weight[k], pixel, value);
         }
-        if constexpr (kInput) {
+        if constexpr (Work::kSums) {
           float* at = taps.sums[k] + channel;
           hn::StoreU(hn::MulAdd(weight[k], gradient, hn::LoadU(d, at)), d, at);
         }
       }
+      if constexpr (Work::kResults) hn::StoreU(value, d, result + channel);
     }
   }
-  if constexpr (!kGrid) {
+  if constexpr (!Work::kReads) {
     return hn::Zero(FourTag());
   } else {
     return sum4(Channels::to_4(product[0]), Channels::to_4(product[1]), Channels::to_4(product[2]),
@@ -110,157 +196,226 @@ HWY_INLINE FourVector differentiate_taps(const Taps& taps, const float* weights,
   }
 }
 
-// Of 16 samples: the weights of their taps, and what differentiate_taps returns.
-template <int kTaps>
+// Of 16 samples: for each source the weights of the taps, and what visit_taps_of_sample returns.
+template <int kTaps, int kAxes, int kCount>
 struct BlockTaps {
-  alignas(64) float weight[kTaps * kTaps][kBlock];
-  alignas(64) float product[TapSet<kTaps>::kSets][kBlock][4];
+  alignas(64) float weight[kCount][kTapsOfSample<kTaps, kAxes>][kBlock];
+  alignas(64) float product[kCount][TapSet<kTaps, kAxes>::kSets][kBlock][4];
 };
 
-// All taps of the sample are pixels, next to each other.
-template <int kTaps, int kChannels, bool kInput, bool kGrid>
-HWY_INLINE void differentiate_interior(Rows<const float> input, Rows<float> sums, int64_t channels,
-                                       const Block<float>& block, size_t i, const float* gradients,
-                                       BlockTaps<kTaps>& block_taps) {
-  using Set = TapSet<kTaps>;
+// The taps of a sample from the given one on, whose pixels lie next to each other.
+template <int kTaps, class Float, int kAxes, size_t kCount>
+HWY_INLINE void find_neighbours(const Rows<Float>& rows, const Block<float, kAxes>& block, size_t i,
+                                TapIndex<kTaps> tap, Float* (&to)[kCount]) {
+  const int64_t row = block.y().first[i] + tap.row, column = block.x().first[i];
+  Float* first = rows.at(row, column);
+  if constexpr (kAxes == 3) first = rows.at(block.z().first[i] + tap.slice, row, column);
+  for (size_t k = 0; k < kCount; ++k)
+    to[k] = first + static_cast<int64_t>(k / kTaps) * rows.row_stride +
+            static_cast<int64_t>(k % kTaps) * rows.column_stride;
+}
+
+template <int kTaps, int kChannels, class Work, int kAxes>
+HWY_INLINE void visit_interior(const Rows<const float>& pixels, const Rows<float>& sums, int64_t channels,
+                               const Block<float, kAxes>& block, size_t i, const float* gradients,
+                               const float* before, float* result, const float (*weights)[kBlock],
+                               float (*products)[kBlock][4]) {
+  using Set = TapSet<kTaps, kAxes>;
   for (int set = 0; set < Set::kSets; ++set) {
-    const int64_t row = block.y().first[i] + set;
-    const int64_t column = block.x().first[i];
+    const TapIndex<kTaps> first(set * Set::kCount);
     Set taps;
-    for (int k = 0; k < Set::kCount; ++k) {
-      if constexpr (kGrid) {
-        taps.input[k] =
-            input.at(row, column) + k / kTaps * input.row_stride + k % kTaps * input.column_stride;
-      }
-      if constexpr (kInput) {
-        taps.sums[k] = sums.at(row, column) + k / kTaps * sums.row_stride + k % kTaps * sums.column_stride;
-      }
-    }
-    const FourVector product = differentiate_taps<kChannels, kInput, kGrid>(
-        taps, block_taps.weight[set * Set::kCount] + i, gradients, channels);
-    if constexpr (kGrid) hn::Store(product, FourTag(), block_taps.product[set][i]);
+    if constexpr (Work::kReads) find_neighbours(pixels, block, i, first, taps.pixels);
+    if constexpr (Work::kSums) find_neighbours(sums, block, i, first, taps.sums);
+    const FourVector product = visit_taps_of_sample<kChannels, Work>(taps, weights[set * Set::kCount] + i,
+                                                                     gradients, before, result, channels);
+    if constexpr (Work::kReads) hn::Store(product, FourTag(), products[set][i]);
+    before = result;
   }
 }
 
-template <int kTaps, int kChannels, bool kInput, bool kGrid>
-HWY_NOINLINE void differentiate_edge(const BandTask& task, const Block<float>& block, size_t i,
-                                     const float* gradients, BlockTaps<kTaps>& block_taps) {
-  using Set = TapSet<kTaps>;
-  const SampleTaps<kTaps> sample = sample_taps<kTaps>(block, i, task.x_axis, task.y_axis);
+template <int kTaps, int kChannels, class Work, int kAxes>
+HWY_NOINLINE void visit_edge(const BoxTask& task, Source source, const Block<float, kAxes>& block, size_t i,
+                             const float* gradients, const float* before, float* result,
+                             const float (*weights)[kBlock], float (*products)[kBlock][4]) {
+  using Set = TapSet<kTaps, kAxes>;
+  const SampleTaps<kTaps> sample = sample_taps<kTaps>(block, i, task.axes);
   for (int set = 0; set < Set::kSets; ++set) {
     Set taps;
     bool is_pixel[Set::kCount];
     for (int k = 0; k < Set::kCount; ++k) {
-      const int64_t row = sample.row[(set * Set::kCount + k) / kTaps];
-      const int64_t column = sample.column[k % kTaps];
-      is_pixel[k] = row >= 0 && column >= 0;
-      const bool adds = kInput && is_pixel[k] && task.band.contains(row);
-      taps.input[k] = kGrid && is_pixel[k] ? task.input.at(row, column) : task.no_pixel;
-      taps.sums[k] = adds ? task.sums.at(row, column) : task.no_sum;
+      const TapIndex<kTaps> tap(set * Set::kCount + k);
+      const int64_t slice = sample.slice[tap.slice], row = sample.row[tap.row];
+      const int64_t column = sample.column[tap.column];
+      is_pixel[k] = slice >= 0 && row >= 0 && column >= 0;
+      const bool adds = Work::kSums && is_pixel[k] && task.box.contains(slice, row);
+      taps.pixels[k] =
+          Work::kReads && is_pixel[k] ? task.sources[source].at(slice, row, column) : task.no_pixel;
+      taps.sums[k] = adds ? task.sums.at(slice, row, column) : task.no_sum;
     }
-    const FourVector product = differentiate_taps<kChannels, kInput, kGrid>(
-        taps, block_taps.weight[set * Set::kCount] + i, gradients, task.channels);
-    if constexpr (kGrid) {
-      hn::Store(product, FourTag(), block_taps.product[set][i]);
+    const FourVector product = visit_taps_of_sample<kChannels, Work>(
+        taps, weights[set * Set::kCount] + i, gradients, before, result, task.channels);
+    before = result;
+    if constexpr (Work::kReads) {
+      hn::Store(product, FourTag(), products[set][i]);
       // Infinity times zero is no zero.
       for (int k = 0; k < Set::kCount; ++k) {
-        if (!is_pixel[k]) block_taps.product[set][i][k] = 0.0f;
+        if (!is_pixel[k]) products[set][i][k] = 0.0f;
       }
     }
   }
 }
 
-// Differentiates at those samples of a block whose bits are set, with gradients[i] of the output. `owned` are those
-// whose own gradients x and y are wanted; those of the other samples are left without a meaning.
-template <int kTaps, int kChannels, bool kInput, bool kGrid>
-void differentiate_block(const BandTask& task, const Block<float>& block, uint32_t bits, uint32_t owned,
-                         const float* const* gradients, float* x, float* y) {
+// `pixels` and `sums` are those of the task, in copies that need not be read again after what is stored.
+template <int kTaps, int kChannels, class Work, int kAxes>
+HWY_INLINE void visit_source(const BoxTask& task, Source source, const Rows<const float>& pixels,
+                             const Rows<float>& sums, int64_t channels, const BlockTask<kAxes>& samples,
+                             size_t i, const float* before, const float (*weights)[kBlock],
+                             float (*products)[kBlock][4]) {
+  float* result = Work::kResults ? samples.results[i] : nullptr;
+  if (HWY_LIKELY(samples.block.interior >> i & 1)) {
+    visit_interior<kTaps, kChannels, Work>(pixels, sums, channels, samples.block, i, samples.gradients[i],
+                                           before, result, weights, products);
+  } else {
+    visit_edge<kTaps, kChannels, Work>(task, source, samples.block, i, samples.gradients[i], before, result,
+                                       weights, products);
+  }
+}
+
+// The products of one source with the samples from `lane` on.
+template <int kTaps, int kAxes>
+HWY_INLINE void load_products(const float (*products)[kBlock][4], size_t lane,
+                              FloatVector (&to)[kTapsOfSample<kTaps, kAxes>]) {
+  for (int set = 0; set < TapSet<kTaps, kAxes>::kSets; ++set) {
+    FloatVector* of = to + set * 4;
+    hn::LoadInterleaved4(FloatTag(), products[set][lane], of[0], of[1], of[2], of[3]);
+  }
+}
+
+// Differentiates at the samples of a block: adds to the sums, and finds their gradients by the grid.
+template <int kTaps, int kChannels, bool kSums, bool kReads, int kAxes>
+void differentiate_block(const BoxTask& task, const BlockTask<kAxes>& samples,
+                         float (&slopes)[kAxes][kBlock]) {
   const FloatTag d;
-  BlockTaps<kTaps> taps;
+  BlockTaps<kTaps, kAxes, 1> taps;
   for (size_t lane = 0; lane < kBlock; lane += kLanes) {
-    const auto weights = load_weights<FloatTag, kTaps>(d, block, lane);
-    for (int k = 0; k < kTaps * kTaps; ++k)
-      hn::Store(weights.of(k / kTaps, k % kTaps), d, taps.weight[k] + lane);
+    const auto weights = load_weights<FloatTag, kTaps>(d, samples.block, lane);
+    for (int k = 0; k < kTapsOfSample<kTaps, kAxes>; ++k)
+      hn::Store(weights.of(TapIndex<kTaps>(k)), d, taps.weight[0][k] + lane);
   }
-  if (kGrid && owned != kAllSamples) {
-    float* products = taps.product[0][0];
-    for (size_t k = 0; k < sizeof taps.product / sizeof(float); k += kLanes)
-      hn::Store(hn::Zero(d), d, products + k);
-  }
-  const Rows<const float> input = task.input;
+  if (kReads && samples.owned != kAllSamples) std::memset(taps.product, 0, sizeof taps.product);
+  const Rows<const float> pixels = task.sources[kInput];
   const Rows<float> sums = task.sums;
   const int64_t channels = task.channels;
-  const auto differentiate = [&]<bool kOwned>(size_t i, std::bool_constant<kOwned>) HWY_ATTR {
-    if (HWY_LIKELY(block.interior >> i & 1)) {
-      differentiate_interior<kTaps, kChannels, kInput, kOwned>(input, sums, channels, block, i, gradients[i],
-                                                               taps);
-    } else {
-      differentiate_edge<kTaps, kChannels, kInput, kOwned>(task, block, i, gradients[i], taps);
-    }
-  };
-  for (; bits != 0; bits &= bits - 1) {
+  for (uint32_t bits = samples.bits; bits != 0; bits &= bits - 1) {
     const auto i = static_cast<size_t>(__builtin_ctz(bits));
-    if constexpr (kGrid) {
-      if ((owned >> i & 1) != 0) {
-        differentiate(i, std::true_type());
+    const auto visit = [&]<bool kOwned>(std::bool_constant<kOwned>) HWY_ATTR {
+      visit_source<kTaps, kChannels, TapWork<kSums, kOwned, false>>(
+          task, kInput, pixels, sums, channels, samples, i, nullptr, taps.weight[0], taps.product[0]);
+    };
+    if constexpr (kReads) {
+      if ((samples.owned >> i & 1) != 0) {
+        visit(std::true_type());
         continue;
       }
     }
-    if constexpr (kInput) differentiate(i, std::false_type());
+    if constexpr (kSums) visit(std::false_type());
   }
-  if constexpr (kGrid) {
+  if constexpr (kReads) {
     for (size_t lane = 0; lane < kBlock; lane += kLanes) {
-      FloatVector product[kTaps * kTaps];
-      for (int set = 0; set < TapSet<kTaps>::kSets; ++set) {
-        FloatVector* of_set = product + set * 4;
-        hn::LoadInterleaved4(d, taps.product[set][lane], of_set[0], of_set[1], of_set[2], of_set[3]);
-      }
-      const auto gradient = grid_gradients<kTaps>(
-          d, block, lane, [&](int row, int column) HWY_ATTR { return product[row * kTaps + column]; });
-      hn::Store(gradient.x, d, x + lane);
-      hn::Store(gradient.y, d, y + lane);
+      FloatVector product[kTapsOfSample<kTaps, kAxes>];
+      load_products<kTaps, kAxes>(taps.product[0], lane, product);
+      const auto gradient =
+          grid_gradients<kTaps>(d, samples.block, lane, [&](int k) HWY_ATTR { return product[k]; });
+      for (int axis = 0; axis < kAxes; ++axis) hn::Store(gradient.along[axis], d, slopes[axis] + lane);
     }
   }
 }
 
-using DifferentiateBlock = void (*)(const BandTask&, const Block<float>&, uint32_t, uint32_t,
-                                    const float* const*, float*, float*);
-
-template <int kTaps, int kChannels>
-DifferentiateBlock choose_differentiate_block(bool wants_input_grad, bool wants_grid_grad) {
-  if constexpr (kTaps > 1) {
-    if (wants_grid_grad) {
-      return wants_input_grad ? differentiate_block<kTaps, kChannels, true, true>
-                              : differentiate_block<kTaps, kChannels, false, true>;
+// The same of the gradient. Also finds the results.
+template <int kTaps, int kChannels, bool kSums>
+void differentiate_gradient(const BoxTask& task, const BlockTask<2>& samples, float (&slopes)[2][kBlock]) {
+  constexpr int kTapCount = kTaps * kTaps;
+  const FloatTag d;
+  BlockTaps<kTaps, 2, kSources> taps;
+  std::memset(taps.product, 0, sizeof taps.product);
+  for (size_t lane = 0; lane < kBlock; lane += kLanes) {
+    const BlockCurves<FloatTag, kTaps> curves(d, samples.block, samples.tangents, lane);
+    const auto weights = load_weights<FloatTag, kTaps>(d, samples.block, lane);
+    for (int k = 0; k < kTapCount; ++k) {
+      hn::Store(curves.weight_along(k / kTaps, k % kTaps), d, taps.weight[kInput][k] + lane);
+      hn::Store(weights.of(TapIndex<kTaps>(k)), d, taps.weight[kGradGradInput][k] + lane);
     }
   }
-  return differentiate_block<kTaps, kChannels, true, false>;
+  const Rows<const float> input = task.sources[kInput], grad_grad_input = task.sources[kGradGradInput];
+  const Rows<float> sums = task.sums;
+  const int64_t channels = task.channels;
+  for (uint32_t bits = samples.bits; bits != 0; bits &= bits - 1) {
+    const auto i = static_cast<size_t>(__builtin_ctz(bits));
+    const auto visit = [&]<class Work>(Work, Source source, const float* before) HWY_ATTR {
+      visit_source<kTaps, kChannels, Work>(task, source, source == kInput ? input : grad_grad_input, sums,
+                                           channels, samples, i, before, taps.weight[source],
+                                           taps.product[source]);
+    };
+    if ((samples.owned >> i & 1) == 0) {
+      if constexpr (kSums) visit(TapWork<true, false, false>(), kInput, nullptr);
+      continue;
+    }
+    const float* before = task.no_pixel;
+    if (task.has_source[kInput]) {
+      visit(TapWork<kSums, true, true>(), kInput, before);
+      before = samples.results[i];
+    }
+    if (task.has_source[kGradGradInput]) visit(TapWork<false, true, true>(), kGradGradInput, before);
+  }
+  for (size_t lane = 0; lane < kBlock; lane += kLanes) {
+    FloatVector product[kSources][kTapCount];
+    for (int source = 0; source < kSources; ++source)
+      load_products<kTaps, 2>(taps.product[source], lane, product[source]);
+    const auto of = [&](Source source) HWY_ATTR {
+      return [&product, source](int row, int column)
+                 HWY_ATTR { return product[source][row * kTaps + column]; };
+    };
+    const auto gradient = BlockCurves<FloatTag, kTaps>(d, samples.block, samples.tangents, lane)
+                              .grid_gradient(d, of(kInput), of(kGradGradInput));
+    for (int axis = 0; axis < 2; ++axis) hn::Store(gradient.along[axis], d, slopes[axis] + lane);
+  }
 }
 
 // ---- Forward
 
 // Channels [first, first + count) of one sample, filled up to whole vectors.
-template <int kTaps, class D>
-HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis& x_axis, const Axis& y_axis,
-                                const Block<float>& block, size_t i, int64_t first, int64_t count,
+template <int kTaps, class D, int kAxes>
+HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis* axes,
+                                const Block<float, kAxes>& block, size_t i, int64_t first, int64_t count,
                                 float* to) {
+  constexpr int kTapCount = kTapsOfSample<kTaps, kAxes>;
   const auto weights = broadcast_weights<D, kTaps>(d, block, i);
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
   if (HWY_LIKELY(block.interior >> i & 1)) {
     const float* from = input.at(block.y().first[i], block.x().first[i]) + first;
+    if constexpr (kAxes == 3) from += (block.z().first[i] - input.first_slice) * input.slice_stride;
     for (int64_t c = 0; c < count; c += lanes) {
-      const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
-        return hn::LoadU(d, from + row * input.row_stride + column * input.column_stride + c);
+      const auto value = image_value(d, weights, [&](int k) HWY_ATTR {
+        const TapIndex<kTaps> tap(k);
+        const float* pixel = from + tap.row * input.row_stride + tap.column * input.column_stride;
+        return hn::LoadU(d, pixel + tap.slice * input.slice_stride + c);
       });
       hn::StoreU(value, d, to + c);
     }
     return;
   }
-  const SampleTaps<kTaps> taps = sample_taps<kTaps>(block, i, x_axis, y_axis);
+  const SampleTaps<kTaps> sample = sample_taps<kTaps>(block, i, axes);
+  const float* pixels[kTapCount];
+  for (int k = 0; k < kTapCount; ++k) {
+    const TapIndex<kTaps> tap(k);
+    const int64_t slice = sample.slice[tap.slice], row = sample.row[tap.row];
+    const int64_t column = sample.column[tap.column];
+    const bool is_pixel = slice >= 0 && row >= 0 && column >= 0;
+    pixels[k] = is_pixel ? input.at(slice, row, column) + first : nullptr;
+  }
   for (int64_t c = 0; c < count; c += lanes) {
-    const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
-      if (taps.row[row] < 0 || taps.column[column] < 0) return hn::Zero(d);
-      return hn::LoadU(d, input.at(taps.row[row], taps.column[column]) + first + c);
+    const auto value = image_value(d, weights, [&](int k) HWY_ATTR {
+      return pixels[k] == nullptr ? hn::Zero(d) : hn::LoadU(d, pixels[k] + c);
     });
     hn::StoreU(value, d, to + c);
   }

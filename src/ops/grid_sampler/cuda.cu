@@ -1,11 +1,11 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Two-dimensional grid sampling and its gradient on a GPU.
+// Grid sampling and its gradient on a GPU.
 //
 // By samples: a thread owns a sample and goes through the channels. Neighbouring threads own neighbouring samples, so
 // images in which the pixels of a channel lie side by side are read in long pieces, as far as the grid is smooth.
 //
-// By channels, for the gradient of many channels: a group of lanes owns a sample, and each lane four channels of it.
-// What is added to a pixel then lies side by side, however wild the grid is. Images whose pixels do not hold their
+// By channels, for the gradient of images of many channels: a group of lanes owns a sample, and each lane four channels of
+// it. What is added to a pixel then lies side by side, however wild the grid is. Images whose pixels do not hold their
 // channels side by side are brought into that order first.
 #include <limits>
 
@@ -20,64 +20,133 @@ using namespace cuda;
 
 namespace {
 
-struct Sample {
-  int64_t batch, row, column;
+template <int kAxes>
+using Strides = typename SamplingOf<kAxes>::Strides;
+template <int kAxes>
+using Axes = std::array<Axis, kAxes>;
 
-  __device__ Sample(const GridSampling& problem, int64_t index)
-      : batch(index / (problem.output_height * problem.output_width)),
-        row(index / problem.output_width % problem.output_height),
-        column(index % problem.output_width) {}
+// What lies so far along x, y and z from the first element of a channel, in a tensor [N, C, H, W] or [N, C, D, H, W].
+template <int kAxes>
+__device__ int64_t offset_of(const Strides<kAxes>& strides, const int64_t (&place)[kAxes]) {
+  int64_t offset = 0;
+  for (int axis = 0; axis < kAxes; ++axis) offset += place[axis] * strides[kAxes + 1 - axis];
+  return offset;
+}
+
+template <int kAxes>
+struct Sample {
+  int64_t batch;
+  int64_t place[kAxes];  // x, y and z
+
+  __device__ static int64_t count(const SamplingOf<kAxes>& problem) {
+    return problem.batch * problem.output_depth * problem.output_height * problem.output_width;
+  }
+
+  __device__ Sample(const SamplingOf<kAxes>& problem, int64_t index) {
+    const int64_t sides[] = {problem.output_width, problem.output_height, problem.output_depth};
+    for (int axis = 0; axis < kAxes; ++axis) place[axis] = index % sides[axis], index /= sides[axis];
+    batch = index;
+  }
 
   // Of the first channel in a tensor [N, C, Ho, Wo].
-  __device__ int64_t offset(const GridSampling::Strides& strides) const {
-    return batch * strides[0] + row * strides[2] + column * strides[3];
+  __device__ int64_t offset(const Strides<kAxes>& strides) const {
+    return batch * strides[0] + offset_of<kAxes>(strides, place);
   }
   // Of x in a tensor [N, Ho, Wo, 2].
-  __device__ int64_t offset_in_grid(const GridSampling::Strides& strides) const {
-    return batch * strides[0] + row * strides[1] + column * strides[2];
+  __device__ int64_t offset_in_grid(const Strides<kAxes>& strides) const {
+    int64_t offset = batch * strides[0];
+    for (int axis = 0; axis < kAxes; ++axis) offset += place[axis] * strides[kAxes - axis];
+    return offset;
   }
 };
 
-template <class T, int kTaps>
+// What a sample reads along each axis.
+template <class T, int kTaps, int kAxes>
 struct SampleTaps {
   using Real = RealOf<T>;
 
-  Taps<Real, kTaps> x, y;
+  Taps<Real, kTaps> along[kAxes];  // x, y and z
 
-  __device__ SampleTaps(const GridSampling& problem, const Sample& sample, const Axis& x_axis,
-                        const Axis& y_axis)
+  __device__ SampleTaps(const SamplingOf<kAxes>& problem, const Sample<kAxes>& sample,
+                        const Axes<kAxes>& axes)
       : SampleTaps(static_cast<const T*>(problem.grid) + sample.offset_in_grid(problem.grid_strides),
-                   problem.grid_strides[3], x_axis, y_axis) {}
+                   problem.grid_strides[kAxes + 1], axes, std::make_integer_sequence<int, kAxes>()) {}
+
+  __device__ bool is_finite() const {
+    bool all = true;
+    for (const auto& taps : along) all = all && taps.is_finite;
+    return all;
+  }
 
  private:
-  __device__ SampleTaps(const T* grid, int64_t stride, const Axis& x_axis, const Axis& y_axis)
-      : x(widen(grid[0]), x_axis), y(widen(grid[stride]), y_axis) {}
+  template <int... kAxis>
+  __device__ SampleTaps(const T* grid, int64_t stride, const Axes<kAxes>& axes,
+                        std::integer_sequence<int, kAxis...>)
+      : along{Taps<Real, kTaps>(widen(grid[kAxis * stride]), axes[kAxis])...} {}
 };
+
+// The same, tap by tap.
+template <class Real, int kTaps, int kAxes>
+struct AllTaps {
+  Tap<Real> along[kAxes][kTaps];
+
+  template <class Sample>
+  __device__ AllTaps(const Sample& taps, const Axes<kAxes>& axes) {
+    for (int axis = 0; axis < kAxes; ++axis) {
+      for (int k = 0; k < kTaps; ++k) along[axis][k] = taps.along[axis].tap(k, axes[axis]);
+    }
+  }
+};
+
+// Taps of all axes but x: a row of pixels, if they are pixels.
+template <class Real, int kAxes>
+struct RowTaps {
+  Tap<Real> y;
+  Tap<Real> z;  // of volumes
+
+  __device__ bool is_row() const { return y.pixel >= 0 && (kAxes == 2 || z.pixel >= 0); }
+  __device__ int64_t offset(const Strides<kAxes>& strides) const {
+    return y.pixel * strides[kAxes] + (kAxes == 2 ? 0 : z.pixel * strides[2]);
+  }
+  __device__ Real weight() const { return kAxes == 2 ? y.weight : z.weight * y.weight; }
+  __device__ Real y_slope() const { return kAxes == 2 ? y.slope : z.weight * y.slope; }
+  __device__ Real z_slope() const { return z.slope * y.weight; }
+};
+
+// Calls body(RowTaps) for the rows of pixels that a sample reads.
+template <class Real, int kTaps, int kAxes, class Body>
+__device__ void for_each_row(const AllTaps<Real, kTaps, kAxes>& taps, Body&& body) {
+  for (int slice = 0; slice < (kAxes == 2 ? 1 : kTaps); ++slice) {
+    for (int row = 0; row < kTaps; ++row) {
+      const RowTaps<Real, kAxes> of{taps.along[1][row], taps.along[kAxes - 1][slice]};
+      if (of.is_row()) body(of);
+    }
+  }
+}
 
 // ---- Forward
 
-template <class T, int kTaps>
-__global__ void __launch_bounds__(kThreads) interpolate(GridSampler2D problem, Axis x_axis, Axis y_axis) {
+template <class T, int kTaps, int kAxes>
+__global__ void __launch_bounds__(kThreads) interpolate(ForwardOf<kAxes> problem, Axes<kAxes> axes) {
   using Real = RealOf<T>;
-  const int64_t samples = problem.batch * problem.output_height * problem.output_width;
+  const int64_t samples = Sample<kAxes>::count(problem);
   for (int64_t index = thread_index(); index < samples; index += thread_count_of_grid()) {
-    const Sample sample(problem, index);
-    const SampleTaps<T, kTaps> taps(problem, sample, x_axis, y_axis);
+    const Sample<kAxes> sample(problem, index);
+    const SampleTaps<T, kTaps, kAxes> found(problem, sample, axes);
+    const AllTaps<Real, kTaps, kAxes> taps(found, axes);
     const auto& strides = problem.input_strides;
     const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
     T* output = static_cast<T*>(problem.output) + sample.offset(problem.output_strides);
-    Tap<Real> x[kTaps], y[kTaps];
-    for (int k = 0; k < kTaps; ++k) x[k] = taps.x.tap(k, x_axis), y[k] = taps.y.tap(k, y_axis);
-    const bool is_finite = taps.x.is_finite && taps.y.is_finite;
+    const bool is_finite = found.is_finite();
     for (int64_t c = 0; c < problem.channels; ++c, input += strides[1], output += problem.output_strides[1]) {
       Real sum = is_finite ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
-      for (int j = 0; j < kTaps; ++j) {
-        for (int i = 0; i < kTaps; ++i) {
-          if (y[j].pixel < 0 || x[i].pixel < 0) continue;
-          const Real value = widen(input[y[j].pixel * strides[2] + x[i].pixel * strides[3]]);
-          sum = std::fma(y[j].weight * x[i].weight, value, sum);
+      for_each_row(taps, [&](const RowTaps<Real, kAxes>& row) {
+        for (const Tap<Real>& x : taps.along[0]) {
+          if (x.pixel < 0) continue;
+          const Real value = widen(input[row.offset(strides) + x.pixel * strides[kAxes + 1]]);
+          sum = std::fma(row.weight() * x.weight, value, sum);
         }
-      }
+      });
       *output = narrow<T>(sum);
     }
   }
@@ -85,57 +154,54 @@ __global__ void __launch_bounds__(kThreads) interpolate(GridSampler2D problem, A
 
 // ---- Gradient by samples
 
-template <class T, int kTaps, class Sums>
+template <class T, int kTaps, class Sums, int kAxes>
 __global__ void __launch_bounds__(kThreads)
-    scatter_by_samples(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides,
-                       Axis x_axis, Axis y_axis) {
+    scatter_by_samples(BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides, Axes<kAxes> axes) {
   using Real = RealOf<T>;
   if (problem.wants_input_grad) sums.begin();
-  const int64_t samples = problem.batch * problem.output_height * problem.output_width;
+  const int64_t samples = Sample<kAxes>::count(problem);
   for (int64_t index = thread_index(); index < samples; index += thread_count_of_grid()) {
-    const Sample sample(problem, index);
-    const SampleTaps<T, kTaps> taps(problem, sample, x_axis, y_axis);
+    const Sample<kAxes> sample(problem, index);
+    const SampleTaps<T, kTaps, kAxes> found(problem, sample, axes);
+    const AllTaps<Real, kTaps, kAxes> taps(found, axes);
     const auto& strides = problem.input_strides;
     const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
     const T* grad_output =
         static_cast<const T*>(problem.grad_output) + sample.offset(problem.grad_output_strides);
-    Tap<Real> x_taps[kTaps], y_taps[kTaps];
-    for (int k = 0; k < kTaps; ++k) x_taps[k] = taps.x.tap(k, x_axis), y_taps[k] = taps.y.tap(k, y_axis);
     int64_t sums_at = sample.batch * sums_strides[0];
-    Real x_gradient = 0, y_gradient = 0;
+    Real gradients[kAxes] = {};
     for (int64_t c = 0; c < problem.channels; ++c) {
       const Real gradient = widen(*grad_output);
-      Real x_slope = 0, y_slope = 0;
-      for (int j = 0; j < kTaps; ++j) {
-        const Tap<Real> y = y_taps[j];
-        if (y.pixel < 0) continue;
+      Real slopes[kAxes] = {};
+      for_each_row(taps, [&](const RowTaps<Real, kAxes>& of) {
         Real row = 0, row_slope = 0;  // of the image along this row, at the sample's x
-        for (int i = 0; i < kTaps; ++i) {
-          const Tap<Real> x = x_taps[i];
+        for (const Tap<Real>& x : taps.along[0]) {
           if (x.pixel < 0) continue;
           if (problem.wants_input_grad) {
-            sums.add(sums_at + y.pixel * sums_strides[2] + x.pixel * sums_strides[3],
-                     y.weight * x.weight * gradient);
+            sums.add(sums_at + of.offset(sums_strides) + x.pixel * sums_strides[kAxes + 1],
+                     of.weight() * x.weight * gradient);
           }
           if (kTaps == 1 || !problem.wants_grid_grad) continue;
-          const Real value = widen(input[y.pixel * strides[2] + x.pixel * strides[3]]);
+          const Real value = widen(input[of.offset(strides) + x.pixel * strides[kAxes + 1]]);
           row = std::fma(x.weight, value, row);
           row_slope = std::fma(x.slope, value, row_slope);
         }
-        x_slope = std::fma(y.weight, row_slope, x_slope);
-        y_slope = std::fma(y.slope, row, y_slope);
-      }
-      x_gradient = std::fma(x_slope, gradient, x_gradient);
-      y_gradient = std::fma(y_slope, gradient, y_gradient);
+        slopes[0] = std::fma(of.weight(), row_slope, slopes[0]);
+        slopes[1] = std::fma(of.y_slope(), row, slopes[1]);
+        if constexpr (kAxes == 3) slopes[2] = std::fma(of.z_slope(), row, slopes[2]);
+      });
+      for (int axis = 0; axis < kAxes; ++axis)
+        gradients[axis] = std::fma(slopes[axis], gradient, gradients[axis]);
       input += strides[1];
       grad_output += problem.grad_output_strides[1];
       sums_at += sums_strides[1];
     }
     if (!problem.wants_grid_grad) continue;
     T* grid_grad = static_cast<T*>(problem.grid_grad) + sample.offset_in_grid(problem.grid_grad_strides);
-    grid_grad[0] = narrow<T>(kTaps == 1 ? Real{0} : taps.x.multiplier * x_gradient);
-    grid_grad[problem.grid_grad_strides[3]] =
-        narrow<T>(kTaps == 1 ? Real{0} : taps.y.multiplier * y_gradient);
+    for (int axis = 0; axis < kAxes; ++axis) {
+      grid_grad[axis * problem.grid_grad_strides[kAxes + 1]] =
+          narrow<T>(kTaps == 1 ? Real{0} : found.along[axis].multiplier * gradients[axis]);
+    }
   }
 }
 
@@ -151,22 +217,22 @@ bool scatters_by_channels(const GridSampler2DBackward& problem) {
 // Images and their gradient sums have strides of 1 between channels.
 template <class T, int kTaps, class Sums>
 __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
-    scatter_by_channels(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides,
-                        Axis x_axis, Axis y_axis, int lane_count, bool whole) {
+    scatter_by_channels(GridSampler2DBackward problem, Sums sums, Strides<2> sums_strides, Axes<2> axes,
+                        int lane_count, bool whole) {
   using Real = RealOf<T>;
   if (problem.wants_input_grad) sums.begin();
   const Lanes lanes(lane_count);
   const int64_t samples = problem.batch * problem.output_height * problem.output_width;
   for (int64_t index = lanes.group(); index < samples; index += lanes.groups()) {
-    const Sample sample(problem, index);
-    const SampleTaps<T, kTaps> taps(problem, sample, x_axis, y_axis);
+    const Sample<2> sample(problem, index);
+    const SampleTaps<T, kTaps, 2> taps(problem, sample, axes);
     const auto& strides = problem.input_strides;
     const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
     const T* grad_output =
         static_cast<const T*>(problem.grad_output) + sample.offset(problem.grad_output_strides);
     const int64_t sums_at = sample.batch * sums_strides[0];
     Tap<Real> x[kTaps];
-    for (int k = 0; k < kTaps; ++k) x[k] = taps.x.tap(k, x_axis);
+    for (int k = 0; k < kTaps; ++k) x[k] = taps.along[0].tap(k, axes[0]);
     Real x_gradient = 0, y_gradient = 0;
     for (int64_t c = kQuad * lanes.index; c < problem.channels; c += kQuad * lanes.count) {
       const int64_t left = problem.channels - c;
@@ -174,7 +240,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
       // Bicubic, the taps of one row at a time are enough for the registers.
 #pragma unroll(kTaps == 4 ? 1 : kTaps)
       for (int j = 0; j < kTaps; ++j) {
-        const Tap<Real> y = taps.y.tap(j, y_axis);
+        const Tap<Real> y = taps.along[1].tap(j, axes[1]);
         if (y.pixel < 0 || problem.width == 0) continue;
         if (kTaps > 1 && problem.wants_grid_grad) {
           // All on their way before anything is added; what reads no pixel loads the first.
@@ -208,8 +274,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
     y_gradient = lanes.sum(y_gradient);
     if (lanes.index != 0) continue;
     T* grid_grad = static_cast<T*>(problem.grid_grad) + sample.offset_in_grid(problem.grid_grad_strides);
-    grid_grad[0] = narrow<T>(taps.x.multiplier * x_gradient);
-    grid_grad[problem.grid_grad_strides[3]] = narrow<T>(taps.y.multiplier * y_gradient);
+    grid_grad[0] = narrow<T>(taps.along[0].multiplier * x_gradient);
+    grid_grad[problem.grid_grad_strides[3]] = narrow<T>(taps.along[1].multiplier * y_gradient);
   }
 }
 
@@ -217,7 +283,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
 struct Image {
   int64_t batch, channels, height, width;
 
-  __device__ int64_t offset(const GridSampling::Strides& strides, int64_t n, int64_t c, int64_t pixel) const {
+  __device__ int64_t offset(const Strides<2>& strides, int64_t n, int64_t c, int64_t pixel) const {
     return n * strides[0] + c * strides[1] + pixel / width * strides[2] + pixel % width * strides[3];
   }
 };
@@ -259,8 +325,7 @@ __device__ void transpose(const Image& image, Load&& load, Store&& store) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    pack_pixels(Image image, const T* from, GridSampling::Strides from_strides, T* to,
-                GridSampling::Strides to_strides) {
+    pack_pixels(Image image, const T* from, Strides<2> from_strides, T* to, Strides<2> to_strides) {
   transpose<T, true>(
       image,
       [&](int64_t n, int64_t c, int64_t pixel) { return from[image.offset(from_strides, n, c, pixel)]; },
@@ -271,8 +336,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, class Sums>
 __global__ void __launch_bounds__(kThreads)
-    store_pixels(Image image, Sums sums, GridSampling::Strides sums_strides, T* to,
-                 GridSampling::Strides to_strides) {
+    store_pixels(Image image, Sums sums, Strides<2> sums_strides, T* to, Strides<2> to_strides) {
   transpose<RealOf<T>, false>(
       image,
       [&](int64_t n, int64_t c, int64_t pixel) {
@@ -288,7 +352,7 @@ int64_t pixel_stride(const GridSampling& problem) {
   return divide_up(problem.channels, kQuad) * kQuad;
 }
 
-GridSampling::Strides channels_last_strides(int64_t height, int64_t width, int64_t pixel) {
+Strides<2> channels_last_strides(int64_t height, int64_t width, int64_t pixel) {
   return {height * width * pixel, 1, width * pixel, pixel};
 }
 
@@ -297,15 +361,15 @@ bool reads_input(const GridSampler2DBackward& problem) {
 }
 
 template <class T>
-bool pixels_hold_quads(const void* data, const GridSampling::Strides& strides) {
+bool pixels_hold_quads(const void* data, const Strides<2>& strides) {
   return holds_quads<T>(data, {strides[0], strides[2], strides[3]});
 }
 
 // Brings an image into the workspace, unless its channels lie side by side already, and changes data and strides to where
 // it then is. With a allocator without memory it only takes the room.
 template <class T>
-void pack_image(const Image& image, const void*& data, GridSampling::Strides& strides,
-                WorkspaceAllocator& allocator, const CudaLaunch* on) {
+void pack_image(const Image& image, const void*& data, Strides<2>& strides, WorkspaceAllocator& allocator,
+                const CudaLaunch* on) {
   if (strides[1] == 1) return;
   const int64_t pixel = divide_up(image.channels, kQuad) * kQuad;
   T* packed = allocator.take<T>(image.batch * image.height * image.width * pixel);
@@ -333,78 +397,88 @@ GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, 
 // ---- Gradient, both implementations
 
 // The largest element of grad_output; the largest weight of a term is at most 1.
-template <class T>
+template <class T, int kAxes>
 __global__ void __launch_bounds__(kThreads)
-    find_magnitudes(GridSampler2DBackward problem, Magnitudes* magnitudes) {
+    find_magnitudes(BackwardOf<kAxes> problem, Magnitudes* magnitudes) {
   LargestMagnitude of_gradients;
-  const int64_t count = problem.batch * problem.channels * problem.output_height * problem.output_width;
-  const auto& strides = problem.grad_output_strides;
-  for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
-    const int64_t row = i / problem.output_width, plane = row / problem.output_height;
-    const int64_t at = plane / problem.channels * strides[0] + plane % problem.channels * strides[1] +
-                       row % problem.output_height * strides[2] + i % problem.output_width * strides[3];
+  const int64_t samples = Sample<kAxes>::count(problem);
+  for (int64_t i = thread_index(); i < samples * problem.channels; i += thread_count_of_grid()) {
+    const Sample<kAxes> sample(problem, i % samples);
+    const int64_t at =
+        sample.offset(problem.grad_output_strides) + i / samples * problem.grad_output_strides[1];
     of_gradients.see(widen(static_cast<const T*>(problem.grad_output)[at]));
   }
   of_gradients.leave_in(&magnitudes->largest[0]);
   if (thread_index() == 0) magnitudes->largest[1] = std::bit_cast<unsigned long long>(1.0);
 }
 
-template <class T, class Sums>
+template <class T, class Sums, int kAxes>
 __global__ void __launch_bounds__(kThreads)
-    store_gradient(GridSampler2DBackward problem, Sums sums, GridSampling::Strides sums_strides) {
-  const int64_t count = problem.batch * problem.channels * problem.height * problem.width;
+    store_gradient(BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides) {
+  const int64_t sides[] = {problem.width, problem.height, problem.depth};
+  const int64_t count = problem.batch * problem.channels * problem.depth * problem.height * problem.width;
   const auto& strides = problem.input_grad_strides;
   for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
-    const int64_t row = i / problem.width, plane = row / problem.height;
-    const int64_t n = plane / problem.channels, c = plane % problem.channels;
-    const int64_t y = row % problem.height, x = i % problem.width;
-    const int64_t from =
-        n * sums_strides[0] + c * sums_strides[1] + y * sums_strides[2] + x * sums_strides[3];
-    static_cast<T*>(problem.input_grad)[n * strides[0] + c * strides[1] + y * strides[2] + x * strides[3]] =
-        narrow<T>(sums.value(from));
+    int64_t place[kAxes], plane = i;
+    for (int axis = 0; axis < kAxes; ++axis) place[axis] = plane % sides[axis], plane /= sides[axis];
+    const auto offset = [&](const Strides<kAxes>& of) {
+      return plane / problem.channels * of[0] + plane % problem.channels * of[1] +
+             offset_of<kAxes>(of, place);
+    };
+    static_cast<T*>(problem.input_grad)[offset(strides)] = narrow<T>(sums.value(offset(sums_strides)));
   }
 }
 
-GridSampling::Strides planar_strides(const GridSampling& problem) {
-  const int64_t plane = problem.height * problem.width;
-  return {problem.channels * plane, plane, problem.width, 1};
+template <int kAxes>
+Strides<kAxes> planar_strides(const SamplingOf<kAxes>& problem) {
+  const int64_t slice = problem.height * problem.width, plane = problem.depth * slice;
+  if constexpr (kAxes == 2) return {problem.channels * plane, plane, problem.width, 1};
+  if constexpr (kAxes == 3) return {problem.channels * plane, plane, slice, problem.width, 1};
 }
 
 // Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
-bool sums_in_place(const GridSampler2DBackward& problem, const CudaLaunch& on) {
+template <int kAxes>
+bool sums_in_place(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
   if (on.deterministic) return false;
   const bool rounds = problem.type != DataType::float32 && problem.type != DataType::float64;
-  const auto strides = scatters_by_channels(problem)
-                           ? channels_last_strides(problem.height, problem.width, problem.channels)
-                           : planar_strides(problem);
+  auto strides = planar_strides<kAxes>(problem);
+  if constexpr (kAxes == 2) {
+    if (scatters_by_channels(problem))
+      strides = channels_last_strides(problem.height, problem.width, problem.channels);
+  }
   return !rounds && problem.input_grad_strides == strides;
 }
 
-GridSampling::Strides sums_strides(const GridSampler2DBackward& problem, const CudaLaunch& on) {
+template <int kAxes>
+Strides<kAxes> sums_strides(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
   if (sums_in_place(problem, on)) return problem.input_grad_strides;
-  return scatters_by_channels(problem)
-             ? channels_last_strides(problem.height, problem.width, pixel_stride(problem))
-             : planar_strides(problem);
+  if constexpr (kAxes == 2) {
+    if (scatters_by_channels(problem))
+      return channels_last_strides(problem.height, problem.width, pixel_stride(problem));
+  }
+  return planar_strides<kAxes>(problem);
 }
 
-template <class T>
-GradientSums<RealOf<T>> sums_of(const GridSampler2DBackward& problem, const CudaLaunch& on,
+template <class T, int kAxes>
+GradientSums<RealOf<T>> sums_of(const BackwardOf<kAxes>& problem, const CudaLaunch& on,
                                 WorkspaceAllocator& allocator) {
-  constexpr int64_t kMaxTaps = 16;  // padding may bring all taps of a sample to one pixel
+  constexpr int64_t kMaxTaps = kAxes == 2 ? 16 : 8;  // padding may bring all taps of a sample to one pixel
   const bool in_place = sums_in_place(problem, on);
-  const int64_t channels =
-      scatters_by_channels(problem) && !in_place ? pixel_stride(problem) : problem.channels;
-  return {problem.batch * channels * pixels_of(problem), kMaxTaps * samples_of(problem),
+  int64_t channels = problem.channels;
+  if constexpr (kAxes == 2) {
+    if (scatters_by_channels(problem) && !in_place) channels = pixel_stride(problem);
+  }
+  return {problem.batch * channels * pixels_of<kAxes>(problem), kMaxTaps * samples_of<kAxes>(problem),
           in_place ? problem.input_grad : nullptr, on, allocator};
 }
 
-template <class T, class Sums>
-void scatter(const GridSampler2DBackward& problem, const Sums& sums, const GridSampling::Strides& strides,
-             WorkspaceAllocator& allocator, const CudaLaunch& on) {
-  const Axis x_axis = x_axis_of(problem, false), y_axis = y_axis_of(problem, false);
-  const int64_t samples = problem.batch * samples_of(problem);
-  visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
-    if constexpr (!std::is_same_v<T, double>) {
+template <class T, class Sums, int kAxes>
+void scatter(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<kAxes>& strides,
+             [[maybe_unused]] WorkspaceAllocator& allocator, const CudaLaunch& on) {
+  const auto axes = axes_of<kAxes>(problem, false);
+  const int64_t samples = problem.batch * samples_of<kAxes>(problem);
+  visit_taps_of<kAxes>(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
+    if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
       if (scatters_by_channels(problem)) {
         const auto packed = with_channels_side_by_side<T>(problem, allocator, &on);
         const bool whole =
@@ -413,79 +487,95 @@ void scatter(const GridSampler2DBackward& problem, const Sums& sums, const GridS
             pixels_hold_quads<typename Sums::Cell>(sums.cells, strides);
         const int lanes = lanes_for(problem.channels);
         return launch_for_each(on, samples * lanes, scatter_by_channels<T, kTaps, Sums>, packed, sums,
-                               strides, x_axis, y_axis, lanes, whole);
+                               strides, axes, lanes, whole);
       }
     }
-    launch_for_each(on, samples, scatter_by_samples<T, kTaps, Sums>, problem, sums, strides, x_axis, y_axis);
+    launch_for_each(on, samples, scatter_by_samples<T, kTaps, Sums, kAxes>, problem, sums, strides, axes);
   });
 }
 
-template <class T, class Sums>
-void store(const GridSampler2DBackward& problem, const Sums& sums, const GridSampling::Strides& strides,
+template <class T, class Sums, int kAxes>
+void store(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<kAxes>& strides,
            const CudaLaunch& on) {
-  if constexpr (!std::is_same_v<T, double>) {
+  if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
     if (scatters_by_channels(problem)) {
       const Image image{problem.batch, problem.channels, problem.height, problem.width};
       return launch(on, tiles_of(image), kThreads, 0, store_pixels<T, Sums>, image, sums, strides,
                     static_cast<T*>(problem.input_grad), problem.input_grad_strides);
     }
   }
-  launch_for_each(on, problem.batch * problem.channels * pixels_of(problem), store_gradient<T, Sums>, problem,
-                  sums, strides);
+  launch_for_each(on, problem.batch * problem.channels * pixels_of<kAxes>(problem),
+                  store_gradient<T, Sums, kAxes>, problem, sums, strides);
 }
 
-template <class T>
-void run(const GridSampler2DBackward& problem, void* workspace, const CudaLaunch& on) {
+template <class T, int kAxes>
+void run(const BackwardOf<kAxes>& problem, void* workspace, const CudaLaunch& on) {
   WorkspaceAllocator allocator(workspace);
-  const GridSampling::Strides strides = sums_strides(problem, on);
-  if (!problem.wants_input_grad) {
+  const auto strides = sums_strides(problem, on);
+  if (!problem.wants_input_grad)
     return scatter<T>(problem, FloatSums<RealOf<T>>{nullptr}, strides, allocator, on);
-  }
   sums_of<T>(problem, on, allocator)
       .add_up(
           on,
           [&](Magnitudes* magnitudes) {
-            launch_to_fill(on, problem.batch * problem.channels * samples_of(problem), find_magnitudes<T>,
-                           problem, magnitudes);
+            launch_to_fill(on, problem.batch * problem.channels * samples_of<kAxes>(problem),
+                           find_magnitudes<T, kAxes>, problem, magnitudes);
           },
           [&](const auto& sums) { scatter<T>(problem, sums, strides, allocator, on); },
           [&](const auto& sums) { store<T>(problem, sums, strides, on); });
 }
 
-size_t backward_workspace_size(const aclgrad::GridSampler2DBackward& given, const CudaLaunch& on) {
-  const GridSampler2DBackward problem(given);
+template <class T, int kAxes>
+void take_workspace(const BackwardOf<kAxes>& problem, const CudaLaunch& on, WorkspaceAllocator& allocator) {
+  if (problem.wants_input_grad) sums_of<T>(problem, on, allocator);
+  if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
+    if (scatters_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
+  }
+}
+
+template <int kAxes, class Problem>
+size_t backward_workspace_size(const Problem& given, const CudaLaunch& on) {
+  const BackwardOf<kAxes> problem(given);
   WorkspaceAllocator allocator;
-  visit_element_type(problem.type, [&]<class T>(T) {
-    if (problem.wants_input_grad) sums_of<T>(problem, on, allocator);
-    if constexpr (!std::is_same_v<T, double>) {
-      if (scatters_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
-    }
-  });
+  visit_element_type(problem.type, [&]<class T>(T) { take_workspace<T>(problem, on, allocator); });
   return allocator.size();
 }
 
-void run_forward(const aclgrad::GridSampler2D& given, void*, const CudaLaunch& on) {
-  const GridSampler2D problem(given);
+template <int kAxes, class Problem>
+void run_forward(const Problem& given, void*, const CudaLaunch& on) {
+  const ForwardOf<kAxes> problem(given);
   visit_element_type(problem.type, [&]<class T>(T) {
-    visit_taps(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
-      launch_for_each(on, problem.batch * samples_of(problem), interpolate<T, kTaps>, problem,
-                      x_axis_of(problem, true), y_axis_of(problem, true));
+    visit_taps_of<kAxes>(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
+      launch_for_each(on, problem.batch * samples_of<kAxes>(problem), interpolate<T, kTaps, kAxes>, problem,
+                      axes_of<kAxes>(problem, true));
     });
   });
 }
 
-void run_backward(const aclgrad::GridSampler2DBackward& given, void* workspace, const CudaLaunch& on) {
-  GridSampler2DBackward problem(given);
+template <int kAxes, class Problem>
+void run_backward(const Problem& given, void* workspace, const CudaLaunch& on) {
+  BackwardOf<kAxes> problem(given);
   // Without pixels there is none to pad with: both gradients are zero, which is what zeros padding makes them.
-  if (pixels_of(problem) == 0) problem.padding = Padding::zeros;
+  if (pixels_of<kAxes>(problem) == 0) problem.padding = Padding::zeros;
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }
 
-const CudaKernel<aclgrad::GridSampler2D> kForward([](const aclgrad::GridSampler2D&,
-                                                     const CudaLaunch&) { return size_t{0}; },
-                                                  run_forward);
-const CudaKernel<aclgrad::GridSampler2DBackward> kBackward(backward_workspace_size, run_backward);
+template <class Problem>
+size_t no_workspace_size(const Problem&, const CudaLaunch&) {
+  return 0;
+}
+
+const CudaKernel<aclgrad::GridSampler2D> kForward(no_workspace_size<aclgrad::GridSampler2D>,
+                                                  run_forward<2, aclgrad::GridSampler2D>);
+const CudaKernel<aclgrad::GridSampler3D> kForward3D(no_workspace_size<aclgrad::GridSampler3D>,
+                                                    run_forward<3, aclgrad::GridSampler3D>);
+const CudaKernel<aclgrad::GridSampler2DBackward> kBackward(
+    backward_workspace_size<2, aclgrad::GridSampler2DBackward>,
+    run_backward<2, aclgrad::GridSampler2DBackward>);
+const CudaKernel<aclgrad::GridSampler3DBackward> kBackward3D(
+    backward_workspace_size<3, aclgrad::GridSampler3DBackward>,
+    run_backward<3, aclgrad::GridSampler3DBackward>);
 
 }  // namespace
 }  // namespace aclgrad::ops::grid_sampler

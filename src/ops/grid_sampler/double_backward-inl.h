@@ -29,7 +29,7 @@ bool reads_axis(int32_t first, const Axis& axis) {
 // A sample that reads nothing has none, and neither has one along an axis on which it is clipped, whatever
 // grad_grad_grid is: infinity times zero is no zero.
 template <int kTaps, class Real>
-HWY_INLINE void find_tangents(const Block<Real>& block, const Axis (&axes)[2], const Real* along_x,
+HWY_INLINE void find_tangents(const Block<Real>& block, const Axis* axes, const Real* along_x,
                               const Real* along_y, Tangents<Real>& tangents) {
   for (size_t i = 0; i < kBlock; ++i) {
     const bool reads =

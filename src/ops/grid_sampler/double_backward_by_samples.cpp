@@ -3,7 +3,7 @@
 //
 // Each task takes a band of rows of an image and goes through the samples that have to do with it, 16 at a time and few
 // channels at a time. The band that has a sample's first row also computes its grad_grad_output and its grad_grid.
-#include "ops/grid_sampler/double_backward.h"
+#include "ops/grid_sampler/implementations.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/grid_sampler/double_backward_by_samples.cpp"
@@ -107,15 +107,16 @@ class DoubleBackwardBySamples {
 
   void visit_chunk(int64_t first, int64_t count) {
     Block<Real> blocks[kMostBlocks];
-    prepare_blocks(sampling_, image_, first, count, blocks);
+    prepare_blocks(sampling_, image_, Samples{first, count}, blocks);
     alignas(64) Real along[2][kMostSamples] = {};
-    if (sampling_.has_grad_grad_grid) load_coordinates(sampling_.grad_grad_grid[image_], first, count, along);
+    if (sampling_.has_grad_grad_grid)
+      load_coordinates(sampling_.grad_grad_grid[image_], Samples{first, count}, along);
     for (int64_t k = 0; k < count; k += kBlock) {
       const Block<Real>& block = blocks[k / kBlock];
       Work work{block, first + k, std::min<int64_t>(kBlock, count - k), 0, 0, {}, {}, {}};
       work.bits = samples_of_band(block, work.count, band_);
       const bool reads = sampling_.wants_grad_grad_output || sampling_.wants_grid_grad;
-      work.owned = reads ? work.bits & samples_owned(block, band_) : 0;
+      work.owned = reads ? work.bits & samples_owned(block, Box{{0, 1}, band_}) : 0;
       if (!sampling_.wants_input_grad) work.bits = 0;
       if ((work.bits | work.owned) == 0) continue;
       find_tangents<kTaps>(block, sampling_.axes, along[0] + k, along[1] + k, work.tangents);
@@ -198,8 +199,7 @@ class DoubleBackwardBySamples {
                  const Real (&gradients)[kChannels][kBlock]) {
     for (uint32_t bits = work.bits; bits != 0; bits &= bits - 1) {
       const auto i = static_cast<size_t>(__builtin_ctz(bits));
-      const SampleTaps<kTaps> taps =
-          sample_taps<kTaps>(work.block, i, sampling_.x_axis(), sampling_.y_axis());
+      const SampleTaps<kTaps> taps = sample_taps<kTaps>(work.block, i, sampling_.axes);
       for_each_tap([&](int row, int column) HWY_ATTR {
         if (!band_.contains(taps.row[row]) || taps.column[column] < 0) return;
         Real* to = sums_ + (channel * (band_.end - band_.begin) + taps.row[row] - band_.begin) * width_ +
@@ -212,8 +212,7 @@ class DoubleBackwardBySamples {
 
   void store_gradients(const Work& work) const {
     const Tag d;
-    alignas(64) Real x[kBlock];
-    alignas(64) Real y[kBlock];
+    alignas(64) Real slopes[2][kBlock];
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       const auto of = [&](int source) HWY_ATTR {
         return [&work, source, lane](int row, int column)
@@ -221,10 +220,9 @@ class DoubleBackwardBySamples {
       };
       const auto gradient =
           BlockCurves<Tag, kTaps>(d, work.block, work.tangents, lane).grid_gradient(d, of(0), of(1));
-      hn::Store(gradient.x, d, x + lane);
-      hn::Store(gradient.y, d, y + lane);
+      for (int axis = 0; axis < 2; ++axis) hn::Store(gradient.along[axis], d, slopes[axis] + lane);
     }
-    store_grid_grad(sampling_.grid_grad[image_], work.first, work.owned, x, y);
+    store_grid_grad(sampling_.grid_grad[image_], Samples{work.first, work.count}, work.owned, slopes);
   }
 
   const DoubleBackward& sampling_;

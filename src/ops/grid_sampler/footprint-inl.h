@@ -120,7 +120,7 @@ class Footprint {
   static constexpr size_t kSamples = hn::MaxLanes(D());
   static constexpr int kRowElements = kTaps * kTogether;  // that a sample reads of a row
 
-  HWY_INLINE Footprint(const Image& image, const Axis (&axes)[2])
+  HWY_INLINE Footprint(const Image& image, const Axis* axes)
       : x_axis_(axes[0]),
         y_axis_(axes[1]),
         steps_(hn::Mul(hn::Iota(Integer(), 0), hn::Set(Integer(), kTogether))),

@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling, forward, on the CPU: vectorised over channels or over samples, see layout.h.
+#include "ops/grid_sampler/boxes.h"
 #include "ops/grid_sampler/implementations.h"
-#include "ops/grid_sampler/kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/grid_sampler/forward_cpu.cpp"
@@ -11,6 +11,7 @@
 #include "ops/grid_sampler/channels-inl.h"
 #include "ops/grid_sampler/line_taps-inl.h"
 #include "ops/grid_sampler/samples-inl.h"
+#include "ops/grid_sampler/voxels-inl.h"
 
 #ifndef ACLGRAD_OPS_GRID_SAMPLER_FORWARD_CPU_
 #define ACLGRAD_OPS_GRID_SAMPLER_FORWARD_CPU_
@@ -32,6 +33,37 @@ struct PackedInput {
   }
 };
 
+// Boxes of volumes, each packed before its samples read it.
+struct PackedBoxes {
+  BoxBuffers buffers;
+  bool packs;
+  BoxCut cut;
+  int64_t box_floats;
+  int64_t images;  // whose samples are listed together
+  int64_t slots;
+  SampleLists lists;
+  float* data;  // [slots, box_floats]
+
+  PackedBoxes(const Sampling& sampling, WorkspaceAllocator& allocator)
+      : buffers(sampling),
+        packs(!is_channels_last(sampling.input.first)),
+        cut(sampling, BoxCut::Shape::compact,
+            [&](const BoxCut& of) {
+              constexpr int64_t kBoxBytes = 512 << 10;
+              constexpr int64_t kEnoughBoxes = 16;
+              const bool are_large = buffers.floats(of, 0) * 4 > kBoxBytes;
+              return packs && (are_large || sampling.batch * of.count() < kEnoughBoxes);
+            }),
+        box_floats(buffers.floats(cut, 1)),
+        images(images_of_round(sampling, kRoundBytes, sampling.samples * 4)),
+        slots(packs ? std::min(most_slots(box_floats), images * cut.count()) : 0),
+        lists(sampling, Listing::owned, images, packs ? cut.count() : 1, allocator),
+        data(allocator.take<float>(slots * box_floats)) {}
+
+ private:
+  static constexpr int64_t kRoundBytes = 8 << 20;  // of lists
+};
+
 }  // namespace aclgrad::ops::grid_sampler
 #endif
 
@@ -45,35 +77,42 @@ namespace {
 Rows<const float> channels_last(const Sampling& sampling, const PackedInput& packed, int64_t image,
                                 int64_t image_of_round) {
   const Image input = sampling.input[image];
-  if (packed.images == 0) return {input.channel<float>(0), 0, input.row_stride, input.column_stride};
-  return {packed.data + image_of_round * packed.image_floats, 0, input.width * packed.channels,
+  if (packed.images == 0) return rows_in_place(input);
+  return {packed.data + image_of_round * packed.image_floats,
+          0,
+          0,
+          0,
+          input.width * packed.channels,
           packed.channels};
 }
 
-// At most kMostSamples from the given one on.
-template <int kTaps, class D>
-HWY_INLINE void sample_blocks(D d, const Sampling& sampling, const Rows<const float>& input,
-                              const Image& output, const Block<float>* blocks, int64_t first, int64_t count) {
+template <int kTaps, int kAxes, class D>
+HWY_INLINE void sample_blocks(D d, const Axis* axes, const Rows<const float>& input, const Image& output,
+                              const Block<float, kAxes>* blocks, const Samples& samples) {
   constexpr int64_t kPassChannels = 64;
   alignas(64) float tile[kMostSamples * kPassChannels];
   for (int64_t channel = 0; channel < output.channels; channel += kPassChannels) {
     const int64_t channels = std::min(kPassChannels, output.channels - channel);
-    for (int64_t k = 0; k < count; ++k) {
-      sample_channels<kTaps>(d, input, sampling.x_axis(), sampling.y_axis(), blocks[k / kBlock],
-                             static_cast<size_t>(k % kBlock), channel, channels, tile + k * kPassChannels);
+    for (int64_t k = 0; k < samples.count; ++k) {
+      sample_channels<kTaps>(d, input, axes, blocks[k / kBlock], static_cast<size_t>(k % kBlock), channel,
+                             channels, tile + k * kPassChannels);
     }
-    unpack_pixels(tile, kPassChannels, output.some_channels(channel, channels), first, count);
+    const Image of_pass = output.some_channels(channel, channels);
+    samples.for_each_run([&](int64_t k, int64_t first, int64_t count) {
+      unpack_pixels(tile + k * kPassChannels, kPassChannels, of_pass, first, count);
+    });
   }
 }
 
-template <int kTaps>
+// At most kMostSamples.
+template <int kTaps, int kAxes>
 void sample_task_by_channels(const Sampling& sampling, const Rows<const float>& input, int64_t image,
-                             int64_t first, int64_t count) {
-  Block<float> blocks[kMostBlocks];
-  prepare_blocks(sampling, image, first, count, blocks);
+                             const Samples& samples) {
+  Block<float, kAxes> blocks[kMostBlocks];
+  prepare_blocks(sampling, image, samples, blocks);
   const Image output = sampling.output[image];
   visit_channel_tag(sampling.channels, [&](auto d) HWY_ATTR {
-    sample_blocks<kTaps>(d, sampling, input, output, blocks, first, count);
+    sample_blocks<kTaps, kAxes>(d, sampling.axes, input, output, blocks, samples);
   });
 }
 
@@ -95,7 +134,8 @@ HWY_INLINE void sample_gathered(const Sampling& sampling, const Image& input, co
     for (int64_t c = 0; c < channels; ++c) {
       for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
         const auto weights = load_weights<BlockTag<Real>, kTaps>(d, block, lane);
-        const auto value = image_value<kTaps>(d, weights, [&](int row, int column) HWY_ATTR {
+        const auto value = image_value(d, weights, [&](int k) HWY_ATTR {
+          const int row = k / kTaps, column = k % kTaps;
           return hn::IfThenElseZero(pixels.is_pixel(row, column, lane),
                                     pixels.gather_tap(from[c], row, column, lane));
         });
@@ -151,7 +191,7 @@ void sample_task_by_samples(const Sampling& sampling, int64_t image, int64_t fir
   Block<Real> blocks[kMostBlocks];
   for (int64_t k = 0; k < count; k += kBlock) {
     if (k % kMostSamples == 0)
-      prepare_blocks(sampling, image, first + k, std::min(kMostSamples, count - k), blocks);
+      prepare_blocks(sampling, image, Samples{first + k, std::min(kMostSamples, count - k)}, blocks);
     const Block<Real>& block = blocks[k % kMostSamples / kBlock];
     const int64_t of_block = std::min<int64_t>(kBlock, count - k);
     if (of_block < kBlock || !is_contiguous || !find_taps(block, first + k))
@@ -193,10 +233,83 @@ void run_by_channels(const Sampling& sampling, const PackedInput& packed) {
                     packed.data, packed.channels);
       for_each_task(
           sampling, first_image, images, kMostSamples, [&](int64_t image, int64_t first, int64_t count) {
-            sample_task_by_channels<taps>(
-                sampling, channels_last(sampling, packed, image, image - first_image), image, first, count);
+            sample_task_by_channels<taps, 2>(sampling,
+                                             channels_last(sampling, packed, image, image - first_image),
+                                             image, Samples{first, count});
           });
     });
+  });
+}
+
+// ---- Volumes, vectorised over samples
+
+template <int kTaps, class T>
+void sample_voxels(const Sampling& sampling, int64_t image, const Samples& samples) {
+  using Tag = BlockTag<RealOf<T>>;
+  const Tag d;
+  const Image input = sampling.input[image], output = sampling.output[image];
+  const TapRows<kTaps> rows(sampling.axes, Box{{0, input.depth}, {0, input.height}});
+  const bool may_have_lines = input.has_contiguous_channels() && VoxelLines<Tag, kTaps>::suit(sampling.axes);
+  Block<RealOf<T>, 3> blocks[kMostBlocks];
+  prepare_blocks(sampling, image, samples, blocks);
+  for (int64_t k = 0; k < samples.count; k += kBlock) {
+    const Block<RealOf<T>, 3>& block = blocks[k / kBlock];
+    const Samples of_block = samples.part(k, kBlock);
+    const SampleOffsets offsets(output, of_block);
+    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+      VoxelLines<Tag, kTaps> lines;
+      if (may_have_lines) lines.find(block, lane, of_block.count, sampling.axes, rows, true);
+      lines.prefetch(rows, input.channel<T>(0));
+      const auto weights = load_weights<Tag, kTaps>(d, block, lane);
+      for (int64_t c = 0; c < input.channels; ++c) {
+        hn::Vec<Tag> values[kTapsOfSample<kTaps, 3>];
+        lines.is_found() ? lines.load(d, rows, input.channel<T>(c), values)
+                         : load_voxels<Tag, kTaps>(d, block, lane, input, input.channel<T>(c), values);
+        store_samples(d, image_value(d, weights, [&](auto tap) HWY_ATTR { return values[tap]; }), offsets,
+                      lane, of_block.count, output.channel<T>(c));
+      }
+    }
+  }
+}
+
+void run_volumes_by_samples(const Sampling& sampling) {
+  visit_element_type(sampling.type, [&]<class T>(T) {
+    visit_taps_of<3>(sampling.interpolation, [&](auto taps) {
+      for_each_task(sampling, 0, sampling.batch, kMostSamples,
+                    [&](int64_t image, int64_t first, int64_t count) {
+                      sample_voxels<taps, T>(sampling, image, Samples{first, count});
+                    });
+    });
+  });
+}
+
+// ---- Volumes, vectorised over channels
+
+template <int kTaps>
+void run_boxes(const Sampling& sampling, const PackedBoxes& packed) {
+  const BoxCut& cut = packed.cut;
+  for_each_round(sampling, packed.images, [&](int64_t first_image, int64_t images) {
+    const double nanoseconds = share_of(forward_nanoseconds(sampling), images, sampling);
+    list_samples(sampling, packed.lists, cut, first_image, images, 0.2 * nanoseconds);
+    parallel_for_with_slots(images * cut.count(), packed.slots, nanoseconds, [&](int64_t task, int64_t slot) {
+      const int64_t image = task / cut.count(), index = task % cut.count();
+      const Rows<const float> input = pack_box(sampling.input[first_image + image], packed.buffers, cut,
+                                               cut.box(index), packed.data + slot * packed.box_floats);
+      packed.lists.for_each_run(cut, image, index, kMostSamples, [&](const Samples& run) {
+        sample_task_by_channels<kTaps, 3>(sampling, input, first_image + image, run);
+      });
+    });
+  });
+}
+
+void run_volumes_by_channels(const Sampling& sampling, const PackedBoxes& packed) {
+  visit_taps_of<3>(sampling.interpolation, [&](auto taps) {
+    if (packed.packs) return run_boxes<taps>(sampling, packed);
+    for_each_task(sampling, 0, sampling.batch, kMostSamples,
+                  [&](int64_t image, int64_t first, int64_t count) {
+                    sample_task_by_channels<taps, 3>(sampling, rows_in_place(sampling.input[image]), image,
+                                                     Samples{first, count});
+                  });
   });
 }
 
@@ -211,38 +324,26 @@ namespace {
 
 HWY_EXPORT(run_by_samples);
 HWY_EXPORT(run_by_channels);
-
-// Whether there is nothing to write.
-bool is_empty(const GridSampler2D& problem) {
-  return problem.batch == 0 || problem.channels == 0 || samples_of(problem) == 0;
-}
+HWY_EXPORT(run_volumes_by_samples);
+HWY_EXPORT(run_volumes_by_channels);
 
 }  // namespace
 
 void sample_by_samples(const Sampling& sampling, void*) {
-  HWY_DYNAMIC_DISPATCH(run_by_samples)(sampling);
+  sampling.axis_count == 3 ? HWY_DYNAMIC_DISPATCH(run_volumes_by_samples)(sampling)
+                           : HWY_DYNAMIC_DISPATCH(run_by_samples)(sampling);
 }
 
 size_t sample_by_channels_workspace_size(const Sampling& sampling) {
-  return size_of_workspace<PackedInput>(sampling);
+  return sampling.axis_count == 3 ? size_of_workspace<PackedBoxes>(sampling)
+                                  : size_of_workspace<PackedInput>(sampling);
 }
 
 void sample_by_channels(const Sampling& sampling, void* workspace) {
   WorkspaceAllocator allocator(workspace);
-  const PackedInput packed(sampling, allocator);
-  HWY_DYNAMIC_DISPATCH(run_by_channels)(sampling, packed);
-}
-
-size_t kernel_workspace_size(const GridSampler2D& problem) {
-  return is_empty(problem) ? 0 : workspace_size(forward_implementations(), sampling_of(problem));
-}
-
-double kernel_nanoseconds(const GridSampler2D& problem) {
-  return forward_nanoseconds(sampling_of(problem));
-}
-
-void run_kernel(const GridSampler2D& problem, void* workspace) {
-  if (!is_empty(problem)) run("GridSampler2D", forward_implementations(), sampling_of(problem), workspace);
+  if (sampling.axis_count == 3)
+    return HWY_DYNAMIC_DISPATCH(run_volumes_by_channels)(sampling, PackedBoxes(sampling, allocator));
+  HWY_DYNAMIC_DISPATCH(run_by_channels)(sampling, PackedInput(sampling, allocator));
 }
 
 }  // namespace aclgrad::ops::grid_sampler

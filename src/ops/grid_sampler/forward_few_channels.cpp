@@ -53,7 +53,8 @@ class Forward {
         load_interleaved_pairs(pairs + 2 * (first + k), x, y);
       } else {
         if (reads_pairs_ || k % kMostSamples == 0)
-          load_coordinates(grid_, first + k, reads_pairs_ ? count : std::min(kMostSamples, end - first - k),
+          load_coordinates(grid_,
+                           Samples{first + k, reads_pairs_ ? count : std::min(kMostSamples, end - first - k)},
                            staged);
         const int64_t at = reads_pairs_ ? 0 : k % kMostSamples;
         x = hn::Load(d, staged[0] + at);
@@ -97,7 +98,7 @@ class Forward {
                                   const VectorTaps<D, kTaps>& y, int64_t first, int64_t count) const {
     const D d;
     TapWeights<D, kTaps> weights;
-    for (int k = 0; k < kTaps; ++k) weights.x[k] = x.weight[k], weights.y[k] = y.weight[k];
+    for (int k = 0; k < kTaps; ++k) weights.along[0][k] = x.weight[k], weights.along[1][k] = y.weight[k];
     alignas(64) Real staged[kFewChannels][kSamples];
     const bool is_whole = count == kSamples;
     const T* from = input_.channel<T>(0);

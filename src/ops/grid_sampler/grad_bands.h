@@ -2,7 +2,7 @@
 // How the gradient is cut where it is vectorised over samples: bands of rows, and where the sums of each are.
 #pragma once
 
-#include "ops/grid_sampler/grad.h"
+#include "ops/grid_sampler/implementations.h"
 
 namespace aclgrad::ops::grid_sampler {
 
@@ -20,7 +20,7 @@ struct Sums {
   void zero_to(int64_t last_row) {
     const int64_t end = std::min(last_row + 1, missing.end);
     if (end <= missing.begin) return;
-    zero_rows(rows, RowBand{missing.begin - first_row, end - first_row});
+    zero_box(rows, {{0, 1}, {missing.begin - first_row, end - first_row}});
     missing.begin = end;
   }
 };
@@ -88,7 +88,7 @@ struct SamplesLayout {
     const Image input_grad = sampling.input_grad[image];
     if (!adds_in_buffer) return {input_grad, 0, band};
     const int64_t rows = band.end - band.begin, width = input_grad.width;
-    return {{buffer, DataType::float32, sampling.channels, rows, width, rows * width, width, 1},
+    return {{buffer, DataType::float32, sampling.channels, 1, rows, width, rows * width, 0, width, 1},
             band.begin,
             band};
   }

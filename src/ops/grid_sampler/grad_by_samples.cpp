@@ -5,7 +5,6 @@
 // vectors of neighbouring pixels where the samples lie in lines, else with gathers and one sum after the other, which
 // gives the same bits, and so does grad_few_channels.cpp. float and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is
 // rounded in the end.
-#include "ops/grid_sampler/grad.h"
 #include "ops/grid_sampler/grad_bands.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -51,7 +50,7 @@ class Differentiation {
   static void differentiate_chunk(Task& task, int64_t begin, int64_t samples, bool is_inside) {
     Block<Real> blocks[kMostBlocks];
     Work works[kMostBlocks];
-    prepare_blocks(task.sampling, task.image, begin, samples, blocks);
+    prepare_blocks(task.sampling, task.image, Samples{begin, samples}, blocks);
     const Work* works_end = works;
     for (int64_t first = 0; first < samples; first += kBlock) {
       works[first / kBlock].block = blocks + first / kBlock;
@@ -102,7 +101,7 @@ class Differentiation {
     const uint32_t all = (1u << count) - 1;
     const uint32_t bits = is_inside ? all : samples_of_band(block, count, task.band);
     work.bits = kInput ? bits : 0;
-    work.owned = !kGrid ? 0 : is_inside ? all : bits & samples_owned(block, task.band);
+    work.owned = !kGrid ? 0 : is_inside ? all : bits & samples_owned(block, Box{{0, 1}, task.band});
     work.has_lines = false;
     if ((work.bits | work.owned) == 0) return;
     if constexpr (kInput) task.sums.zero_to(last_row_of(block));
@@ -303,8 +302,7 @@ class Differentiation {
         }
         continue;
       }
-      const SampleTaps<kTaps> taps =
-          sample_taps<kTaps>(block, i, task.sampling.x_axis(), task.sampling.y_axis());
+      const SampleTaps<kTaps> taps = sample_taps<kTaps>(block, i, task.sampling.axes);
       for (int64_t c = 0; c < channels; ++c, to += channel_stride) {
         for (int row = 0; row < kTaps; ++row) {
           if (!band.contains(taps.row[row])) continue;
@@ -319,23 +317,20 @@ class Differentiation {
 
   static void store_gradients(const Task& task, const Work& work) {
     const Tag d;
-    alignas(64) Real x[kBlock];
-    alignas(64) Real y[kBlock];
+    alignas(64) Real of_samples[2][kBlock];
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       const auto slopes = [&]() HWY_ATTR {
         if constexpr (kDifferences) {
           return bilinear_gradients(d, *work.block, lane,
                                     [&](int k) HWY_ATTR { return hn::Load(d, work.products[k] + lane); });
         } else {
-          return grid_gradients<kTaps>(d, *work.block, lane, [&](int row, int column) HWY_ATTR {
-            return hn::Load(d, work.products[row * kTaps + column] + lane);
-          });
+          return grid_gradients<kTaps>(d, *work.block, lane,
+                                       [&](int k) HWY_ATTR { return hn::Load(d, work.products[k] + lane); });
         }
       }();
-      hn::Store(slopes.x, d, x + lane);
-      hn::Store(slopes.y, d, y + lane);
+      for (int axis = 0; axis < 2; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis] + lane);
     }
-    store_grid_grad(task.grid_grad, work.first, work.owned, x, y);
+    store_grid_grad(task.grid_grad, Samples{work.first, work.count}, work.owned, of_samples);
   }
 };
 
@@ -456,10 +451,12 @@ HWY_EXPORT(run_by_samples);
 }  // namespace
 
 size_t grad_by_samples_workspace_size(const Sampling& sampling) {
+  if (sampling.axis_count == 3) return grad_volumes_by_samples_workspace_size(sampling);
   return size_of_workspace<SamplesLayout>(sampling);
 }
 
 void grad_by_samples(const Sampling& sampling, void* workspace) {
+  if (sampling.axis_count == 3) return grad_volumes_by_samples(sampling, workspace);
   WorkspaceAllocator allocator(workspace);
   const SamplesLayout layout(sampling, allocator);
   HWY_DYNAMIC_DISPATCH(run_by_samples)(sampling, layout);

@@ -6,7 +6,6 @@
 // up in input_grad itself; the 16-bit types in a buffer of floats, which is rounded in the end.
 #include <bit>
 
-#include "ops/grid_sampler/grad.h"
 #include "ops/grid_sampler/grad_bands.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -57,7 +56,7 @@ class FewChannels {
       if (HWY_LIKELY(reads_pairs_ && count == kSamples)) {
         load_pairs_of(grid_.channel<T>(0) + 2 * (first + k), x, y);
       } else {
-        load_coordinates(grid_, first + k, count, coordinates);
+        load_coordinates(grid_, Samples{first + k, count}, coordinates);
         x = hn::Load(d, coordinates[0]);
         y = hn::Load(d, coordinates[1]);
       }
@@ -197,18 +196,16 @@ class FewChannels {
       if (HWY_LIKELY(owned == kAll && writes_pairs_)) {
         Real* to = grid_grad_.channel<Real>(0) + 2 * first;
         if (!grid_grad_.outgrows_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0)
-          return hn::StoreInterleaved2(slopes.x, slopes.y, d, to);
+          return hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, to);
         alignas(64) Real pairs[2 * kSamples];
-        hn::StoreInterleaved2(slopes.x, slopes.y, d, pairs);
+        hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, pairs);
         for (int64_t k = 0; k < 2 * kSamples; k += kSamples) hn::Stream(hn::Load(d, pairs + k), d, to + k);
         return;
       }
     }
-    alignas(64) Real x[kBlock];
-    alignas(64) Real y[kBlock];
-    hn::Store(slopes.x, d, x);
-    hn::Store(slopes.y, d, y);
-    store_grid_grad(grid_grad_, first, owned, x, y);
+    alignas(64) Real of_samples[2][kBlock];
+    for (int axis = 0; axis < 2; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis]);
+    store_grid_grad(grid_grad_, Samples{first, kSamples}, owned, of_samples);
   }
 
   // ---- By the input

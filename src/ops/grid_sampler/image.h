@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Images where they lie, of any element type and any strides.
+// Images and volumes where they lie, of any element type and any strides.
 #pragma once
 
 #include <cstddef>
@@ -46,14 +46,17 @@ void visit_type(DataType type, Function&& function) {
   }
 }
 
-// A grid is an image, too: its channels are the coordinates. A volume is one image after the other.
+// An image, of one slice, or a volume. A grid is one, too: its channels are the coordinates. Pixels are numbered through
+// rows and slices.
 struct Image {
   void* data;
   DataType type;
   int64_t channels;
+  int64_t depth;
   int64_t height;
   int64_t width;
   int64_t channel_stride;
+  int64_t slice_stride;
   int64_t row_stride;
   int64_t column_stride;
   bool outgrows_caches = false;  // the whole tensor: whole lines are then stored past the caches
@@ -71,24 +74,36 @@ struct Image {
     return some;
   }
 
-  int64_t pixels() const { return height * width; }
+  bool has(int64_t slice, int64_t row, int64_t column) const {
+    return slice >= 0 && slice < depth && row >= 0 && row < height && column >= 0 && column < width;
+  }
 
-  // Whether one stride leads from each pixel to the next, across the ends of rows.
-  bool is_flat() const { return height == 1 || width == 1 || row_stride == width * column_stride; }
-  int64_t flat_stride() const { return width == 1 ? row_stride : column_stride; }
+  int64_t pixels() const { return depth * height * width; }
 
+  // Whether one stride leads from each pixel to the next, across the ends of rows and slices.
+  bool is_flat() const {
+    const bool rows_follow = height == 1 || width == 1 || row_stride == width * column_stride;
+    return rows_follow && (depth == 1 || slice_stride == height * width * flat_stride());
+  }
+  int64_t flat_stride() const { return width > 1 ? column_stride : height > 1 ? row_stride : slice_stride; }
+
+  int64_t offset(int64_t slice, int64_t row, int64_t column) const {
+    return slice * slice_stride + offset(row, column);
+  }
   int64_t offset(int64_t row, int64_t column) const { return row * row_stride + column * column_stride; }
   int64_t offset(int64_t pixel) const {
-    return is_flat() ? pixel * flat_stride() : offset(pixel / width, pixel % width);
+    if (is_flat()) return pixel * flat_stride();
+    const int64_t row = pixel / width;
+    return offset(row / height, row % height, pixel % width);
   }
 
   // Whether the pixels of a channel lie side by side.
   bool has_contiguous_channels() const { return is_flat() && flat_stride() == 1; }
 };
 
-// Whether the two coordinates of each sample lie side by side, sample after sample.
+// Whether the coordinates of each sample lie side by side, sample after sample.
 inline bool has_interleaved_coordinates(const Image& grid) {
-  return grid.is_flat() && grid.flat_stride() == 2 && grid.channel_stride == 1;
+  return grid.is_flat() && grid.flat_stride() == grid.channels && grid.channel_stride == 1;
 }
 
 // Those of a batch.
@@ -113,14 +128,13 @@ void for_each_pixel(const Image& image, int64_t first, int64_t count, Body&& bod
     for (int64_t k = 0; k < count; ++k) body(k, (first + k) * stride);
     return;
   }
-  int64_t row = first / image.width;
   int64_t column = first % image.width;
+  int64_t row = first / image.width % image.height;
+  int64_t slice = first / image.width / image.height;
   for (int64_t k = 0; k < count; ++k) {
-    body(k, image.offset(row, column));
-    if (++column == image.width) {
-      column = 0;
-      ++row;
-    }
+    body(k, image.offset(slice, row, column));
+    if (++column == image.width) column = 0, ++row;
+    if (row == image.height) row = 0, ++slice;
   }
 }
 
@@ -129,8 +143,17 @@ struct RowBand {
   int64_t end;
 
   bool contains(int64_t row) const { return row >= begin && row < end; }
+  bool operator==(const RowBand&) const = default;
 };
 
-void zero_rows(const Image& image, RowBand band);
+// Slices and rows, over their whole width.
+struct Box {
+  RowBand slices;
+  RowBand rows;
+
+  bool contains(int64_t slice, int64_t row) const { return slices.contains(slice) && rows.contains(row); }
+};
+
+void zero_box(const Image& image, const Box& box);
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The implementations of grid sampling of images on CPUs, by name and in the order of preference.
+// The implementations of grid sampling on CPUs, by name and in the order of preference.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,15 @@ void sample_by_channels(const Sampling& sampling, void* workspace);
 void grad_few_channels(const Sampling& sampling, void* workspace);
 size_t grad_by_samples_workspace_size(const Sampling& sampling);
 void grad_by_samples(const Sampling& sampling, void* workspace);
+size_t grad_volumes_by_samples_workspace_size(const Sampling& sampling);
+void grad_volumes_by_samples(const Sampling& sampling, void* workspace);
 size_t grad_by_channels_workspace_size(const Sampling& sampling);
 void grad_by_channels(const Sampling& sampling, void* workspace);
+
+// Of bilinear and bicubic interpolation.
+size_t double_backward_by_samples_workspace_size(const DoubleBackward& sampling);
+void double_backward_by_samples(const DoubleBackward& sampling, void* workspace);
+size_t double_backward_by_channels_workspace_size(const DoubleBackward& sampling);
+void double_backward_by_channels(const DoubleBackward& sampling, void* workspace);
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -8,48 +8,77 @@
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-using Strides = GridSampling::Strides;
-
-bool outgrows_caches(const GridSampling& problem, int64_t channels, int64_t pixels) {
-  return aclgrad::outgrows_caches(problem.batch * channels * pixels *
-                                  static_cast<int64_t>(size_of(problem.type)));
-}
-
 // The kernels write to those images alone that are outputs of the problem.
-Images images_of(const GridSampling& problem, const void* data, const Strides& strides, int64_t height,
-                 int64_t width) {
-  return {{const_cast<void*>(data), problem.type, problem.channels, height, width, strides[1], strides[2],
-           strides[3], outgrows_caches(problem, problem.channels, height * width)},
+template <int kAxes>
+Images images_of(const SamplingOf<kAxes>& problem, const void* data, int64_t channels,
+                 std::array<int64_t, 3> sides, const std::array<int64_t, kAxes + 2>& strides) {
+  const auto [depth, height, width] = sides;
+  const int64_t row_stride = strides[kAxes];
+  const int64_t slice_stride = kAxes == 3 ? strides[2] : height * row_stride;
+  const int64_t elements = problem.batch * channels * depth * height * width;
+  return {{const_cast<void*>(data), problem.type, channels, depth, height, width, strides[1], slice_stride,
+           row_stride, strides[kAxes + 1],
+           outgrows_caches(elements * static_cast<int64_t>(size_of(problem.type)))},
           strides[0]};
 }
 
-Images grids_of(const GridSampling& problem, const void* data, const Strides& strides) {
-  return {{const_cast<void*>(data), problem.type, 2, problem.output_height, problem.output_width, strides[3],
-           strides[1], strides[2], outgrows_caches(problem, 2, samples_of(problem))},
-          strides[0]};
+template <int kAxes>
+Images as_input(const SamplingOf<kAxes>& problem, const void* data,
+                const typename SamplingOf<kAxes>::Strides& strides) {
+  return images_of(problem, data, problem.channels, {problem.depth, problem.height, problem.width}, strides);
+}
+
+template <int kAxes>
+Images as_output(const SamplingOf<kAxes>& problem, const void* data,
+                 const typename SamplingOf<kAxes>::Strides& strides) {
+  return images_of(problem, data, problem.channels,
+                   {problem.output_depth, problem.output_height, problem.output_width}, strides);
+}
+
+template <int kAxes>
+Images as_grid(const SamplingOf<kAxes>& problem, const void* data,
+               typename SamplingOf<kAxes>::Strides strides) {
+  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+  return images_of(problem, data, kAxes, {problem.output_depth, problem.output_height, problem.output_width},
+                   strides);
 }
 
 bool has_few_channels(const Sampling& sampling);
 
-Sampling sampling_of(const GridSampling& problem, bool forward, const void* output, const Strides& strides) {
+template <int kAxes>
+Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void* output,
+                     const typename SamplingOf<kAxes>::Strides& strides) {
   Sampling sampling{};
   sampling.type = problem.type;
   sampling.interpolation = problem.interpolation;
+  sampling.axis_count = kAxes;
   sampling.batch = problem.batch;
   sampling.channels = problem.channels;
   sampling.pixels = pixels_of(problem);
   sampling.samples = samples_of(problem);
-  sampling.axes[0] = x_axis_of(problem, forward);
-  sampling.axes[1] = y_axis_of(problem, forward);
+  sampling.axes[2] = {1, Padding::zeros, false, forward};
+  std::ranges::copy(axes_of(problem, forward), sampling.axes);
   sampling.vectorises_over_channels = vectorises_over_channels(problem);
-  sampling.input = images_of(problem, problem.input, problem.input_strides, problem.height, problem.width);
-  sampling.grid = grids_of(problem, problem.grid, problem.grid_strides);
-  sampling.output = images_of(problem, output, strides, problem.output_height, problem.output_width);
+  sampling.input = as_input(problem, problem.input, problem.input_strides);
+  sampling.grid = as_grid(problem, problem.grid, problem.grid_strides);
+  sampling.output = as_output(problem, output, strides);
+  if (kAxes == 3) return sampling;
   const bool reads_rows =
       forward && sampling.input.first.column_stride == 1 && sampling.output.first.has_contiguous_channels();
   sampling.may_have_lines =
       reads_rows && problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic;
   sampling.has_few_channels = has_few_channels(sampling);
+  return sampling;
+}
+
+// Nearest interpolation has no grid_grad.
+template <int kAxes>
+Sampling gradient_of(const BackwardOf<kAxes>& problem) {
+  Sampling sampling = sampling_of<kAxes>(problem, false, problem.grad_output, problem.grad_output_strides);
+  sampling.input_grad = as_input<kAxes>(problem, problem.input_grad, problem.input_grad_strides);
+  sampling.grid_grad = as_grid<kAxes>(problem, problem.grid_grad, problem.grid_grad_strides);
+  sampling.wants_input_grad = problem.wants_input_grad;
+  sampling.wants_grid_grad = problem.wants_grid_grad && problem.interpolation != Interpolation::nearest;
   return sampling;
 }
 
@@ -117,28 +146,27 @@ bool is_grid_smooth(const Sampling& sampling) {
 }  // namespace
 
 Sampling sampling_of(const GridSampler2D& problem) {
-  return sampling_of(problem, true, problem.output, problem.output_strides);
+  return sampling_of<2>(problem, true, problem.output, problem.output_strides);
 }
 
-// Nearest interpolation has no grid_grad.
+Sampling sampling_of(const GridSampler3D& problem) {
+  return sampling_of<3>(problem, true, problem.output, problem.output_strides);
+}
+
 Sampling sampling_of(const GridSampler2DBackward& problem) {
-  Sampling sampling = sampling_of(problem, false, problem.grad_output, problem.grad_output_strides);
-  sampling.input_grad =
-      images_of(problem, problem.input_grad, problem.input_grad_strides, problem.height, problem.width);
-  sampling.grid_grad = grids_of(problem, problem.grid_grad, problem.grid_grad_strides);
-  sampling.wants_input_grad = problem.wants_input_grad;
-  sampling.wants_grid_grad = problem.wants_grid_grad && problem.interpolation != Interpolation::nearest;
+  Sampling sampling = gradient_of(problem);
   sampling.has_few_channels =
       sampling.has_few_channels && (!sampling.wants_input_grad || adds_alike(sampling));
   if (sampling.channels <= kFewChannels) sampling.vectorises_over_channels = false;
   return sampling;
 }
 
+Sampling sampling_of(const GridSampler3DBackward& problem) {
+  return gradient_of(problem);
+}
+
 // Nearest interpolation has no derivative by the grid.
 DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem) {
-  const auto as_input = [&](const void* data, const Strides& strides) {
-    return images_of(problem, data, strides, problem.height, problem.width);
-  };
   DoubleBackward sampling{};
   static_cast<Sampling&>(sampling) = sampling_of(static_cast<const GridSampler2DBackward&>(problem));
   sampling.vectorises_over_channels = vectorises_over_channels(problem);
@@ -146,24 +174,28 @@ DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem) {
   sampling.has_grad_grad_input = problem.has_grad_grad_input;
   sampling.has_grad_grad_grid = problem.has_grad_grad_grid && problem.interpolation != Interpolation::nearest;
   sampling.wants_input_grad = problem.wants_input_grad && sampling.has_grad_grad_grid;
-  sampling.grad_grad_input = as_input(problem.grad_grad_input, problem.grad_grad_input_strides);
-  sampling.grad_grad_grid = grids_of(problem, problem.grad_grad_grid, problem.grad_grad_grid_strides);
-  sampling.grad_grad_output = images_of(problem, problem.grad_grad_output, problem.grad_grad_output_strides,
-                                        problem.output_height, problem.output_width);
+  sampling.grad_grad_input = as_input<2>(problem, problem.grad_grad_input, problem.grad_grad_input_strides);
+  sampling.grad_grad_grid = as_grid<2>(problem, problem.grad_grad_grid, problem.grad_grad_grid_strides);
+  sampling.grad_grad_output =
+      as_output<2>(problem, problem.grad_grad_output, problem.grad_grad_output_strides);
   sampling.wants_grad_grad_output = problem.wants_grad_grad_output;
   return sampling;
 }
 
 void zero_images(const Images& images, int64_t batch) {
   const Image& first = images.first;
-  parallel_for(batch, 0.1 * static_cast<double>(batch * first.channels * first.pixels()), [&](int64_t n) {
-    zero_rows(images[n], RowBand{0, first.height});
+  const double elements = static_cast<double>(batch * first.channels * first.pixels());
+  parallel_for(batch * first.depth, 0.1 * elements, [&](int64_t task) {
+    const int64_t slice = task % first.depth;
+    zero_box(images[task / first.depth], {{slice, slice + 1}, {0, first.height}});
   });
 }
 
 double forward_nanoseconds(const Sampling& sampling) {
   const auto samples = static_cast<double>(sampling.batch * sampling.samples);
   const auto channels = static_cast<double>(sampling.channels);
+  if (sampling.axis_count == 3)
+    return samples * (sampling.vectorises_over_channels ? 10 + channels : 5 + 6 * channels);
   if (sampling.has_few_channels) return samples * (0.8 + 0.25 * taps_of(sampling) * channels);
   if (!sampling.vectorises_over_channels) return samples * (3 + 0.5 * taps_of(sampling) * channels);
   const auto pixels = static_cast<double>(sampling.batch * sampling.pixels);
@@ -174,8 +206,12 @@ double gradient_nanoseconds(const Sampling& sampling) {
   const auto samples = static_cast<double>(sampling.batch * sampling.samples);
   const auto pixels = static_cast<double>(sampling.batch * sampling.pixels);
   const auto channels = static_cast<double>(sampling.channels);
-  if (sampling.has_few_channels) return samples * (2.5 + 0.65 * taps_of(sampling) * channels);
   const bool by_channels = sampling.vectorises_over_channels;
+  if (sampling.axis_count == 3) {
+    const double of_voxel = sampling.wants_input_grad ? 0.5 : 0;
+    return samples * (10 + (by_channels ? 1.5 : 10) * channels) + pixels * of_voxel * channels;
+  }
+  if (sampling.has_few_channels) return samples * (2.5 + 0.65 * taps_of(sampling) * channels);
   // Without sums to add to, and with four channels in one load or images in the cache, vectors of samples take less than
   // half the time.
   constexpr double kCacheElements = 1 << 20;

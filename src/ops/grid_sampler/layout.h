@@ -14,6 +14,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "base/divide.h"
@@ -34,14 +35,29 @@ int64_t pixels_of(const SamplingOf<kAxes>& problem) {
   return problem.depth * problem.height * problem.width;
 }
 
+// x, y and z.
 template <int kAxes>
-Axis x_axis_of(const SamplingOf<kAxes>& problem, bool forward) {
-  return {problem.width, problem.padding, problem.align_corners, forward};
+std::array<Axis, kAxes> axes_of(const SamplingOf<kAxes>& problem, bool forward) {
+  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
+  std::array<Axis, kAxes> axes;
+  for (size_t k = 0; k < kAxes; ++k) axes[k] = {sizes[k], problem.padding, problem.align_corners, forward};
+  return axes;
 }
-template <int kAxes>
-Axis y_axis_of(const SamplingOf<kAxes>& problem, bool forward) {
-  return {problem.height, problem.padding, problem.align_corners, forward};
+
+// Calls function with the number of taps on each axis as a std::integral_constant. Of volumes there is no bicubic.
+template <int kAxes, class Function>
+void visit_taps_of(Interpolation interpolation, Function&& function) {
+  if constexpr (kAxes == 2) return visit_taps(interpolation, function);
+  if (interpolation == Interpolation::nearest) return function(std::integral_constant<int, 1>());
+  function(std::integral_constant<int, 2>());
 }
+
+inline int64_t taps_along_axis(Interpolation interpolation) {
+  return interpolation == Interpolation::nearest ? 1 : interpolation == Interpolation::bicubic ? 4 : 2;
+}
+
+// So many are worked on where an image lies, without a copy.
+inline constexpr int64_t kFewChannels = 4;
 
 // The fewer channels, the less a vector of them gains on one of samples. A large image on its own is no case for vectors
 // of samples: where samples are scattered, they are listed for each thread by the other implementation only.
@@ -53,18 +69,22 @@ inline bool vectorises_over_channels(const GridSampling& problem) {
   return samples_of(problem) >= pixels_of(problem) / (problem.channels <= 2 ? 4 : 8);
 }
 
-// So many are worked on where an image lies, without a copy.
-inline constexpr int64_t kFewChannels = 4;
+// Few samples in a large volume read it where it lies, so that their time does not depend on its size.
+inline bool vectorises_over_channels(const GridSampling3D& problem) {
+  return problem.type != DataType::float64 && problem.channels >= kFewChannels &&
+         samples_of(problem) >= pixels_of(problem) / 8;
+}
 
 // A problem of either operator, with its tensors as images.
 struct Sampling {
   DataType type;
   Interpolation interpolation;
+  int axis_count;  // 2 for images, 3 for volumes
   int64_t batch;
   int64_t channels;
   int64_t pixels;   // of an image
   int64_t samples;  // of an image
-  Axis axes[2];     // x, y
+  Axis axes[3];     // x, y and z; that of images has one pixel
   bool vectorises_over_channels;
   bool may_have_lines;    // so that vectors of samples may be faster nevertheless
   bool has_few_channels;  // that can be read and added to where they lie, with offsets of 32 bits
@@ -79,7 +99,15 @@ struct Sampling {
 
   const Axis& x_axis() const { return axes[0]; }
   const Axis& y_axis() const { return axes[1]; }
+  const Axis& z_axis() const { return axes[2]; }
 };
+
+// Calls function with the number of axes as a std::integral_constant.
+template <class Function>
+void visit_axes(const Sampling& sampling, Function&& function) {
+  sampling.axis_count == 3 ? function(std::integral_constant<int, 3>())
+                           : function(std::integral_constant<int, 2>());
+}
 
 // Of the gradient's gradient: `output` is grad_output.
 struct DoubleBackward : Sampling {
@@ -93,6 +121,8 @@ struct DoubleBackward : Sampling {
 
 Sampling sampling_of(const GridSampler2D& problem);
 Sampling sampling_of(const GridSampler2DBackward& problem);
+Sampling sampling_of(const GridSampler3D& problem);
+Sampling sampling_of(const GridSampler3DBackward& problem);
 DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem);
 
 inline bool is_empty(const Sampling& sampling) {

@@ -47,7 +47,7 @@ class BlockPixels {
   using V = hn::Vec<D>;
   using Offset = OffsetOf<Real>;
 
-  HWY_INLINE BlockPixels(const Block<Real>& block, const Image& image, bool gathers, const Axis (&axes)[2])
+  HWY_INLINE BlockPixels(const Block<Real>& block, const Image& image, bool gathers, const Axis* axes)
       : image_(image), gathers_(gathers), interior_(block.interior == kAllSamples) {
     rows_.find(block.y(), axes[1], gathers ? image.row_stride : 1, interior_);
     columns_.find(block.x(), axes[0], gathers ? image.column_stride : 1, interior_);

@@ -1,11 +1,12 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Every implementation of grid sampling of images by its name, whether or not it would be chosen.
+// Every implementation of grid sampling by its name, whether or not it would be chosen.
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <map>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ops/grid_sampler/cases_modes.h"
@@ -22,12 +23,17 @@ using ops::grid_sampler::Implementation;
 // Where the coordinates of a case come from.
 enum class Grid { smooth, scattered };
 
-// All tensors of a forward call and of a gradient.
+// All tensors of a forward call and of a gradient. S is Sampling or Sampling3D.
+template <class S>
 struct Call {
+  static constexpr int kAxes = std::is_same_v<S, Sampling3D> ? 3 : 2;
+  using Forward = std::conditional_t<kAxes == 3, GridSampler3D, GridSampler2D>;
+  using Backward = std::conditional_t<kAxes == 3, GridSampler3DBackward, GridSampler2DBackward>;
+
   Inputs inputs;
   TestTensor input, grid, output, grad_output, grad_input, grad_grid;
 
-  Call(const Sampling& s, DataType type, Grid of_grid, Layout layout)
+  Call(const S& s, DataType type, Grid of_grid, Layout layout)
       : inputs(s, type, 1.3),
         input(input_shape(s), type, layout, inputs.input),
         grid(grid_shape(s), type, layout,
@@ -38,25 +44,25 @@ struct Call {
         grad_grid(grid_shape(s), type, layout) {}
 
   template <class Problem>
-  Problem problem(const Sampling& s) const {
+  Problem problem(const S& s) const {
     auto problem = problem_of<Problem>(s, input.type(), nullptr, nullptr);
     problem.input = input.tensor();
     problem.grid = grid.tensor();
     return problem;
   }
 
-  ops::grid_sampler::Sampling forward(const Sampling& s) const {
-    auto of = problem<GridSampler2D>(s);
+  ops::grid_sampler::Sampling forward(const S& s) const {
+    auto of = problem<Forward>(s);
     of.output = output.tensor();
-    return sampling_of(ops::grid_sampler::GridSampler2D(of));
+    return sampling_of(ops::grid_sampler::ForwardOf<kAxes>(of));
   }
 
-  ops::grid_sampler::Sampling gradient(const Sampling& s) const {
-    auto of = problem<GridSampler2DBackward>(s);
+  ops::grid_sampler::Sampling gradient(const S& s) const {
+    auto of = problem<Backward>(s);
     of.grad_output = grad_output.tensor();
     of.grad_input = grad_input.tensor();
     of.grad_grid = grad_grid.tensor();
-    return sampling_of(ops::grid_sampler::GridSampler2DBackward(of));
+    return sampling_of(ops::grid_sampler::BackwardOf<kAxes>(of));
   }
 };
 
@@ -71,15 +77,14 @@ void expect_close(const TestTensor& actual, const std::vector<double>& expected)
   EXPECT_TRUE(actual.holes_untouched());
 }
 
-// Calls body(Call, Sampling) for cases of all types, modes, paddings, layouts and kinds of grids.
-template <class Body>
-void for_each_call(Body&& body) {
+template <class S, class Body>
+void for_each_call_of(std::span<const S> all_sizes, Body&& body) {
   for (DataType type : kTypes) {
-    for (const Sampling& size : kSizes) {
+    for (const S& size : all_sizes) {
       for (Grid grid : {Grid::smooth, Grid::scattered}) {
         for (Layout layout : kLayouts) {
-          Call call(size, type, grid, layout);
-          for_each_mode(size, type, [&](const Sampling& s) {
+          Call<S> call(size, type, grid, layout);
+          for_each_mode(size, type, [&](const S& s) {
             if (layout != Layout::contiguous && s.padding != s.mode) return;  // some are enough
             body(call, s);
           });
@@ -87,6 +92,13 @@ void for_each_call(Body&& body) {
       }
     }
   }
+}
+
+// Calls body(Call, Sampling or Sampling3D) for cases of all types, modes, paddings, layouts and kinds of grids.
+template <class Body>
+void for_each_call(Body&& body) {
+  for_each_call_of<Sampling>(kSizes, body);
+  for_each_call_of<Sampling3D>(kSizes3D, body);
 }
 
 using Cases = std::map<std::string, std::map<DataType, int>>;
@@ -104,7 +116,7 @@ void expect_cases(const Cases& cases, std::span<const Implementation> implementa
 
 TEST(GridSamplerImplementations, ForwardMatchTheReferenceWhereverTheyApply) {
   Cases cases;
-  for_each_call([&](Call& call, const Sampling& s) {
+  for_each_call([&](auto& call, const auto& s) {
     const std::vector<double> expected = sample(s, call.inputs);
     const auto sampling = call.forward(s);
     for (const Implementation& implementation : ops::grid_sampler::forward_implementations()) {
@@ -120,7 +132,7 @@ TEST(GridSamplerImplementations, ForwardMatchTheReferenceWhereverTheyApply) {
 
 TEST(GridSamplerImplementations, GradientsMatchTheReferenceWhereverTheyApply) {
   Cases cases;
-  for_each_call([&](Call& call, const Sampling& s) {
+  for_each_call([&](auto& call, const auto& s) {
     const auto expected = gradients_of(s, call.inputs);
     const auto sampling = call.gradient(s);
     if (!sampling.wants_grid_grad) call.grad_grid.set(expected.grid);  // zeros, which need no implementation
@@ -139,7 +151,7 @@ TEST(GridSamplerImplementations, GradientsMatchTheReferenceWhereverTheyApply) {
 
 // Forward any may be chosen. The gradients of these two are one choice, too, which strides decide.
 TEST(GridSamplerImplementations, GiveTheSameBits) {
-  for_each_call([&](Call& call, const Sampling& s) {
+  for_each_call([&](auto& call, const auto& s) {
     const auto forward = call.forward(s), gradient = call.gradient(s);
     std::vector<std::byte> output, grad_input, grad_grid;
     for (const Implementation& implementation : ops::grid_sampler::forward_implementations()) {

@@ -1,6 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Voxels as the kernels read them: where they lie, for vectors of samples, or from volumes whose channels lie side by side,
-// for vectors of channels.
+// Voxels as vectors of samples read them, where they lie.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_VOXELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_VOXELS_INL_H_
 #undef ACLGRAD_OPS_GRID_SAMPLER_VOXELS_INL_H_
@@ -8,14 +7,10 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_VOXELS_INL_H_
 #endif
 
-#include "ops/grid_sampler/channels-inl.h"
 #include "ops/grid_sampler/lines-inl.h"
-#include "ops/grid_sampler/volume-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
-
-// ---- For vectors of samples
 
 // The taps of samples in a box of a dense volume, whose voxels are numbered through rows and slices.
 template <int kTaps>
@@ -28,14 +23,34 @@ struct TapRows {
   int64_t width;
   int64_t step[kRows];  // voxels from the first tap of a sample to the row
 
-  TapRows(const VolumeAxes& axes, const Box& of_volume)
+  TapRows(const Axis* axes, const Box& of_volume)
       : box(of_volume),
-        begin((box.slices.begin * axes.y.size + box.rows.begin) * axes.x.size),
-        end(((box.slices.end - 1) * axes.y.size + box.rows.end) * axes.x.size),
-        width(axes.x.size) {
-    for (int k = 0; k < kRows; ++k) step[k] = (k / kTaps * axes.y.size + k % kTaps) * axes.x.size;
+        begin((box.slices.begin * axes[1].size + box.rows.begin) * axes[0].size),
+        end(((box.slices.end - 1) * axes[1].size + box.rows.end) * axes[0].size),
+        width(axes[0].size) {
+    for (int k = 0; k < kRows; ++k) step[k] = (k / kTaps * axes[1].size + k % kTaps) * axes[0].size;
   }
 };
+
+// Whether the box has all voxels that the block's samples reach along z and y.
+template <int kTaps, class Real>
+HWY_INLINE bool has_all_taps(const Block<Real, 3>& block, const Axis* axes, const Box& box) {
+  const IndexTag d;
+  constexpr int64_t kAnywhere = 1 << 30;
+  const auto starts_in = [&](const AxisTaps<Real>& taps, const Axis& axis, RowBand band,
+                             size_t lane) HWY_ATTR {
+    const auto first = hn::Load(d, taps.first + lane);
+    const int64_t begin = band.begin == 0 ? -kAnywhere : band.begin;
+    const int64_t end = band.end == axis.size ? kAnywhere : band.end - kTaps + 1;
+    return hn::And(hn::Gt(first, index_vector(begin - 1)), hn::Lt(first, index_vector(end)));
+  };
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+    const auto do_start = hn::And(starts_in(block.z(), axes[2], box.slices, lane),
+                                  starts_in(block.y(), axes[1], box.rows, lane));
+    if (!hn::AllTrue(d, do_start)) return false;
+  }
+  return true;
+}
 
 // Samples of a vector in a line: where a grid is smooth, a sample mostly reads the voxels next to those of the sample
 // before. The first tap of the sample in lane i is voxel `first` + i, counted from the first voxel of a box.
@@ -53,28 +68,28 @@ class VoxelLines {
 
   // Whether lines may be looked for in dense volumes: rows are longer than vectors, so that two samples of a line only
   // ever add to a voxel as neighbours, and 32 bits hold the number of any voxel and of those just outside.
-  static bool suit(const VolumeAxes& axes) {
+  static bool suit(const Axis* axes) {
     constexpr double kMost = 1 << 30;
     const auto voxels = [](const Axis& axis) { return static_cast<double>(axis.size + 4); };
-    return axes.x.size > kBlock && voxels(axes.x) * voxels(axes.y) * voxels(axes.z) < kMost;
+    return axes[0].size > kBlock && voxels(axes[0]) * voxels(axes[1]) * voxels(axes[2]) < kMost;
   }
 
   // Finds those of the samples from `lane` on, of which the block has `count`. `is_inside`: taps that are voxels lie in
   // the box.
-  HWY_INLINE void find(const VolumeGroup<hn::TFromD<D>, kTaps>& group, size_t lane, int64_t count,
-                       const VolumeAxes& axes, const TapRows<kTaps>& rows, bool is_inside) {
+  HWY_INLINE void find(const Block<hn::TFromD<D>, 3>& block, size_t lane, int64_t count, const Axis* axes,
+                       const TapRows<kTaps>& rows, bool is_inside) {
     const hn::Rebind<int32_t, D> d;
-    const auto height = hn::Set(d, static_cast<int32_t>(axes.y.size)),
-               width = hn::Set(d, static_cast<int32_t>(axes.x.size));
+    const auto height = hn::Set(d, static_cast<int32_t>(axes[1].size)),
+               width = hn::Set(d, static_cast<int32_t>(axes[0].size));
     const auto row =
-        hn::Add(hn::Mul(hn::Load(d, group.z.first + lane), height), hn::Load(d, group.y.first + lane));
-    const auto voxel = hn::Add(hn::Mul(row, width), hn::Load(d, group.x.first + lane));
+        hn::Add(hn::Mul(hn::Load(d, block.z().first + lane), height), hn::Load(d, block.y().first + lane));
+    const auto voxel = hn::Add(hn::Mul(row, width), hn::Load(d, block.x().first + lane));
     const auto first_voxel = hn::Sub(voxel, hn::Iota(d, 0));
     uint32_t starts = bits_of(d, hn::Ne(first_voxel, previous_lanes(d, first_voxel))) | 1;
     count_ = 0;
     is_found_ = __builtin_popcount(starts) <= kMost;
     if (!is_found_) return;
-    const uint32_t with_taps = find_taps(group, lane, count, axes, rows, is_inside);
+    const uint32_t with_taps = find_taps(block, lane, count, axes, rows, is_inside);
     alignas(64) int32_t first_voxels[hn::MaxLanes(D())];
     hn::Store(first_voxel, d, first_voxels);
     while (starts != 0) {
@@ -93,9 +108,9 @@ class VoxelLines {
   // tap is not in the box.
   template <class T>
   HWY_INLINE void load(D d, const TapRows<kTaps>& rows, const T* channel,
-                       hn::Vec<D> (&values)[kVoxelTaps<kTaps>]) const {
+                       hn::Vec<D> (&values)[kTapsOfSample<kTaps, 3>]) const {
     if (is_one() && is_all_) {
-      return unroll<kVoxelTaps<kTaps>>([&](auto k) HWY_ATTR {
+      return unroll<kTapsOfSample<kTaps, 3>>([&](auto k) HWY_ATTR {
         values[k] = load_lanes(d, channel + lines_[0].first + rows.step[k / kTaps] + k % kTaps);
       });
     }
@@ -119,7 +134,7 @@ class VoxelLines {
   // Adds terms[tap] of the samples to one channel of the box. A voxel gets the right term of the sample before its own,
   // then the left one of its own; voxels beside the line get zeros.
   template <class Real>
-  HWY_INLINE void add(D d, const TapRows<kTaps>& rows, const hn::Vec<D> (&terms)[kVoxelTaps<kTaps>],
+  HWY_INLINE void add(D d, const TapRows<kTaps>& rows, const hn::Vec<D> (&terms)[kTapsOfSample<kTaps, 3>],
                       Real* channel) const {
     constexpr size_t kLast = hn::MaxLanes(D()) - 1;
     hn::Vec<D> left[kRows], right[kRows];
@@ -164,18 +179,18 @@ class VoxelLines {
   bool is_one() const { return count_ == 1; }
 
   // Returns the samples with a tap in the box.
-  HWY_INLINE uint32_t find_taps(const VolumeGroup<hn::TFromD<D>, kTaps>& group, size_t lane, int64_t count,
-                                const VolumeAxes& axes, const TapRows<kTaps>& rows, bool is_inside) {
-    is_all_ = is_inside && (group.interior >> lane & kAll) == kAll;
+  HWY_INLINE uint32_t find_taps(const Block<hn::TFromD<D>, 3>& block, size_t lane, int64_t count,
+                                const Axis* axes, const TapRows<kTaps>& rows, bool is_inside) {
+    is_all_ = is_inside && (block.interior >> lane & kAll) == kAll;
     if (is_all_) {
       for (uint32_t& bits : rows_) bits = kAll;
       return kAll;
     }
     const uint32_t samples = ((uint32_t{1} << count) - 1) >> lane & kAll;
     uint32_t in_slice[kTaps], in_row[kTaps];
-    taps_between(group.z, lane, rows.box.slices, in_slice);
-    taps_between(group.y, lane, rows.box.rows, in_row);
-    taps_between(group.x, lane, RowBand{0, axes.x.size}, columns_);
+    taps_between(block.z(), lane, rows.box.slices, in_slice);
+    taps_between(block.y(), lane, rows.box.rows, in_row);
+    taps_between(block.x(), lane, RowBand{0, axes[0].size}, columns_);
     uint32_t any_row = 0, any_column = 0, all = samples;
     for (int k = 0; k < kRows; ++k) {
       rows_[k] = in_slice[k / kTaps] & in_row[k % kTaps] & samples;
@@ -225,32 +240,51 @@ class VoxelLines {
 
 // values[tap]: what the samples from `lane` on read in one channel, wherever they lie.
 template <class D, int kTaps, class T>
-HWY_NOINLINE void load_voxels(D d, const VolumeGroup<RealOf<T>, kTaps>& group, size_t lane,
-                              const Volume<const T>& volume, const T* channel,
-                              hn::Vec<D> (&values)[kVoxelTaps<kTaps>]) {
+HWY_NOINLINE void load_voxels(D d, const Block<RealOf<T>, 3>& block, size_t lane, const Image& volume,
+                              const T* channel, hn::Vec<D> (&values)[kTapsOfSample<kTaps, 3>]) {
   constexpr size_t kCount = hn::MaxLanes(D());
   const int64_t slice_stride = volume.slice_stride, row_stride = volume.row_stride;
   const int64_t column_stride = volume.column_stride;
-  alignas(64) T voxels[kVoxelTaps<kTaps>][kCount];
+  alignas(64) T voxels[kTapsOfSample<kTaps, 3>][kCount];
   for (size_t i = 0; i < kCount; ++i) {
-    const int64_t z = group.z.first[lane + i], y = group.y.first[lane + i], x = group.x.first[lane + i];
-    if (HWY_LIKELY(group.interior >> (lane + i) & 1)) {
+    const int64_t z = block.z().first[lane + i], y = block.y().first[lane + i], x = block.x().first[lane + i];
+    if (HWY_LIKELY(block.interior >> (lane + i) & 1)) {
       const T* first = channel + volume.offset(z, y, x);
-      for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
+      for (int k = 0; k < kTapsOfSample<kTaps, 3>; ++k) {
         const TapIndex<kTaps> tap(k);
         voxels[k][i] = first[tap.slice * slice_stride + tap.row * row_stride + tap.column * column_stride];
       }
       continue;
     }
-    for (int k = 0; k < kVoxelTaps<kTaps>; ++k) {
+    for (int k = 0; k < kTapsOfSample<kTaps, 3>; ++k) {
       const TapIndex<kTaps> tap(k);
-      const bool is_voxel = is_index(z + tap.slice, volume.depth) && is_index(y + tap.row, volume.height) &&
-                            is_index(x + tap.column, volume.width);
+      const bool is_voxel = volume.has(z + tap.slice, y + tap.row, x + tap.column);
       voxels[k][i] = is_voxel ? channel[volume.offset(z + tap.slice, y + tap.row, x + tap.column)] : T{};
     }
   }
-  for (int k = 0; k < kVoxelTaps<kTaps>; ++k) values[k] = load_lanes(d, voxels[k]);
+  for (int k = 0; k < kTapsOfSample<kTaps, 3>; ++k) values[k] = load_lanes(d, voxels[k]);
 }
+
+// Where a block's samples lie in a volume with an element for each sample: side by side from at[0] on, or anywhere. What
+// is missing repeats the last.
+struct SampleOffsets {
+  int64_t at[kBlock];
+  bool are_contiguous;
+
+  SampleOffsets(const Image& volume, const Samples& samples)
+      : are_contiguous(samples.are_neighbours() && samples.count == kBlock &&
+                       volume.has_contiguous_channels()) {
+    if (are_contiguous) {
+      at[0] = samples.first;
+    } else if (samples.are_neighbours()) {
+      for_each_pixel(volume, samples.first, samples.count,
+                     [&](int64_t k, int64_t offset) { at[k] = offset; });
+    } else {
+      for (int64_t k = 0; k < samples.count; ++k) at[k] = volume.offset(samples[k]);
+    }
+    std::fill(at + samples.count, at + kBlock, at[samples.count - 1]);
+  }
+};
 
 // One channel of the elements of the samples from `lane` on.
 template <class D, class T>
@@ -270,68 +304,6 @@ HWY_INLINE void store_samples(D d, hn::Vec<D> v, const SampleOffsets& offsets, s
   store_lanes(d, v, values);
   for (size_t i = lane; i < std::min(lane + hn::Lanes(d), static_cast<size_t>(count)); ++i)
     channel[offsets.at[i]] = values[i - lane];
-}
-
-// ---- For vectors of channels
-
-// Slices and rows of a volume whose channels lie side by side, as floats.
-template <class Float>
-struct Slab {
-  Float* data = nullptr;
-  int64_t first_slice = 0;
-  int64_t first_row = 0;
-  int64_t slice_stride = 0;
-  int64_t row_stride = 0;
-  int64_t column_stride = 0;
-
-  Float* at(int64_t slice, int64_t row, int64_t column) const {
-    return data + (slice - first_slice) * slice_stride + (row - first_row) * row_stride +
-           column * column_stride;
-  }
-};
-
-// Copies of boxes: `rows` rows of `slices` slices.
-struct SlabLayout {
-  int64_t width;
-  int64_t channels;  // of a voxel, filled up
-  int64_t row_floats = spread_row(width * channels);
-
-  int64_t floats(int64_t slices, int64_t rows) const { return slices * rows * row_floats; }
-
-  template <class Float>
-  Slab<Float> slab(Float* data, int64_t first_slice, int64_t first_row, int64_t rows) const {
-    return {data, first_slice, first_row, rows * row_floats, row_floats, channels};
-  }
-};
-
-// Brings the slices and rows that samples of a box read into a buffer.
-template <int kTaps, class T>
-Slab<const float> pack_box(const Volume<const T>& volume, const Box& box, const SlabLayout& layout,
-                           int64_t rows_of_buffer, float* buffer) {
-  const int64_t end_slice = std::min(box.slices.end + kTaps - 1, volume.depth);
-  const int64_t end_row = std::min(box.rows.end + kTaps - 1, volume.height);
-  const Slab<float> slab = layout.slab(buffer, box.slices.begin, box.rows.begin, rows_of_buffer);
-  for (int64_t z = box.slices.begin; z < end_slice; ++z) {
-    for (int64_t y = box.rows.begin; y < end_row; ++y)
-      pack_pixels(volume.slice(z), y * volume.width, volume.width, slab.at(z, y, 0), layout.channels);
-  }
-  return {buffer, slab.first_slice, slab.first_row, slab.slice_stride, slab.row_stride, slab.column_stride};
-}
-
-// The elements of a block's samples, channels side by side: where they lie, or in the buffer.
-template <class T>
-HWY_INLINE void pack_samples(const Volume<const T>& volume, const SampleBlock& block, bool in_place,
-                             int64_t channels, float* buffer, const float* (&of_samples)[kBlock]) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (in_place) {
-      return for_each_offset(volume, block,
-                             [&](int64_t k, int64_t offset) { of_samples[k] = volume.data + offset; });
-    }
-  }
-  for_each_run(volume, block, [&](const Image& slice, int64_t first, int64_t k, int64_t count) {
-    pack_pixels(slice, first, count, buffer + k * channels, channels);
-  });
-  for (int64_t k = 0; k < kBlock; ++k) of_samples[k] = buffer + std::min(k, block.count - 1) * channels;
 }
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
