@@ -47,7 +47,9 @@ TEST_F(ProcessTest, InitIsCounted) {
     REQUIRE(aclInit(nullptr) == ACL_ERROR_REPEAT_INITIALIZE);
     uint64_t left = 99;
     REQUIRE(aclFinalizeReference(nullptr) == ACL_ERROR_INVALID_PARAM);
+    REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     REQUIRE(aclFinalizeReference(&left) == ACL_SUCCESS && left == 1);
+    REQUIRE(aclrtSynchronizeDevice() == ACL_SUCCESS);
     REQUIRE(aclFinalizeReference(&left) == ACL_SUCCESS && left == 0);
     REQUIRE(aclFinalizeReference(&left) == ACL_ERROR_REPEAT_FINALIZE);
     REQUIRE(aclInit(nullptr) == ACL_SUCCESS);
