@@ -2,6 +2,7 @@
 // The kernels behind both interfaces. They trust their problem, which whoever calls them has checked. An operator has, for
 // each of its problems, found by argument-dependent lookup:
 //
+//   void check(const Problem& problem, Contract& contract);      what it expects of a problem, in contract.cpp
 //   size_t kernel_workspace_size(const Problem& problem);
 //   double kernel_nanoseconds(const Problem& problem);           an estimate, on one thread
 //   void run_kernel(const Problem& problem, void* workspace);

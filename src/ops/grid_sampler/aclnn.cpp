@@ -5,7 +5,6 @@
 #include "aclnnop/aclnn_grid_sampler3d.h"
 #include "aclnnop/aclnn_grid_sampler3d_backward.h"
 #include "executor/call.h"
-#include "ops/grid_sampler/contract.h"
 #include "ops/grid_sampler/kernel.h"
 
 namespace aclgrad::ops::grid_sampler {

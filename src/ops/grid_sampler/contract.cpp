@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What grid sampling and its gradients expect of their problems, and their functions of the C++ interface. Axes: N images
 // or volumes with C channels and the sides D, H and W, sampled at d, h and w places.
-#include "ops/grid_sampler/contract.h"
+#include "tensor/contract.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// As base/kernel.h says, over problem.h.
+// The functions that base/kernel.h lists. Those of the CPU take a problem as problem.h has it.
 #pragma once
 
 #include "aclgrad/grid_sampler.h"
@@ -28,6 +28,14 @@ void run_kernel(const GridSampler3DBackward& problem, void* workspace);
 }  // namespace aclgrad::ops::grid_sampler
 
 namespace aclgrad {  // where argument-dependent lookup finds them
+
+class Contract;
+// Images of `channels_last` have the axes [N, D, H, W, C].
+void check(const GridSampler2D& problem, Contract& contract, bool channels_last = false);
+void check(const GridSampler2DBackward& problem, Contract& contract, bool channels_last = false);
+void check(const GridSampler2DDoubleBackward& problem, Contract& contract);
+void check(const GridSampler3D& problem, Contract& contract, bool channels_last = false);
+void check(const GridSampler3DBackward& problem, Contract& contract, bool channels_last = false);
 
 template <class Problem, class Read = typename ops::grid_sampler::ReadAs<Problem>::type>
 size_t kernel_workspace_size(const Problem& problem) {
