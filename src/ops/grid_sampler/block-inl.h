@@ -109,18 +109,6 @@ void load_taps(const Image& image, int64_t channel, int taps, const int64_t* row
 
 // ---- Vectors of elements
 
-// Copies elements, past the caches if that is wanted and `to` is the beginning of a line.
-template <class Real, size_t kCount>
-HWY_INLINE void store_lines(const Real (&from)[kCount], bool past_caches, Real* to) {
-  static_assert(sizeof from % 64 == 0);
-  if (!past_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0) {
-    std::memcpy(to, from, sizeof from);
-    return;
-  }
-  const BlockTag<Real> d;
-  for (size_t i = 0; i < kCount; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
-}
-
 // Elements side by side, as many as a vector has lanes.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load_lanes(D d, const T* from) {
@@ -210,17 +198,6 @@ using IndexTag = hn::CappedTag<int32_t, kBlock>;
 HWY_INLINE hn::Vec<IndexTag> index_vector(int64_t index) {
   const int64_t most = -kNowhere;
   return hn::Set(IndexTag(), static_cast<int32_t>(index < most ? index : most));
-}
-
-// The last row that a sample of the block reads.
-template <class Real>
-HWY_INLINE int64_t last_row_of(const Block<Real>& block) {
-  const IndexTag d;
-  auto last_row = hn::Zero(d);
-  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    last_row = hn::Max(last_row, hn::Load(d, block.rows().last + lane));
-  }
-  return hn::GetLane(hn::MaxOfLanes(d, last_row));
 }
 
 // Lanes of which the last of some pixels is in the band or after it, and the first in the band or before it.
@@ -381,17 +358,6 @@ HWY_INLINE Slopes<hn::Vec<D>, kAxes> grid_gradients(D d, const Block<hn::TFromD<
     }
     return scaled(d, block, lane, {x, y});
   }
-}
-
-// The same from products with the differences of 2 x 2 pixels: right minus left, above and below, then below minus
-// above, left and right.
-template <class D, class Difference>
-HWY_INLINE Slopes<hn::Vec<D>> bilinear_gradients(D d, const Block<hn::TFromD<D>>& block, size_t lane,
-                                                 Difference&& difference) {
-  const auto weights = load_weights<D, 2>(d, block, lane);
-  const auto x = hn::MulAdd(weights.y()[1], difference(1), hn::Mul(weights.y()[0], difference(0)));
-  const auto y = hn::MulAdd(weights.x()[1], difference(3), hn::Mul(weights.x()[0], difference(2)));
-  return scaled(d, block, lane, {x, y});
 }
 
 // Calls body(k) for k in [0, kCount), each a std::integral_constant, so that vectors in arrays stay in registers.

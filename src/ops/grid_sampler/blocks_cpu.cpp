@@ -15,6 +15,18 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
+// Copies elements, past the caches if that is wanted and `to` is the beginning of a line.
+template <class Real, size_t kCount>
+HWY_INLINE void store_lines(const Real (&from)[kCount], bool past_caches, Real* to) {
+  static_assert(sizeof from % 64 == 0);
+  if (!past_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0) {
+    std::memcpy(to, from, sizeof from);
+    return;
+  }
+  const BlockTag<Real> d;
+  for (size_t i = 0; i < kCount; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
+}
+
 // The elements of an interleaved grid, one after the other.
 Image elements_of(const Image& grid) {
   const int64_t count = grid.channels * grid.pixels();

@@ -381,46 +381,6 @@ void differentiate_gradient(const BoxTask& task, const BlockTask<2>& samples, fl
   }
 }
 
-// ---- Forward
-
-// Channels [first, first + count) of one sample, filled up to whole vectors.
-template <int kTaps, class D, int kAxes>
-HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis* axes,
-                                const Block<float, kAxes>& block, size_t i, int64_t first, int64_t count,
-                                float* to) {
-  constexpr int kTapCount = kTapsOfSample<kTaps, kAxes>;
-  const auto weights = broadcast_weights<D, kTaps>(d, block, i);
-  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
-  if (HWY_LIKELY(block.interior >> i & 1)) {
-    const float* from = input.at(block.y().first[i], block.x().first[i]) + first;
-    if constexpr (kAxes == 3) from += (block.z().first[i] - input.first_slice) * input.slice_stride;
-    for (int64_t c = 0; c < count; c += lanes) {
-      const auto value = image_value(d, weights, [&](int k) HWY_ATTR {
-        const TapIndex<kTaps> tap(k);
-        const float* pixel = from + tap.row * input.row_stride + tap.column * input.column_stride;
-        return hn::LoadU(d, pixel + tap.slice * input.slice_stride + c);
-      });
-      hn::StoreU(value, d, to + c);
-    }
-    return;
-  }
-  const SampleTaps<kTaps> sample = sample_taps<kTaps>(block, i, axes);
-  const float* pixels[kTapCount];
-  for (int k = 0; k < kTapCount; ++k) {
-    const TapIndex<kTaps> tap(k);
-    const int64_t slice = sample.slice[tap.slice], row = sample.row[tap.row];
-    const int64_t column = sample.column[tap.column];
-    const bool is_pixel = slice >= 0 && row >= 0 && column >= 0;
-    pixels[k] = is_pixel ? input.at(slice, row, column) + first : nullptr;
-  }
-  for (int64_t c = 0; c < count; c += lanes) {
-    const auto value = image_value(d, weights, [&](int k) HWY_ATTR {
-      return pixels[k] == nullptr ? hn::Zero(d) : hn::LoadU(d, pixels[k] + c);
-    });
-    hn::StoreU(value, d, to + c);
-  }
-}
-
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

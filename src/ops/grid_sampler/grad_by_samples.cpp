@@ -21,6 +21,28 @@ namespace {
 
 static_assert(kChunkSamples == kMostSamples);
 
+// The last row that a sample of the block reads.
+template <class Real>
+HWY_INLINE int64_t last_row_of(const Block<Real>& block) {
+  const IndexTag d;
+  auto last_row = hn::Zero(d);
+  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+    last_row = hn::Max(last_row, hn::Load(d, block.rows().last + lane));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, last_row));
+}
+
+// The gradients of the samples from `lane` on, as grid_gradients() finds them, from products with the differences of
+// 2 x 2 pixels: right minus left, above and below, then below minus above, left and right.
+template <class D, class Difference>
+HWY_INLINE Slopes<hn::Vec<D>> bilinear_gradients(D d, const Block<hn::TFromD<D>>& block, size_t lane,
+                                                 Difference&& difference) {
+  const auto weights = load_weights<D, 2>(d, block, lane);
+  const auto x = hn::MulAdd(weights.y()[1], difference(1), hn::Mul(weights.y()[0], difference(0)));
+  const auto y = hn::MulAdd(weights.x()[1], difference(3), hn::Mul(weights.x()[0], difference(2)));
+  return scaled(d, block, lane, {x, y});
+}
+
 // A band of rows of one image.
 struct Task {
   const Sampling& sampling;
