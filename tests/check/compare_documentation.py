@@ -9,7 +9,7 @@ import sys
 
 SECTION = re.compile(
     r"^### `(?P<kind>[a-z0-9-]+)`\n(?P<text>.*?)^```\{literalinclude\} (?P<file>\S+)\n:language: cpp\n"
-    r":start-at: (?P<start>PROGRAM\((?P<name>\w+),)\n:end-before: PROGRAM\(\n```$",
+    r":start-at: (?P<start>PROGRAM\((?P<name>\w+),)\n(:end-before: (?P<end>[^\n]+)\n)?```$",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -32,8 +32,9 @@ def main(page, table, sources):
         described.add(kind)
         if f"\n{name} {kind}: " not in "\n" + findings:
             mistakes.append(f"{kind} is not what is found in {name}")
-        if section["start"] not in (page.parent / section["file"]).read_text():
-            mistakes.append(f"{name} is not in {section['file']}")
+        _, start, rest = (page.parent / section["file"]).read_text().partition(section["start"])
+        if not start or (section["end"] or "") not in rest:
+            mistakes.append(f"{name} is not in {section['file']}, or not before {section['end']}")
     mistakes += [f"not described: {kind}" for kind in sorted(kinds - described)]
     mistakes += [f"described, but never reported: {kind}" for kind in sorted(described - kinds)]
     print(*mistakes, sep="\n")
