@@ -63,7 +63,8 @@ class Call final : public Contract {
   }
 
   std::span<const Argument> arguments() const {
-    return std::span(plan_->arguments).first(static_cast<size_t>(plan_->inputs + plan_->outputs));
+    const auto outputs = static_cast<size_t>(plan_->outputs);
+    return std::span(plan_->arguments).first(static_cast<size_t>(plan_->inputs) + outputs);
   }
   std::span<const Argument> inputs() const { return arguments().first(static_cast<size_t>(plan_->inputs)); }
 
