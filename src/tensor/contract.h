@@ -4,8 +4,8 @@
 //
 //   void check(const Problem& problem, Contract& contract);
 //
-// It states tensors and attributes in the order in which they are checked, by the names that they have in the C++ interface;
-// the others know what their callers call a member of the problem. Each axis of a tensor has a letter, or a digit where it
+// It states tensors and attributes in the order in which they are checked, by their names in the C++ interface. Another
+// interface brings its own name of each member of the problem. Each axis of a tensor has a letter, or a digit where it
 // has that very size: "NC3". The first axis with a letter says its size, and all others with it must have that size.
 #pragma once
 
@@ -136,7 +136,7 @@ class Contract {
     const Shape& strides;
   };
 
-  // What the caller calls it, and for an attribute the value that he gave, which may not fit the member's type.
+  // A member's name in the interface, and an attribute's value as the caller gave it: it may not fit the member's type.
   virtual std::string_view name_of(const Member& member) const { return member.field; }
   virtual int64_t value_of(const Member&, int64_t value) const { return value; }
 
