@@ -62,7 +62,8 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
               that they found when the model was built.
             - `mmcv`, `detrex`, `groundingdino`: their `MultiScaleDeformableAttnFunction` and
               `multi_scale_deformable_attn_pytorch`. mmcv's extension need not be installed (mmcv-lite): `mmcv.ops` can
-              be imported then, and its other functions raise ImportError when they are called.
+              be imported then, and its other functions raise ImportError when they are called. The same holds for
+              `detrex._C`.
             - `ultralytics`: `multi_scale_deformable_attn_pytorch`.
             - `rfdetr`: `ms_deform_attn_core_pytorch`.
             - `adet`: `ms_deform_attn_forward` and `ms_deform_attn_backward` of `adet._C`, which need not be installed.
@@ -253,7 +254,7 @@ def _import(name: str) -> Any:
         return importlib.import_module(name)
     package = name.partition(".")[0]
     extension = _EXTENSIONS.get(package)
-    if extension is None or extension.__name__ in sys.modules or importlib.util.find_spec(package) is None:
+    if extension is None or extension.__name__ in sys.modules or not _is_installed(package):
         return None
     sys.modules[extension.__name__] = extension
     with contextlib.suppress(Exception):
@@ -282,8 +283,8 @@ def _write_gradients(
 
 
 class _MissingExtension(types.ModuleType):
-    """Stands for an extension that a package cannot be imported without. It has deformable attention, which BEVFormer
-    takes from mmcv's, and DeepSolo from adet's."""
+    """Stands for an extension that a package cannot be imported without, or has no class without. It has deformable
+    attention, which BEVFormer takes from mmcv's, and DeepSolo from adet's."""
 
     def __init__(self, name: str, backward: Callable[..., Any]) -> None:
         super().__init__(name)
@@ -304,6 +305,7 @@ class _MissingExtension(types.ModuleType):
 _EXTENSIONS = {
     "mmcv": _MissingExtension("mmcv._ext", _write_gradients),
     "adet": _MissingExtension("adet._C", ms_deform_attn_backward),
+    "detrex": _MissingExtension("detrex._C", ms_deform_attn_backward),
 }
 
 
@@ -324,9 +326,11 @@ def package_of(target: Target) -> str:
 def why_not_found(target: Target) -> str:
     if target == "loaded":
         return "no module that is imported has such functions"
-    package = package_of(target)
-    is_installed = sys.modules.get(package) is not None or importlib.util.find_spec(package) is not None
-    return "installed, but cannot be imported" if is_installed else "not installed"
+    return "installed, but cannot be imported" if _is_installed(package_of(target)) else "not installed"
+
+
+def _is_installed(package: str) -> bool:
+    return sys.modules.get(package) is not None or importlib.util.find_spec(package) is not None
 
 
 # ---- torch.nn.functional
@@ -472,14 +476,17 @@ def _kept_levels(
 
 
 def _replaces(ours: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`ours` returns NotImplemented where a call is the original's."""
+    """`ours` returns NotImplemented where a call is the original's. torch.jit.script takes the original, too: of
+    `__wrapped__` it reads the source, whose names it looks up where the original stands."""
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def replacement(*arguments: Any, **keywords: Any) -> Any:
             result = ours(*arguments, **keywords)
             return original(*arguments, **keywords) if result is NotImplemented else result
 
-        return functools.wraps(original)(replacement)
+        names = getattr(original, "__globals__", globals())
+        there = types.FunctionType(replacement.__code__, names, None, None, replacement.__closure__)
+        return functools.wraps(original)(there)
 
     return wrap
 
@@ -611,6 +618,12 @@ def _in_modules(name: str, ours: Callable[..., Any], *modules: str) -> tuple[_Pl
 
 
 _OF_EXTENSION = {"ms_deform_attn_forward": (_attention_of_tensors, 6), "ms_deform_attn_backward": (_attention_gradients, 7)}
+
+
+def _of_extension(module: str) -> tuple[_Place, ...]:
+    return tuple(_Place(module, name, _replaces(ours)) for name, (ours, _) in _OF_EXTENSION.items())
+
+
 _BY_LEVELS = "value", "value_spatial_shapes", "sampling_locations", "attention_weights"
 
 TARGETS: dict[Target, tuple[_Place | _Loaded, ...]] = {
@@ -622,7 +635,7 @@ TARGETS: dict[Target, tuple[_Place | _Loaded, ...]] = {
         "ultralytics.nn.modules.utils",
         "ultralytics.nn.modules.transformer",
     ),
-    "detrex": _of_mmcv("detrex.layers.multi_scale_deform_attn", has_extension=False),
+    "detrex": (*_of_extension("detrex._C"), *_of_mmcv("detrex.layers.multi_scale_deform_attn", has_extension=False)),
     "groundingdino": _of_mmcv("groundingdino.models.GroundingDINO.ms_deform_attn", has_extension=False),
     "rfdetr": _in_modules(
         "ms_deform_attn_core_pytorch",
@@ -631,7 +644,7 @@ TARGETS: dict[Target, tuple[_Place | _Loaded, ...]] = {
         "rfdetr.models.ops.functions",
         "rfdetr.models.ops.modules.ms_deform_attn",
     ),
-    "adet": tuple(_Place("adet._C", name, _replaces(ours)) for name, (ours, _) in _OF_EXTENSION.items()),
+    "adet": _of_extension("adet._C"),
     "loaded": (
         _Loaded("deformable_attention_core_func", _BY_LEVELS, _replaces(_attention_of_lists)),
         _Loaded(

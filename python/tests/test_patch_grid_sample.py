@@ -1,0 +1,295 @@
+# Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+"""`torch.nn.functional.grid_sample` and what lies behind it, with and without our operators; patching and undoing it."""
+
+import contextlib
+import sys
+import types
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import aclgrad.torch  # noqa: E402
+from aclgrad.torch import patches  # noqa: E402
+from aclgrad.torch.patches import TARGETS  # noqa: E402
+from patching import (  # noqa: E402, F401
+    GRID,
+    IMAGE,
+    VOLUME,
+    VOLUME_GRID,
+    Calls,
+    calls_on_gpus,
+    on_gpu,
+    rule_of_speed,
+    small_calls_are_ours,
+    unpatched,
+)
+
+F = torch.nn.functional
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (IMAGE, GRID),
+        (IMAGE.double(), GRID.double(), "bicubic", "reflection", True),
+        (IMAGE, GRID, "nearest", "border"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+def test_grid_sample_is_ours(arguments):
+    expected = F.grid_sample(*arguments)
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        actual = F.grid_sample(*arguments)
+    assert calls.count("grid_sample") == 1
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+def test_grid_sample_on_gpus_is_ours(calls_on_gpus, monkeypatch):
+    monkeypatch.setattr(F, "grid_sample", lambda *arguments: "the original")
+    with aclgrad.torch.patched("grid_sample"):
+        assert F.grid_sample(*on_gpu(IMAGE, GRID)).is_cuda
+        assert F.grid_sample(*on_gpu(IMAGE, GRID, index=1)) == "the original"  # for a GPU that we do not find
+        assert F.grid_sample(on_gpu(IMAGE)[0], GRID) == "the original"
+        assert calls_on_gpus == ["grid_sample"]
+
+
+MODES = ["bilinear", "nearest", "bicubic"]
+PADDING_MODES = ["zeros", "border", "reflection"]
+
+
+@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_2d"])
+@pytest.mark.parametrize("mode", range(3))
+@pytest.mark.parametrize("padding_mode", range(3))
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_functions_behind_grid_sample_are_ours(name, mode, padding_mode, align_corners):
+    arguments = IMAGE, GRID, mode, padding_mode, align_corners
+    original = getattr(torch, name)
+    expected = original(*arguments)
+    torch.testing.assert_close(
+        F.grid_sample(IMAGE, GRID, MODES[mode], PADDING_MODES[padding_mode], align_corners), expected
+    )
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        actual = getattr(torch, name)(*arguments)
+    assert calls.count("grid_sample") == 1 and getattr(torch, name) is original
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize(("mode", "padding_mode"), [(3, 0), (0, -1)])
+def test_functions_behind_grid_sample_leave_unknown_modes_to_pytorch(mode, padding_mode):
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls, contextlib.suppress(RuntimeError):
+        torch.grid_sampler(IMAGE, GRID, mode, padding_mode, False)
+    assert calls.count("grid_sample") == 0
+
+
+@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_3d"])
+@pytest.mark.parametrize("mode", range(2))
+def test_functions_behind_grid_sample_of_volumes_are_ours(name, mode):
+    expected = getattr(torch, name)(VOLUME, VOLUME_GRID, mode, 1, False)
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        torch.testing.assert_close(getattr(torch, name)(VOLUME, VOLUME_GRID, mode, 1, False), expected)
+        torch.testing.assert_close(F.grid_sample(VOLUME, VOLUME_GRID, MODES[mode], "border", False), expected)
+    assert calls.count("grid_sample_3d") == 2
+
+
+def test_what_pytorch_refuses_it_still_refuses():
+    with aclgrad.torch.patched("grid_sample"):
+        with pytest.raises(RuntimeError, match="bicubic"):
+            F.grid_sample(VOLUME, VOLUME_GRID, "bicubic", align_corners=False)
+        with pytest.raises(RuntimeError, match="expected"):
+            torch.grid_sampler_2d(VOLUME, VOLUME_GRID, 0, 0, False)
+        with pytest.raises(RuntimeError, match="expected"):
+            torch.grid_sampler_3d(IMAGE, GRID, 0, 0, False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (VOLUME.to("meta"), VOLUME_GRID.to("meta")),
+        (IMAGE.to("meta"), GRID.to("meta")),
+    ],
+)
+def test_grid_sample_of_other_kinds_stays_with_pytorch(arguments):
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        result = F.grid_sample(*arguments, align_corners=False)
+    assert calls.count("grid_sample") == 0
+    assert result.shape == F.grid_sample(*arguments, align_corners=False).shape
+
+
+def test_patched_grid_sample_of_nan_is_that_of_gpus():
+    grid = torch.full_like(GRID, float("nan"))
+    assert F.grid_sample(IMAGE, grid, align_corners=False).isnan().all()
+    with aclgrad.torch.patched("grid_sample"):
+        assert F.grid_sample(IMAGE, grid, align_corners=False).count_nonzero() == 0
+        assert F.grid_sample(IMAGE, grid, mode="bicubic", align_corners=False).isnan().all()
+
+
+def test_grid_sample_refuses_what_pytorch_refuses():
+    with aclgrad.torch.patched("grid_sample"), pytest.raises(RuntimeError, match="Double"):
+        F.grid_sample(IMAGE, GRID.double(), align_corners=False)
+
+
+def test_patched_grid_sample_compiles():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *a: F.grid_sample(*a, align_corners=True), fullgraph=True, backend="aot_eager")
+    with aclgrad.torch.patched("grid_sample"):
+        compiled(IMAGE, GRID)
+        with Calls() as calls:
+            result = compiled(IMAGE, GRID)
+    assert calls.count("grid_sample") == 1
+    torch.testing.assert_close(result, F.grid_sample(IMAGE, GRID, align_corners=True))
+
+
+# What each mode leaves to PyTorch: few channels, small results, and large images of which little is sampled.
+FAST = {"bilinear": (1, 16, 64, 64), "nearest": (2, 64, 64, 64), "bicubic": (1, 3, 64, 64)}
+SLOW = [
+    ("bilinear", (1, 3, 256, 256), (256, 256)),
+    ("bilinear", (1, 64, 8, 8), (4, 4)),
+    ("bilinear", (1, 64, 512, 512), (32, 32)),
+    ("nearest", (1, 16, 64, 64), (64, 64)),
+    ("bicubic", (1, 1, 64, 64), (64, 64)),
+    ("nearest", (1, 1, 32, 32, 32), (32, 32, 32)),
+]
+by_speed = pytest.mark.usefixtures("rule_of_speed")
+
+
+def _calls_of_patched(shape, sides, mode="bilinear", dtype=torch.float32):
+    image, grid = torch.zeros(shape, dtype=dtype), torch.zeros(shape[0], *sides, len(sides), dtype=dtype)
+    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+        F.grid_sample(image, grid, mode, align_corners=False)
+    return calls.count("grid_sample") + calls.count("grid_sample_3d")
+
+
+@by_speed
+@pytest.mark.parametrize("mode", FAST)
+def test_grid_sample_is_ours_where_it_is_faster(mode):
+    assert _calls_of_patched(FAST[mode], FAST[mode][2:], mode) == 1
+    assert _calls_of_patched((1, 1, 16, 16, 16), (16, 16, 16)) == 1
+
+
+@by_speed
+@pytest.mark.parametrize(("mode", "shape", "sides"), SLOW)
+def test_grid_sample_is_pytorchs_where_that_is_faster(mode, shape, sides):
+    assert _calls_of_patched(shape, sides, mode) == 0
+
+
+@by_speed
+def test_small_calls_are_ours_where_pytorch_has_none():
+    assert _calls_of_patched(IMAGE.shape, (2, 2), dtype=torch.float16) == 1
+    tangent = torch.ones_like(GRID)
+    with aclgrad.torch.patched("grid_sample"):
+        _, along = torch.func.jvp(lambda grid: F.grid_sample(IMAGE, grid, align_corners=False), (GRID,), (tangent,))
+    assert along.abs().max() > 0
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_patched_grid_sample_in_scripts():
+    """TorchScript has the original."""
+
+    def sample(image: torch.Tensor, grid: torch.Tensor):
+        sampled = torch.nn.functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
+        return sampled + torch.grid_sampler(image, grid, 0, 1, False) + torch.grid_sampler_2d(image, grid, 0, 1, False)
+
+    expected = sample(IMAGE, GRID)
+    with aclgrad.torch.patched("grid_sample"):
+        script = torch.jit.script(sample)
+        torch.testing.assert_close(script(IMAGE, GRID), expected)
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_default_of_align_corners_warns_as_pytorch_does(is_ours, monkeypatch):
+    monkeypatch.setattr(patches, "_is_faster", lambda *arguments: is_ours)
+    for context in (contextlib.nullcontext(), aclgrad.torch.patched("grid_sample")):
+        with context, pytest.warns(UserWarning, match="^Default grid_sample and affine_grid behavior has ch") as said:
+            F.grid_sample(IMAGE, GRID)
+        assert [warning.filename for warning in said] == [__file__]
+    with warnings.catch_warnings(), aclgrad.torch.patched("grid_sample"):
+        warnings.simplefilter("error")
+        F.grid_sample(IMAGE, GRID, align_corners=False)
+
+
+# ---- Patching and undoing
+
+
+def test_everything_is_as_before():
+    original = F.grid_sample
+    aclgrad.torch.patch("grid_sample")
+    aclgrad.torch.patch("grid_sample")
+    assert F.grid_sample is not original
+    with aclgrad.torch.patched("grid_sample"):
+        pass
+    assert F.grid_sample is not original  # for it was patched before
+    aclgrad.torch.unpatch()
+    assert F.grid_sample is original
+    with pytest.raises(ZeroDivisionError), aclgrad.torch.patched("grid_sample"):
+        assert F.grid_sample is not original
+        raise ZeroDivisionError
+    assert F.grid_sample is original
+
+
+def test_patched_restores_what_was_there_before_even_after_unpatch():
+    original = F.grid_sample
+    aclgrad.torch.patch("grid_sample")
+    ours = F.grid_sample
+    for change in (
+        aclgrad.torch.unpatch,
+        aclgrad.torch.patch,
+        lambda: (aclgrad.torch.unpatch(), aclgrad.torch.patch("grid_sample")),
+    ):
+        with aclgrad.torch.patched("grid_sample"):
+            change()
+        assert F.grid_sample is ours
+    aclgrad.torch.unpatch()
+    with aclgrad.torch.patched("grid_sample"):
+        aclgrad.torch.unpatch()
+        assert F.grid_sample is original
+    assert F.grid_sample is original
+
+
+def test_what_others_put_over_ours_stays():
+    original = F.grid_sample
+
+    def theirs(*arguments, **keywords):
+        return ours(*arguments, **keywords)
+
+    try:
+        for leave in (aclgrad.torch.unpatch, lambda: None):
+            with aclgrad.torch.patched("grid_sample"):
+                ours = F.grid_sample
+                F.grid_sample = theirs
+                leave()
+                assert F.grid_sample is theirs
+            assert F.grid_sample is theirs
+            F.grid_sample = original
+    finally:
+        F.grid_sample = original
+
+
+def test_unknown_targets_are_named_before_anything_changes():
+    original = F.grid_sample
+    for targets, got in ((("jax",), "jax"), (("grid_sample", "jax"), "jax"), (("grid_sample", ["mmcv"]), "mmcv")):
+        with pytest.raises(ValueError, match=f"targets: expected {', '.join(TARGETS)}, got .*{got}"):
+            aclgrad.torch.patch(*targets)
+        with pytest.raises(ValueError, match="targets"), aclgrad.torch.patched(*targets):
+            pass
+        assert F.grid_sample is original
+
+
+def test_nothing_changes_where_a_target_fails(monkeypatch):
+    original = F.grid_sample
+    broken = types.ModuleType("mmcv.ops.multi_scale_deform_attn")  # of another version
+    for name in ("mmcv", "mmcv.ops"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, broken.__name__, broken)
+    with pytest.raises(AttributeError):
+        aclgrad.torch.patch("grid_sample", "mmcv")
+    assert F.grid_sample is original
+
+
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+def test_align_corners_of_the_patched_function():
+    with aclgrad.torch.patched("grid_sample"):
+        assert torch.equal(F.grid_sample(IMAGE, GRID), F.grid_sample(IMAGE, GRID, align_corners=False))
+        with pytest.raises(TypeError, match="align_corners: expected a bool, got 'yes'"):
+            F.grid_sample(IMAGE, GRID, align_corners="yes")
