@@ -346,6 +346,26 @@ Array read_handle(const TorchHandle& handle, std::string_view types) {
   return array;
 }
 
+Array read_fake(const FakeTensor& fake, std::string_view types) {
+  constexpr std::string_view kPrefix = "torch.";
+  Array array;
+  array.fake = &fake;
+  array.gpu = fake.gpu;
+  bool is_known = false;
+  for (const DataType type : {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64,
+                              DataType::int32, DataType::int64}) {
+    if (fake.type != fmt::format("{}{}", kPrefix, name_of(type))) continue;
+    array.view.type = type;
+    is_known = true;
+  }
+  if (!is_known) throw NotAnArray{true, std::string(types), fake.type};
+  check_rank(static_cast<int64_t>(fake.sizes.size()));
+  array.view.rank = static_cast<int>(fake.sizes.size());
+  std::copy(fake.sizes.begin(), fake.sizes.end(), array.view.shape.begin());
+  array.view.strides.fill(0);
+  return array;
+}
+
 // The axes of more than one element, by the size of their strides.
 struct Axis {
   int64_t size;
@@ -452,6 +472,7 @@ bool is_bool(nb::handle object) {
 
 Array read_array(const Argument& argument, std::string_view types, bool writable) {
   if (const auto* handle = argument.get_if<TorchHandle>()) return read_handle(*handle, types);
+  if (const auto* fake = argument.get_if<const FakeTensor*>()) return read_fake(**fake, types);
   const nb::handle object = argument.object();
   if (is_numpy(object)) return read_unchecked(object, types, writable);
   const ArrayType type = ArrayType::of(object);

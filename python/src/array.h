@@ -21,11 +21,27 @@ namespace nb = nanobind;
 struct TorchTensor;  // PyTorch's own, which its C interface hands out
 using TorchHandle = std::shared_ptr<TorchTensor>;
 
+// A tensor of PyTorch's without memory, of which compilers ask what an operator makes.
+struct FakeTensor {
+  int64_t position;  // among the arguments
+  std::string type;  // in PyTorch's words
+  std::string device;
+  int gpu;
+  std::vector<int64_t> sizes;  // kAnySize where it is not known
+
+  // Stands for the size of one of its axes, where less than kFirstSource stands for itself.
+  static constexpr int64_t kFirstSource = 16;
+  static int64_t source(int64_t position, size_t axis) {
+    return kFirstSource + position * TensorView::kMaxRank + static_cast<int64_t>(axis);
+  }
+};
+
 // An argument of a call: an object of Python, or a value of PyTorch's dispatcher, which is read without the
 // interpreter's lock.
 class Argument {
  public:
-  using Value = std::variant<nb::object, TorchHandle, int64_t, bool, std::string, std::vector<bool>>;
+  using Value =
+      std::variant<nb::object, TorchHandle, int64_t, bool, std::string, std::vector<bool>, const FakeTensor*>;
 
   Argument() = default;  // None
   Argument(nb::handle object) : value_(nb::borrow(object)) {}
@@ -68,13 +84,15 @@ struct Array {
   bool writable = false;
   bool given = false;  // by the caller, as memory for a result
   nb::object object;
-  TorchHandle handle;        // instead of an object
-  nb::ndarray<nb::ro> lent;  // what DLPack lent, to be given back at the end
+  TorchHandle handle;                // instead of an object
+  const FakeTensor* fake = nullptr;  // likewise
+  nb::ndarray<nb::ro> lent;          // what DLPack lent, to be given back at the end
 
   DataType type() const { return view.type; }
   int64_t size(int axis) const { return view.shape[static_cast<size_t>(axis)]; }
   bool empty() const { return view.empty(); }
   bool on_gpu() const { return gpu != kOnCpu; }
+  bool on_cpu() const { return fake != nullptr ? fake->device == "cpu" : gpu == kOnCpu; }
 };
 
 // Why an object does not serve as an array.

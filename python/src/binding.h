@@ -14,12 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "array.h"
+#include "call.h"
 
 namespace aclgrad::python {
-
-// Of functions with several; what is not wanted is absent.
-using Results = std::vector<std::optional<Array>>;
 
 // By their names, for PyTorch's dispatcher. Arguments that are left out are None.
 using Function = std::function<Results(std::vector<Argument>)>;
@@ -68,13 +65,24 @@ auto argument() {
   }
 }
 
+// The function of aclgrad or of aclgrad.reference that has it.
+inline std::string caller_of(std::string_view name) {
+  constexpr std::string_view kReference = "reference_";
+  if (!name.starts_with(kReference)) return std::string(name);
+  return "reference." + std::string(name.substr(kReference.size()));
+}
+
 // Defines a function whose arguments may all be None: what is wrong with one is the function's own to say. The last one
 // is None where it is left out.
 template <class Result, class... Parameters>
 void define(nb::module_& module, const char* name, Result (*function)(Parameters...)) {
   [&]<size_t... i>(std::index_sequence<i...>) {
     module.def(
-        name, [function](Bound<Parameters>... arguments) { return object_of(function(arguments...)); },
+        name,
+        [function, caller = caller_of(name)](Bound<Parameters>... arguments) {
+          const Caller named(caller);
+          return object_of(function(arguments...));
+        },
         argument<i + 1 == sizeof...(Parameters)>()...);
     if constexpr ((std::is_same_v<Parameters, const Argument&> && ...)) {
       functions()[name] = [function](std::vector<Argument> arguments) {

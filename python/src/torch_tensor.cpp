@@ -224,23 +224,17 @@ Value list_of(const Results& results) {
 // ---- Kernels
 
 struct Registered {
-  std::string name;  // by which errors call it
+  std::string caller;  // by which errors call it
   Function function;
   std::vector<Kind> arguments;
   Kind result;
 };
 
-// A function of arrays says "aclgrad.<its name>: <what is wrong>".
-std::string renamed(const std::string& message, const std::string& name) {
-  const size_t end = message.find(": ");
-  const bool is_ours = message.rfind("aclgrad.", 0) == 0 && end != std::string::npos;
-  return is_ours ? fmt::format("aclgrad.{}{}", name, message.substr(end)) : message;
-}
-
 Results run(const Registered& kernel, std::vector<Argument> arguments) {
   uint32_t threads = 0;
   check(Torch::get().thread_count(&threads));
   const ThreadLimit limit(static_cast<int>(threads));
+  const Caller named(kernel.caller);
   return kernel.function(std::move(arguments));
 }
 
@@ -253,9 +247,8 @@ void call(const Registered& kernel, Value* stack) {
     const Results results = run(kernel, std::move(arguments));
     stack[0] = kernel.result == Kind::tensors ? list_of(results) : value_of(*results[0]);
   } catch (const nb::builtin_exception& error) {
-    const std::string message = renamed(error.what(), kernel.name);
-    if (error.type() == nb::exception_type::value_error) throw std::invalid_argument(message);
-    throw std::runtime_error(message);
+    if (error.type() == nb::exception_type::value_error) throw std::invalid_argument(error.what());
+    throw std::runtime_error(error.what());
   } catch (const std::bad_alloc& error) {
     throw std::runtime_error(error.what());  // as where PyTorch lacks memory
   }
@@ -360,6 +353,23 @@ nb::object register_kernel(const std::string& name, const std::string& caller, c
       [&registered = kernels().back()](nb::args values) { return call_directly(registered, values); });
 }
 
+// What a function makes of the arguments of a call, some of which are fake tensors: of each result that is wanted the
+// sizes, as sources where they are those of arguments, and else negative letters.
+std::vector<std::vector<int64_t>> call_with_fakes(const std::string& function, const std::string& caller,
+                                                  const nb::list& values, std::vector<FakeTensor> tensors) {
+  std::vector<Argument> arguments;
+  for (nb::handle value : values) arguments.emplace_back(value);
+  for (const FakeTensor& tensor : tensors)
+    arguments.at(static_cast<size_t>(tensor.position)) = Argument(Argument::Value(&tensor));
+  const Caller named(caller);
+  std::vector<std::vector<int64_t>> shapes;
+  for (const auto& result : functions().at(function)(arguments)) {
+    if (result)
+      shapes.emplace_back(result->view.shape.begin(), result->view.shape.begin() + result->view.rank);
+  }
+  return shapes;
+}
+
 void set_objects(nb::object tensor, nb::object parameter, std::vector<nb::object> watchers,
                  nb::object take_handles) {
   if (objects == nullptr) objects = new Objects{tensor, parameter, std::move(watchers), take_handles};
@@ -424,6 +434,9 @@ nb::object new_torch_object(nb::handle like, DataType type, const Shape& shape) 
 void add_torch_kernels(nb::module_& module) {
   module.def("set_torch_objects", set_objects, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("register_torch_kernel", register_kernel);
+  nb::class_<FakeTensor>(module, "FakeTensor")
+      .def(nb::init<int64_t, std::string, std::string, int, std::vector<int64_t>>());
+  module.def("call_with_fakes", call_with_fakes);
 }
 
 }  // namespace aclgrad::python

@@ -172,7 +172,7 @@ REFUSED = [
     (ValueError, r"grad_output: expected 3 axes, got shape \[90, 33\]", lambda: aclgrad.grouped_bias_add_backward(X)),
     (ValueError, "kind: expected 'ends' or 'counts', got 'sizes'", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, "sizes")),
     (ValueError, r"out: expected shape \[4, 33\], got \[4, 32\]", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=X[:4, :32])),
-    (TypeError, "out: expected float32, got float64", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=numpy.empty((4, 33)))),
+    (TypeError, "out: expected float32, as grad_output is, got float64", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=numpy.empty((4, 33)))),
     (ValueError, "out: expected an array that may be written to", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=frozen(X[:4]))),
     (ValueError, "out: expected memory of its own", lambda: aclgrad.grouped_bias_add_backward(X, ENDS, out=spread(X[:1], (4, 33)))),
     (TypeError, "bias: expected float32, as x is, got float64", lambda: aclgrad.grouped_bias_add(X, bias()["bias"], ENDS)),

@@ -150,7 +150,7 @@ int64_t Call::value_of(const Member& member, int64_t value) const {
   return bound == nullptr ? value : bound->value;
 }
 
-void Call::lay_out(const Member& member, const Facts&, const Access&, int dense_from) {
+void Call::lay_out(const Member& member, const Facts&, const Access&, std::string_view, int dense_from) {
   if (const Bound* bound = find(member)) members_[bound - members_.data()].dense_from = dense_from;
 }
 

@@ -119,7 +119,8 @@ class Call final : public Contract {
   const Bound* find(const Member& member) const;
   std::string_view name_of(const Member& member) const override;
   int64_t value_of(const Member& member, int64_t value) const override;
-  void lay_out(const Member& member, const Facts& tensor, const Access& access, int dense_from) override;
+  void lay_out(const Member& member, const Facts& tensor, const Access& access, std::string_view axes,
+               int dense_from) override;
 
   int64_t reserve(int64_t bytes);  // tells where in the workspace
   void pack_tensors();

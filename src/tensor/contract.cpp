@@ -56,24 +56,22 @@ void Contract::check_mode(const Member& member, int64_t value,
 void Contract::check_floats(const Member& member, const Facts& tensor, std::string_view axes,
                             const Access& access, int dense_from) {
   if (first_float_.empty()) {
+    check_given(member, tensor);
     check_type(member, tensor, std::span(allowed_).first(allowed_count_));
     first_float_ = name_of(member);
     float_type_ = tensor.type;
   } else if (tensor.defined() && tensor.type != float_type_) {
-    refuse(name_of(member),
-           fmt::format("data type {}, as {} has", aclgrad::name_of(float_type_), first_float_),
-           aclgrad::name_of(tensor.type));
+    refuse_type(member, float_type_, first_float_, tensor.type);
   }
   check_tensor(member, tensor, axes, access, dense_from);
 }
 
-// In C, one without axes.
+// In C and Python one that is not defined has no axes.
 void Contract::check_given(const Member& member, const Facts& tensor) const {
-  if (!tensor.defined() && !in_c()) refuse(name_of(member), "a tensor", "none");
+  if (!tensor.defined() && interface_ == Interface::cpp) refuse(name_of(member), "a tensor", "none");
 }
 
 void Contract::check_type(const Member& member, const Facts& tensor, std::span<const DataType> types) const {
-  check_given(member, tensor);
   if (std::find(types.begin(), types.end(), tensor.type) != types.end()) return;
   std::string names;
   for (DataType type : types)
@@ -85,7 +83,7 @@ void Contract::check_type(const Member& member, const Facts& tensor, std::span<c
 void Contract::check_tensor(const Member& member, const Facts& tensor, std::string_view axes,
                             const Access& access, int dense_from) {
   check_shape(member, tensor, axes);
-  lay_out(member, tensor, access, dense_from);
+  lay_out(member, tensor, access, axes, dense_from);
 }
 
 void Contract::check_shape(const Member& member, const Facts& tensor, std::string_view axes) {
@@ -96,28 +94,40 @@ void Contract::check_shape(const Member& member, const Facts& tensor, std::strin
   bool is_expected = true;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const char letter = axes[static_cast<size_t>(axis)];
-    if (!knows(letter)) set_size(letter, shape[axis]);
-    is_expected = is_expected && shape[axis] == expected_size(letter);
+    if (!knows(letter) || expected_size(letter) == kAnySize) set_size(letter, shape[axis]);
+    is_expected = is_expected && (shape[axis] == expected_size(letter) || shape[axis] == kAnySize);
   }
   if (!is_expected) refuse_shape(member, shape, axes);
 }
 
+Shape Contract::shape_of(std::string_view axes) const {
+  std::array<int64_t, Shape::kMaxRank> sizes;
+  std::transform(axes.begin(), axes.end(), sizes.begin(),
+                 [&](char letter) { return knows(letter) ? expected_size(letter) : kAnySize; });
+  return {sizes.data(), static_cast<int>(axes.size())};
+}
+
 void Contract::refuse_shape(const Member& member, const Shape& shape, std::string_view axes) const {
-  std::string expected = fmt::format("{} dimensions", axes.size());
-  if (std::all_of(axes.begin(), axes.end(), [&](char letter) { return knows(letter); })) {
-    std::array<int64_t, Shape::kMaxRank> sizes;
-    std::transform(axes.begin(), axes.end(), sizes.begin(),
-                   [&](char letter) { return expected_size(letter); });
-    expected = "shape " + format_shape(sizes.data(), static_cast<int64_t>(axes.size()));
-  }
-  refuse(name_of(member), expected, format_shape(shape));
+  if (!std::all_of(axes.begin(), axes.end(), [&](char letter) { return knows(letter); }))
+    refuse_rank(member, axes.size(), shape);
+  refuse(name_of(member), "shape " + format_shape(shape_of(axes)), format_shape(shape));
+}
+
+void Contract::refuse_rank(const Member& member, size_t rank, const Shape& shape) const {
+  refuse(name_of(member), fmt::format("{} dimensions", rank), format_shape(shape));
+}
+
+void Contract::refuse_type(const Member& member, DataType expected, std::string_view as, DataType got) const {
+  refuse(name_of(member), fmt::format("data type {}, as {} has", aclgrad::name_of(expected), as),
+         aclgrad::name_of(got));
 }
 
 // That a tensor can have them.
 void Contract::check_sizes(const Member& member, const Shape& shape) const {
   int64_t count = 1;
   for (const int64_t size : shape) {
-    if (size < 0) refuse(name_of(member), "a shape without negative sizes", format_shape(shape));
+    if (size < 0 && !in_python())
+      refuse(name_of(member), "a shape without negative sizes", format_shape(shape));
     if (__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count) || count > kMaxElements)
       refuse(name_of(member), fmt::format("at most {} elements", kMaxElements), format_shape(shape));
   }
@@ -128,7 +138,7 @@ void ContractOfFields::refuse(std::string_view name, std::string_view expected, 
 }
 
 void ContractOfFields::lay_out(const Member& member, const Facts& tensor, const Access& access,
-                               int dense_from) {
+                               std::string_view, int dense_from) {
   if (is_empty(tensor.shape)) return;
   check_strides(member.field, tensor, access.min_stride, dense_from);
   if (checks_addresses_ && access.needs_address) check_address(member.field, tensor);

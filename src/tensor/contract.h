@@ -24,7 +24,11 @@ namespace aclgrad {
 
 class Contract {
  public:
-  enum class Interface { c, cpp };
+  enum class Interface { c, cpp, python };
+
+  // The size of an axis of which nothing is known before the program runs, as a compiler of Python programs has them. It
+  // equals any other.
+  static constexpr int64_t kAnySize = -1;
 
   // Of one tensor, so that the bytes of a few tensors with a workspace for them can be added up.
   static constexpr int64_t kMaxElements = INT64_MAX / 1024;
@@ -38,6 +42,7 @@ class Contract {
   // The documents of the C interface allow less than the kernels can do, and what ACLGRAD_STRICT asks for is to refuse
   // there what any one of them refuses.
   bool in_c() const { return interface_ == Interface::c; }
+  bool in_python() const { return interface_ == Interface::python; }
   bool is_strict() const { return in_c() && Environment::get().strict; }
 
   // The types of floating-point tensors: the first one has any of these, the others have its type.
@@ -52,15 +57,17 @@ class Contract {
   template <class Void>
   void optional_input(const char* field, const BasicTensor<Void>& tensor, std::string_view axes,
                       int dense_from = Shape::kMaxRank) {
-    if (tensor.defined()) input(field, tensor, axes, dense_from);
+    if (tensor.defined() || is_given({field, &tensor})) input(field, tensor, axes, dense_from);
   }
   void output(const char* field, const Tensor& tensor, std::string_view axes,
               int dense_from = Shape::kMaxRank) {
+    make({field, &tensor}, axes);
     check_floats({field, &tensor}, tensor, axes, kWritten, dense_from);
   }
   void optional_output(const char* field, const Tensor& tensor, std::string_view axes,
                        int dense_from = Shape::kMaxRank) {
-    if (tensor.defined()) output(field, tensor, axes, dense_from);
+    make({field, &tensor}, axes);
+    if (tensor.defined()) check_floats({field, &tensor}, tensor, axes, kWritten, dense_from);
   }
 
   // One whose data the kernel does not read.
@@ -72,6 +79,7 @@ class Contract {
   void integers(const char* field, const ConstTensor& tensor, std::string_view axes,
                 std::initializer_list<DataType> types = {DataType::int32, DataType::int64}) {
     const Member member{field, &tensor};
+    check_given(member, tensor);
     check_type(member, tensor, {types.begin(), types.size()});
     check_tensor(member, tensor, axes, kRead, 0);
   }
@@ -140,12 +148,28 @@ class Contract {
   virtual std::string_view name_of(const Member& member) const { return member.field; }
   virtual int64_t value_of(const Member&, int64_t value) const { return value; }
 
+  // Of a tensor that may be without axes although it is given.
+  virtual bool is_given(const Member&) const { return false; }
+
+  // An interface that makes its outputs defines the tensor here, of the sizes that are known by now.
+  virtual void make(const Member&, std::string_view) {}
+
+  virtual void check_type(const Member& member, const Facts& tensor, std::span<const DataType> types) const;
+  virtual void check_mode(const Member& member, int64_t value,
+                          std::initializer_list<const char*> names) const;
+  virtual void refuse_type(const Member& member, DataType expected, std::string_view as, DataType got) const;
+  virtual void refuse_rank(const Member& member, size_t rank, const Shape& shape) const;
+
+  bool knows(char letter) const { return letter <= '9' || (known_ >> index_of(letter) & 1) != 0; }
+  Shape shape_of(std::string_view axes) const;  // kAnySize where it is not known
+
   // What the kernel wants of the layout of a tensor.
   struct Access {
     int64_t min_stride;
     bool needs_address;
   };
-  virtual void lay_out(const Member& member, const Facts& tensor, const Access& access, int dense_from) = 0;
+  virtual void lay_out(const Member& member, const Facts& tensor, const Access& access, std::string_view axes,
+                       int dense_from) = 0;
 
  private:
   static constexpr Access kRead{0, true};
@@ -153,19 +177,16 @@ class Contract {
   static constexpr Access kWritten{1, true};  // with a stride of 0 its elements would share memory
 
   static size_t index_of(char letter) { return static_cast<size_t>(letter - 'A'); }
-  bool knows(char letter) const { return letter <= '9' || (known_ >> index_of(letter) & 1) != 0; }
   int64_t expected_size(char letter) const { return letter <= '9' ? letter - '0' : size(letter); }
 
   void check_floats(const Member& member, const Facts& tensor, std::string_view axes, const Access& access,
                     int dense_from);
   void check_given(const Member& member, const Facts& tensor) const;
-  void check_type(const Member& member, const Facts& tensor, std::span<const DataType> types) const;
   void check_tensor(const Member& member, const Facts& tensor, std::string_view axes, const Access& access,
                     int dense_from);
   void check_shape(const Member& member, const Facts& tensor, std::string_view axes);
   void check_sizes(const Member& member, const Shape& shape) const;
   void refuse_shape(const Member& member, const Shape& shape, std::string_view axes) const;
-  void check_mode(const Member& member, int64_t value, std::initializer_list<const char*> names) const;
 
   std::string_view function_;
   Interface interface_;
@@ -190,7 +211,8 @@ class ContractOfFields final : public Contract {
   void check_workspace(const WorkspaceView& got, size_t bytes) const;
 
  private:
-  void lay_out(const Member& member, const Facts& tensor, const Access& access, int dense_from) override;
+  void lay_out(const Member& member, const Facts& tensor, const Access& access, std::string_view axes,
+               int dense_from) override;
   void check_strides(const char* field, const Facts& tensor, int64_t min_stride, int dense_from) const;
   void check_address(const char* field, const Facts& tensor) const;
 

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from .. import _core
-from .checks import Checks, check_is_dense, message, renamed
+from .checks import check_is_dense, message, renamed
 from .transforms import BatchingRule, Tangent, along, at_live_levels, curvature
 
 _library = torch.library.Library("aclgrad", "DEF")
@@ -59,6 +60,23 @@ def _as_raised(error: Exception) -> Exception:
     return error
 
 
+Derived: TypeAlias = Mapping[str, Callable[..., Any]]
+"""Of letters in a contract that stand for no axis of an argument: their sizes, from the arguments."""
+
+_FIRST_SOURCE, _MAX_RANK = 16, 8  # as FakeTensor has them
+
+
+def _known_sizes(tensor: Tensor) -> list[int]:
+    """-1 where nothing is known before the program runs."""
+
+    def known(size: Any) -> int:
+        if isinstance(size, int):
+            return size
+        return int(size.node.hint) if size.node.has_hint() else -1
+
+    return [known(size) for size in tensor.shape]
+
+
 def _is_below_autograd() -> bool:
     return torch._C._dispatch_tls_local_exclude_set().has(torch._C.DispatchKey.AutogradOther)
 
@@ -78,7 +96,7 @@ class _Registered:
         schema: str,
         kernel: Callable[..., Any],
         cuda_kernel: Callable[..., Any] | None,
-        fake: Callable[..., Any],
+        derived: Derived,
         floats: Sequence[int],
         batch_axis: int,
         function: str | None,
@@ -91,14 +109,16 @@ class _Registered:
         self._operator = getattr(torch.ops.aclgrad, self.name).default
         self._overload = self._operator._op  # the same, at the least cost
         arguments, (result,) = self._operator._schema.arguments, self._operator._schema.returns
+        self._returns_list = str(result.type) != "Tensor"
         self._parameters = [(argument.name, str(argument.type)) for argument in arguments]
         self._tensors = sum("Tensor" in kind for _, kind in self._parameters)
         self._floats = floats
-        self._fake = fake
+        self._derived = derived
+        self._function_name = kernel.__name__
         kinds = [kind for _, kind in self._parameters]
         self._kernel = _core.register_torch_kernel(self.name, self._caller, kernel.__name__, kinds, str(result.type))
         names = [name for name, _ in self._parameters[: self._tensors]]
-        rule = BatchingRule(self._caller, self._call, fake, names, floats, batch_axis)
+        rule = BatchingRule(self._caller, self._call, self._fake, names, floats, batch_axis)
         methods = {
             "forward": self._forward,
             "setup_context": self._setup_context,
@@ -115,7 +135,27 @@ class _Registered:
         _library.impl(self.name, rule.of_old_vmap, "Batched")
         if cuda_kernel is not None:
             _library.impl(self.name, self._naming_caller(cuda_kernel), "CUDA")
-        torch.library.register_fake(f"aclgrad::{self.name}", fake, lib=_library)
+        torch.library.register_fake(f"aclgrad::{self.name}", self._fake, lib=_library)
+
+    def _fake(self, *arguments: Any) -> Any:
+        """The results without contents. What is not known of symbolic sizes is checked when the program runs."""
+        fakes = [
+            _core.FakeTensor(i, str(a.dtype), str(a.device), a.device.index or 0 if a.is_cuda else -1, _known_sizes(a))
+            for i, a in enumerate(arguments)
+            if isinstance(a, Tensor)
+        ]
+        values = [None if isinstance(a, Tensor) else a for a in arguments]
+
+        def size_of(code: int) -> Any:
+            if code < 0:
+                return self._derived[chr(-code)](*arguments)
+            position, axis = divmod(code - _FIRST_SOURCE, _MAX_RANK)
+            return code if position < 0 else arguments[position].shape[axis]
+
+        shapes = _core.call_with_fakes(self._function_name, self._caller, values, fakes)
+        like = arguments[self._floats[0]]
+        results = [like.new_empty([size_of(code) for code in shape]) for shape in shapes]
+        return results if self._returns_list else results[0]
 
     def _naming_caller(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         def named(*arguments: Any) -> Any:
@@ -244,20 +284,20 @@ class Gradient(_Gradients):
         self,
         schema: str,
         core: Callable[..., tuple[Tensor | None, ...]],
-        fake: Callable[..., Any],
         tangent: Tangent,
         floats: Sequence[int],
         batch_axis: int,
         double_backward: Callable[..., tuple[Tensor | None, ...]] | None = None,
         function: str | None = None,
+        derived: Derived = MappingProxyType({}),
     ) -> None:
         def cuda_kernel(*arguments: Any) -> list[Tensor]:
             return [gradient for gradient in core(*arguments) if gradient is not None]
 
         self._tangent = tangent
         self._saved_floats = floats
-        super().__init__(schema, core, cuda_kernel, fake, (0, *(1 + i for i in floats)), batch_axis, function)
-        self._double_backward = double_backward and _DoubleBackward(self, schema, double_backward, fake, batch_axis)
+        super().__init__(schema, core, cuda_kernel, derived, (0, *(1 + i for i in floats)), batch_axis, function)
+        self._double_backward = double_backward and _DoubleBackward(self, schema, double_backward, batch_axis)
 
     def along(
         self,
@@ -325,7 +365,6 @@ class _DoubleBackward(_Gradients):
         gradient: Gradient,
         schema: str,
         core: Callable[..., tuple[Tensor | None, ...]],
-        gradient_fake: Callable[..., Any],
         batch_axis: int,
     ) -> None:
         name, _, parameters = schema.removesuffix(") -> Tensor[]").partition("_backward(")
@@ -335,19 +374,6 @@ class _DoubleBackward(_Gradients):
         grad_grads = [f"grad_grad_{tensors[i].split()[-1]}" for i in floats[1:]]
         count = len(tensors)
 
-        def fake(*arguments: Any) -> list[Tensor]:
-            first, (*attributes, output_mask) = arguments[:count], arguments[count + len(grad_grads) :]
-            try:
-                gradient_fake(*first, *attributes, [True] * len(grad_grads))
-            except (TypeError, ValueError) as error:
-                raise renamed(error, self._caller) from None
-            checks = Checks(f"{name}_double_backward")
-            for label, i, tensor in zip(grad_grads, floats[1:], arguments[count:], strict=False):
-                if tensor is not None:
-                    checks.floats(**{tensors[floats[1]].split()[-1]: first[floats[1]], label: tensor})
-                    checks.shape(label, tensor, first[i].shape)
-            return new_gradients([first[i] for i in floats], output_mask)
-
         self._gradient = gradient
         self._inputs = count
         super().__init__(
@@ -356,7 +382,7 @@ class _DoubleBackward(_Gradients):
             + f", bool[{len(floats)}] output_mask) -> Tensor[]",
             core,
             None,
-            fake,
+            gradient._derived,
             (*floats, *range(count, count + len(grad_grads))),
             batch_axis,
             None,
@@ -466,7 +492,6 @@ class Operator(_Registered):
         self,
         schema: str,
         kernel: Callable[..., Tensor],
-        fake: Callable[..., Tensor],
         tangent: Tangent | None = None,
         *,
         floats: Sequence[int],
@@ -478,11 +503,12 @@ class Operator(_Registered):
         cuda_kernel: Callable[..., Any] | None = None,
         function: str | None = None,
         composed: Callable[..., Tensor] | None = None,
+        derived: Derived = MappingProxyType({}),
     ) -> None:
         self._setup = setup or self._save_all
         self._backward_of_kernel = backward or _backward_of(gradient, floats, schema.count(",") + 1)
         self._along = gradient.along if gradient is not None else partial(along, tangent)  # type: ignore[arg-type]
-        super().__init__(schema, kernel, cuda_kernel or kernel, fake, floats, batch_axis, function, composed)
+        super().__init__(schema, kernel, cuda_kernel or kernel, derived, floats, batch_axis, function, composed)
         self._autocast_type = autocast_type
         _library.impl(self.name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
         _library.impl(self.name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")
@@ -529,7 +555,11 @@ class Operator(_Registered):
         """Autocast leaves float64 as it is. Else the kernel would name the types that it makes of the others."""
         floats = {self._parameters[i][0]: arguments[i] for i in self._floats if isinstance(arguments[i], Tensor)}
         if any(tensor.dtype == torch.float64 for tensor in floats.values()):
-            Checks(self._caller.removeprefix("torch.")).same_type(**floats)
+            name, first = next(iter(floats.items()))
+            for other, tensor in floats.items():
+                if tensor.dtype != first.dtype:
+                    expected, got = (str(t.dtype).removeprefix("torch.") for t in (first, tensor))
+                    raise TypeError(message(self._caller, other, f"{expected}, as {name} is", got))
 
 
 # ---- The type that autocast makes of floating-point tensors but float64
@@ -556,7 +586,3 @@ def sum_of(terms: list[Tensor]) -> Tensor:
     for term in others:
         first = first + term
     return first
-
-
-def new_gradients(tensors: Sequence[Tensor], output_mask: Sequence[bool]) -> list[Tensor]:
-    return [tensor.new_empty(tensor.shape) for tensor, needed in zip(tensors, output_mask, strict=True) if needed]

@@ -28,11 +28,16 @@ static void check_sides(const Contract& contract, int sides, int64_t min_side) {
     char letter;
     const char* words;
   } kSides[] = {{'D', "a depth other than 0"}, {'H', "a height other than 0"}, {'W', "a width other than 0"}};
+  const char* words_of_python = sides == 2 ? "a height and a width from 1 to 2^30 - 1"
+                                           : "a depth, a height and a width from 1 to 2^30 - 1";
   for (int axis = 3 - sides; axis < 3; ++axis) {
     const auto [letter, words] = kSides[axis];
     const int64_t side = contract.size(letter);
     if (contract.in_c()) {
       contract.check(side != 0, "input", words, side);
+    } else if (contract.in_python()) {
+      const bool is_valid = (side > 0 && side <= kMaxSide) || side == Contract::kAnySize;
+      contract.check(is_valid, "input", words_of_python, side);
     } else {
       contract.number(fmt::format("input.shape[{}]", axis + sides - 1), side, min_side, kMaxSide);
     }
@@ -43,7 +48,8 @@ static void check_sampling(const GridSampling& p, Contract& contract, const Axes
   if (sides == 2 && !contract.is_strict()) {
     contract.mode("interpolation", p.interpolation, {"bilinear", "nearest", "bicubic"});
   } else {
-    contract.mode("interpolation", p.interpolation, {sides == 2 ? "bilinear" : "trilinear", "nearest"});
+    const char* linear = sides == 2 || contract.in_python() ? "bilinear" : "trilinear";
+    contract.mode("interpolation", p.interpolation, {linear, "nearest"});
   }
   contract.mode("padding", p.padding, {"zeros", "border", "reflection"});
   contract.input("input", p.input, axes.images);

@@ -6,7 +6,9 @@
 
 namespace aclgrad {
 
-static constexpr std::initializer_list<const char*> kKinds = {"end offsets", "counts"};
+static void check_kind(const GroupKind& kind, const Contract& contract) {
+  contract.mode("kind", kind, {contract.in_python() ? "ends" : "end offsets", "counts"});
+}
 
 void check(const GroupedBiasAddBackward& p, Contract& contract) {
   contract.floats({DataType::float32, DataType::float16, DataType::bfloat16});
@@ -19,7 +21,7 @@ void check(const GroupedBiasAddBackward& p, Contract& contract) {
     if (contract.in_c()) contract.check(groups <= 2048, "groupIdxOptional", "at most 2048 entries", groups);
   }
   contract.output("grad_bias", p.grad_bias, "GH", 0);
-  contract.mode("kind", p.kind, kKinds);
+  check_kind(p.kind, contract);
 }
 
 void check(const GroupedBiasAddDoubleBackward& p, Contract& contract) {
@@ -31,7 +33,7 @@ void check(const GroupedBiasAddDoubleBackward& p, Contract& contract) {
     contract.output("grad_grad_output", p.grad_grad_output, "RH", 1);
     contract.integers("group_idx", p.group_idx, "G");
   }
-  contract.mode("kind", p.kind, kKinds);
+  check_kind(p.kind, contract);
 }
 
 }  // namespace aclgrad

@@ -40,15 +40,6 @@ bool has_empty_input(const Call& call) {
   return std::any_of(inputs.begin(), inputs.end(), [](const Argument& input) { return input.empty(); });
 }
 
-// Query rows [N, Q, M * C] as [N, Q, M, C]. Where channels do not lie side by side, the rows get packed.
-template <class Void>
-void split_heads(BasicTensor<Void>& rows, int64_t heads) {
-  if (rows.shape.rank() == 4) return;
-  const int64_t channels = heads == 0 ? 0 : rows.size(2) / heads;
-  rows.shape = {rows.size(0), rows.size(1), heads, channels};
-  rows.strides = {rows.stride(0), rows.stride(1), channels, 1};
-}
-
 void plan_grad(Call& call, const Inputs& in, const aclTensor* gradOutput, const aclTensor* gradValue,
                const aclTensor* gradLocation, const aclTensor* gradAttnWeight) {
   auto& problem = call.problem<MultiScaleDeformableAttentionBackward>();

@@ -11,9 +11,9 @@ namespace aclgrad {
 
 static constexpr int kFirstDense = 3;
 
-// In the C interface tensors may be empty.
+// In C and Python tensors may be empty.
 static void check_extents(const Contract& contract, std::string_view field, const ConstTensor& tensor) {
-  if (contract.in_c()) return;
+  if (contract.in_c() || contract.in_python()) return;
   for (int axis = 0; axis < tensor.shape.rank(); ++axis)
     contract.number(fmt::format("{}.shape[{}]", field, axis), tensor.size(axis), 1);
 }
@@ -61,27 +61,33 @@ static void check_sampling(const MultiScaleDeformableSampling& p, Contract& cont
   if (contract.in_c()) check_limits(contract, is_gradient);
 }
 
-// [N, Q, M, C], of which the C interface has the last two in one, too.
-static const char* axes_of(const ConstTensor& query_rows, Contract& contract) {
-  if (!contract.in_c() || query_rows.shape.rank() != 3) return "NQMC";
-  contract.set_size('R', contract.size('M') * contract.size('C'));
+// [N, Q, M, C], of which C and Python have the last two in one, too. So is what Python makes.
+static std::string_view axes_of(const ConstTensor& query_rows, Contract& contract) {
+  const int rank = query_rows.shape.rank();
+  const bool are_joined = contract.in_python() ? rank != 4 : contract.in_c() && rank == 3;
+  if (!are_joined) return "NQMC";
+  const int64_t heads = contract.size('M'), channels = contract.size('C');
+  const bool are_known = heads != Contract::kAnySize && channels != Contract::kAnySize;
+  contract.set_size('R', are_known ? heads * channels : Contract::kAnySize);
   return "NQR";
 }
 
 void check(const MultiScaleDeformableAttention& p, Contract& contract) {
   check_sampling(p, contract, false);
-  contract.output("output", p.output, axes_of(p.output, contract), p.output.shape.rank() - 1);
+  const std::string_view axes = axes_of(p.output, contract);
+  contract.output("output", p.output, axes, static_cast<int>(axes.size()) - 1);
 }
 
 // The gradient's, and the double backward's.
 template <class Problem>
-static void check_gradients(const Problem& p, Contract& contract) {
+static std::string_view check_gradients(const Problem& p, Contract& contract) {
   check_sampling(p, contract, true);
-  contract.input("grad_output", p.grad_output, axes_of(p.grad_output, contract),
-                 p.grad_output.shape.rank() - 1);
+  const std::string_view axes = axes_of(p.grad_output, contract);
+  contract.input("grad_output", p.grad_output, axes, static_cast<int>(axes.size()) - 1);
   contract.optional_output("grad_value", p.grad_value, "NSMC", kFirstDense);
   contract.optional_output("grad_sampling_locations", p.grad_sampling_locations, "NQMLP2", kFirstDense);
   contract.optional_output("grad_attention_weights", p.grad_attention_weights, "NQMLP", kFirstDense);
+  return axes;
 }
 
 void check(const MultiScaleDeformableAttentionBackward& p, Contract& contract) {
@@ -89,12 +95,12 @@ void check(const MultiScaleDeformableAttentionBackward& p, Contract& contract) {
 }
 
 void check(const MultiScaleDeformableAttentionDoubleBackward& p, Contract& contract) {
-  check_gradients(p, contract);
+  const std::string_view axes = check_gradients(p, contract);
   contract.optional_input("grad_grad_value", p.grad_grad_value, "NSMC", kFirstDense);
   contract.optional_input("grad_grad_sampling_locations", p.grad_grad_sampling_locations, "NQMLP2",
                           kFirstDense);
   contract.optional_input("grad_grad_attention_weights", p.grad_grad_attention_weights, "NQMLP", kFirstDense);
-  contract.optional_output("grad_grad_output", p.grad_grad_output, "NQMC", kFirstDense);
+  contract.optional_output("grad_grad_output", p.grad_grad_output, axes, static_cast<int>(axes.size()) - 1);
 }
 
 }  // namespace aclgrad

@@ -13,6 +13,15 @@ constexpr bool wants_samples(const Problem& problem) {
   return problem.grad_sampling_locations.defined() || problem.grad_attention_weights.defined();
 }
 
+// Query rows [N, Q, M * C] as [N, Q, M, C]. Where channels do not lie side by side, the rows get packed.
+template <class Void>
+void split_heads(BasicTensor<Void>& rows, int64_t heads) {
+  if (rows.shape.rank() == 4) return;
+  const int64_t channels = heads == 0 ? 0 : rows.size(2) / heads;
+  rows.shape = {rows.size(0), rows.size(1), heads, channels};
+  rows.strides = {rows.stride(0), rows.stride(1), channels, 1};
+}
+
 size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem);
 size_t kernel_workspace_size(const MultiScaleDeformableAttentionBackward& problem);
 size_t kernel_workspace_size(const MultiScaleDeformableAttentionDoubleBackward& problem);

@@ -14,7 +14,7 @@ static void refuse_mismatch(const std::optional<WindowMismatch>& mismatch, const
 }
 
 static void check_ends(const NsaCompression& p, Contract& contract) {
-  contract.number("weight.shape[0]", p.block(), 1);
+  contract.number("weight.shape[0]", contract.size('B'), 1);
   contract.number("stride", p.stride, 1);
   if (p.sequence_ends.defined()) contract.integers("sequence_ends", p.sequence_ends, "E", {DataType::int64});
 }

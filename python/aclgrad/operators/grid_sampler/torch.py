@@ -11,50 +11,15 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ...torch.checks import Checks, check_flag
-from ...torch.registration import Gradient, Operator, in_float32, new_gradients, sum_of
+from ...torch.checks import check_flag
+from ...torch.registration import Gradient, Operator, in_float32, sum_of
 from . import Mode, PaddingMode
 
 __all__ = ["grid_sample"]
 
 
-_MODES = {2: ("bilinear", "nearest", "bicubic"), 3: ("bilinear", "nearest")}
+_MODES = "bilinear", "nearest", "bicubic"
 _PADDING_MODES = "zeros", "border", "reflection"
-_SIDES = {2: "a height and a width", 3: "a depth, a height and a width"}
-
-
-def _check_sampling(
-    checks: Checks, sides: int, input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool
-) -> None:
-    checks.floats(input=input, grid=grid)
-    checks.one_of("mode", mode, _MODES[sides])
-    checks.one_of("padding_mode", padding_mode, _PADDING_MODES)
-    checks.rank("input", input, 2 + sides)
-    checks.rank("grid", grid, 2 + sides)
-    checks.shape("grid", grid, (input.shape[0], *grid.shape[1:-1], sides))
-    for side in input.shape[2:]:
-        if isinstance(side, int):  # a limit for a symbol would be one for the program's user
-            checks.value(0 < side < 2**30, "input", f"{_SIDES[sides]} from 1 to 2^30 - 1", side)
-
-
-def _sample_fake(sides: int) -> Callable[..., Tensor]:
-    def fake(input: Tensor, grid: Tensor, *attributes: Any) -> Tensor:
-        _check_sampling(Checks("grid_sample"), sides, input, grid, *attributes)
-        return input.new_empty(*input.shape[:2], *grid.shape[1:-1])
-
-    return fake
-
-
-def _sample_gradient_fake(sides: int) -> Callable[..., list[Tensor]]:
-    def fake(grad_output: Tensor, input: Tensor, grid: Tensor, *others: Any) -> list[Tensor]:
-        *attributes, output_mask = others
-        checks = Checks("grid_sample_backward")
-        _check_sampling(checks, sides, input, grid, *attributes)
-        checks.floats(input=input, grad_output=grad_output)
-        checks.shape("grad_output", grad_output, (*input.shape[:2], *grid.shape[1:-1]))
-        return new_gradients((input, grid), output_mask)
-
-    return fake
 
 
 def _sample_tangent(
@@ -184,13 +149,12 @@ def _coordinate(pixel: Tensor, side: int) -> Tensor:
 
 def _composed(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
     """PyTorch's operator, which `aclgrad.torch.patch` does not replace."""
-    numbers = _MODES[2].index(mode), _PADDING_MODES.index(padding_mode)
+    numbers = _MODES.index(mode), _PADDING_MODES.index(padding_mode)
     return torch.ops.aten.grid_sampler(input, grid, *numbers, align_corners)  # type: ignore[no-any-return]
 
 
 def _operator(
     name: str,
-    sides: int,
     forward: Callable[..., Any],
     backward: Callable[..., Any],
     double_backward: Callable[..., Any] | None = None,
@@ -199,7 +163,6 @@ def _operator(
         f"{name}_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
         "bool align_corners, bool[2] output_mask) -> Tensor[]",
         backward,
-        _sample_gradient_fake(sides),
         _sample_tangent,
         floats=(0, 1),
         batch_axis=0,
@@ -209,7 +172,6 @@ def _operator(
     return Operator(
         f"{name}(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
         forward,
-        _sample_fake(sides),
         gradient=gradient,
         floats=(0, 1),
         batch_axis=0,
@@ -219,10 +181,8 @@ def _operator(
     )
 
 
-_sample = _operator(
-    "grid_sample", 2, _core.grid_sample, _core.grid_sample_backward, _core.grid_sample_double_backward
-)
-_sample_3d = _operator("grid_sample_3d", 3, _core.grid_sample_3d, _core.grid_sample_3d_backward)
+_sample = _operator("grid_sample", _core.grid_sample, _core.grid_sample_backward, _core.grid_sample_double_backward)
+_sample_3d = _operator("grid_sample_3d", _core.grid_sample_3d, _core.grid_sample_3d_backward)
 
 
 def _operator_for(input: Tensor) -> Operator:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ...torch.checks import Checks
 from ...torch.registration import Gradient, Operator, in_widest_type
 from . import GroupKind
 
@@ -33,37 +32,6 @@ def _bias_on_cuda(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str)
     ends = group_ends.cumsum(0) if kind == "counts" else group_ends
     group = torch.searchsorted(ends, torch.arange(x.shape[0], device=x.device, dtype=ends.dtype), right=True)
     return torch.where((group < groups)[:, None], x + bias[group.clamp(max=groups - 1)], x)
-
-
-def _check_grouping(checks: Checks, name: str, rows: Tensor, group_ends: Tensor | None, kind: str) -> None:
-    checks.floats(**{name: rows})
-    checks.one_of("kind", kind, ("ends", "counts"))
-    checks.rank(name, rows, 3 if group_ends is None else 2)
-    if group_ends is not None:
-        checks.integers(group_ends=group_ends)
-        checks.same_device(**{name: rows, "group_ends": group_ends})
-        checks.rank("group_ends", group_ends, 1)
-
-
-def _groups(rows: Tensor, group_ends: Tensor | None) -> Any:
-    return rows.shape[0] if group_ends is None else group_ends.shape[0]
-
-
-def _bias_fake(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str) -> Tensor:
-    checks = Checks("grouped_bias_add")
-    checks.floats(x=x, bias=bias)
-    _check_grouping(checks, "x", x, group_ends, kind)
-    checks.shape("bias", bias, (_groups(x, group_ends), x.shape[-1]))
-    return x.new_empty(x.shape)
-
-
-def _bias_gradient_fake(
-    grad_output: Tensor, group_ends: Tensor | None, kind: str, output_mask: list[bool]
-) -> list[Tensor]:
-    checks = Checks("grouped_bias_add_backward")
-    _check_grouping(checks, "grad_output", grad_output, group_ends, kind)
-    checks.no_double_on_gpu("grad_output", grad_output)
-    return [grad_output.new_empty(_groups(grad_output, group_ends), grad_output.shape[-1])] if output_mask[0] else []
 
 
 def _bias_setup(ctx: Any, inputs: tuple[Any, ...]) -> None:
@@ -100,7 +68,6 @@ def _bias_gradient_tangent(
 _bias_gradient = Gradient(
     "grouped_bias_add_backward(Tensor grad_output, Tensor? group_ends, str kind, bool[1] output_mask) -> Tensor[]",
     _core.grouped_bias_add_backward,
-    _bias_gradient_fake,
     _bias_gradient_tangent,
     floats=(),
     batch_axis=-1,
@@ -108,7 +75,6 @@ _bias_gradient = Gradient(
 _bias = Operator(
     "grouped_bias_add(Tensor x, Tensor bias, Tensor? group_ends, str kind) -> Tensor",
     _core.grouped_bias_add,
-    _bias_fake,
     _bias_tangent,
     backward=_bias_backward,
     setup=_bias_setup,

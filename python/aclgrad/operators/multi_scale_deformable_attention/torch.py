@@ -10,44 +10,9 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ...torch.checks import Checks
-from ...torch.registration import Gradient, Operator, in_float32, new_gradients, sum_of
+from ...torch.registration import Gradient, Operator, in_float32, sum_of
 
 __all__ = ["multi_scale_deformable_attention"]
-
-
-def _check_attention(
-    checks: Checks, value: Tensor, spatial_shapes: Tensor, level_start_index: Tensor, locations: Tensor, weights: Tensor
-) -> None:
-    indices = {"spatial_shapes": spatial_shapes, "level_start_index": level_start_index}
-    checks.floats(value=value, sampling_locations=locations, attention_weights=weights)
-    checks.integers(**indices)
-    checks.same_device(value=value, **indices)
-    checks.rank("value", value, 4)
-    checks.rank("sampling_locations", locations, 6)
-    batches, _, heads, _ = value.shape
-    queries, levels, points = locations.shape[1], locations.shape[3], locations.shape[4]
-    checks.shape("sampling_locations", locations, (batches, queries, heads, levels, points, 2))
-    checks.shape("attention_weights", weights, (batches, queries, heads, levels, points))
-    checks.shape("spatial_shapes", spatial_shapes, (levels, 2))
-    checks.shape("level_start_index", level_start_index, (levels,))
-
-
-def _attention_fake(value: Tensor, *others: Tensor) -> Tensor:
-    _check_attention(Checks("multi_scale_deformable_attention"), value, *others)
-    return value.new_empty(value.shape[0], others[2].shape[1], value.shape[2] * value.shape[3])
-
-
-def _attention_gradient_fake(grad_output: Tensor, *inputs_and_mask: Any) -> list[Tensor]:
-    *inputs, output_mask = inputs_and_mask
-    value, _, _, locations, weights = inputs
-    checks = Checks("multi_scale_deformable_attention_backward")
-    _check_attention(checks, *inputs)
-    checks.floats(value=value, grad_output=grad_output)
-    batches, _, heads, channels = value.shape
-    by_heads = (heads, channels) if grad_output.dim() == 4 else (heads * channels,)
-    checks.shape("grad_output", grad_output, (batches, locations.shape[1], *by_heads))
-    return new_gradients((value, locations, weights), output_mask)
 
 
 def _attention_tangent(
@@ -124,7 +89,6 @@ attention_gradient = Gradient(
     "multi_scale_deformable_attention_backward(Tensor grad_output, Tensor value, Tensor spatial_shapes, "
     "Tensor level_start_index, Tensor sampling_locations, Tensor attention_weights, bool[3] output_mask) -> Tensor[]",
     _core.msda_backward,
-    _attention_gradient_fake,
     _attention_tangent,
     floats=_ATTENTION_FLOATS,
     batch_axis=0,
@@ -134,12 +98,12 @@ _attention = Operator(
     "multi_scale_deformable_attention(Tensor value, Tensor spatial_shapes, Tensor level_start_index, "
     "Tensor sampling_locations, Tensor attention_weights) -> Tensor",
     _core.msda_forward,
-    _attention_fake,
     gradient=attention_gradient,
     floats=_ATTENTION_FLOATS,
     batch_axis=0,
     autocast_type=in_float32,
     composed=_composed,
+    derived={"R": lambda value, *_: value.shape[2] * value.shape[3]},
 )
 
 

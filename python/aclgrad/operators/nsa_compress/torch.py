@@ -10,60 +10,15 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ...torch.checks import Checks
-from ...torch.registration import Gradient, Operator, in_autocast_type, new_gradients, sum_of
+from ...torch.registration import Gradient, Operator, in_autocast_type, sum_of
 
 __all__ = ["nsa_compress"]
 
 
-def _check_compression(
-    checks: Checks, x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int
-) -> None:
-    checks.floats(x=x, weight=weight)
-    checks.no_double_on_gpu("x", x)
-    checks.rank("x", x, 3)
-    checks.value(block >= 1, "block", "at least 1", block)
-    checks.value(stride >= 1, "stride", "at least 1", stride)
-    checks.value(stride < 2**53, "stride", "at most 2^53 - 1", stride)
-    checks.shape("weight", weight, (block, x.shape[1]))
-    if cu_seqlens is not None:
-        checks.integers(cu_seqlens=cu_seqlens)
-        expected = "a tensor in the memory of the CPU, since the number of windows follows from its contents"
-        checks.value(cu_seqlens.device.type == "cpu", "cu_seqlens", expected, f"one on {cu_seqlens.device}")
-        checks.rank("cu_seqlens", cu_seqlens, 1)
-
-
-def _windows(x: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Any:
-    """Their number, or None where it follows from the contents of the ends."""
+def _windows(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Any:
     if cu_seqlens is not None and not (isinstance(cu_seqlens.shape[0], int) and cu_seqlens.shape[0] == 0):
-        return None
+        return torch.library.get_ctx().new_dynamic_size()  # it follows from the contents of the ends
     return torch.sym_max((x.shape[0] - block + stride) // stride, 0)
-
-
-def _compress_fake(x: Tensor, weight: Tensor, cu_seqlens: Tensor | None, block: int, stride: int) -> Tensor:
-    _check_compression(Checks("nsa_compress"), x, weight, cu_seqlens, block, stride)
-    windows = _windows(x, cu_seqlens, block, stride)
-    if windows is None:
-        windows = torch.library.get_ctx().new_dynamic_size()
-    return x.new_empty(windows, *x.shape[1:])
-
-
-def _compress_gradient_fake(
-    grad_output: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    cu_seqlens: Tensor | None,
-    block: int,
-    stride: int,
-    output_mask: list[bool],
-) -> list[Tensor]:
-    checks = Checks("nsa_compress_backward")
-    _check_compression(checks, x, weight, cu_seqlens, block, stride)
-    checks.floats(x=x, grad_output=grad_output)
-    checks.rank("grad_output", grad_output, 3)
-    windows = _windows(x, cu_seqlens, block, stride)
-    checks.shape("grad_output", grad_output, (grad_output.shape[0] if windows is None else windows, *x.shape[1:]))
-    return new_gradients((x, weight), output_mask)
 
 
 def _compress_tangent(
@@ -83,7 +38,6 @@ compress_gradient = Gradient(
     "nsa_compress_backward(Tensor grad_output, Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride, "
     "bool[2] output_mask) -> Tensor[]",
     _core.nsa_compress_backward,
-    _compress_gradient_fake,
     _compress_tangent,
     floats=(0, 1),
     batch_axis=1,
@@ -92,11 +46,11 @@ compress_gradient = Gradient(
 _compress = Operator(
     "nsa_compress(Tensor x, Tensor weight, Tensor? cu_seqlens, int block, int stride) -> Tensor",
     _core.nsa_compress,
-    _compress_fake,
     gradient=compress_gradient,
     floats=(0, 1),
     batch_axis=1,
     autocast_type=in_autocast_type,
+    derived={"W": _windows},
 )
 
 

@@ -10,19 +10,9 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ...torch.checks import Checks
 from ...torch.registration import Operator, in_widest_type, sum_of
 
 __all__ = ["new_operator"]
-
-
-def _fake(grad_output: Tensor, other: Tensor) -> Tensor:
-    checks = Checks("new_operator")
-    checks.floats(grad_output=grad_output, other=other)
-    checks.no_double_on_gpu("grad_output", grad_output)
-    checks.rank("grad_output", grad_output, 2)
-    checks.shape("other", other, grad_output.shape)
-    return grad_output.new_empty(grad_output.shape)
 
 
 def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -51,7 +41,6 @@ def _tangent(
 _operator = Operator(
     "new_operator(Tensor grad_output, Tensor other) -> Tensor",
     _core.new_operator,
-    _fake,
     _tangent,
     backward=_backward,
     floats=(0, 1),
