@@ -18,8 +18,12 @@ refused.
 
 from __future__ import annotations
 
+import sys
 from operator import index
 from typing import SupportsIndex
+
+if "t" in sys.abiflags:
+    raise ImportError("aclgrad needs a Python with the global interpreter lock, got a free-threaded one", name=__name__)
 
 from . import _core, operators
 from ._registry import Array as Array

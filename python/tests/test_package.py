@@ -4,6 +4,7 @@
 import inspect
 import pathlib
 import subprocess
+import sys
 
 import aclgrad
 import pytest
@@ -57,3 +58,10 @@ def test_everything_public_is_documented_and_annotated():
         assert signature.return_annotation is not inspect.Signature.empty
         for parameter in signature.parameters.values():
             assert parameter.annotation is not inspect.Parameter.empty, f"{name}: {parameter.name}"
+
+
+def test_free_threaded_python_is_refused():
+    program = "import sys; sys.abiflags = 't'; import aclgrad"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    expected = "ImportError: aclgrad needs a Python with the global interpreter lock, got a free-threaded one"
+    assert run.stderr.splitlines()[-1] == expected

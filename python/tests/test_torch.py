@@ -341,7 +341,7 @@ def test_traced(name, records):
     def around(*tensors):
         return function(*tensors, *arguments[len(tensors) :]) * 2.0
 
-    with torch.set_grad_enabled(records), pytest.warns(DeprecationWarning):
+    with torch.set_grad_enabled(records), pytest.warns((DeprecationWarning, FutureWarning)):
         traced = torch.jit.trace(around, tensors)
     assert f"aclgrad::{OPERATORS[name]}(" in str(traced.graph)
     floats = [tensor for tensor in tensors if is_float(tensor)]
