@@ -6,6 +6,7 @@ of CANN to the next.
 """
 
 import pathlib
+import shutil
 import sys
 
 from table import KINDS, Function, header_name, read
@@ -25,11 +26,16 @@ def prototypes(function: Function) -> tuple[str, str]:
 
 
 def documented(function: Function) -> str:
-    words = {"input": "", "output": "out", "in_place": "in and out"}
+    words = {
+        "input": "",
+        "output": "out",
+        "in_place": "in and out",
+        "sized_by_data": "out, of the greatest size; phase 2 sets its view shape",
+    }
     lines = [f"/// {function.mathematics}", "///"]
     for p in function.parameters:
         notes = [words[p.role], "may be null" if p.optional else ""]
-        used = p.name in function.mathematics or p.role == "output"
+        used = p.name in function.mathematics or p.role in ("output", "sized_by_data")
         notes.append("" if used else "not used")
         lines.append(f"///   {p.name:20} {KINDS[p.kind][1]}{''.join(f', {note}' for note in notes if note)}")
     first, second = prototypes(function)
@@ -62,9 +68,8 @@ extern "C" {{
 
 
 def entry(function: Function) -> str:
-    roles = {"input": "Role::input", "output": "Role::output", "in_place": "Role::in_place"}
     parameters = ", ".join(
-        f'{{"{p.name}", Kind::{KINDS[p.kind][1]}, {roles[p.role]}, {str(p.optional).lower()}}}'
+        f'{{"{p.name}", Kind::{KINDS[p.kind][1]}, Role::{p.role}, {str(p.optional).lower()}}}'
         for p in function.parameters
     )
     first, second = prototypes(function)
@@ -93,12 +98,12 @@ def main() -> None:
     table, folder = map(pathlib.Path, sys.argv[1:])
     functions, further = read(table)
     headers = folder / "aclnnop"
-    headers.mkdir(parents=True, exist_ok=True)
-    for old in headers.glob("*.h"):
-        old.unlink()
+    shutil.rmtree(headers, ignore_errors=True)
+    (headers / "level2").mkdir(parents=True)
     (headers / COMMON).write_text(common_header(functions))
     for name in sorted(header_names(functions, further)):
-        (headers / f"aclnn_{name}.h").write_text(f'{LICENCE}#include "aclnnop/{COMMON}"\n')
+        for place in (headers, headers / "level2"):
+            (place / f"aclnn_{name}.h").write_text(f'{LICENCE}#include "aclnnop/{COMMON}"\n')
     includes = f'#include "aclnnop/{COMMON}"\n#include "aten/load.h"\n'
     using = "using namespace aclgrad::companion;\nusing aclgrad::aten::interpreter;\n"
     (folder / "entries.cpp").write_text(LICENCE + includes + using + "".join(map(entry, functions)))

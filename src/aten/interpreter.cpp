@@ -10,11 +10,12 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <sstream>
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "aclgrad/types.h"
+#include "aten/built_in.h"
 #include "aten/language.h"
 #include "tensor/tensor.h"
 
@@ -48,6 +50,7 @@ std::optional<at::ScalarType> scalar_type(int64_t type) {
       return at::kBFloat16;
     case ACL_DOUBLE:
       return at::kDouble;
+    case ACL_INT4:  // two in a byte, which phase 2 takes apart
     case ACL_INT8:
       return at::kChar;
     case ACL_INT16:
@@ -77,18 +80,10 @@ std::optional<at::ScalarType> scalar_type(int64_t type) {
   }
 }
 
-template <class... Parts>
-[[noreturn]] void refuse(const std::string& parameter, const Parts&... expected_and_got) {
-  std::ostringstream text;
-  text << parameter << ": ";
-  (text << ... << expected_and_got);
-  throw std::invalid_argument(text.str());
-}
-
-at::ScalarType known_type(int64_t type, const char* parameter) {
+at::ScalarType known_type(int64_t type, const char* parameter, bool with_int4 = false) {
   const auto known = scalar_type(type);
-  if (!known)
-    refuse(parameter, "expected a data type that PyTorch computes with, got aclDataType ", type, ".");
+  if (!known || (type == ACL_INT4 && !with_int4))
+    refuse(parameter, "a data type that PyTorch computes with", "aclDataType " + std::to_string(type));
   return *known;
 }
 
@@ -131,8 +126,8 @@ IValue number(const aclScalar& scalar, const char* parameter) {
     case ACL_COMPLEX128:
       return read<c10::complex<double>>(bytes);
     default:
-      refuse(parameter, "expected a scalar of a type that PyTorch computes with, got aclDataType ",
-             static_cast<int>(scalar.type), ".");
+      refuse(parameter, "a scalar of a type that PyTorch computes with",
+             "aclDataType " + std::to_string(scalar.type));
   }
 }
 
@@ -203,11 +198,18 @@ struct TensorSpec {
   std::vector<int64_t> sizes = {};
   std::vector<int64_t> strides = {};
   size_t bytes = 0;  // from the first element to behind the last
+  bool is_int4 = false;
+
+  bool is_given() const { return parameter != nullptr; }
 };
 
 TensorSpec spec_of(const Parameter& parameter, const aclTensor& tensor) {
-  TensorSpec spec{parameter.name, parameter.role, known_type(tensor.type, parameter.name), tensor.view_shape,
-                  tensor.strides};
+  const bool is_input = parameter.role == Role::input;
+  TensorSpec spec{parameter.name, parameter.role, known_type(tensor.type, parameter.name, is_input),
+                  tensor.view_shape, tensor.strides};
+  spec.is_int4 = tensor.type == ACL_INT4;
+  if (spec.is_int4 && tensor.offset % 2 != 0)
+    refuse(parameter.name, "an even offset of int4 elements", std::to_string(tensor.offset));
   int64_t last = 0;
   for (size_t i = 0; i < spec.sizes.size(); ++i) {
     if (spec.sizes[i] == 0) return spec;
@@ -305,20 +307,35 @@ bool same_sizes(at::IntArrayRef given, at::IntArrayRef result) {
 void check_result(const TensorSpec& target, const at::Tensor& result, bool any_type) {
   const bool fits = any_type || c10::canCast(result.scalar_type(), target.type);
   if (same_sizes(target.sizes, result.sizes()) && fits) return;
-  refuse(target.parameter, "expected ", text_of(result.sizes(), result.scalar_type()), ", got ",
-         text_of(target.sizes, target.type), ".");
+  refuse(target.parameter, text_of(result.sizes(), result.scalar_type()), text_of(target.sizes, target.type));
 }
 
 void check_count(const Prepared& prepared, size_t results) {
   if (results == prepared.targets.size() || results == 0) return;
-  throw std::invalid_argument("arguments: expected " + std::to_string(results) +
-                              " tensors for the results, got " + std::to_string(prepared.targets.size()) +
-                              ".");
+  refuse("arguments", std::to_string(results) + " tensors for the results",
+         std::to_string(prepared.targets.size()));
+}
+
+// Throws std::invalid_argument where a result is too large for an output whose shape the data decides.
+void check_room(const TensorSpec& target, const at::Tensor& result) {
+  const bool fits = c10::multiply_integers(target.sizes) >= result.numel();
+  if (fits && target.sizes.size() == result.sizes().size() && c10::canCast(result.scalar_type(), target.type))
+    return;
+  refuse(target.parameter, "room for " + text_of(result.sizes(), result.scalar_type()),
+         text_of(target.sizes, target.type));
 }
 
 // ---- Phase 2 ----
 
+at::Tensor unpacked_int4(const TensorSpec& spec, void* first) {
+  const auto bytes = static_cast<int64_t>(spec.bytes / 2 + spec.bytes % 2);
+  return signed_nibbles(fields(at::from_blob(first, {bytes}, at::kByte), 4))
+      .flatten()
+      .as_strided(spec.sizes, spec.strides);
+}
+
 at::Tensor view(const TensorSpec& spec, void* first) {
+  if (spec.is_int4 && spec.bytes != 0) return unpacked_int4(spec, first);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(c10::Storage::use_byte_size_t(), spec.bytes, at::DataPtr(first, at::kCPU), nullptr, false),
       c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(spec.type));
@@ -333,34 +350,40 @@ class Call final : public companion::Computation {
     serial_nanoseconds = prepared_->serial_nanoseconds;
   }
 
-  void run(void* const* storages) const override {
+  void run(void* const* storages, const SetShape& set_shape) const override {
     const c10::InferenceMode without_gradients;
     const c10::WarningUtils::WarningHandlerGuard quiet(&Quiet::get());
     std::vector<at::Tensor> tensors(prepared_->tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
       const TensorSpec& spec = prepared_->tensors[i];
-      if (spec.parameter != nullptr)
-        tensors[i] = view(spec, static_cast<std::byte*>(storages[i]) + offsets_[i]);
+      if (spec.is_given()) tensors[i] = view(spec, static_cast<std::byte*>(storages[i]) + offsets_[i]);
     }
     try {
-      compute(tensors);
+      compute(tensors, set_shape);
     } catch (const c10::Error& error) {
       throw std::runtime_error("PyTorch: " + words_of(error));
     }
   }
 
  private:
-  void compute(const std::vector<at::Tensor>& tensors) const {
+  void compute(const std::vector<at::Tensor>& tensors, const SetShape& set_shape) const {
     const Prepared& prepared = *prepared_;
     Values values = with_tensors(prepared, tensors, lists_);
     if (prepared.into_outputs && !shares_memory(tensors) && computed_into_outputs(values, tensors)) return;
     const std::vector<at::Tensor> results = flatten(prepared.program->evaluate(std::move(values)));
     check_count(prepared, results.size());
     for (size_t i = 0; i < results.size(); ++i) {
-      const at::Tensor& output = tensors[prepared.targets[i]];
+      const size_t target = prepared.targets[i];
+      const at::Tensor& output = tensors[target];
       if (!results[i].defined() || !output.defined() || results[i].is_same(output)) continue;
-      check_result(prepared.tensors[prepared.targets[i]], results[i], prepared.program->is_copy());
-      output.copy_(results[i].view_as(output));
+      if (prepared.tensors[target].role == Role::sized_by_data) {
+        check_room(prepared.tensors[target], results[i]);
+        output.flatten().slice(0, 0, results[i].numel()).copy_(results[i].flatten());
+        set_shape(target, results[i].sizes().vec());
+      } else {
+        check_result(prepared.tensors[target], results[i], prepared.program->is_copy());
+        output.copy_(results[i].view_as(output));
+      }
     }
   }
 
@@ -479,15 +502,13 @@ std::vector<size_t> list_lengths(const Function& function, const companion::Valu
 
 // Results go into outputs, and where there is none, into what is changed in place.
 void find_targets(Prepared& prepared) {
-  for (const Role role : {Role::output, Role::in_place}) {
-    bool has_role = false;
-    for (size_t i = 0; i < prepared.function->count; ++i)
-      has_role |= prepared.function->parameters[i].role == role;
-    if (!has_role) continue;
-    for (size_t i = 0; i < prepared.tensors.size(); ++i) {
-      if (prepared.tensors[i].role == role) prepared.targets.push_back(i);
-    }
-    return;
+  const auto is_output = [](Role role) { return role == Role::output || role == Role::sized_by_data; };
+  const Parameter* parameters = prepared.function->parameters;
+  const bool has_outputs = std::any_of(parameters, parameters + prepared.function->count,
+                                       [&](const Parameter& parameter) { return is_output(parameter.role); });
+  for (size_t i = 0; i < prepared.tensors.size(); ++i) {
+    const Role role = prepared.tensors[i].role;
+    if (has_outputs ? is_output(role) : role == Role::in_place) prepared.targets.push_back(i);
   }
 }
 
@@ -497,7 +518,7 @@ std::optional<std::vector<at::Tensor>> results_on_meta(const Prepared& prepared,
                                                        const std::vector<size_t>& lists) {
   for (const TensorSpec& spec : prepared.tensors) {
     tensors.emplace_back();
-    if (spec.parameter == nullptr) continue;
+    if (!spec.is_given()) continue;
     tensors.back() =
         at::empty_strided(spec.sizes, spec.strides, at::TensorOptions(at::kMeta).dtype(spec.type));
   }
@@ -511,7 +532,21 @@ std::optional<std::vector<at::Tensor>> results_on_meta(const Prepared& prepared,
   }
 }
 
+// Whether the data decides the shape of a result; such outputs have to be contiguous.
+bool is_sized_by_data(const Prepared& prepared) {
+  bool found = false;
+  for (const TensorSpec& spec : prepared.tensors) {
+    if (spec.role != Role::sized_by_data || !spec.is_given()) continue;
+    found = true;
+    const bool is_dense =
+        spec.bytes == static_cast<size_t>(c10::multiply_integers(spec.sizes)) * c10::elementSize(spec.type);
+    if (!is_dense) refuse(spec.parameter, "a contiguous tensor", "a view with gaps");
+  }
+  return found;
+}
+
 void check_on_meta(Prepared& prepared, const std::vector<size_t>& lists) {
+  if (is_sized_by_data(prepared)) return;
   std::vector<at::Tensor> tensors;
   const auto results = results_on_meta(prepared, tensors, lists);
   if (!results) return;
@@ -521,9 +556,9 @@ void check_on_meta(Prepared& prepared, const std::vector<size_t>& lists) {
     TensorSpec& target = prepared.tensors[prepared.targets[i]];
     const at::Tensor& result = (*results)[i];
     // Many kernels write an output of other strides as if it were contiguous.
-    can_be_written = can_be_written && target.parameter != nullptr && result.defined() &&
+    can_be_written = can_be_written && target.is_given() && result.defined() &&
                      tensors[prepared.targets[i]].is_contiguous();
-    if (!result.defined() || target.parameter == nullptr) continue;
+    if (!result.defined() || !target.is_given()) continue;
     check_result(target, result, prepared.program->is_copy());
     can_be_written = can_be_written && result.scalar_type() == target.type && result.sizes() == target.sizes;
   }
@@ -540,8 +575,9 @@ class AtenInterpreter final : public companion::Interpreter {
       const auto element =
           tensor == nullptr
               ? 0
-              : static_cast<int64_t>(c10::elementSize(known_type(tensor->type, parameter.name)));
-      offsets.push_back(tensor == nullptr ? 0 : tensor->offset * element);
+              : static_cast<int64_t>(c10::elementSize(known_type(tensor->type, parameter.name, true)));
+      const int64_t in_element = tensor != nullptr && tensor->type == ACL_INT4 ? 2 : 1;
+      offsets.push_back(tensor == nullptr ? 0 : tensor->offset * element / in_element);
     });
     return std::make_unique<Call>(prepared(function, arguments), std::move(offsets),
                                   list_lengths(function, arguments));

@@ -1,21 +1,17 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "aten/language.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ScalarOps.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <map>
 #include <stdexcept>
 #include <unordered_map>
+
+#include "aten/built_in.h"
 
 namespace aclgrad::aten {
 namespace {
@@ -24,10 +20,6 @@ namespace {
 
 bool is_number(const IValue& value) {
   return value.isScalar() || value.isBool();
-}
-
-int64_t to_integer(const IValue& value) {
-  return value.isBool() ? value.toBool() : value.toScalar().toLong();
 }
 
 at::Tensor wrapped_number(const IValue& value) {
@@ -146,12 +138,12 @@ class Literal final : public Node {
 
 class Name final : public Node {
  public:
-  Name(std::string name, size_t index) : name(std::move(name)), index_(index) {}
+  Name(std::string name, size_t index) : name_(std::move(name)), index_(index) {}
   IValue evaluate(const Values& values) const override { return values[index_]; }
-
-  const std::string name;
+  std::string name() const override { return name_; }
 
  private:
+  const std::string name_;
   const size_t index_;
 };
 
@@ -183,187 +175,17 @@ class Member final : public Node {
   const size_t index_;
 };
 
-// The functions that the interpreter computes itself. `choose` and `default` evaluate only what they answer.
-class BuiltIn final : public Node {
+class BuiltInCall final : public Node {
  public:
-  using Compute = std::function<IValue(const std::vector<NodePointer>& arguments, const Values& values)>;
+  BuiltInCall(const BuiltIn& function, Nodes arguments)
+      : function_(function), arguments_(std::move(arguments)) {}
 
-  BuiltIn(Compute compute, std::vector<NodePointer> arguments)
-      : compute_(std::move(compute)), arguments_(std::move(arguments)) {}
-
-  IValue evaluate(const Values& values) const override { return compute_(arguments_, values); }
+  IValue evaluate(const Values& values) const override { return function_(arguments_, values); }
 
  private:
-  const Compute compute_;
-  const std::vector<NodePointer> arguments_;
+  const BuiltIn& function_;
+  const Nodes arguments_;
 };
-
-using Nodes = std::vector<NodePointer>;
-
-IValue choose(const Nodes& nodes, const Values& values) {
-  const int64_t index = to_integer(nodes.at(0)->evaluate(values));
-  const auto choices = static_cast<int64_t>(nodes.size()) - 1;
-  if (index >= 0 && index < choices) return nodes[static_cast<size_t>(index) + 1]->evaluate(values);
-  const auto* name = dynamic_cast<const Name*>(nodes[0].get());
-  throw std::invalid_argument((name != nullptr ? name->name : std::string("mode")) + ": expected 0 to " +
-                              std::to_string(choices - 1) + ", got " + std::to_string(index) + ".");
-}
-
-IValue seeded_generator(const Nodes& nodes, const Values& values) {
-  uint64_t seed = 0;
-  for (const NodePointer& node : nodes) {
-    const IValue part = node->evaluate(values);
-    const bool is_known = !part.isTensor() || !part.toTensor().is_meta();
-    const IValue number = part.isTensor() && is_known ? IValue(part.toTensor().item()) : part;
-    constexpr uint64_t kOddMultiplier = 0x9E3779B97F4A7C15;  // lets every offset give other numbers
-    if (is_known) seed = seed * kOddMultiplier + static_cast<uint64_t>(to_integer(number));
-  }
-  return at::detail::createCPUGenerator(seed);
-}
-
-// The tensors in the type to which all convert, as the vendor's matrix products take them.
-IValue promote(const std::vector<IValue>& tensors) {
-  at::ScalarType type = tensors.at(0).toTensor().scalar_type();
-  for (const IValue& tensor : tensors) type = c10::promoteTypes(type, tensor.toTensor().scalar_type());
-  c10::List<at::Tensor> promoted;
-  for (const IValue& tensor : tensors) promoted.push_back(tensor.toTensor().to(type));
-  return promoted;
-}
-
-// Of each pair of two lists the product, with a bias if there is one.
-c10::List<at::Tensor> products_of_pairs(const std::vector<at::Tensor>& x,
-                                        const std::vector<at::Tensor>& weight,
-                                        const std::vector<at::Tensor>& bias) {
-  if (weight.size() != x.size() || (!bias.empty() && bias.size() != x.size()))
-    throw std::invalid_argument("weight: expected lists of weights and biases as long as x.");
-  c10::List<at::Tensor> products;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const at::Tensor product = at::matmul(x[i], weight[i]);
-    products.push_back(bias.empty() ? product : product.add(bias[i]));
-  }
-  return products;
-}
-
-std::vector<at::Tensor> tensors_of(const IValue& value) {
-  return value.isNone() ? std::vector<at::Tensor>() : value.toTensorVector();
-}
-
-// One tensor for all groups, or one for each, as the latter.
-std::vector<at::Tensor> of_groups(const std::vector<at::Tensor>& tensors) {
-  return tensors.size() == 1 && tensors[0].dim() > 1 ? tensors[0].unbind() : tensors;
-}
-
-// The rows of x in groups, each with a weight of its own. Rows behind the last group give zeros.
-at::Tensor product_of_groups(const at::Tensor& x, const std::vector<at::Tensor>& weight,
-                             const std::vector<at::Tensor>& bias, const at::Tensor& group_list,
-                             bool are_counts) {
-  const auto groups = static_cast<int64_t>(weight.size());
-  if (groups == 0 || group_list.numel() != groups || (!bias.empty() && bias.size() != weight.size()))
-    throw std::invalid_argument(
-        "groupListOptional: expected an entry for each weight, and a bias for each or none.");
-  at::Tensor product = at::zeros({x.size(0), weight[0].size(-1)}, x.options());
-  if (x.is_meta()) return product;
-  const at::Tensor entries = group_list.to(at::kLong).contiguous();
-  int64_t start = 0;
-  for (int64_t group = 0; group < groups; ++group) {
-    const int64_t entry = entries.const_data_ptr<int64_t>()[group];
-    const int64_t end = std::clamp(are_counts ? start + entry : entry, start, x.size(0));
-    at::Tensor rows = product.slice(0, start, end);
-    rows.copy_(at::matmul(x.slice(0, start, end), weight[static_cast<size_t>(group)]));
-    if (!bias.empty()) rows.add_(bias[static_cast<size_t>(group)]);
-    start = end;
-  }
-  return product;
-}
-
-// x, weight, bias, group list, group type, whether the group list holds counts.
-IValue grouped_matmul(const std::vector<IValue>& arguments) {
-  const auto x = tensors_of(arguments.at(0));
-  const auto weight = tensors_of(arguments.at(1));
-  const auto bias = tensors_of(arguments.at(2));
-  if (arguments.at(3).isNone()) return products_of_pairs(x, weight, bias);
-  if (x.size() != 1 || arguments.at(4).toInt() != 0)
-    throw std::invalid_argument(
-        "groupType: expected 0 and one tensor x with a group list, got something else.");
-  const at::Tensor product = product_of_groups(x[0], of_groups(weight), of_groups(bias),
-                                               arguments[3].toTensor(), arguments.at(5).toInt() == 1);
-  return c10::List<at::Tensor>({product});
-}
-
-// Padding of both ends, from that of each end: [top, bottom, left, right] and [top, left, bottom, right] are in use.
-IValue equal_pads(const std::vector<IValue>& arguments) {
-  const std::vector<int64_t> pads = arguments.at(0).toIntVector();
-  if (pads.size() < 3) return pads;
-  if (std::equal(pads.begin() + 1, pads.end(), pads.begin())) return std::vector<int64_t>{pads[0]};
-  throw std::invalid_argument("pads: expected equal entries, got others.");
-}
-
-const std::map<std::string, BuiltIn::Compute>& built_in() {
-  using Arguments = std::vector<IValue>;
-  const auto evaluated = [](IValue (*compute)(const Arguments&)) -> BuiltIn::Compute {
-    return [compute](const Nodes& nodes, const Values& values) {
-      Arguments arguments;
-      for (const NodePointer& node : nodes) arguments.push_back(node->evaluate(values));
-      return compute(arguments);
-    };
-  };
-  static const auto* const functions = new std::map<std::string, BuiltIn::Compute>{
-      {"choose", choose},
-      {"generator", seeded_generator},
-      {"default",
-       [](const Nodes& nodes, const Values& values) {
-         IValue value = nodes.at(0)->evaluate(values);
-         return value.isNone() ? nodes.at(1)->evaluate(values) : value;
-       }},
-      {"promote", evaluated(promote)},
-      {"grouped_matmul", evaluated(grouped_matmul)},
-      {"equal_pads", evaluated(equal_pads)},
-      {"dense", evaluated([](const Arguments& a) -> IValue {
-         return a.at(0).isNone() ? IValue() : IValue(a[0].toTensor().contiguous());
-       })},
-      {"any_given", evaluated([](const Arguments& a) -> IValue {
-         return std::any_of(a.begin(), a.end(), [](const IValue& value) { return !value.isNone(); });
-       })},
-      {"index_of",  // a text among others, or their number
-       evaluated([](const Arguments& a) -> IValue {
-         for (size_t i = 1; i < a.size(); ++i) {
-           if (a[0].isString() && a[0].toStringRef() == a[i].toStringRef())
-             return static_cast<int64_t>(i) - 1;
-         }
-         return static_cast<int64_t>(a.size()) - 1;
-       })},
-      {"given", evaluated([](const Arguments& a) -> IValue { return !a.at(0).isNone(); })},
-      {"dtype",
-       evaluated([](const Arguments& a) -> IValue { return int64_t(a.at(0).toTensor().scalar_type()); })},
-      {"shape", evaluated([](const Arguments& a) -> IValue { return a.at(0).toTensor().sizes(); })},
-      {"size",
-       evaluated([](const Arguments& a) -> IValue { return a.at(0).toTensor().size(a.at(1).toInt()); })},
-      {"rank", evaluated([](const Arguments& a) -> IValue { return a.at(0).toTensor().dim(); })},
-      {"numel", evaluated([](const Arguments& a) -> IValue { return a.at(0).toTensor().numel(); })},
-      {"times", evaluated([](const Arguments& a) -> IValue { return a.at(0).toInt() * a.at(1).toInt(); })},
-      {"quotient", evaluated([](const Arguments& a) -> IValue {
-         return a.at(0).toInt() / std::max<int64_t>(a.at(1).toInt(), 1);
-       })},
-      {"negative", evaluated([](const Arguments& a) -> IValue { return -a.at(0).toScalar(); })},
-      {"positive",  // or none
-       evaluated([](const Arguments& a) { return a.at(0).toScalar().toDouble() > 0 ? a[0] : IValue(); })},
-      {"last",  // so many axes
-       evaluated([](const Arguments& a) -> IValue {
-         std::vector<int64_t> axes;
-         for (int64_t axis = -a.at(0).toInt(); axis < 0; ++axis) axes.push_back(axis);
-         return axes;
-       })},
-      {"iota",  // 0, 1, ... on the device of a tensor
-       evaluated([](const Arguments& a) -> IValue {
-         return at::arange(a.at(0).toInt(), a.at(1).toTensor().options().dtype(at::kLong));
-       })},
-      {"vector",  // the integers as a tensor on the device of another one
-       evaluated([](const Arguments& a) -> IValue {
-         return at::tensor(a.at(0).toIntVector(), at::kLong).to(a.at(1).toTensor().device());
-       })},
-  };
-  return *functions;
-}
 
 // ---- Parsing ----
 
@@ -477,8 +299,8 @@ class Parser {
   }
 
   NodePointer call(const std::string& name) {
-    if (const auto found = built_in().find(name); found != built_in().end())
-      return std::make_unique<BuiltIn>(found->second, members(')'));
+    if (const auto found = built_in_functions().find(name); found != built_in_functions().end())
+      return std::make_unique<BuiltInCall>(found->second, members(')'));
     std::vector<std::pair<std::string, NodePointer>> arguments;
     while (!take(')')) {
       const size_t start = at_;
@@ -499,6 +321,10 @@ class Parser {
 };
 
 }  // namespace
+
+int64_t to_integer(const IValue& value) {
+  return value.isBool() ? value.toBool() : value.toScalar().toLong();
+}
 
 OperatorCall::OperatorCall(const std::string& name,
                            std::vector<std::pair<std::string, NodePointer>> arguments)

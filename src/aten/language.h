@@ -20,14 +20,18 @@ using c10::IValue;
 // is a list; a list of tensors is a vector of optional tensors.
 using Values = std::vector<IValue>;
 
+int64_t to_integer(const IValue& value);
+
 // A part of a function's mathematics.
 class Node {
  public:
   virtual ~Node() = default;
   virtual IValue evaluate(const Values& values) const = 0;
+  virtual std::string name() const { return {}; }  // where it is a name
 };
 
 using NodePointer = std::unique_ptr<const Node>;
+using Nodes = std::vector<NodePointer>;
 
 // A call of one of PyTorch's operators.
 class OperatorCall final : public Node {

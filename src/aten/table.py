@@ -21,10 +21,12 @@ KINDS = {
     "u": ("uint64_t", "integer"),
     "b": ("bool", "integer"),
     "t": ("aclDataType", "data_type"),
+    "t32": ("int32_t", "data_type"),
+    "t64": ("int64_t", "data_type"),
     "f": ("float", "real"),
     "d": ("double", "real"),
 }
-PARAMETER = re.compile(r"(?P<role>[>&]?)(?:(?P<kind>\w+):)?(?P<name>\w+)(?P<optional>\??)")
+PARAMETER = re.compile(r"(?P<role>>~|[>&]?)(?:(?P<kind>\w+):)?(?P<name>\w+)(?P<optional>\??)")
 LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>[^)]*)\) *= *(?P<mathematics>.+)")
 
 
@@ -32,7 +34,7 @@ LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>[^)]*)\) *= *(?P<mathematics>.
 class Parameter:
     name: str
     kind: str
-    role: str  # input, output, in_place
+    role: str  # input, output, in_place, sized_by_data
     optional: bool
 
     @property
@@ -54,10 +56,11 @@ class Function:
         return [name for name in dict.fromkeys(names) if name not in BUILT_IN]
 
 
-# What the interpreter computes itself: language.cpp.
+# What the interpreter computes itself: built_in.cpp.
 BUILT_IN = set(
-    "choose dense generator default promote grouped_matmul equal_pads given any_given index_of dtype shape size rank "
-    "numel times quotient negative positive last iota vector".split()
+    "choose default without index_of generator kept keep_scale to_bits from_bits promote equal_pads along grouped_matmul "
+    "quant_matmul weight_quant_matmul trans_quant_param saturated attention dense given none_if dtype shape size rank "
+    "numel plus times quotient negative positive last iota vector".split()
 )
 
 
@@ -79,7 +82,7 @@ def read(path: pathlib.Path) -> tuple[list[Function], list[str]]:
             word = PARAMETER.fullmatch(text)
             if not word:
                 raise SystemExit(f"{path}:{number}: no parameter: {text}")
-            role = {"": "input", ">": "output", "&": "in_place"}[word["role"]]
+            role = {"": "input", ">": "output", "&": "in_place", ">~": "sized_by_data"}[word["role"]]
             parameters.append(Parameter(word["name"], word["kind"] or "T", role, bool(word["optional"])))
         functions.append(Function(found["name"], tuple(parameters), found["mathematics"].strip()))
     names = [function.name for function in functions]

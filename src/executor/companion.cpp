@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "acl/acl_base.h"
 #include "executor/call.h"
 #include "executor/observer.h"
+#include "runtime/stream.h"
 
 namespace aclgrad::companion {
 namespace {
@@ -39,8 +42,8 @@ void check_argument(const Call& call, const Parameter& parameter, const Value& v
     call.check_live(value.handle, handle_kind(parameter.kind), parameter.name);
 }
 
-// A tensor of the call, alone or in a list. Where a call has more of them than a plan has arguments, members of lists are
-// none: they keep the address that they had in phase 1.
+// A tensor of the call, alone or in a list. Where a call has more of them than a plan has arguments, members of lists and
+// tensors that are not given are none: members keep the address that they had in phase 1.
 struct Source {
   const Parameter* parameter;
   const aclTensor* tensor;
@@ -63,15 +66,14 @@ std::vector<Source> tensors_of(const Function& function, const Value* values) {
 
 // Inputs first, as the functions that set addresses count them.
 void declare(Call& call, std::vector<Source>& sources) {
-  const bool lists = sources.size() <= kMaxArguments;
+  const bool all = sources.size() <= kMaxArguments;
   for (const bool outputs : {false, true}) {
     for (Source& source : sources) {
       const Parameter& parameter = *source.parameter;
+      const bool in_list = parameter.kind == Kind::tensor_list;
       if ((parameter.role != Role::input) != outputs) continue;
-      if (parameter.kind == Kind::tensor_list) {
-        call.check_live(source.tensor, HandleKind::tensor, parameter.name);
-        if (!lists) continue;
-      }
+      if (in_list) call.check_live(source.tensor, HandleKind::tensor, parameter.name);
+      if (!all && (in_list || source.tensor == nullptr)) continue;
       source.argument = &call.declare(parameter.name, source.tensor, outputs && source.tensor != nullptr);
     }
   }
@@ -83,7 +85,8 @@ class ComputationWork final : public Work {
                   const std::vector<Source>& sources)
       : name_(name), computation_(std::move(computation)) {
     for (const Source& source : sources) {
-      storages_.push_back({source.argument, source.tensor != nullptr ? source.tensor->data : nullptr});
+      storages_.push_back({source.argument, source.tensor != nullptr ? source.tensor->data : nullptr,
+                           const_cast<aclTensor*>(source.tensor)});
     }
   }
 
@@ -93,14 +96,16 @@ class ComputationWork final : public Work {
     void** storages = few;
     if (storages_.size() > kMaxArguments) storages = (many.resize(storages_.size()), many.data());
     for (size_t i = 0; i < storages_.size(); ++i) {
-      const auto [argument, address] = storages_[i];
+      const auto [argument, address, handle] = storages_[i];
       const bool is_watched = argument == nullptr && executor_observer != nullptr;
       storages[i] = argument != nullptr ? launch.view(*argument).base
                     : is_watched        ? executor_observer->library_address(address)
                                         : address;
     }
     try {
-      computation_->run(storages);
+      computation_->run(storages, [this](size_t tensor, const std::vector<int64_t>& shape) {
+        set_shape(*storages_[tensor].handle, shape);
+      });
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& exception) {
@@ -112,7 +117,15 @@ class ComputationWork final : public Work {
   struct Storage {
     const Argument* argument;  // of the plan; null: the address stays
     void* address;
+    aclTensor* handle;  // for a shape that the data decides: it is alive then, because phase 2 waits
   };
+
+  static void set_shape(aclTensor& tensor, const std::vector<int64_t>& shape) {
+    int64_t stride = 1;
+    tensor.view_shape = shape;
+    tensor.strides.assign(shape.size(), 1);
+    for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) tensor.strides[axis] = stride;
+  }
 
   const char* name_;
   std::unique_ptr<const Computation> computation_;
@@ -124,6 +137,19 @@ void check_device(const char* name) {
   throw Error(ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
               fmt::format("{}: expected a CPU device, got a CUDA device.", name),
               "The functions of the companion library run on CPU devices only.", "Set ACLGRAD_DEVICES=cpu.");
+}
+
+bool is_sized_by_data(const Function& function) {
+  return std::any_of(function.parameters, function.parameters + function.count,
+                     [](const Parameter& parameter) { return parameter.role == Role::sized_by_data; });
+}
+
+// Handles have to live until phase 2 returns, so that it waits where they get their shapes.
+void wait_for_shapes(const Function& function, aclrtStream stream) {
+  try {
+    synchronize_queue(*queue_of_stream(function.name, stream), std::nullopt);
+  } catch (const Error&) {  // NOLINT: it comes out of the program's own synchronisation
+  }
 }
 
 }  // namespace
@@ -150,7 +176,9 @@ aclnnStatus plan_function(const Function& function, const Value* arguments, Inte
 
 aclnnStatus run_function(const Function& function, void* workspace, uint64_t workspace_size,
                          aclOpExecutor* executor, aclrtStream stream) noexcept {
-  return run_call(function.name, workspace, workspace_size, executor, stream);
+  const aclnnStatus status = run_call(function.name, workspace, workspace_size, executor, stream);
+  if (status == OK && is_sized_by_data(function)) wait_for_shapes(function, stream);
+  return status;
 }
 
 }  // namespace aclgrad::companion

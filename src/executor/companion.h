@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "aclgrad/types.h"
 #include "aclnn/acl_meta.h"
@@ -27,8 +29,9 @@ enum class Kind : uint8_t {
   real,
 };
 
-// A tensor that is changed in place is an output.
-enum class Role : uint8_t { input, output, in_place };
+// A tensor that is changed in place is an output. One that is sized by data has room for the largest result that there can
+// be; phase 2 gives its handle the shape of the result.
+enum class Role : uint8_t { input, output, in_place, sized_by_data };
 
 struct Parameter {
   const char* name;
@@ -67,9 +70,12 @@ class Computation {
  public:
   virtual ~Computation() = default;
 
+  // Gives a tensor, by its number among the storages, the shape of the result that it now holds.
+  using SetShape = std::function<void(size_t tensor, const std::vector<int64_t>& shape)>;
+
   // The storages of the tensors in the order of the parameters, members of lists one by one; null where a tensor was not
   // given. What this throws comes out of the next synchronisation.
-  virtual void run(void* const* storages) const = 0;
+  virtual void run(void* const* storages, const SetShape& set_shape) const = 0;
 
   double serial_nanoseconds = 0;  // estimate
 };

@@ -17,6 +17,7 @@ sys.path.insert(0, str(SOURCE / "src/aten"))
 from table import Function, read  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("ACLGRAD_BUILD", SOURCE / "build/release"))
+INT4 = 29  # ACL_INT4: two in a byte
 FUNCTIONS = {function.name: function for function in read(SOURCE / "src/aten/functions.txt")[0]}
 
 
@@ -30,6 +31,10 @@ class Memory:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+
+    @property
+    def room(self) -> int:
+        return len(self.storage) * 2 if self.type == INT4 else len(self.storage) // self.item
 
 
 @dataclasses.dataclass
@@ -86,7 +91,7 @@ class Library:
         start = (ctypes.c_char * len(memory.storage)).from_buffer(memory.storage) if memory.storage else None
         return self.core.aclCreateTensor(
             array(memory.sizes), ctypes.c_uint64(len(memory.sizes)), memory.type, array(memory.strides),
-            ctypes.c_int64(memory.offset), 2, array([len(memory.storage) // memory.item]), ctypes.c_uint64(1),
+            ctypes.c_int64(memory.offset), 2, array([memory.room]), ctypes.c_uint64(1),
             ctypes.cast(start, ctypes.c_void_p) if start is not None else None,
         )  # fmt: skip
 
@@ -121,11 +126,21 @@ class Library:
             self.core.aclrtDestroyStream(self.stream)
             self.core.aclrtCreateStream(ctypes.byref(self.stream))
         check(3, status)
+        for p, argument in zip(function.parameters, arguments, strict=True):
+            if p.role == "sized_by_data":
+                self.read_shape(argument, values[p.name])
+
+    def read_shape(self, tensor: Any, memory: Memory) -> None:
+        sizes, rank = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64()
+        check(3, self.core.aclGetViewShape(tensor, ctypes.byref(sizes), ctypes.byref(rank)))
+        memory.sizes = tuple(sizes[: rank.value])
+        check(3, self.core.aclGetViewStrides(tensor, ctypes.byref(sizes), ctypes.byref(rank)))
+        memory.strides = tuple(sizes[: rank.value])
 
     def argument(self, kind: str, value: Any, handles: list[tuple[Any, int]]) -> Any:
         numbers = {
             "i": ctypes.c_int64, "i32": ctypes.c_int32, "i8": ctypes.c_int8, "u": ctypes.c_uint64, "b": ctypes.c_bool,
-            "f": ctypes.c_float, "d": ctypes.c_double, "t": ctypes.c_int32,
+            "f": ctypes.c_float, "d": ctypes.c_double, "t": ctypes.c_int32, "t32": ctypes.c_int32, "t64": ctypes.c_int64,
         }  # fmt: skip
         if kind in numbers:
             return numbers[kind](value)

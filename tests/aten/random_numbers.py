@@ -40,9 +40,20 @@ def is_drawn(x: torch.Tensor) -> bool:
     return x.max() == 1 and near(x.double().mean().item(), 0.75)
 
 
+def is_dropped(x: torch.Tensor) -> bool:
+    return set(x.unique().tolist()) == {0.0, 1.25} and near(x.mean().item(), 1)
+
+
+def is_bits(x: torch.Tensor) -> bool:
+    ones = sum(int(byte).bit_count() for byte in x[:1250].tolist())
+    return near(ones / 10000, 0.75) and x[1250:].sum() == 0
+
+
 DRAWS = {"self": torch.tensor([1.0, 3.0, 0.0]), "numsamples": 9999, "replacement": True}
 NORMAL = {"mean": 1.0, "std": 0.5}
 UNIFORM = {"from": -1.0, "to": 2.0}
+MASK = torch.zeros(1264, dtype=torch.uint8)
+MASKED = {"shape": [100, 100], "prob": 0.25, "probDataType": torch.float32}
 SLOPES = {"lower": 0.25, "upper": 0.75, "training": True}
 # By function: arguments without seed and offset, outputs, what holds of the first of them.
 RANDOM: dict[str, tuple[dict[str, Any], list[torch.Tensor], Callable[[torch.Tensor], bool]]] = {
@@ -59,6 +70,11 @@ RANDOM: dict[str, tuple[dict[str, Any], list[torch.Tensor], Callable[[torch.Tens
     "InplaceRandom": ({"selfRef": MANY, "from": 2, "to": 9}, [], is_integers),
     "InplaceRandomTensor": ({"selfRef": MANY, "from": 2, "to": 9, **TENSORS}, [], is_integers),
     "InplaceRandomWithoutFromTo": ({"selfRef": MANY}, [], lambda x: x.min() >= 0 and x.max() > 1e6),
+    "InplaceRandomWithoutFromToTensor": ({"selfRef": MANY, **TENSORS}, [], lambda x: x.min() >= 0 and x.max() > 1e6),
+    "Dropout": ({"input": MANY + 1, "p": 0.2, "train": True}, [MANY, MASK], is_dropped),
+    "DropoutGenMask": (MASKED, [MASK], is_bits),
+    "DropoutGenMaskV2": (MASKED, [MASK], is_bits),
+    "DropoutGenMaskV2Tensor": ({**MASKED, **TENSORS}, [MASK], is_bits),
     "InplaceUniform": ({"selfRef": MANY, **UNIFORM}, [], is_uniform(-1, 2)),
     "InplaceUniformTensor": ({"selfRef": MANY, **UNIFORM, **TENSORS}, [], is_uniform(-1, 2)),
     "Randperm": ({"n": 1000}, [torch.arange(1000)], lambda x: x.sort().values.equal(torch.arange(1000))),

@@ -117,6 +117,8 @@ def solve_call(node: Node, value: Any, mathematics: Mathematics, found: dict[str
         solve(arguments[0], 0 if value is None else value, mathematics, found)
     elif name in ("default", "to.dtype", "dense"):
         solve(arguments[0], value, mathematics, found)
+    elif name == "none_if":
+        solve(arguments[0], arguments[1][1] if value is None else value, mathematics, found)
     elif name == "squeeze":
         solve(arguments[0], value, mathematics, found)
     elif name == "dtype":

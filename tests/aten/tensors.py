@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from library import Answer, Call, Function, Memory
+from library import INT4, Answer, Call, Function, Memory
 
 TYPES = {
     torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4, torch.int16: 6, torch.uint16: 7,
@@ -13,6 +13,13 @@ TYPES = {
     torch.complex128: 17, torch.bfloat16: 27, torch.complex32: 33,
 }  # fmt: skip
 GARBAGE = 0x5A
+
+
+class Int4:
+    """Small integers that a call gets as int4."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self.tensor = tensor
 
 
 def contiguous(tensor: torch.Tensor) -> Memory:
@@ -46,14 +53,21 @@ def tensor_of(memory: Memory) -> torch.Tensor:
     return flat.as_strided(memory.sizes, memory.strides, memory.offset)
 
 
-def output_like(result: torch.Tensor, layout: Callable[[torch.Tensor], Memory]) -> Memory:
-    made = layout(torch.zeros_like(result))
+def as_int4(memory: Memory) -> Memory:
+    flat = torch.frombuffer(memory.storage + b"\0" * (len(memory.storage) % 2), dtype=torch.uint8).reshape(-1, 2) & 15
+    return Memory(bytearray(bytes(flat[:, 0] | flat[:, 1] << 4)), INT4, 1, memory.sizes, memory.strides, memory.offset)
+
+
+def output_like(result: torch.Tensor, layout: Callable[[torch.Tensor], Memory], room: int = 0) -> Memory:
+    made = layout(result.new_zeros((result.shape[0] + room, *result.shape[1:]) if room else result.shape))
     made.storage[:] = bytes([GARBAGE % 2 if result.dtype == torch.bool else GARBAGE]) * len(made.storage)
     return made
 
 
 def untouched(before: Memory, after: Memory) -> bool:
     """Whether nothing was written between the elements of the view."""
+    if before.type == INT4 or before.sizes != after.sizes:
+        return True
     first, second = bytearray(before.storage), bytearray(after.storage)
     for storage in (first, second):
         if storage:
@@ -69,6 +83,8 @@ def plain(value: Any, kind: str, layout: Callable[[torch.Tensor], Memory]) -> An
     if kind == "T":
         if value is None or isinstance(value, torch.Tensor):
             return value if value is None else layout(value)
+        if isinstance(value, Int4):
+            return as_int4(contiguous(value.tensor))
         if isinstance(value, (bool, int, float)):
             return layout(torch.tensor([value]))
     elif kind == "L":
@@ -88,7 +104,7 @@ def plain(value: Any, kind: str, layout: Callable[[torch.Tensor], Memory]) -> An
         values = list(value) if isinstance(value, (list, tuple, torch.Size)) else [value]
         if all(isinstance(v, (bool, int, float)) for v in values) and (kind == "F" or float not in map(type, values)):
             return values
-    elif kind == "t":
+    elif kind in ("t", "t32", "t64"):
         return TYPES[value] if isinstance(value, torch.dtype) else raise_type(value)
     elif kind == "c":
         if isinstance(value, str):
@@ -111,12 +127,13 @@ def call_of(function: Function, arguments: dict[str, Any], results: list[Any], l
     outputs = iter(results)
     values = {}
     for p in function.parameters:
-        if p.role == "output":
+        if p.role in ("output", "sized_by_data"):
             result = next(outputs, None)
+            room = 3 if p.role == "sized_by_data" and result is not None and result.numel() else 0
             if isinstance(result, (list, tuple)):
                 values[p.name] = [output_like(r, layout) for r in result]
             else:
-                values[p.name] = None if result is None else output_like(result, layout)
+                values[p.name] = None if result is None else output_like(result, layout, room)
         elif p.name in arguments:
             values[p.name] = plain(arguments[p.name], p.kind, layout)
         elif p.kind == "T" and not p.optional:
@@ -130,8 +147,8 @@ def call_of(function: Function, arguments: dict[str, Any], results: list[Any], l
 
 def written(function: Function, answer: Answer) -> list[Any]:
     """What the call has written: its outputs, and where it has none, what it has changed in place."""
-    for role in ("output", "in_place"):
-        found = [answer.values[p.name] for p in function.parameters if p.role == role]
+    for roles in ({"output", "sized_by_data"}, {"in_place"}):
+        found = [answer.values[p.name] for p in function.parameters if p.role in roles]
         if found:
             return [[tensor_of(m) for m in f] if isinstance(f, list) else f and tensor_of(f) for f in found]
     raise AssertionError(f"{function.name} has no results")

@@ -32,7 +32,7 @@ class Sum final : public companion::Computation {
  public:
   Sum(size_t members, size_t count, bool fails) : members_(members), count_(count), fails_(fails) {}
 
-  void run(void* const* storages) const override {
+  void run(void* const* storages, const SetShape&) const override {
     if (fails_) throw std::runtime_error("too much.");
     auto* out = static_cast<float*>(storages[members_ + 1]);
     for (size_t i = 0; i < count_; ++i) {

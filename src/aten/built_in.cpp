@@ -1,0 +1,202 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+#include "aten/built_in.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+
+namespace aclgrad::aten {
+namespace {
+
+// ---- Those that do not evaluate all of their arguments ----
+
+IValue choose(const Nodes& nodes, const Values& values) {
+  const int64_t index = to_integer(nodes.at(0)->evaluate(values));
+  const auto choices = static_cast<int64_t>(nodes.size()) - 1;
+  if (index >= 0 && index < choices) return nodes[static_cast<size_t>(index) + 1]->evaluate(values);
+  const std::string name = nodes[0]->name();
+  refuse(name.empty() ? "mode" : name, "0 to " + std::to_string(choices - 1), std::to_string(index));
+}
+
+IValue default_of(const Nodes& nodes, const Values& values) {
+  IValue value = nodes.at(0)->evaluate(values);
+  return value.isNone() ? nodes.at(1)->evaluate(values) : value;
+}
+
+// The first, where all others are null.
+IValue without(const Nodes& nodes, const Values& values) {
+  for (size_t i = 1; i < nodes.size(); ++i) {
+    if (!nodes[i]->evaluate(values).isNone())
+      refuse(nodes[i]->name(), "null, because the companion library does not compute with it", "an argument");
+  }
+  return nodes.at(0)->evaluate(values);
+}
+
+// The place of a text among others.
+IValue index_of(const Nodes& nodes, const Values& values) {
+  const IValue text = nodes.at(0)->evaluate(values);
+  std::string expected;
+  for (size_t i = 1; i < nodes.size(); ++i) {
+    const std::string candidate = nodes[i]->evaluate(values).toStringRef();
+    if (text.isString() && text.toStringRef() == candidate) return static_cast<int64_t>(i) - 1;
+    expected += (expected.empty() ? "'" : " or '") + candidate + "'";
+  }
+  refuse(nodes[0]->name(), expected, text.isString() ? "'" + text.toStringRef() + "'" : "null");
+}
+
+// ---- Random numbers ----
+
+IValue seeded_generator(const Arguments& parts) {
+  uint64_t seed = 0;
+  for (const IValue& part : parts) {
+    const bool is_known = !part.isTensor() || !part.toTensor().is_meta();
+    const IValue number = part.isTensor() && is_known ? IValue(part.toTensor().item()) : part;
+    constexpr uint64_t kOddMultiplier = 0x9E3779B97F4A7C15;  // lets every offset give other numbers
+    if (is_known) seed = seed * kOddMultiplier + static_cast<uint64_t>(to_integer(number));
+  }
+  return at::detail::createCPUGenerator(seed);
+}
+
+// Shape, probability of false, generator, a tensor of the device.
+IValue kept(const Arguments& a) {
+  const at::Tensor like = a.at(3).toTensor();
+  at::Tensor kept = at::empty(a.at(0).toIntVector(), like.options().dtype(at::kBool));
+  return like.is_meta() ? kept : kept.bernoulli_(1 - a.at(1).toDouble(), a.at(2).toGenerator());
+}
+
+// ---- Bits ----
+
+// Booleans as the bits of bytes, the lowest first, filled up with zeros to 128 of them.
+IValue to_bits(const Arguments& a) {
+  constexpr int64_t kBits = 128;
+  const at::Tensor flat = a.at(0).toTensor().flatten();
+  const int64_t padding = (kBits - flat.numel() % kBits) % kBits;
+  const at::Tensor bits = at::constant_pad_nd(flat.to(at::kByte), {0, padding}).view({-1, 8});
+  const at::Tensor weights = at::tensor({1, 2, 4, 8, 16, 32, 64, 128}, at::kByte).to(flat.device());
+  return bits.mul(weights).sum(at::IntArrayRef{1}, false, at::kByte);
+}
+
+// The other way round, in the shape of a tensor.
+IValue from_bits(const Arguments& a) {
+  const at::Tensor mask = a.at(0).toTensor();
+  const at::Tensor like = a.at(1).toTensor();
+  if (mask.scalar_type() != at::kByte || mask.numel() * 8 < like.numel())
+    refuse("mask", "uint8, a bit for each element",
+           std::to_string(mask.numel()) + " elements of " + c10::toString(mask.scalar_type()));
+  return fields(mask.flatten(), 1).flatten().slice(0, 0, like.numel()).view(like.sizes());
+}
+
+// ---- Numbers, shapes, axes ----
+
+IValue dense(const Arguments& a) {
+  if (a.at(0).isNone()) return {};
+  if (!a[0].isList()) return a[0].toTensor().contiguous();
+  c10::List<at::Tensor> list;
+  for (const IValue& member : a[0].toListRef()) list.push_back(member.toTensor().contiguous());
+  return list;
+}
+
+// The tensors in the type to which all convert, as the vendor's matrix products take them.
+IValue promote(const Arguments& tensors) {
+  at::ScalarType type = tensors.at(0).toTensor().scalar_type();
+  for (const IValue& tensor : tensors) type = c10::promoteTypes(type, tensor.toTensor().scalar_type());
+  c10::List<at::Tensor> promoted;
+  for (const IValue& tensor : tensors) promoted.push_back(tensor.toTensor().to(type));
+  return promoted;
+}
+
+// Padding of both ends, from that of each end: [top, bottom, left, right] and [top, left, bottom, right] are in use.
+IValue equal_pads(const Arguments& arguments) {
+  const std::vector<int64_t> pads = arguments.at(0).toIntVector();
+  if (pads.size() < 3) return pads;
+  if (std::equal(pads.begin() + 1, pads.end(), pads.begin())) return std::vector<int64_t>{pads[0]};
+  refuse("pads", "equal entries", "others");
+}
+
+// A vector, so that it broadcasts along an axis of a tensor.
+IValue along(const Arguments& a) {
+  const at::Tensor vector = a.at(0).toTensor();
+  if (vector.dim() != 1 || vector.numel() == 1) return vector;
+  const int64_t rank = a.at(2).toTensor().dim();
+  std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
+  shape.at(static_cast<size_t>(c10::maybe_wrap_dim(a.at(1).toInt(), rank))) = vector.numel();
+  return vector.view(shape);
+}
+
+IValue last_axes(const Arguments& a) {
+  std::vector<int64_t> axes;
+  for (int64_t axis = -a.at(0).toInt(); axis < 0; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+}  // namespace
+
+at::Tensor fields(const at::Tensor& packed, int64_t bits) {
+  const at::Tensor shifts = at::arange(0, packed.element_size() * 8, bits, packed.options());
+  return packed.unsqueeze(-1).bitwise_right_shift(shifts).bitwise_and((1 << bits) - 1);
+}
+
+const std::map<std::string, BuiltIn>& built_in_functions() {
+  using A = const Arguments&;
+  const auto evaluated = [](IValue (*compute)(A)) -> BuiltIn {
+    return [compute](const Nodes& nodes, const Values& values) {
+      Arguments arguments;
+      for (const NodePointer& node : nodes) arguments.push_back(node->evaluate(values));
+      return compute(arguments);
+    };
+  };
+  static const auto* const functions = new std::map<std::string, BuiltIn>{
+      {"choose", choose},
+      {"default", default_of},
+      {"without", without},
+      {"index_of", index_of},
+      {"generator", evaluated(seeded_generator)},
+      {"kept", evaluated(kept)},
+      {"keep_scale", evaluated([](A a) -> IValue {
+         const double dropped = a.at(0).toDouble();
+         return dropped < 1 ? 1 / (1 - dropped) : 0.0;
+       })},
+      {"to_bits", evaluated(to_bits)},
+      {"from_bits", evaluated(from_bits)},
+      {"promote", evaluated(promote)},
+      {"equal_pads", evaluated(equal_pads)},
+      {"along", evaluated(along)},
+      {"grouped_matmul", evaluated(grouped_matmul)},
+      {"quant_matmul", evaluated(quant_matmul)},
+      {"weight_quant_matmul", evaluated(weight_quant_matmul)},
+      {"trans_quant_param", evaluated(trans_quant_param)},
+      {"saturated", evaluated(saturated)},
+      {"attention", evaluated(attention)},
+      {"dense", evaluated(dense)},
+      {"given", evaluated([](A a) -> IValue { return !a.at(0).isNone(); })},
+      {"none_if", evaluated([](A a) { return a.at(0).toInt() == a.at(1).toInt() ? IValue() : a[0]; })},
+      {"dtype", evaluated([](A a) -> IValue { return int64_t(a.at(0).toTensor().scalar_type()); })},
+      {"shape", evaluated([](A a) -> IValue { return a.at(0).toTensor().sizes(); })},
+      {"size", evaluated([](A a) -> IValue { return a.at(0).toTensor().size(a.at(1).toInt()); })},
+      {"rank", evaluated([](A a) -> IValue { return a.at(0).toTensor().dim(); })},
+      {"numel", evaluated([](A a) -> IValue { return a.at(0).toTensor().numel(); })},
+      {"plus", evaluated([](A a) -> IValue { return a.at(0).toInt() + a.at(1).toInt(); })},
+      {"times", evaluated([](A a) -> IValue { return a.at(0).toInt() * a.at(1).toInt(); })},
+      {"quotient",
+       evaluated([](A a) -> IValue { return a.at(0).toInt() / std::max<int64_t>(a.at(1).toInt(), 1); })},
+      {"negative", evaluated([](A a) -> IValue { return -a.at(0).toScalar(); })},
+      {"positive", evaluated([](A a) { return a.at(0).toScalar().toDouble() > 0 ? a[0] : IValue(); })},
+      {"last", evaluated(last_axes)},
+      {"iota",  // 0, 1, ... on the device of a tensor
+       evaluated([](A a) -> IValue {
+         return at::arange(a.at(0).toInt(), a.at(1).toTensor().options().dtype(at::kLong));
+       })},
+      {"vector",  // the integers as a tensor on the device of another one
+       evaluated([](A a) -> IValue {
+         return at::tensor(a.at(0).toIntVector(), at::kLong).to(a.at(1).toTensor().device());
+       })},
+  };
+  return *functions;
+}
+
+}  // namespace aclgrad::aten
