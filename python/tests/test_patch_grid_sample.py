@@ -95,8 +95,9 @@ def test_functions_behind_grid_sample_of_volumes_are_ours(name, mode):
 
 def test_what_pytorch_refuses_it_still_refuses():
     with aclgrad.torch.patched("grid_sample"):
-        with pytest.raises(RuntimeError, match="bicubic"):
-            F.grid_sample(VOLUME, VOLUME_GRID, "bicubic", align_corners=False)
+        if torch.__version__ < "2.15":  # which samples such volumes itself
+            with pytest.raises(RuntimeError, match="bicubic"):
+                F.grid_sample(VOLUME, VOLUME_GRID, "bicubic", align_corners=False)
         with pytest.raises(RuntimeError, match="expected"):
             torch.grid_sampler_2d(VOLUME, VOLUME_GRID, 0, 0, False)
         with pytest.raises(RuntimeError, match="expected"):
