@@ -238,7 +238,10 @@ Results run(const Registered& kernel, std::vector<Argument> arguments) {
   return kernel.function(std::move(arguments));
 }
 
-// PyTorch makes a ValueError of std::invalid_argument, and a RuntimeError of std::runtime_error.
+// Whether the thread's last failure in the dispatcher is a ValueError to be.
+thread_local bool failed_by_value = false;
+
+// PyTorch makes a RuntimeError of std::runtime_error, and up to 2.14 a ValueError of std::invalid_argument.
 void call(const Registered& kernel, Value* stack) {
   std::vector<Argument> arguments;
   arguments.reserve(kernel.arguments.size() + 1);  // with the one that is always left out
@@ -247,7 +250,8 @@ void call(const Registered& kernel, Value* stack) {
     const Results results = run(kernel, std::move(arguments));
     stack[0] = kernel.result == Kind::tensors ? list_of(results) : value_of(*results[0]);
   } catch (const nb::builtin_exception& error) {
-    if (error.type() == nb::exception_type::value_error) throw std::invalid_argument(error.what());
+    failed_by_value = error.type() == nb::exception_type::value_error;
+    if (failed_by_value) throw std::invalid_argument(error.what());
     throw std::runtime_error(error.what());
   } catch (const std::bad_alloc& error) {
     throw std::runtime_error(error.what());  // as where PyTorch lacks memory
@@ -437,6 +441,7 @@ void add_torch_kernels(nb::module_& module) {
   nb::class_<FakeTensor>(module, "FakeTensor")
       .def(nb::init<int64_t, std::string, std::string, int, std::vector<int64_t>>());
   module.def("call_with_fakes", call_with_fakes);
+  module.def("failed_by_value", [] { return failed_by_value; });
 }
 
 }  // namespace aclgrad::python

@@ -54,9 +54,9 @@ def _is_of(kind: str, value: Any) -> bool:
 
 
 def _as_raised(error: Exception) -> Exception:
-    """PyTorch makes a RuntimeError of a kernel's TypeError."""
+    """PyTorch makes a RuntimeError of a kernel's TypeError, and from 2.15 on of its ValueError, too."""
     if type(error) is RuntimeError and str(error).startswith("aclgrad."):
-        return TypeError(str(error))
+        return (ValueError if _core.failed_by_value() else TypeError)(str(error))
     return error
 
 
