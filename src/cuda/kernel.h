@@ -111,15 +111,28 @@ struct Lanes {
     mask = (lane_count == 32 ? ~0u : (1u << lane_count) - 1u) << first;
   }
 
-  // The group's number in the grid, and the number of groups there.
-  __device__ int64_t group() const { return thread_index() / count; }
-  __device__ int64_t groups() const { return thread_count_of_grid() / count; }
+  // The group's number in the grid, and the number of groups there. The count is a power of two: nothing is divided.
+  __device__ int64_t group() const { return thread_index() >> (31 - __clz(count)); }
+  __device__ int64_t groups() const { return thread_count_of_grid() >> (31 - __clz(count)); }
+
+  // The value that a lane of the group has.
+  template <class Value>
+  __device__ Value from(int lane, Value value) const {
+    return __shfl_sync(mask, value, lane, count);
+  }
 
   // In every lane the sum over the group, always added up the same way.
   template <class Real>
   __device__ Real sum(Real value) const {
-    for (int offset = count / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(mask, value, offset);
-    return value;
+    Real values[] = {value};
+    sum(values);
+    return values[0];
+  }
+  template <class Real, int kValues>
+  __device__ void sum(Real (&values)[kValues]) const {
+    for (int offset = count / 2; offset > 0; offset /= 2) {
+      for (Real& value : values) value += __shfl_xor_sync(mask, value, offset);
+    }
   }
 };
 
@@ -141,17 +154,21 @@ bool holds_quads(const void* data, std::initializer_list<int64_t> strides) {
          std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride % kQuad == 0; });
 }
 
+template <class T>
+__device__ Quad<RealOf<T>> load_whole_quad(const T* from) {
+  const auto packed = *reinterpret_cast<const PackedQuad<T>*>(from);
+  Quad<RealOf<T>> quad;
+  for (int i = 0; i < kQuad; ++i) quad.lane[i] = widen(packed.lane[i]);
+  return quad;
+}
+
 // Up to four elements, of which `count` are there; the others are zero.
 template <class T>
 __device__ Quad<RealOf<T>> load_quad(const T* from, int64_t count, bool whole) {
+  if (whole && count >= kQuad) return load_whole_quad(from);
   Quad<RealOf<T>> quad{};
-  if (whole && count >= kQuad) {
-    const auto packed = *reinterpret_cast<const PackedQuad<T>*>(from);
-    for (int i = 0; i < kQuad; ++i) quad.lane[i] = widen(packed.lane[i]);
-  } else {
-    for (int i = 0; i < kQuad; ++i) {
-      if (i < count) quad.lane[i] = widen(from[i]);
-    }
+  for (int i = 0; i < kQuad; ++i) {
+    if (i < count) quad.lane[i] = widen(from[i]);
   }
   return quad;
 }

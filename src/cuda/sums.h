@@ -26,8 +26,9 @@ struct FloatSums {
 
   __device__ void add(int64_t at, Real value) const { atomicAdd(cells + at, value); }
 
-  // Of `count` elements, or four where there are more. `whole`: cells + at is on a 16-byte boundary.
-  __device__ void add_quad(int64_t at, const Quad<Real>& quad, int64_t count, bool whole) const {
+  // To a row's channels from c on: `count`, or four where there are more. `whole`: their cells are on a 16-byte boundary.
+  __device__ void add_quad(int64_t row, int64_t c, const Quad<Real>& quad, int64_t count, bool whole) const {
+    const int64_t at = row + c;
     if constexpr (std::is_same_v<Real, float>) {
       if (whole && count >= kQuad) {
         add_four(cells + at, quad.lane[0], quad.lane[1], quad.lane[2], quad.lane[3]);
@@ -40,6 +41,8 @@ struct FloatSums {
   }
 
   __device__ Real value(int64_t at) const { return cells[at]; }
+  // Of a channel of a row.
+  __device__ Real value(int64_t row, int64_t c) const { return cells[row + c]; }
 };
 
 // The bits of the largest finite magnitudes of the two factors of all terms, as doubles: these order as integers do.
@@ -47,6 +50,8 @@ struct Magnitudes {
   unsigned long long largest[2];
 
   __device__ int exponent(int factor) const {
+    const auto biased = static_cast<int>(largest[factor] >> 52);
+    if (biased > 0) return biased - 1022;
     int exponent = 0;
     std::frexp(std::bit_cast<double>(largest[factor]), &exponent);
     return exponent;
@@ -65,16 +70,22 @@ struct FixedSums {
   const Magnitudes* magnitudes;  // of the terms
   int64_t size;
   int terms_exponent;  // at most 2 to this power terms meet in one cell
-  int places = 0;      // terms are multiplied by 2 to this power
+  int64_t quads =
+      1;  // of a row: its first cells are the first channel of each quad, and so on, as lanes add them
+  int places = 0;    // terms are multiplied by 2 to this power
+  float factors[2];  // whose product is that power, as one float cannot hold all of them
+  double unit = 0;   // of a cell: 2 to the power of -places
 
   static constexpr int kCellsOfWord = 16;
 
-  FixedSums(int64_t cell_count, int64_t max_terms, WorkspaceAllocator& allocator)
+  // `channels`: of a row whose quads are added to; 0 where there are none.
+  FixedSums(int64_t cell_count, int64_t max_terms, int64_t channels, WorkspaceAllocator& allocator)
       : cells(allocator.take<Cell>(kLimbs * cell_count)),
         specials(allocator.take<unsigned>(divide_up(cell_count, kCellsOfWord))),
         magnitudes(allocator.take<Magnitudes>(1)),
         size(cell_count),
-        terms_exponent(0) {
+        terms_exponent(0),
+        quads(channels > 0 && channels % kQuad == 0 ? channels / kQuad : 1) {
     while (int64_t{1} << terms_exponent < max_terms) ++terms_exponent;
   }
 
@@ -93,8 +104,16 @@ struct FixedSums {
   }
   __device__ int low_shift() const { return 62 - terms_exponent; }
 
-  // What a kernel calls before it adds anything.
-  __device__ void begin() { places = shift(); }
+  // What a kernel calls before it adds or reads anything. Where floats cannot hold the factors, all terms are zero.
+  __device__ void begin() {
+    places = shift();
+    if constexpr (kLimbs == 1) {
+      const int first = min(max(places, -126), 127);
+      factors[0] = std::ldexp(1.0f, first);
+      factors[1] = std::ldexp(1.0f, min(places - first, 127));
+      unit = std::bit_cast<double>(static_cast<uint64_t>(1023 - places) << 52);
+    }
+  }
 
   __device__ void add(int64_t at, Real value) const {
     if (!(std::fabs(value) <= std::numeric_limits<Real>::max())) {
@@ -103,7 +122,8 @@ struct FixedSums {
       return;
     }
     if constexpr (kLimbs == 1) {
-      atomicAdd(cells + at, static_cast<Cell>(rounded(value)));
+      // To the nearest whole number, ties to even. The factors are powers of two: only what is below one half is rounded.
+      atomicAdd(cells + at, static_cast<Cell>(__float2ll_rn(value * factors[0] * factors[1])));
     } else {
       const double scaled = std::ldexp(value, places);
       const double whole = std::rint(scaled);
@@ -112,41 +132,34 @@ struct FixedSums {
     }
   }
 
-  __device__ void add_quad(int64_t at, const Quad<Real>& quad, int64_t count, bool) const {
+  __device__ void add_quad(int64_t row, int64_t c, const Quad<Real>& quad, int64_t count, bool) const {
     for (int i = 0; i < kQuad; ++i) {
-      if (i < count) add(at + i, quad.lane[i]);
+      if (i < count) add(cell(row, c, i), quad.lane[i]);
     }
+  }
+
+  __device__ Real value(int64_t row, int64_t c) const {
+    return value(cell(row, c / kQuad * kQuad, static_cast<int>(c % kQuad)));
   }
 
   __device__ Real value(int64_t at) const {
     const unsigned bits = specials[at / kCellsOfWord] >> (at % kCellsOfWord * 2) & 3u;
     if (bits == 3u) return std::numeric_limits<Real>::quiet_NaN();
     if (bits != 0) return (bits == 1u ? 1 : -1) * std::numeric_limits<Real>::infinity();
-    auto sum = static_cast<double>(static_cast<long long>(cells[at]));
-    if constexpr (kLimbs == 2) {
-      sum += std::ldexp(static_cast<double>(static_cast<long long>(cells[size + at])), -low_shift());
+    const auto sum = static_cast<double>(static_cast<long long>(cells[at]));
+    if constexpr (kLimbs == 1) {
+      return static_cast<Real>(sum * unit);
+    } else {
+      const double low =
+          std::ldexp(static_cast<double>(static_cast<long long>(cells[size + at])), -low_shift());
+      return static_cast<Real>(std::ldexp(sum + low, -places));
     }
-    return static_cast<Real>(std::ldexp(sum, -shift()));
   }
 
  private:
-  // The whole number nearest to value * 2^places, ties to even, by integers alone: many GPUs have few units for
-  // doubles.
-  __device__ long long rounded(float value) const {
-    const auto bits = std::bit_cast<uint32_t>(value);
-    const int exponent = static_cast<int>(bits >> 23 & 0xFFu);
-    const uint32_t mantissa = exponent == 0 ? bits & 0x7FFFFFu : (bits & 0x7FFFFFu) | 0x800000u;
-    const int left =
-        (exponent == 0 ? 1 : exponent) - 150 + places;  // |value| is mantissa * 2^(left - places)
-    long long whole = 0;
-    if (left >= 0) {
-      whole = static_cast<long long>(mantissa) << left;
-    } else if (left > -25) {
-      const uint32_t half = 1u << (-left - 1), rest = mantissa & (2 * half - 1);
-      const uint32_t below = mantissa >> -left;
-      whole = below + (rest > half || (rest == half && below % 2 == 1) ? 1 : 0);
-    }
-    return bits >> 31 ? -whole : whole;
+  // Of channel c + i of a row, where a quad begins at c.
+  __device__ int64_t cell(int64_t row, int64_t c, int i) const {
+    return row + (quads == 1 ? c : c / kQuad) + i * quads;
   }
 
   __device__ static void add_to(Cell* cell, double whole) {
@@ -154,16 +167,27 @@ struct FixedSums {
   }
 };
 
+// `count` channels of a row from c on, or four where there are more; the others are zero.
+template <class Sums>
+__device__ auto load_sums(const Sums& sums, int64_t row, int64_t c, int64_t count) {
+  Quad<decltype(sums.value(row))> quad{};
+  for (int i = 0; i < kQuad; ++i) {
+    if (i < count) quad.lane[i] = sums.value(row, c + i);
+  }
+  return quad;
+}
+
 // What a gradient is added up in: fixed point where it must be deterministic, else floats.
 template <class Real>
 class GradientSums {
  public:
-  // At most `max_terms` meet in one of `count` sums. `in_place`: where sums of floats belong, or null for a buffer.
-  GradientSums(int64_t count, int64_t max_terms, void* in_place, const CudaLaunch& on,
+  // At most `max_terms` meet in one of `count` sums, rows of `channels` where quads are added. `in_place`: where sums of
+  // floats belong, or null for a buffer.
+  GradientSums(int64_t count, int64_t max_terms, int64_t channels, void* in_place, const CudaLaunch& on,
                WorkspaceAllocator& allocator)
       : count_(count), is_in_place_(in_place != nullptr && !on.deterministic) {
     if (on.deterministic) {
-      fixed_.emplace(count, max_terms, allocator);
+      fixed_.emplace(count, max_terms, channels, allocator);
     } else {
       floats_ = {is_in_place_ ? static_cast<Real*>(in_place) : allocator.take<Real>(count)};
     }

@@ -28,10 +28,10 @@ T* allocate(size_t count) {
 template <class Real>
 Real fixed_sum(const std::vector<Real>& terms, int64_t max_terms, double largest) {
   WorkspaceAllocator sizes;
-  cuda::FixedSums<Real>(1, max_terms, sizes);
+  cuda::FixedSums<Real>(1, max_terms, 0, sizes);
   auto* workspace = allocate<std::byte>(sizes.size());
   WorkspaceAllocator allocator(workspace);
-  const cuda::FixedSums<Real> sums(1, max_terms, allocator);
+  const cuda::FixedSums<Real> sums(1, max_terms, 0, allocator);
   sums.clear({});
   Real *values = allocate<Real>(terms.size()), *sum = allocate<Real>(1);
   std::copy(terms.begin(), terms.end(), values);

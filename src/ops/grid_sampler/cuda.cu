@@ -264,18 +264,18 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
           if (x[i].pixel < 0) continue;
           Quad<Real> term;
           for (int k = 0; k < kQuad; ++k) term.lane[k] = y.weight * x[i].weight * gradient.lane[k];
-          sums.add_quad(sums_at + y.pixel * sums_strides[2] + x[i].pixel * sums_strides[3] + c, term, left,
+          sums.add_quad(sums_at + y.pixel * sums_strides[2] + x[i].pixel * sums_strides[3], c, term, left,
                         whole);
         }
       }
     }
     if (!problem.wants_grid_grad) continue;
-    x_gradient = lanes.sum(x_gradient);
-    y_gradient = lanes.sum(y_gradient);
+    Real gradients[] = {x_gradient, y_gradient};
+    lanes.sum(gradients);
     if (lanes.index != 0) continue;
     T* grid_grad = static_cast<T*>(problem.grid_grad) + sample.offset_in_grid(problem.grid_grad_strides);
-    grid_grad[0] = narrow<T>(taps.along[0].multiplier * x_gradient);
-    grid_grad[problem.grid_grad_strides[3]] = narrow<T>(taps.along[1].multiplier * y_gradient);
+    grid_grad[0] = narrow<T>(taps.along[0].multiplier * gradients[0]);
+    grid_grad[problem.grid_grad_strides[3]] = narrow<T>(taps.along[1].multiplier * gradients[1]);
   }
 }
 
@@ -337,10 +337,11 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, class Sums>
 __global__ void __launch_bounds__(kThreads)
     store_pixels(Image image, Sums sums, Strides<2> sums_strides, T* to, Strides<2> to_strides) {
+  sums.begin();
   transpose<RealOf<T>, false>(
       image,
       [&](int64_t n, int64_t c, int64_t pixel) {
-        return sums.value(image.offset(sums_strides, n, c, pixel));
+        return sums.value(image.offset(sums_strides, n, 0, pixel), c);
       },
       [&](int64_t n, int64_t c, int64_t pixel, RealOf<T> value) {
         to[image.offset(to_strides, n, c, pixel)] = narrow<T>(value);
@@ -415,6 +416,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, class Sums, int kAxes>
 __global__ void __launch_bounds__(kThreads)
     store_gradient(BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides) {
+  sums.begin();
   const int64_t sides[] = {problem.width, problem.height, problem.depth};
   const int64_t count = problem.batch * problem.channels * problem.depth * problem.height * problem.width;
   const auto& strides = problem.input_grad_strides;
@@ -464,12 +466,16 @@ GradientSums<RealOf<T>> sums_of(const BackwardOf<kAxes>& problem, const CudaLaun
                                 WorkspaceAllocator& allocator) {
   constexpr int64_t kMaxTaps = kAxes == 2 ? 16 : 8;  // padding may bring all taps of a sample to one pixel
   const bool in_place = sums_in_place(problem, on);
-  int64_t channels = problem.channels;
+  int64_t channels = problem.channels, channels_of_row = 0;
   if constexpr (kAxes == 2) {
-    if (scatters_by_channels(problem) && !in_place) channels = pixel_stride(problem);
+    if (scatters_by_channels(problem) && !in_place) channels = channels_of_row = pixel_stride(problem);
   }
-  return {problem.batch * channels * pixels_of<kAxes>(problem), kMaxTaps * samples_of<kAxes>(problem),
-          in_place ? problem.input_grad : nullptr, on, allocator};
+  return {problem.batch * channels * pixels_of<kAxes>(problem),
+          kMaxTaps * samples_of<kAxes>(problem),
+          channels_of_row,
+          in_place ? problem.input_grad : nullptr,
+          on,
+          allocator};
 }
 
 template <class T, class Sums, int kAxes>

@@ -2,7 +2,8 @@
 // Multi-scale deformable attention and its gradient on a GPU.
 //
 // A group of lanes owns one query of one head, and each lane four channels of it: rows of value and sums of grad_value
-// are read and added to 16 bytes at a time, grad_location and grad_attention_weight are sums over the group.
+// are read and added to 16 bytes at a time, grad_location and grad_attention_weight are sums over the group. The points of
+// a query are taken in turns of as many as the group has lanes: each lane finds the corners of one of them, for all.
 #include "cuda/sums.h"
 #include "ops/multi_scale_deformable_attention/kernel.h"
 
@@ -43,8 +44,10 @@ struct Corners {
   Real right;             // the point's distance from the pixels on the left, in pixels
   Real below;
 
-  __device__ Corners(const Level& level, Real location_x, Real location_y, int64_t rows)
-      : first_row(0), width(static_cast<uint64_t>(level.width)), right(0), below(0) {
+  __device__ Corners() : first_row(0), width(0), right(0), below(0) {}
+
+  __device__ Corners(const Level& level, Real location_x, Real location_y, int64_t rows) : Corners() {
+    width = static_cast<uint64_t>(level.width);
     if (level.height <= 0 || level.width <= 0) return;
     const auto columns = static_cast<Real>(level.width), lines = static_cast<Real>(level.height);
     const Real half{0.5};
@@ -92,38 +95,102 @@ struct Query {
   }
 };
 
+// How a group goes through a row of value. kWholeRow: in one round, in whole quads, and elements of a batch are counted
+// in 32 bits: fewer instructions, and less to hand over.
+template <bool kWholeRow>
+using Index = std::conditional_t<kWholeRow, int32_t, int64_t>;
+
+// What the lanes of a group read from the one that has found a point's corners.
+template <class Real, class Row>
+struct SharedCorners {
+  Row row[4];      // of value; -1 for a corner that counts as zero
+  Real weight[4];  // with the point's own
+
+  __device__ SharedCorners(const Corners<Real>& corners, Real of_point) {
+    for (int k = 0; k < 4; ++k) {
+      row[k] = corners.counts(k) ? static_cast<Row>(corners.row(k)) : Row{-1};
+      weight[k] = of_point * corners.weight(k);
+    }
+  }
+
+  __device__ SharedCorners(const SharedCorners& own, const Lanes& lanes, int lane) {
+    for (int k = 0; k < 4; ++k) {
+      row[k] = lanes.from(lane, own.row[k]);
+      weight[k] = lanes.from(lane, own.weight[k]);
+    }
+  }
+};
+
+// The points of one query and head, of which a lane finds the corners of every so many'th.
+template <class T>
+class Points {
+ public:
+  using Real = RealOf<T>;
+
+  int64_t own;  // the lane's point of this turn; there is none from count on
+  int64_t count;
+  Real weight = 0;  // of the point
+
+  __device__ Points(const MultiScaleDeformableSampling& problem, const Query& at, const Lanes& lanes)
+      : own(lanes.index),
+        count(problem.levels() * problem.samples()),
+        problem_(problem),
+        locations_(static_cast<const T*>(problem.sampling_locations.data) +
+                   at.offset(problem.sampling_locations)),
+        weights_(static_cast<const T*>(problem.attention_weights.data) +
+                 at.offset(problem.attention_weights)) {}
+
+  __device__ Corners<Real> find_corners() {
+    if (own >= count) return {};
+    while (own >= (level_ + 1) * problem_.samples()) ++level_;
+    weight = widen(weights_[own]);
+    return {level(), widen(locations_[2 * own]), widen(locations_[2 * own + 1]), problem_.rows()};
+  }
+
+  __device__ Level level() const { return {problem_, level_}; }
+
+ private:
+  const MultiScaleDeformableSampling& problem_;
+  const T* locations_;
+  const T* weights_;
+  int64_t level_ = 0;
+};
+
 // ---- Forward
 
-template <class T>
+// `whole`: the rows of value and output consist of quads.
+template <class T, bool kWholeRow>
 __global__ void __launch_bounds__(kThreads)
     sample(MultiScaleDeformableAttention problem, int lane_count, bool whole) {
   using Real = RealOf<T>;
   const Lanes lanes(lane_count);
-  const auto* value = static_cast<const T*>(problem.value.data);
+  const auto row_stride = static_cast<Index<kWholeRow>>(problem.value.stride(1));
   const int64_t queries = problem.batches() * problem.queries() * problem.heads();
   for (int64_t index = lanes.group(); index < queries; index += lanes.groups()) {
     const Query at(problem, index);
-    const T* location =
-        static_cast<const T*>(problem.sampling_locations.data) + at.offset(problem.sampling_locations);
-    const T* attention =
-        static_cast<const T*>(problem.attention_weights.data) + at.offset(problem.attention_weights);
+    const T* value =
+        static_cast<const T*>(problem.value.data) + Query::offset_of_row(problem.value.strides, at, 0);
     T* output = static_cast<T*>(problem.output.data) + at.offset(problem.output);
-    for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
+    // All lanes go through all rounds, as those without channels find corners, too.
+    for (int64_t round = 0; round < problem.channels(); round += kQuad * lanes.count) {
+      const int64_t c = round + kQuad * lanes.index, left = problem.channels() - c;
       Quad<Real> sum{};
-      for (int64_t l = 0; l < problem.levels(); ++l) {
-        const Level level(problem, l);
-        for (int64_t point = l * problem.samples(); point < (l + 1) * problem.samples(); ++point) {
-          const Corners<Real> corners(level, widen(location[2 * point]), widen(location[2 * point + 1]),
-                                      problem.rows());
-          const Real weight = widen(attention[point]);
+      Points<T> points(problem, at, lanes);
+      for (int64_t turn = 0; turn < points.count; turn += lanes.count, points.own += lanes.count) {
+        const Corners<Real> corners = points.find_corners();
+        const SharedCorners<Real, Index<kWholeRow>> own(corners, points.weight);
+        const int in_turn = static_cast<int>(min(int64_t{lanes.count}, points.count - turn));
+        for (int lane = 0; lane < in_turn; ++lane) {
+          const SharedCorners<Real, Index<kWholeRow>> of(own, lanes, lane);
+          if (left <= 0) continue;
           for (int k = 0; k < 4; ++k) {
-            if (!corners.counts(k)) continue;
-            const T* row = value + Query::offset_of_row(problem.value.strides, at, corners.row(k)) + c;
-            add_scaled(sum, weight * corners.weight(k), load_quad(row, problem.channels() - c, whole));
+            if (of.row[k] < 0) continue;
+            const T* row = value + c + of.row[k] * row_stride;
+            add_scaled(sum, of.weight[k], kWholeRow ? load_whole_quad(row) : load_quad(row, left, whole));
           }
         }
       }
-      store_quad(output + c, sum, problem.channels() - c, whole);
+      if (left > 0) store_quad(output + c, sum, left, whole);
     }
   }
 }
@@ -133,11 +200,73 @@ __global__ void __launch_bounds__(kThreads)
 // What a kernel computes, as far as that is known when it is compiled: the loops then have no questions to ask.
 enum class Wanted { all, value, points, as_the_problem_says };
 
-// With kWhole the rows of value, grad_output and the sums consist of quads.
-template <class T, class Sums, bool kWhole, Wanted kWanted>
-__global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlocksForHalf)
+template <class T>
+__device__ void store_gradients_of_point(const MultiScaleDeformableAttentionBackward& problem,
+                                         const Query& at, const Points<T>& points,
+                                         const Corners<RealOf<T>>& corners, const RealOf<T> (&products)[4]) {
+  using Real = RealOf<T>;
+  Real of_attention = 0, of_x = 0, of_y = 0;
+  if (corners.counting != 0) {
+    Real of[4];
+    for (int k = 0; k < 4; ++k) of[k] = corners.counts(k) ? products[k] : Real{0};
+    const Real right = corners.right, below = corners.below;
+    for (int k = 0; k < 4; ++k) of_attention += corners.weight(k) * of[k];
+    const Level level = points.level();
+    of_x = static_cast<Real>(level.width) * points.weight *
+           ((1 - below) * (of[1] - of[0]) + below * (of[3] - of[2]));
+    of_y = static_cast<Real>(level.height) * points.weight *
+           ((1 - right) * (of[2] - of[0]) + right * (of[3] - of[1]));
+  }
+  if (problem.grad_attention_weights.defined()) {
+    auto* grad_attention = static_cast<T*>(problem.grad_attention_weights.data);
+    grad_attention[at.offset(problem.grad_attention_weights) + points.own] = narrow<T>(of_attention);
+  }
+  if (!problem.grad_sampling_locations.defined()) return;
+  T* grad_location = static_cast<T*>(problem.grad_sampling_locations.data) +
+                     at.offset(problem.grad_sampling_locations) + 2 * points.own;
+  grad_location[0] = narrow<T>(of_x);
+  grad_location[1] = narrow<T>(of_y);
+}
+
+// What a lane does with the corners of a point for four channels. `whole`: rows of value and the sums consist of quads.
+template <class T, class Sums, bool kWholeRow>
+struct ChannelsOfLane {
+  using Real = RealOf<T>;
+
+  const T* value;  // of row 0
+  const Sums& sums;
+  int64_t first_sum;  // of row 0
+  Index<kWholeRow> value_stride, sums_stride;
+  bool wants_points, wants_value, whole;
+
+  __device__ void visit(const SharedCorners<Real, Index<kWholeRow>>& of, int64_t c, int64_t left,
+                        const Quad<Real>& gradient, Real (&products)[4]) const {
+    if (wants_points) {
+      // All on their way before anything is added; what does not count is read from row 0.
+      Quad<Real> values[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const T* row = value + c + max(of.row[k], Index<kWholeRow>{0}) * value_stride;
+        values[k] = kWholeRow ? load_whole_quad(row) : load_quad(row, left, whole);
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) products[k] = dot(gradient, values[k], products[k]);
+    }
+    if (!wants_value) return;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (of.row[k] < 0) continue;
+      Quad<Real> term;
+      for (int i = 0; i < kQuad; ++i) term.lane[i] = of.weight[k] * gradient.lane[i];
+      sums.add_quad(first_sum + of.row[k] * sums_stride, c, term, left, kWholeRow || whole);
+    }
+  }
+};
+
+template <class T, class Sums, bool kWholeRow, Wanted kWanted>
+__global__ void __launch_bounds__(kThreads, kWholeRow ? kBlocksForHalf : 1)
     scatter_gradient(MultiScaleDeformableAttentionBackward problem, Sums sums, const Shape sums_strides,
-                     int lane_count) {
+                     int lane_count, bool whole) {
   constexpr bool kAsks = kWanted == Wanted::as_the_problem_says;
   const bool wants_value = kAsks ? problem.grad_value.defined() : kWanted != Wanted::points;
   const bool asks_for_points = wants_samples(problem);
@@ -145,75 +274,46 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kBlo
   if (wants_value) sums.begin();
   using Real = RealOf<T>;
   const Lanes lanes(lane_count);
-  const auto* value = static_cast<const T*>(problem.value.data);
   const int64_t queries = problem.batches() * problem.queries() * problem.heads();
   for (int64_t index = lanes.group(); index < queries; index += lanes.groups()) {
     const Query at(problem, index);
-    const T* location =
-        static_cast<const T*>(problem.sampling_locations.data) + at.offset(problem.sampling_locations);
-    const T* attention =
-        static_cast<const T*>(problem.attention_weights.data) + at.offset(problem.attention_weights);
+    const ChannelsOfLane<T, Sums, kWholeRow> channels{
+        static_cast<const T*>(problem.value.data) + Query::offset_of_row(problem.value.strides, at, 0),
+        sums,
+        Query::offset_of_row(sums_strides, at, 0),
+        static_cast<Index<kWholeRow>>(problem.value.stride(1)),
+        static_cast<Index<kWholeRow>>(sums_strides[1]),
+        wants_points,
+        wants_value,
+        whole};
     const T* grad_output = static_cast<const T*>(problem.grad_output.data) + at.offset(problem.grad_output);
-    const T* first_row = value + Query::offset_of_row(problem.value.strides, at, 0);
-    const int64_t first_sum = Query::offset_of_row(sums_strides, at, 0);
-    for (int64_t l = 0; l < problem.levels(); ++l) {
-      const Level level(problem, l);
-      for (int64_t point = l * problem.samples(); point < (l + 1) * problem.samples(); ++point) {
-        const Corners<Real> corners(level, widen(location[2 * point]), widen(location[2 * point + 1]),
-                                    problem.rows());
-        const Real weight = widen(attention[point]);
-        Real products[4] = {};  // of grad_output with each corner
-        for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
-          const int64_t left = kWhole ? kQuad : problem.channels() - c;
-          const Quad<Real> gradient = load_quad(grad_output + c, left, kWhole);
-          if (wants_points) {
-            // All on their way before anything is added; what does not count is read from row 0.
-            Quad<Real> values[4];
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-              const int64_t row = corners.counts(k) ? corners.row(k) : 0;
-              values[k] = load_quad(first_row + row * problem.value.stride(1) + c, left, kWhole);
-            }
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-              const Real product = dot(gradient, values[k], products[k]);
-              products[k] = corners.counts(k) ? product : Real{0};
-            }
-          }
-          if (wants_value) {
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-              if (!corners.counts(k)) continue;
-              Quad<Real> term;
-              for (int i = 0; i < kQuad; ++i) term.lane[i] = corners.weight(k) * weight * gradient.lane[i];
-              sums.add_quad(first_sum + corners.row(k) * sums_strides[1] + c, term, left, kWhole);
-            }
+    const int64_t first = kQuad * lanes.index;
+    Quad<Real> gradient{};
+    if (kWholeRow && first < problem.channels()) gradient = load_whole_quad(grad_output + first);
+    Points<T> points(problem, at, lanes);
+    for (int64_t turn = 0; turn < points.count; turn += lanes.count, points.own += lanes.count) {
+      const Corners<Real> corners = points.find_corners();
+      const SharedCorners<Real, Index<kWholeRow>> own(corners, points.weight);
+      Real own_products[4] = {};  // of grad_output with each corner
+      const int in_turn = static_cast<int>(min(int64_t{lanes.count}, points.count - turn));
+#pragma unroll 1  // registers are few
+      for (int lane = 0; lane < in_turn; ++lane) {
+        const SharedCorners<Real, Index<kWholeRow>> of(own, lanes, lane);
+        Real products[4] = {};
+        if constexpr (kWholeRow) {
+          if (first < problem.channels()) channels.visit(of, first, kQuad, gradient, products);
+        } else {
+          for (int64_t c = first; c < problem.channels(); c += kQuad * lanes.count) {
+            const int64_t left = problem.channels() - c;
+            channels.visit(of, c, left, load_quad(grad_output + c, left, whole), products);
           }
         }
         if (!wants_points) continue;
-        Real of_attention = 0, of_x = 0, of_y = 0;
-        if (corners.counting != 0) {
-          const Real right = corners.right, below = corners.below;
-          for (int k = 0; k < 4; ++k) of_attention += corners.weight(k) * products[k];
-          of_x = static_cast<Real>(level.width) * weight *
-                 ((1 - below) * (products[1] - products[0]) + below * (products[3] - products[2]));
-          of_y = static_cast<Real>(level.height) * weight *
-                 ((1 - right) * (products[2] - products[0]) + right * (products[3] - products[1]));
-        }
-        of_attention = lanes.sum(of_attention);
-        of_x = lanes.sum(of_x);
-        of_y = lanes.sum(of_y);
-        if (lanes.index != 0) continue;
-        if (problem.grad_attention_weights.defined()) {
-          auto* grad_attention = static_cast<T*>(problem.grad_attention_weights.data);
-          grad_attention[at.offset(problem.grad_attention_weights) + point] = narrow<T>(of_attention);
-        }
-        if (!problem.grad_sampling_locations.defined()) continue;
-        T* grad_location = static_cast<T*>(problem.grad_sampling_locations.data) +
-                           at.offset(problem.grad_sampling_locations) + 2 * point;
-        grad_location[0] = narrow<T>(of_x);
-        grad_location[1] = narrow<T>(of_y);
+        lanes.sum(products);
+        for (int k = 0; k < 4; ++k) own_products[k] = lane == lanes.index ? products[k] : own_products[k];
       }
+      if (wants_points && points.own < points.count)
+        store_gradients_of_point(problem, at, points, corners, own_products);
     }
   }
 }
@@ -241,18 +341,23 @@ __global__ void __launch_bounds__(kThreads)
   of_gradients.leave_in(&magnitudes->largest[1]);
 }
 
+// `whole`: the rows of grad_value consist of quads.
 template <class T, class Sums>
 __global__ void __launch_bounds__(kThreads)
-    store_gradient(MultiScaleDeformableAttentionBackward problem, Sums sums) {
-  const int64_t count = problem.batches() * problem.rows() * problem.heads() * problem.channels();
-  auto* grad_value = static_cast<T*>(problem.grad_value.data);
-  for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
-    const int64_t block = i / problem.channels();
+    store_gradient(MultiScaleDeformableAttentionBackward problem, Sums sums, int lane_count, bool whole) {
+  sums.begin();
+  const Lanes lanes(lane_count);
+  const int64_t blocks = problem.batches() * problem.rows() * problem.heads();
+  for (int64_t block = lanes.group(); block < blocks; block += lanes.groups()) {
     const int64_t row = block / problem.heads();
     const int64_t to = row / problem.rows() * problem.grad_value.stride(0) +
                        row % problem.rows() * problem.grad_value.stride(1) +
-                       block % problem.heads() * problem.grad_value.stride(2) + i % problem.channels();
-    grad_value[to] = narrow<T>(sums.value(i));
+                       block % problem.heads() * problem.grad_value.stride(2);
+    auto* grad_value = static_cast<T*>(problem.grad_value.data) + to;
+    for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
+      const int64_t left = problem.channels() - c;
+      store_quad(grad_value + c, load_sums(sums, block * problem.channels(), c, left), left, whole);
+    }
   }
 }
 
@@ -277,8 +382,12 @@ bool sums_in_place(const MultiScaleDeformableAttentionBackward& problem) {
 template <class T>
 GradientSums<RealOf<T>> sums_of(const MultiScaleDeformableAttentionBackward& problem, const CudaLaunch& on,
                                 WorkspaceAllocator& allocator) {
-  return {sums_size(problem), problem.queries() * problem.levels() * problem.samples(),
-          sums_in_place(problem) ? problem.grad_value.data : nullptr, on, allocator};
+  return {sums_size(problem),
+          problem.queries() * problem.levels() * problem.samples(),
+          problem.channels(),
+          sums_in_place(problem) ? problem.grad_value.data : nullptr,
+          on,
+          allocator};
 }
 
 template <class T>
@@ -290,23 +399,31 @@ bool blocks_hold_quads(const ConstTensor& tensor) {
   return blocks_hold_quads<T>(tensor.data, tensor.strides);
 }
 
+// Whether the lanes of a group go through a row in one round, and 32 bits count the elements of a batch.
+bool takes_whole_rows(const MultiScaleDeformableSampling& problem, int lanes) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  const int64_t largest_stride = std::max(problem.value.strides[1], sums_strides_of(problem)[1]);
+  return problem.channels() <= kQuad * lanes && largest_stride <= kMax / std::max(int64_t{1}, problem.rows());
+}
+
 template <class T, class Sums>
 void scatter(const MultiScaleDeformableAttentionBackward& problem, const Sums& sums, const CudaLaunch& on) {
   const int lanes = lanes_for(problem.channels());
+  const bool whole = problem.channels() % kQuad == 0 && blocks_hold_quads<T>(problem.value) &&
+                     blocks_hold_quads<T>(problem.grad_output) &&
+                     blocks_hold_quads<typename Sums::Cell>(sums.cells, sums_strides_of(problem));
   const auto launch_kernel = [&](auto* kernel) {
     launch_for_each(on, problem.batches() * problem.queries() * problem.heads() * lanes, kernel, problem,
-                    sums, sums_strides_of(problem), lanes);
+                    sums, sums_strides_of(problem), lanes, whole);
   };
   if constexpr (!std::is_same_v<T, double>) {
-    const bool whole = problem.channels() % kQuad == 0 && blocks_hold_quads<T>(problem.value) &&
-                       blocks_hold_quads<T>(problem.grad_output) &&
-                       blocks_hold_quads<typename Sums::Cell>(sums.cells, sums_strides_of(problem));
-    if (whole && !wants_samples(problem))
+    const bool whole_rows = whole && takes_whole_rows(problem, lanes);
+    if (whole_rows && !wants_samples(problem))
       return launch_kernel(scatter_gradient<T, Sums, true, Wanted::value>);
-    if (whole && problem.grad_value.defined())
+    if (whole_rows && problem.grad_value.defined())
       return launch_kernel(scatter_gradient<T, Sums, true, Wanted::all>);
     if constexpr (std::is_same_v<Sums, FloatSums<float>>) {
-      if (whole) return launch_kernel(scatter_gradient<T, Sums, true, Wanted::points>);
+      if (whole_rows) return launch_kernel(scatter_gradient<T, Sums, true, Wanted::points>);
     }
   }
   launch_kernel(scatter_gradient<T, Sums, false, Wanted::as_the_problem_says>);
@@ -328,7 +445,10 @@ void run(const MultiScaleDeformableAttentionBackward& problem, void* workspace, 
           },
           [&](const auto& sums) { scatter<T>(problem, sums, on); },
           [&]<class Sums>(const Sums& sums) {
-            launch_for_each(on, sums_size(problem), store_gradient<T, Sums>, problem, sums);
+            const int lanes = lanes_for(problem.channels());
+            launch_for_each(on, problem.batches() * problem.rows() * problem.heads() * lanes,
+                            store_gradient<T, Sums>, problem, sums, lanes,
+                            blocks_hold_quads<T>(problem.grad_value.data, problem.grad_value.strides));
           });
 }
 
@@ -344,8 +464,10 @@ const CudaKernel<MultiScaleDeformableAttention> kForward(
     [](const MultiScaleDeformableAttention& problem, void*, const CudaLaunch& on) {
       visit_element_type(problem.value.type, [&]<class T>(T) {
         const int lanes = lanes_for(problem.channels());
-        const bool whole = blocks_hold_quads<T>(problem.value) && blocks_hold_quads<T>(problem.output);
-        launch_for_each(on, problem.batches() * problem.queries() * problem.heads() * lanes, sample<T>,
+        const bool whole = problem.channels() % kQuad == 0 && blocks_hold_quads<T>(problem.value) &&
+                           blocks_hold_quads<T>(problem.output);
+        launch_for_each(on, problem.batches() * problem.queries() * problem.heads() * lanes,
+                        whole && takes_whole_rows(problem, lanes) ? sample<T, true> : sample<T, false>,
                         problem, lanes, whole);
       });
     });

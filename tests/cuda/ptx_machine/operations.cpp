@@ -135,17 +135,20 @@ void add_with_carry(Warp& warp, const Instruction& in, Lanes active) {
   warp.carry_defined = (warp.carry_defined & ~active) | (defined & active);
 }
 
-// shfl.sync.bfly: to|predicate, from, distance, bounds, mask. Lanes whose partner is out of bounds keep their own.
+// shfl.sync.bfly, .idx: to|predicate, from, distance or lane in the segment, bounds, mask. Lanes whose partner is out of
+// bounds keep their own.
+template <bool kIndexed>
 void exchange(Warp& warp, const Instruction& in, Lanes active) {
   uint32_t result[kLanes] = {};
   Lanes defined = 0, in_bounds = 0;
   for_each_lane(active, [&](int lane) {
-    const auto distance = static_cast<int>(warp.value(in.from[1], lane) & 31);
+    const auto number = static_cast<int>(warp.value(in.from[1], lane) & 31);
     const auto bounds = static_cast<int>(warp.value(in.from[2], lane));
     const int segment = bounds >> 8 & 31;
     const int last = (lane & segment) | ((bounds & 31) & ~segment);
-    if ((lane ^ distance) <= last) in_bounds |= one_lane(lane);
-    const int partner = (lane ^ distance) <= last ? lane ^ distance : lane;
+    const int wanted = kIndexed ? (lane & segment) | (number & ~segment) : lane ^ number;
+    if (wanted <= last) in_bounds |= one_lane(lane);
+    const int partner = wanted <= last ? wanted : lane;
     const bool is_there = (active >> partner & 1) != 0;
     if (!is_there) report("a shuffle from lane " + std::to_string(partner) + ", which is not there");
     result[lane] = warp.lanes<uint32_t>(in.from[0])[partner];
@@ -348,7 +351,10 @@ Table make_table() {
   add_conversions(table);
   add_predicates(table);
   table["cvta.to.global.u64"] = operation<uint64_t, uint64_t>([](uint64_t a) { return a; });
-  table["shfl.sync.bfly.b32"] = {exchange, 4, {4, 4, 4, 4}, nullptr, Kind::shuffle};
+  table["clz.b32"] =
+      operation<uint32_t, uint32_t>([](uint32_t a) { return static_cast<uint32_t>(std::countl_zero(a)); });
+  table["shfl.sync.idx.b32"] = {exchange<true>, 4, {4, 4, 4, 4}, nullptr, Kind::shuffle};
+  table["shfl.sync.bfly.b32"] = {exchange<false>, 4, {4, 4, 4, 4}, nullptr, Kind::shuffle};
   return table;
 }
 
