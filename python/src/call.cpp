@@ -47,16 +47,20 @@ Call::Call(Memory memory) : Contract(Caller::current(), Interface::python), memo
 
 // ---- Arguments
 
-Call::Bound& Call::bind(Array array, ConstTensor& member) {
-  member = tensor_at(array.view.first(), array.view);
-  Bound& bound = members_.emplace_back();
-  bound.array = std::move(array);
+template <class Read>
+const Array& Call::bind(const Read& read, ConstTensor& member) {
+  Bound& bound = members_.emplace_back(read);
   bound.address = bound.input = &member;
-  return bound;
+  const TensorView& view = bound.array.view;
+  member.data = view.first();
+  member.type = view.type;
+  member.shape = Shape(view.shape.data(), view.rank);
+  member.strides = Shape(view.strides.data(), view.rank);
+  return bound.array;
 }
 
 const Array& Call::input(const char* name, const Argument& argument, ConstTensor& member) {
-  return bind(floats_of(name, argument), member).array;
+  return bind([&] { return floats_of(name, argument); }, member);
 }
 
 void Call::optional_input(const char* name, const Argument& argument, ConstTensor& member) {
@@ -64,7 +68,7 @@ void Call::optional_input(const char* name, const Argument& argument, ConstTenso
 }
 
 const Array& Call::indices(const char* name, const Argument& argument, ConstTensor& member) {
-  return bind(integers(name, argument), member).array;
+  return bind([&] { return integers(name, argument); }, member);
 }
 
 // Without axes they would not be told from none.
@@ -156,16 +160,15 @@ Argument Call::entry_of(const Argument& out, size_t count, size_t index) const {
   return nb::object(results[index]);
 }
 
-Array Call::read(const char* name, const Argument& argument, std::string_view types, bool writable) const {
-  try {
-    Array array = read_array(argument, types, writable);
-    array.name = name;
-    const bool suits = !array.on_gpu() || memory_ == Memory::cpu_or_gpu || array.fake != nullptr;
-    if (!suits) fail(false, name, "an array in the memory of the CPU", "one on " + device_name(array));
-    return array;
-  } catch (const NotAnArray& problem) {
-    fail(problem.wrong_type, name, problem.expected, problem.got);
-  }
+Array Call::read(const char* name, const Argument& argument, std::string_view types, bool writable) const
+    try {
+  Array array = read_array(argument, types, writable);
+  array.name = name;
+  const bool suits = !array.on_gpu() || memory_ == Memory::cpu_or_gpu || array.fake != nullptr;
+  if (!suits) fail(false, name, "an array in the memory of the CPU", "one on " + device_name(array));
+  return array;
+} catch (const NotAnArray& problem) {
+  fail(problem.wrong_type, name, problem.expected, problem.got);
 }
 
 // ---- The contract

@@ -105,6 +105,10 @@ class Call final : public Contract {
  private:
   // A tensor of the problem.
   struct Bound {
+    Bound() = default;
+    template <class Read>
+    explicit Bound(const Read& read) : array(read()) {}  // in place: its copies cost as much as the checks
+
     Array array;  // not yet of an output, before the contract makes it
     const void* address = nullptr;
     ConstTensor* input = nullptr;
@@ -121,7 +125,8 @@ class Call final : public Contract {
     void (*set)(const void* address, size_t value);
   };
 
-  Bound& bind(Array array, ConstTensor& member);
+  template <class Read>
+  const Array& bind(const Read& read, ConstTensor& member);  // the array that `read` gives
   Array read(const char* name, const Argument& argument, std::string_view types, bool writable) const;
   Array floats_of(const char* name, const Argument& argument) const;
   Argument entry_of(const Argument& out, size_t count, size_t index) const;
