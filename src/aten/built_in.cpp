@@ -71,7 +71,7 @@ IValue kept(const Arguments& a) {
 
 // ---- Bits ----
 
-// Booleans as the bits of bytes, the lowest first, filled up with zeros to 128 of them.
+// Booleans as the bits of bytes, the lowest first. Zeros pad them to a multiple of 128 bits.
 IValue to_bits(const Arguments& a) {
   constexpr int64_t kBits = 128;
   const at::Tensor flat = a.at(0).toTensor().flatten();

@@ -17,17 +17,9 @@
 #include "aclnnop/aclnn_rms_norm.h"
 #include "aclnnop/aclnn_weight_quant_batch_matmul_v2.h"
 #include "aclnnop/level2/aclnn_mul.h"
+#include "check.h"
 
 namespace {
-
-#define CHECK(condition)                                                              \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      const char* message = aclGetRecentErrMsg();                                     \
-      std::printf("line %d: %s\n%s\n", __LINE__, #condition, message ? message : ""); \
-      std::exit(1);                                                                   \
-    }                                                                                 \
-  } while (false)
 
 using Shape = std::vector<int64_t>;
 
@@ -249,6 +241,29 @@ void places_of_what_is_not_zero(Backend& b) {
   CHECK((b.get(out, 6, ACL_INT64) == std::vector<float>{0, 1, 1, 1, 1, 2}));
 }
 
+// Nothing is written where the results do not fit, and the program hears of it.
+void too_little_room(Backend& b) {
+  const size_t x = b.put(std::vector<float>{1, 2, 3, 4}), out = b.put(std::vector<int64_t>{-1, -1, -1, -1});
+  aclTensor* result = b.tensor(out, ACL_INT64, {3, 1});
+  aclTensor* from = b.tensor(x, ACL_FLOAT, {4});
+  aclrtStream stream = nullptr;
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  CHECK(aclrtCreateStream(&stream) == ACL_SUCCESS);
+  CHECK(aclnnNonzeroGetWorkspaceSize(from, result, &size, &executor) == ACL_SUCCESS);
+  CHECK(aclnnNonzero(nullptr, size, executor, stream) == ACL_SUCCESS);
+  CHECK(aclrtSynchronizeStream(stream) == 507015);
+  CHECK(std::strstr(aclGetRecentErrMsg(), "aclnnNonzero: out: expected room for [4, 1]") != nullptr);
+  int64_t* shape = nullptr;
+  uint64_t rank = 0;
+  CHECK(aclGetViewShape(result, &shape, &rank) == ACL_SUCCESS && rank == 2 && shape[0] == 3);
+  delete[] shape;
+  Backend::destroy(from);
+  Backend::destroy(result);
+  CHECK(aclrtDestroyStream(stream) == ACL_SUCCESS);
+  CHECK((b.get(out, 4, ACL_INT64) == std::vector<float>{-1, -1, -1, -1}));
+}
+
 }  // namespace
 
 int main() {
@@ -259,6 +274,7 @@ int main() {
     weights_of_few_bits(backend, true);
     attention(backend);
     places_of_what_is_not_zero(backend);
+    too_little_room(backend);
   }
   std::printf("all right\n");
 }

@@ -18,17 +18,9 @@
 #include "aclnnop/aclnn_index_select.h"
 #include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_mul.h"
+#include "check.h"
 
 namespace {
-
-#define CHECK(condition)                                                              \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      const char* message = aclGetRecentErrMsg();                                     \
-      std::printf("line %d: %s\n%s\n", __LINE__, #condition, message ? message : ""); \
-      std::exit(1);                                                                   \
-    }                                                                                 \
-  } while (false)
 
 struct DeviceTensor {
   DeviceTensor(std::vector<int64_t> dims, float value, aclDataType type = ACL_FLOAT) : shape(dims) {
