@@ -1,26 +1,29 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The site of the documentation: `./dev docs`. The Python reference is made from the docstrings, that of C and C++ is
-the public headers themselves."""
+"""The site of the documentation: `./dev docs`. The Python reference is made from the docstrings, that of C and C++ from
+the public headers (headers.py)."""
 
 import itertools
 import pathlib
 import re
+import sys
 
 import aclgrad.torch  # noqa: F401  as a whole, before autodoc asks for one of its modules
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # where headers.py lies
+
 project = "aclgrad"
 copyright = "the aclgrad authors"
-extensions = ["myst_parser", "sphinx-mathjax-offline", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx-mathjax-offline", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "headers"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "aclgrad"
 exclude_patterns = ["requirements.txt"]
 autodoc_typehints = "signature"
-
+maximum_signature_line_length = 100
 
 # The search drops words that are numbers, but it finds entries of the index.
 HEADERS = pathlib.Path(__file__).parent.parent / "include"
@@ -29,27 +32,19 @@ STATUSES = {
     for header in HEADERS.rglob("*.h")
     for value in re.findall(r"(?:ACL_ERROR|ACLNN_ERR)\w+ *=? *(\d{6})", header.read_text())
 }
-FUNCTION = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API|ACLGRAD_SECUREC_API) [^(;]*?(\w+)\(", re.MULTILINE)
 
 
 class IndexEntries(SphinxTransform):
-    """Puts the statuses of docs/statuses.md into the index, and the C functions of the headers that pages include."""
+    """Puts the statuses of docs/statuses.md into the index."""
 
     default_priority = 500  # before the index is made
 
     def apply(self, **kwargs):
-        for header in list(self.document.findall(nodes.literal_block)):
-            functions = FUNCTION.findall(header.astext()) if "source" in header else []
-            position = header.parent.index(header)
-            header.parent[position:position] = self.index_entries(functions)
-        if self.env.docname == "statuses":
-            for row in self.document.findall(nodes.row):
-                row[0][:0] = self.index_entries(statuses_of(row[0].astext()))
-
-    def index_entries(self, names):
-        target = f"index-{self.env.new_serialno('index')}"
-        entries = [("single", name, target, "", None) for name in names]
-        return [addnodes.index(entries=entries), nodes.target("", "", ids=[target])] if names else []
+        rows = self.document.findall(nodes.row) if self.env.docname == "statuses" else []
+        for row in rows:
+            target = f"index-{self.env.new_serialno('index')}"
+            entries = [("single", name, target, "", None) for name in statuses_of(row[0].astext())]
+            row[0][:0] = [addnodes.index(entries=entries), nodes.target("", "", ids=[target])] if entries else []
 
 
 def statuses_of(cell):
