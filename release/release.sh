@@ -24,8 +24,8 @@ unpack_sources() {
   rm -rf "$artifacts" "$work"
   mkdir -p "$artifacts" "$source"
   git archive HEAD | tar --extract --directory "$source"
-  version=$(sed -nE 's/^#define ACLGRAD_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)$/\2/p' \
-    "$source/include/aclgrad/version.h" | paste -sd .)
+  version=$(cmake/version.sh)
+  export ACLGRAD_VERSION=$version  # the unpacked sources know no git
 }
 
 # The same compiler and options for everything, so that a compiler cache serves all builds of one processor.
@@ -71,11 +71,11 @@ make_debian_package() {
   mkdir -p "$documents"
   cp "$source/release/debian.copyright" "$documents/copyright"
   gzip --best --no-name <"$source/CHANGELOG.md" >"$documents/changelog.gz"
-  printf 'aclgrad (%s-1) unstable; urgency=medium\n\n  * changelog.gz lists the changes.\n\n -- %s  %s\n' "$version" \
+  printf 'aclgrad (%s-1) unstable; urgency=medium\n\n  * changelog.gz lists the changes.\n\n -- %s  %s\n' "${version/.dev/~dev}" \
     "the aclgrad authors <aclgrad@example.org>" "$(date --utc --rfc-email --date "@$SOURCE_DATE_EPOCH")" |
     gzip --best --no-name >"$documents/changelog.Debian.gz"
   find "$root" -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
-  (cd "$work" && version=$version root=$root cpack --config "$source/release/debian.cmake" >/dev/null)
+  (cd "$work" && version=${version/.dev/~dev} root=$root cpack --config "$source/release/debian.cmake" >/dev/null)
   mv "$work"/aclgrad_*.deb "$artifacts"
 }
 

@@ -13,7 +13,7 @@
 
 #include "acl/acl_base.h"
 
-/// Of these headers.
+/// Of these headers. Between releases they are those of the next one.
 #define ACLGRAD_VERSION_MAJOR 0
 #define ACLGRAD_VERSION_MINOR 1
 #define ACLGRAD_VERSION_PATCH 0
@@ -25,7 +25,8 @@
 extern "C" {
 #endif
 
-/// Of the library that the program runs with, such as "0.1.0".
+/// Of the library that the program runs with, such as "0.1.0", or between releases "0.1.0.dev12+gabc1234": 12 commits after the
+/// last one, and the commit.
 ACL_FUNC_VISIBILITY const char* aclgradVersion(void);
 
 #ifdef __cplusplus

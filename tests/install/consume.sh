@@ -87,8 +87,9 @@ version() {
     -o version
   local of_library
   of_library=$(./version)
+  strings "$prefix/lib64/libaclgrad.so" | grep -qxF "aclgrad $of_library"
+  of_library=${of_library%.dev*}
   [ "$of_library" = "$(PKG_CONFIG_PATH=$prefix/lib64/pkgconfig pkg-config --modversion aclgrad)" ]
-  strings "$prefix/lib64/libaclgrad.so" | grep -qF "aclgrad $of_library"
   [ "$(basename "$(realpath "$prefix/lib64/libaclgrad.so")")" = "libaclgrad.so.$of_library" ]
   readelf --dynamic version | grep -qF "[libaclgrad.so.${of_library%.*}]"
 
@@ -97,6 +98,29 @@ version() {
   for wanted in 0.0 0.2 1.0; do
     if found_by_cmake "$wanted"; then echo "CMake found $wanted" && return 1; fi
   done
+}
+
+# The version of a tree with a tag or without, behind the tag, and without git inside another repository.
+version_of_tree() {
+  export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a
+  mkdir -p tree/cmake tree/include
+  cp "$sources/../../cmake/version.sh" tree/cmake
+  cp -r "$sources/../../include/aclgrad" tree/include
+  local version
+  git init --quiet .
+  version=$(tree/cmake/version.sh)
+  [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]]
+  cd tree
+  git init --quiet .
+  git add . && git commit --quiet --message first
+  [ "$(cmake/version.sh)" = "$version.dev1+g$(git rev-parse HEAD | cut -c1-7)" ]
+  git tag v0.0.9 && git commit --quiet --allow-empty --message second && git commit --quiet --allow-empty --message third
+  [ "$(cmake/version.sh)" = "$version.dev2+g$(git rev-parse HEAD | cut -c1-7)" ]
+  git tag "v$version"
+  [ "$(cmake/version.sh)" = "$version" ]
+  [ "$(ACLGRAD_VERSION=1.2.3 cmake/version.sh)" = 1.2.3 ]
+  echo "Version: 3.2.1" >PKG-INFO
+  [ "$(cmake/version.sh)" = 3.2.1 ]
 }
 
 found_by_cmake() {  # version
