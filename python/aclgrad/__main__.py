@@ -12,6 +12,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
+from inspect import getdoc
 from typing import Any, TextIO
 
 import numpy
@@ -108,30 +109,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     operators = verify_parser.add_subparsers(metavar="OPERATOR", required=True, dest="operator")
     for name, operator in OPERATORS.items():
+        text = getdoc(operator.call) or ""
         operator_parser = operators.add_parser(
-            name, aliases=operator.aclnn, help=operator.summary, description=_names_of(operator), formatter_class=raw
+            name, aliases=operator.aclnn, help=text.partition("\n")[0], description=text, formatter_class=raw
         )
         _add_operator(operator_parser, operator)
     return parser
 
 
-def _names_of(operator: Function) -> str:
-    lines = ["inputs:", *(f"  {name:20} {text}" for name, text in operator.inputs.items())]
-    lines += ["outputs:", *(f"  {name}" for name in operator.outputs)]
-    return "\n".join(lines)
-
-
 def _add_operator(parser: argparse.ArgumentParser, operator: Function) -> None:
     parser.add_argument("archive", metavar="ARCHIVE", nargs="?", help="an .npz file with all arrays by name")
-    for kind in ("input", "output"):
+    for kind, names in (("input", operator.inputs), ("output", operator.outputs)):
         parser.add_argument(
-            f"--{kind}", metavar="NAME=FILE", nargs="+", action="extend", default=[], help=f"{kind} arrays"
+            f"--{kind}", metavar="NAME=FILE", nargs="+", action="extend", default=[], help=f"arrays: {', '.join(names)}"
         )
     for attribute in operator.attributes:
-        text = attribute.help.replace("%", "%%")  # as argparse has it
         flag = f"--{attribute.name.replace('_', '-')}"
         if attribute.type is bool:
-            parser.add_argument(flag, action="store_true", help=text)
+            parser.add_argument(flag, action="store_true")
         else:
             parser.add_argument(
                 flag,
@@ -140,7 +135,6 @@ def _add_operator(parser: argparse.ArgumentParser, operator: Function) -> None:
                 required=attribute.default is None,
                 default=attribute.default,
                 choices=attribute.choices or None,
-                help=text,
             )
     parser.add_argument(
         "--max-ulp",

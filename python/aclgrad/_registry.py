@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Union, get_args, get_origin
 
@@ -28,7 +27,6 @@ class Attribute:
 
     name: str
     type: type
-    help: str
     default: Any = None  # None: it must be given
     choices: tuple[str, ...] = ()
 
@@ -38,7 +36,7 @@ _CHANGE_NO_VALUES = ("output_mask", "out")
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A function of `aclgrad`. What its parameters are is read from its signature and its documentation."""
+    """A function of `aclgrad`. Its signature says what its parameters are."""
 
     call: Callable[..., Any]
     outputs: tuple[str, ...]
@@ -47,12 +45,6 @@ class Function:
     @property
     def name(self) -> str:
         return self.call.__name__
-
-    @property
-    def summary(self) -> str:
-        """The first sentence of its documentation."""
-        text = " ".join((inspect.getdoc(self.call) or "").split("\n\n")[0].split())
-        return re.split(r"(?<=\.) |[;:] ", text)[0].removesuffix(".")
 
     @cached_property
     def signature(self) -> inspect.Signature:
@@ -73,10 +65,8 @@ class Function:
         return self._names(Array | None, Indices | None)
 
     @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """The arrays, and what is said of each."""
-        arrays = self._names(Array, Array | None, Indices, Indices | None)
-        return {name: self._documentation.get(name, "") for name in arrays}
+    def inputs(self) -> tuple[str, ...]:
+        return self._names(Array, Array | None, Indices, Indices | None)
 
     @cached_property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -87,13 +77,7 @@ class Function:
         choices = get_args(kind) if get_origin(kind) is Literal else ()
         kind = str if choices else next(k for k in (bool, int, float) if k is kind or k in get_args(kind))
         default = None if parameter.default is inspect.Parameter.empty else parameter.default
-        return Attribute(parameter.name, kind, self._documentation.get(parameter.name, ""), default, choices)
-
-    @cached_property
-    def _documentation(self) -> Mapping[str, str]:
-        """The sentences on each parameter."""
-        entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", inspect.getdoc(self.call) or "", re.MULTILINE)
-        return {name: " ".join(text.split()) for name, text in entries}
+        return Attribute(parameter.name, kind, default, choices)
 
 
 FUNCTIONS: dict[str, Function] = {}

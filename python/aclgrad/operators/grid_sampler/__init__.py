@@ -65,11 +65,7 @@ def grid_sample_backward(
 
     Args:
         grad_output: [N, C, Ho, Wo], the gradient of the result.
-        input: [N, C, H, W].
-        grid: [N, Ho, Wo, 2] as (x, y), as for `grid_sample`.
-        mode: how to interpolate.
-        padding_mode: what a sample outside of the image reads.
-        align_corners: whether -1 and 1 are the centres of the outermost pixels.
+        input, grid, mode, padding_mode, align_corners: as for `grid_sample`.
         output_mask: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
         out: where the two results shall go, or None for those that shall be new.
 
@@ -104,13 +100,9 @@ def grid_sample_double_backward(
 
     Args:
         grad_output: [N, C, Ho, Wo], as for `grid_sample_backward`.
-        input: [N, C, H, W].
-        grid: [N, Ho, Wo, 2] as (x, y), as for `grid_sample`.
+        input, grid, mode, padding_mode, align_corners: as for `grid_sample`.
         grad_grad_input: [N, C, H, W], the gradient of the first result of `grid_sample_backward`. None means zeros.
         grad_grad_grid: [N, Ho, Wo, 2], the gradient of its second result. None means zeros.
-        mode: how to interpolate.
-        padding_mode: what a sample outside of the image reads.
-        align_corners: whether -1 and 1 are the centres of the outermost pixels.
         output_mask: whether the gradients of `grad_output`, `input` and `grid` are wanted. What is not is None.
         out: where the three results shall go, or None for those that shall be new.
 
@@ -193,11 +185,7 @@ def grid_sample_3d_backward(
 
     Args:
         grad_output: [N, C, Do, Ho, Wo], the gradient of the result.
-        input: [N, C, D, H, W].
-        grid: [N, Do, Ho, Wo, 3] as (x, y, z), as for `grid_sample_3d`.
-        mode: how to interpolate; "bilinear" is trilinear.
-        padding_mode: what a sample outside of the volume reads.
-        align_corners: whether -1 and 1 are the centres of the outermost voxels.
+        input, grid, mode, padding_mode, align_corners: as for `grid_sample_3d`.
         output_mask: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
         out: where the two results shall go, or None for those that shall be new.
 

@@ -63,15 +63,9 @@ def msda_backward(
 ) -> tuple[Any, Any, Any]:
     """The gradients of `msda_forward`.
 
-    With B batches, S pixels in all levels, M heads, C channels of a head, Q queries, L levels and P points:
-
     Args:
         grad_output: [B, Q, M * C] or [B, Q, M, C], the gradient of the result.
-        value: [B, S, M, C], the feature maps, one level after the other.
-        spatial_shapes: [L, 2], height and width of each level.
-        level_start_index: [L], the first row of each level in `value`.
-        sampling_locations: [B, Q, M, L, P, 2] as (x, y), where 0 and 1 are the outer edges of a level.
-        attention_weights: [B, Q, M, L, P].
+        value, spatial_shapes, level_start_index, sampling_locations, attention_weights: as for `msda_forward`.
         output_mask: whether the gradients of `value`, `sampling_locations` and `attention_weights` are wanted. What
             is not is None.
         out: where the three results shall go, or None for those that shall be new.
@@ -118,15 +112,9 @@ def msda_double_backward(
 ) -> tuple[Any, Any, Any, Any]:
     """The gradients of `msda_backward`, for arrays in the memory of the CPU.
 
-    With B batches, S pixels in all levels, M heads, C channels of a head, Q queries, L levels and P points:
-
     Args:
         grad_output: [B, Q, M * C] or [B, Q, M, C], as for `msda_backward`.
-        value: [B, S, M, C], the feature maps, one level after the other.
-        spatial_shapes: [L, 2], height and width of each level.
-        level_start_index: [L], the first row of each level in `value`.
-        sampling_locations: [B, Q, M, L, P, 2] as (x, y), where 0 and 1 are the outer edges of a level.
-        attention_weights: [B, Q, M, L, P].
+        value, spatial_shapes, level_start_index, sampling_locations, attention_weights: as for `msda_forward`.
         grad_grad_value: [B, S, M, C], the gradient of the first result of `msda_backward`. None means zeros.
         grad_grad_sampling_locations: [B, Q, M, L, P, 2], the gradient of its second result. None means zeros.
         grad_grad_attention_weights: [B, Q, M, L, P], the gradient of its third result. None means zeros.

@@ -28,8 +28,8 @@ def nsa_compress(
     Args:
         x: [T, N, D], the tokens of all sequences, one sequence after the other, of N heads with D channels.
         weight: [block, N].
-        cu_seqlens: the token after the last one of each sequence; the last entry is T. A 0 may
-            come first. None, or no entry: one sequence.
+        cu_seqlens: the token after the last one of each sequence; the last entry is T. A 0 may come first. None, or no
+            entry: one sequence.
         block: tokens of a window.
         stride: tokens from one window of a sequence to the next.
         out: where the result shall go.
@@ -61,12 +61,7 @@ def nsa_compress_backward(
 
     Args:
         grad_output: [windows, N, D], the gradient of the result.
-        x: [T, N, D], as for `nsa_compress`.
-        weight: [block, N].
-        cu_seqlens: the token after the last one of each sequence; the last entry is T. A 0 may
-            come first. None, or no entry: one sequence.
-        block: tokens of a window.
-        stride: tokens from one window of a sequence to the next.
+        x, weight, cu_seqlens, block, stride: as for `nsa_compress`.
         output_mask: whether the gradients of `x` and `weight` are wanted. What is not is None.
         out: where the two results shall go, or None for those that shall be new.
 
@@ -101,14 +96,9 @@ def nsa_compress_double_backward(
 
     Args:
         grad_output: [windows, N, D], as for `nsa_compress_backward`.
-        x: [T, N, D], as for `nsa_compress`.
-        weight: [block, N].
-        cu_seqlens: the token after the last one of each sequence; the last entry is T. A 0 may
-            come first. None, or no entry: one sequence.
+        x, weight, cu_seqlens, block, stride: as for `nsa_compress`.
         grad_grad_x: [T, N, D], the gradient of the first result of `nsa_compress_backward`. None means zeros.
         grad_grad_weight: [block, N], the gradient of its second result. None means zeros.
-        block: tokens of a window.
-        stride: tokens from one window of a sequence to the next.
         output_mask: whether the gradients of `grad_output`, `x` and `weight` are wanted. What is not is None.
         out: where the three results shall go, or None for those that shall be new.
 
