@@ -21,7 +21,7 @@ install(CODE "set(arch ${arch})\nset(vendor_libraries ${vendor_libraries})\nset(
 install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/prefix_links.cmake)
 
 install(TARGETS aclgrad c_sec LIBRARY DESTINATION ${library_dir})
-install(DIRECTORY include/ DESTINATION ${include_dir})
+install(DIRECTORY include/ ${PROJECT_BINARY_DIR}/include/ DESTINATION ${include_dir})
 if(has_aten)
   install(TARGETS aclgrad_aten aclgrad_aten_interpreter LIBRARY DESTINATION ${library_dir})
   install(DIRECTORY ${aclgrad_aten_headers}/aclnnop DESTINATION ${include_dir})

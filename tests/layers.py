@@ -17,7 +17,7 @@ MOST_LINES_OF_INLINE_HEADER = 400
 # Beside the code of an operator, but no part of the library.
 NO_LIBRARY = {"test.cpp", "description.cpp", "cases.h", "python.cpp", "fuzz.cpp"}
 
-# What users of C++ call, and lies in their namespace; the reference in that of the tests.
+# What users call, and lies in their namespace; the reference in that of the tests.
 OTHER_NAMESPACES = NO_LIBRARY | {"contract.cpp", "contract.h", "reference.h"}
 
 STATUS = re.compile(
@@ -70,10 +70,10 @@ def squashed(name):
 
 
 def names_of_operators(sources):
-    """By operator: the name of its folder and those of the C functions that it defines."""
+    """By operator: the name of its folder and those of its C functions."""
     names = {operator_of(file): {squashed(operator_of(file))} for file in sources if operator_of(file)}
     for file, text in sources.items():
-        if kind_of(file) == "aclnn.cpp":
+        if operator_of(file):
             names[operator_of(file)] |= {squashed(name) for name in re.findall(r'"aclnnop/aclnn_(\w+)\.h"', text)}
     return names
 
@@ -93,7 +93,7 @@ def mistakes_of_operator(file, text):
     operator = operator_of(file)
     if operator is None or kind_of(file) in OTHER_NAMESPACES:
         return
-    if kind_of(file) != "aclnn.cpp" and STATUS.search(text):
+    if STATUS.search(text):
         yield f"{file} names a status of the C interface"
     own = f"aclgrad::ops::{operator}"
     opened = re.findall(r"^namespace (aclgrad[\w:]*)", text, re.MULTILINE)

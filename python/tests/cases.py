@@ -5,4 +5,5 @@ import pathlib
 from importlib import import_module
 
 FILES = sorted(pathlib.Path(__file__).with_name("operator_cases").glob("*.py"))
-CASES = {name: case for file in FILES for name, case in import_module(f"operator_cases.{file.stem}").CASES.items()}
+MODULES = [import_module(f"operator_cases.{file.stem}") for file in FILES]
+CASES = {name: case for module in MODULES for name, case in module.CASES.items()}

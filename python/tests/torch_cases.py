@@ -1,11 +1,29 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Calls of every function of aclgrad.torch, from the files in torch_operator_cases."""
+"""Calls of every function of aclgrad.torch, from the files in torch_operator_cases; of an operator without one, the calls
+in operator_cases, where these say which axes vary."""
 
 import pathlib
 from importlib import import_module
+from types import SimpleNamespace
+
+import aclgrad.torch
+import cases
+import torch
+
+
+def call_of(case):
+    def arguments(dtype=torch.float32):
+        return *(torch.from_numpy(array).to(dtype) for array in case.floats.values()), *case.others.values()
+
+    return getattr(aclgrad.torch, case.function), arguments
+
 
 FILES = sorted(pathlib.Path(__file__).with_name("torch_operator_cases").glob("*.py"))
 MODULES = [import_module(f"torch_operator_cases.{file.stem}") for file in FILES]
+for module in cases.MODULES:
+    if axes := getattr(module, "VARYING_AXES", None):
+        calls = {name: call_of(case) for name, case in module.CASES.items()}
+        MODULES.append(SimpleNamespace(CALLS=calls, VARYING_AXES=axes))
 CALLS = {name: call for module in MODULES for name, call in module.CALLS.items()}
 # The operator behind each call: of the function's name, unless the file says otherwise.
 OPERATORS = {

@@ -7,7 +7,7 @@
 //   double kernel_nanoseconds(const Problem& problem);           an estimate, on one thread
 //   void run_kernel(const Problem& problem, void* workspace);
 //
-// and a static CudaKernel in its cuda.cu.
+// and a static CudaKernel in its cuda.cu. ACLGRAD_DECLARE_KERNEL declares these functions.
 #pragma once
 
 #include <cstddef>
@@ -49,4 +49,20 @@ void run_kernel(const Problem& problem, void* workspace, const CudaLaunch& on) {
   CudaKernel<Problem>::get().run(problem, workspace, on);
 }
 
+class Contract;
+
 }  // namespace aclgrad
+
+// The kernel lies in the namespace of the operator.
+#define ACLGRAD_DECLARE_KERNEL(operator_, Problem)          \
+  namespace aclgrad::ops::operator_ {                       \
+  size_t kernel_workspace_size(const Problem& problem);     \
+  double kernel_nanoseconds(const Problem& problem);        \
+  void run_kernel(const Problem& problem, void* workspace); \
+  }                                                         \
+  namespace aclgrad {                                       \
+  void check(const Problem& problem, Contract& contract);   \
+  using ops::operator_::kernel_nanoseconds;                 \
+  using ops::operator_::kernel_workspace_size;              \
+  using ops::operator_::run_kernel;                         \
+  }

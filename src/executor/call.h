@@ -203,3 +203,10 @@ aclnnStatus run_call(std::string_view operator_name, void* workspace, uint64_t w
                      aclOpExecutor* executor, aclrtStream stream) noexcept;
 
 }  // namespace aclgrad
+
+// Defines phase 2 of an operator, which is the same for each.
+#define ACLGRAD_DEFINE_PHASE2(function)                                                  \
+  aclnnStatus function(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, \
+                       aclrtStream stream) {                                             \
+    return aclgrad::run_call(#function, workspace, workspaceSize, executor, stream);     \
+  }

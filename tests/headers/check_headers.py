@@ -21,7 +21,8 @@ def compile_headers(compiler, standard, include, headers):
     program = "".join(f'#include "{header}"\n' for header in headers) + "typedef int NotEmpty;\n"
     # Clang 14 knows the newest standard by its working title.
     name = "c++2b" if standard == "c++23" else standard
-    command = [compiler, f"-std={name}", *LANGUAGES[standard], *WARNINGS, "-I", include, "-fsyntax-only", "-"]
+    folders = [f"-I{folder}" for folder in include]
+    command = [compiler, f"-std={name}", *LANGUAGES[standard], *WARNINGS, *folders, "-fsyntax-only", "-"]
     result = subprocess.run(command, input=program, capture_output=True, text=True)
     return "" if result.returncode == 0 else f"{headers[0]} … as {standard} with {compiler}:\n{result.stderr}"
 
@@ -31,15 +32,14 @@ def is_cxx_only(header):
 
 
 def headers_of(include):
-    for header in sorted(include.rglob("*.h")):
-        name = header.relative_to(include).as_posix()
+    for name in sorted(path.relative_to(folder).as_posix() for folder in include for path in folder.rglob("*.h")):
         yield name, [standard for standard in LANGUAGES if standard != "c11" or not is_cxx_only(name)]
 
 
 def unnamed_operators(include, descriptions):
     """Operator functions that are declared, but not in `descriptions`."""
     named = {name for path in descriptions for name in re.findall(r"\baclnn\w+", path.read_text())}
-    for header in sorted((include / "aclnnop").rglob("*.h")):
+    for header in sorted((include[0] / "aclnnop").rglob("*.h")):
         for function in re.findall(r"\baclnnStatus\s+(aclnn\w+)\s*\(", header.read_text()):
             if function not in named:
                 yield f"no description names {function}"
@@ -47,7 +47,7 @@ def unnamed_operators(include, descriptions):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--include", type=pathlib.Path, required=True, help="folder of the public headers")
+    parser.add_argument("--include", type=pathlib.Path, nargs="+", required=True, help="folders of headers")
     parser.add_argument("--descriptions", type=pathlib.Path, nargs="+", required=True, help="of the operators")
     parser.add_argument("--compilers", nargs="+", required=True, help="of C and of C++; each is told the language")
     arguments = parser.parse_args()

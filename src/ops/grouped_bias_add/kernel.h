@@ -5,6 +5,9 @@
 #include "aclgrad/grouped_bias_add.h"
 #include "base/kernel.h"
 
+ACLGRAD_DECLARE_KERNEL(grouped_bias_add, GroupedBiasAddBackward)
+ACLGRAD_DECLARE_KERNEL(grouped_bias_add, GroupedBiasAddDoubleBackward)
+
 namespace aclgrad::ops::grouped_bias_add {
 
 // Elements from one row of grad_output to the next.
@@ -12,25 +15,4 @@ constexpr int64_t row_stride_of(const GroupedBiasAddBackward& problem) {
   return problem.has_equal_groups() ? problem.grad_output.stride(1) : problem.grad_output.stride(0);
 }
 
-size_t kernel_workspace_size(const GroupedBiasAddBackward& problem);
-size_t kernel_workspace_size(const GroupedBiasAddDoubleBackward& problem);
-
-double kernel_nanoseconds(const GroupedBiasAddBackward& problem);
-double kernel_nanoseconds(const GroupedBiasAddDoubleBackward& problem);
-
-void run_kernel(const GroupedBiasAddBackward& problem, void* workspace);
-void run_kernel(const GroupedBiasAddDoubleBackward& problem, void* workspace);
-
 }  // namespace aclgrad::ops::grouped_bias_add
-
-namespace aclgrad {  // where argument-dependent lookup finds them
-
-class Contract;
-void check(const GroupedBiasAddBackward& problem, Contract& contract);
-void check(const GroupedBiasAddDoubleBackward& problem, Contract& contract);
-
-using ops::grouped_bias_add::kernel_nanoseconds;
-using ops::grouped_bias_add::kernel_workspace_size;
-using ops::grouped_bias_add::run_kernel;
-
-}  // namespace aclgrad

@@ -5,6 +5,10 @@
 #include "aclgrad/multi_scale_deformable_attention.h"
 #include "base/kernel.h"
 
+ACLGRAD_DECLARE_KERNEL(multi_scale_deformable_attention, MultiScaleDeformableAttention)
+ACLGRAD_DECLARE_KERNEL(multi_scale_deformable_attention, MultiScaleDeformableAttentionBackward)
+ACLGRAD_DECLARE_KERNEL(multi_scale_deformable_attention, MultiScaleDeformableAttentionDoubleBackward)
+
 namespace aclgrad::ops::multi_scale_deformable_attention {
 
 // Whether a gradient is wanted for which the samples are taken again.
@@ -22,29 +26,4 @@ void split_heads(BasicTensor<Void>& rows, int64_t heads) {
   rows.strides = {rows.stride(0), rows.stride(1), channels, 1};
 }
 
-size_t kernel_workspace_size(const MultiScaleDeformableAttention& problem);
-size_t kernel_workspace_size(const MultiScaleDeformableAttentionBackward& problem);
-size_t kernel_workspace_size(const MultiScaleDeformableAttentionDoubleBackward& problem);
-
-double kernel_nanoseconds(const MultiScaleDeformableAttention& problem);
-double kernel_nanoseconds(const MultiScaleDeformableAttentionBackward& problem);
-double kernel_nanoseconds(const MultiScaleDeformableAttentionDoubleBackward& problem);
-
-void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace);
-void run_kernel(const MultiScaleDeformableAttentionBackward& problem, void* workspace);
-void run_kernel(const MultiScaleDeformableAttentionDoubleBackward& problem, void* workspace);
-
 }  // namespace aclgrad::ops::multi_scale_deformable_attention
-
-namespace aclgrad {  // where argument-dependent lookup finds them
-
-class Contract;
-void check(const MultiScaleDeformableAttention& problem, Contract& contract);
-void check(const MultiScaleDeformableAttentionBackward& problem, Contract& contract);
-void check(const MultiScaleDeformableAttentionDoubleBackward& problem, Contract& contract);
-
-using ops::multi_scale_deformable_attention::kernel_nanoseconds;
-using ops::multi_scale_deformable_attention::kernel_workspace_size;
-using ops::multi_scale_deformable_attention::run_kernel;
-
-}  // namespace aclgrad

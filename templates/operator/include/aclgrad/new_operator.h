@@ -3,7 +3,8 @@
 //
 //   grad_input[i] = grad_output[i] * other[i]
 //
-// Types: float32, float16 or bfloat16, the same for all tensors. Products are in float, rounded once to nearest even.
+// Types: float32, float16, bfloat16 or float64, the same for all tensors. Products are in float, those of float64 in
+// double, and rounded once to nearest even.
 // Bitwise reproducible: for any number of threads and any instruction set, and on a CUDA GPU.
 #pragma once
 

@@ -15,7 +15,7 @@ extern "C" {
 ///   gradOutput  [R, C]
 ///   other       [R, C]
 ///   out         out, [R, C]
-/// All share one data type: FLOAT, FLOAT16 or BFLOAT16.
+/// All share one data type: FLOAT, FLOAT16, BFLOAT16 or DOUBLE.
 ///
 /// 161001  a tensor is null
 /// 161002  data type, number of axes, or sizes that disagree

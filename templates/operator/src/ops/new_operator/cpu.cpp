@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The elementwise product's gradient on the CPU. A task takes a tile of elements.
-#include "ops/new_operator/kernel.h"
+#include "aclgrad/new_operator.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/new_operator/cpu.cpp"
@@ -22,9 +22,13 @@ void multiply_typed(const T* a, const T* b, int64_t count, T* out) {
     store16(multiply(load16(a + i, tail), load16(b + i, tail)), out + i, tail);
 }
 
+void multiply_typed(const double* a, const double* b, int64_t count, double* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = a[i] * b[i];
+}
+
 // The elements [begin, begin + count).
 void multiply_elements(const NewOperator& problem, int64_t begin, int64_t count) {
-  visit_float_type(problem.grad_output.type, [&]<class T>(T) {
+  visit_element_type(problem.grad_output.type, [&]<class T>(T) {
     multiply_typed(static_cast<const T*>(problem.grad_output.data) + begin,
                    static_cast<const T*>(problem.other.data) + begin, count,
                    static_cast<T*>(problem.grad_input.data) + begin);

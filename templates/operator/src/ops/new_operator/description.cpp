@@ -2,11 +2,20 @@
 // The elementwise product's gradient as the tests see it.
 #include "aclgrad/new_operator.h"
 #include "aclnnop/aclnn_new_operator.h"
-#include "ops/new_operator/reference.h"
+#include "base/reference_terms.h"
 #include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
+
+constexpr DataType kTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64};
+
+// The reference, in double precision.
+std::vector<double> product(const std::vector<double>& grad_output, const std::vector<double>& other) {
+  std::vector<double> out(grad_output.size());
+  for (size_t i = 0; i < out.size(); ++i) out[i] = reference::term(grad_output[i] * other[i]);
+  return out;
+}
 
 Case case_of(const Shape& shape, DataType type) {
   const std::vector<double> grad_output = rounded(uniform(element_count(shape), -5, 5, 1), type);
@@ -14,7 +23,7 @@ Case case_of(const Shape& shape, DataType type) {
   return {text(shape),
           {TensorValue{shape, type, grad_output}, TensorValue{shape, type, other}, TensorValue{shape, type}},
           [=] {
-            return Outputs{Expected{reference::new_operator(grad_output, other), tolerance(type, false)}};
+            return Outputs{Expected{product(grad_output, other), tolerance(type, false)}};
           }};
 }
 
@@ -42,7 +51,7 @@ const Registration kRegistration({
     .name = "aclnnNewOperator",
     .said_name = "aclnnNewOperator",
     .parameters = {{"gradOutput", Role::input}, {"other", Role::input}, {"out", Role::output}},
-    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+    .types = {std::begin(kTypes), std::end(kTypes)},
     .phase1 = phase1_of<aclnnNewOperatorGetWorkspaceSize, const aclTensor*, const aclTensor*, aclTensor*>,
     .phase2 = aclnnNewOperator,
     .cases = cases,
@@ -60,7 +69,7 @@ const FunctionRegistration kFunction(FunctionOf<NewOperator>{
                {"other", Role::input, &NewOperator::other, kContiguous},
                {"grad_input", Role::output, &NewOperator::grad_input, kContiguous}},
     .attributes = {},
-    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+    .types = {std::begin(kTypes), std::end(kTypes)},
     .cases = cases,
 });
 
@@ -69,9 +78,11 @@ const HashRegistration kHashes({
     {"aclnnNewOperator_float32", 0x9C6EAA977564EC4Bu},
     {"aclnnNewOperator_float16", 0xCC0AA42208508E6Bu},
     {"aclnnNewOperator_bfloat16", 0x3C9F4AEAF7EF7838u},
+    {"aclnnNewOperator_float64", 0x361191F77556FF23u},
     {"new_operator_float32", 0xEA6EA8666D89DA4Du},
     {"new_operator_float16", 0xD9CF8B3A29CB0CADu},
     {"new_operator_bfloat16", 0x2F53EEB8C7B5B6C4u},
+    {"new_operator_float64", 0xFB1B9066AD5C40CFu},
 });
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Gradient of an elementwise product with respect to one of its factors, over arrays of Python.
+#include "aclgrad/new_operator.h"
 #include "binding.h"
-#include "ops/new_operator/kernel.h"
-#include "ops/new_operator/reference.h"
+
+ACLGRAD_DECLARE_KERNEL(new_operator, NewOperator)
 
 namespace aclgrad::python {
 namespace {
@@ -14,10 +15,7 @@ Array new_operator(const Argument& grad_output, const Argument& other, const Arg
   call.input("other", other, p.other);
   call.output("out", out, p.grad_input);
   check(p, call);
-  return only(call.compute([&] {
-    if (p.grad_output.type != DataType::float64) return call.launch(p);
-    write_doubles(reference::new_operator(doubles_of(p.grad_output), doubles_of(p.other)), p.grad_input);
-  }));
+  return only(call.run(p));
 }
 
 const Binding kBinding([](nb::module_& module) { define(module, "new_operator", new_operator); });
