@@ -137,7 +137,7 @@ struct Problems {
     for (test::Case& one : of.cases(of.types.front())) {
       if (is_small(one.arguments)) right.push_back(without_values(std::move(one.arguments)));
     }
-    for (test::Mistake& one : of.mistakes()) wrong.push_back(without_values(std::move(one.arguments)));
+    for (test::Mistake& one : of.all_mistakes()) wrong.push_back(without_values(std::move(one.arguments)));
   }
 
  private:

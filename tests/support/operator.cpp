@@ -61,6 +61,27 @@ std::vector<size_t> Operator::indices_of(Role role) const {
   return indices;
 }
 
+// Each axis of a tensor has the size that another one has, and that one is given here as well.
+std::vector<Mistake> Operator::all_mistakes() const {
+  std::vector<Mistake> all = mistakes();
+  std::vector<Value> right = cases(types.front()).front().arguments;
+  for (Value& value : right) {
+    if (auto* tensor = std::get_if<TensorValue>(&value)) tensor->values.clear();
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [parameter, role, free_axes] = parameters[i];
+    const auto* tensor = std::get_if<TensorValue>(&right[i]);
+    for (size_t axis = 0; tensor != nullptr && axis < tensor->shape.size(); ++axis) {
+      if (std::count(free_axes.begin(), free_axes.end(), axis) > 0) continue;
+      Mistake longer{"axis " + std::to_string(axis) + " of " + parameter, right, 161002,
+                     role == Role::output ? parameter : ""};
+      ++std::get<TensorValue>(longer.arguments[i]).shape[axis];
+      all.push_back(std::move(longer));
+    }
+  }
+  return all;
+}
+
 std::vector<std::byte> Operator::output_bytes(const Arguments& arguments) const {
   std::vector<std::byte> all;
   for (size_t index : indices_of(Role::output)) {

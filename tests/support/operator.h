@@ -78,6 +78,7 @@ enum class Role { input, optional_input, output, optional_output, attribute };
 struct Parameter {
   const char* name;  // as in messages
   Role role;
+  std::vector<size_t> free_axes{};  // of a tensor, those whose sizes nothing else fixes
 };
 
 // What an output must be: `error` of it and the expected values is at most `allowed`.
@@ -115,6 +116,10 @@ struct Mistake {
   std::string parameter;  // which the message names
 };
 
+inline std::vector<Mistake> no_mistakes() {
+  return {};
+}
+
 struct Operator {
   std::string_view name;       // of the phase 1 function, without GetWorkspaceSize
   std::string_view said_name;  // in messages
@@ -124,9 +129,10 @@ struct Operator {
   Phase2 phase2;
   std::vector<Case> (*cases)(DataType type);
   std::vector<Case> (*parallel_cases)(DataType type);  // large enough for several threads
-  std::vector<Mistake> (*mistakes)();
-  bool adds_in_any_order = false;  // on a GPU, without ACL_OPT_DETERMINISTIC
+  std::vector<Mistake> (*mistakes)() = no_mistakes;    // beyond those that a tensor of any operator may have
+  bool adds_in_any_order = false;                      // on a GPU, without ACL_OPT_DETERMINISTIC
 
+  std::vector<Mistake> all_mistakes() const;          // tensors have no values
   aclnnStatus run(const Arguments& arguments) const;  // both phases
   std::vector<size_t> indices_of(Role role) const;
   std::vector<std::byte> output_bytes(const Arguments& arguments) const;

@@ -112,8 +112,8 @@ std::vector<Case> parallel_cases(DataType type) {
 }
 
 const std::vector<Parameter> kForwardParameters = {
-    {"value", Role::input},    {"spatialShape", Role::input}, {"levelStartIndex", Role::input},
-    {"location", Role::input}, {"attnWeight", Role::input},   {"output", Role::output}};
+    {"value", Role::input, {1}}, {"spatialShape", Role::input}, {"levelStartIndex", Role::input, {0}},
+    {"location", Role::input},   {"attnWeight", Role::input},   {"output", Role::output}};
 const std::vector<Parameter> kGradParameters = {
     {"value", Role::input},      {"spatialShape", Role::input},  {"levelStartIndex", Role::input},
     {"location", Role::input},   {"attnWeight", Role::input},    {"gradOutput", Role::input},
@@ -135,40 +135,16 @@ Reference sizes_only(int64_t batches, int64_t rows, int64_t heads, int64_t chann
 
 template <bool is_grad>
 std::vector<Mistake> mistakes() {
-  constexpr DataType kFloat = DataType::float32;
-  const std::vector<Parameter>& parameters = is_grad ? kGradParameters : kForwardParameters;
-  const Reference good = sizes_only(2, 6, 4, 16, 40, 1, 3);
-  std::vector<Mistake> result;
-  const auto add = [&](std::string title, std::string parameter, std::vector<Value> arguments) {
-    result.push_back({std::move(title), std::move(arguments), 161002, std::move(parameter)});
+  const auto wrong = [](const char* title, const char* parameter, const Reference& r,
+                        DataType type = DataType::float32) {
+    return Mistake{title, arguments_of<is_grad>(r, type), 161002, parameter};
   };
-  const auto change = [&](const std::string& title, size_t index, Shape shape,
-                          DataType type = DataType::float32) {
-    std::vector<Value> arguments = arguments_of<is_grad>(good, kFloat);
-    arguments.at(index) = TensorValue{std::move(shape), type};
-    add(title + " of " + parameters[index].name, "", std::move(arguments));
-  };
-  const auto sizes = [&](const std::string& title, const std::string& parameter, const Reference& r) {
-    add(title, parameter, arguments_of<is_grad>(r, kFloat));
-  };
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto tensor = std::get<TensorValue>(arguments_of<is_grad>(good, kFloat)[i]);
-    // Every axis that another tensor or the documents fix. The rows of value are its own, but for gradValue.
-    for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
-      const std::string name = parameters[i].name;
-      if ((name == "value" && axis == 1 && !is_grad) || (name == "levelStartIndex" && !is_grad)) continue;
-      Shape shape = tensor.shape;
-      ++shape[axis];
-      change("axis " + std::to_string(axis), i, shape, tensor.type);
-    }
-  }
-  add("double", "value", arguments_of<is_grad>(good, DataType::float64));
-  sizes("channels 12", "value", sizes_only(2, 6, 4, 12, 40, 1, 3));
-  sizes("channels 264", "value", sizes_only(1, 6, 1, 264, 4, 1, 1));
-  sizes("17 heads", "value", sizes_only(1, 6, 17, 8, 4, 1, 1));
-  sizes("17 levels", "", sizes_only(1, 6, 1, 8, 4, 17, 1));
-  sizes("17 points", "", sizes_only(1, 6, 1, 8, 4, 1, 17));
-  return result;
+  return {wrong("double", "value", sizes_only(2, 6, 4, 16, 40, 1, 3), DataType::float64),
+          wrong("channels 12", "value", sizes_only(2, 6, 4, 12, 40, 1, 3)),
+          wrong("channels 264", "value", sizes_only(1, 6, 1, 264, 4, 1, 1)),
+          wrong("17 heads", "value", sizes_only(1, 6, 17, 8, 4, 1, 1)),
+          wrong("17 levels", "", sizes_only(1, 6, 1, 8, 4, 17, 1)),
+          wrong("17 points", "", sizes_only(1, 6, 1, 8, 4, 1, 17))};
 }
 
 const Registration kForward({

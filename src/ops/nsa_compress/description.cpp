@@ -130,18 +130,9 @@ std::vector<Mistake> mistakes() {
   const char* const output = is_forward ? "output" : "outputGrad";
 
   add("float", "input", arguments(sizes, DataType::float32));
-  change("another type of weight", "weight", at.weight, TensorValue{{32, 2}, DataType::bfloat16});
-  change("another type of output", output, at.output, TensorValue{{5, 2, 16}, DataType::bfloat16});
-  change("input of rank 2", "input", at.input, half({100, 32}));
-  change("output of rank 4", output, at.output, half({5, 2, 16, 1}));
-  change("weight of rank 3", "weight", at.weight, half({32, 2, 1}));
   change("no tokens", "input", at.input, half({0, 2, 16}));
   change("no windows in output", output, at.output, half({0, 2, 16}));
   change("an empty weight", "weight", at.weight, half({0, 2}));
-  change("another number of heads in output", output, at.output, half({5, 3, 16}));
-  change("another number of channels in output", output, at.output, half({5, 2, 32}));
-  change("another block in weight", "weight", at.weight, half({48, 2}));
-  change("another number of heads in weight", "weight", at.weight, half({32, 3}));
   for (int64_t stride : {0, -16, 8, 48})
     change("stride " + std::to_string(stride), "compressStride", at.stride, stride);
   for (int64_t block : {0, -32}) change("block " + std::to_string(block), "", at.block, block);
@@ -164,19 +155,14 @@ std::vector<Mistake> mistakes() {
     change("no ends", "actSeqLenOptional", at.ends, Null{});
     change("ends of size 0", "actSeqLenOptional", at.ends, std::vector<int64_t>{});
     change("no layout", "layoutOptional", at.layout, Null{});
-  } else {
-    change("another number of tokens in inputGrad", "inputGradOut", 8, half({99, 2, 16}));
-    change("another block in weightGrad", "weightGradOut", 9, half({48, 2}));
-    change("another type of inputGrad", "inputGradOut", 8, TensorValue{{100, 2, 16}, DataType::bfloat16});
-    change("another type of weightGrad", "weightGradOut", 9, TensorValue{{32, 2}, DataType::bfloat16});
   }
   return result;
 }
 
-const std::vector<Parameter> kGradParameters = {{"outputGrad", Role::input},
+const std::vector<Parameter> kGradParameters = {{"outputGrad", Role::input, {0}},
                                                 {"input", Role::input},
                                                 {"weight", Role::input},
-                                                {"actSeqLenOptional", Role::optional_input},
+                                                {"actSeqLenOptional", Role::optional_input, {0}},
                                                 {"compressBlockSize", Role::attribute},
                                                 {"compressStride", Role::attribute},
                                                 {"actSeqLenType", Role::attribute},

@@ -38,15 +38,6 @@ std::vector<Case> parallel_cases(DataType type) {
   return {case_of({700, 1031}, type)};
 }
 
-std::vector<Mistake> mistakes() {
-  constexpr DataType kFloat = DataType::float32;
-  const TensorValue right{{6, 4}, kFloat}, half{{6, 4}, DataType::float16}, other_sizes{{4, 6}, kFloat};
-  return {{"half in other", {right, half, right}, 161002, "other"},
-          {"half in out", {right, right, half}, 161002, "out"},
-          {"other sizes in other", {right, other_sizes, right}, 161002, "other"},
-          {"other sizes in out", {right, right, other_sizes}, 161002, "out"}};
-}
-
 const Registration kRegistration({
     .name = "aclnnNewOperator",
     .said_name = "aclnnNewOperator",
@@ -56,7 +47,6 @@ const Registration kRegistration({
     .phase2 = aclnnNewOperator,
     .cases = cases,
     .parallel_cases = parallel_cases,
-    .mistakes = mistakes,
 });
 
 const FunctionRegistration kFunction(FunctionOf<NewOperator>{
