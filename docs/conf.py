@@ -17,7 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))  # where headers.py lies
 project = "aclgrad"
 copyright = "the aclgrad authors"
 extensions = ["myst_parser", "sphinx-mathjax-offline", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "headers"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "substitution"]
+myst_substitutions = {"version": aclgrad.__version__}
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "aclgrad"
