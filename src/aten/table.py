@@ -27,7 +27,7 @@ KINDS = {
     "d": ("double", "real"),
 }
 PARAMETER = re.compile(r"(?P<role>>~|[>&]?)(?:(?P<kind>\w+):)?(?P<name>\w+)(?P<optional>\??)")
-LINE = re.compile(r"(?P<name>\w+)\((?P<parameters>[^)]*)\) *= *(?P<mathematics>.+)")
+LINE = re.compile(r"(?P<in_place>!?)(?P<name>\w+)\((?P<parameters>[^)]*)\) *= *(?P<mathematics>.+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +85,22 @@ def read(path: pathlib.Path) -> tuple[list[Function], list[str]]:
             role = {"": "input", ">": "output", "&": "in_place", ">~": "sized_by_data"}[word["role"]]
             parameters.append(Parameter(word["name"], word["kind"] or "T", role, bool(word["optional"])))
         functions.append(Function(found["name"], tuple(parameters), found["mathematics"].strip()))
+        if found["in_place"]:
+            functions.append(in_place(functions[-1]))
     names = [function.name for function in functions]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise SystemExit(f"{path}: twice: {', '.join(sorted(twice))}")
     return functions, headers
+
+
+def in_place(function: Function) -> Function:
+    """The same with the first parameter changed, and without outputs."""
+    first, *rest = function.parameters
+    changed = dataclasses.replace(first, name=first.name + "Ref", role="in_place")
+    mathematics = re.sub(rf"(\w+)((?:\.\w+)?)\({first.name}\b", rf"\1_\2({changed.name}", function.mathematics, count=1)
+    parameters = (changed, *(p for p in rest if p.role == "input"))
+    return Function("Inplace" + function.name, parameters, mathematics)
 
 
 def header_name(function: str) -> str:
