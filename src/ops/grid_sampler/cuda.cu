@@ -25,6 +25,15 @@ using Strides = typename SamplingOf<kAxes>::Strides;
 template <int kAxes>
 using Axes = std::array<Axis, kAxes>;
 
+// x, y and z.
+template <int kAxes>
+Axes<kAxes> axes_of(const SamplingOf<kAxes>& problem, bool forward) {
+  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
+  Axes<kAxes> axes;
+  for (size_t k = 0; k < kAxes; ++k) axes[k] = {sizes[k], problem.padding, problem.align_corners, forward};
+  return axes;
+}
+
 // What lies so far along x, y and z from the first element of a channel, in a tensor [N, C, H, W] or [N, C, D, H, W].
 template <int kAxes>
 __device__ int64_t offset_of(const Strides<kAxes>& strides, const int64_t (&place)[kAxes]) {

@@ -19,7 +19,7 @@ namespace aclgrad::ops::grid_sampler {
 
 // Sizes that follow from types and shapes, and the workspace.
 struct DoubleBackwardSamplesLayout {
-  static constexpr int64_t kChunk = 64;  // samples, of which the first and last row are known
+  static constexpr int64_t kChunk = kMostSamples;  // samples, of which the first and last row are known
 
   int64_t chunks;  // of samples, in an image
   Bands bands;
@@ -50,8 +50,6 @@ struct DoubleBackwardSamplesLayout {
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
-
-static_assert(DoubleBackwardSamplesLayout::kChunk == kMostSamples);
 
 template <class Real, int kTaps>
 class DoubleBackwardBySamples {

@@ -294,15 +294,16 @@ void sample_voxels(const Sampling& sampling, int64_t image, const Samples& sampl
     const Block<RealOf<T>, 3>& block = blocks[k / kBlock];
     const Samples of_block = samples.part(k, kBlock);
     const SampleOffsets offsets(output, of_block);
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+    for (size_t lane = 0; lane < static_cast<size_t>(of_block.count); lane += hn::Lanes(d)) {
       VoxelLines<Tag, kTaps> lines;
       if (may_have_lines) lines.find(block, lane, of_block.count, sampling.axes, rows, true);
       lines.prefetch(rows, input.channel<T>(0));
       const auto weights = load_weights<Tag, kTaps>(d, block, lane);
       for (int64_t c = 0; c < input.channels; ++c) {
         hn::Vec<Tag> values[kTapsOfSample<kTaps, 3>];
-        lines.is_found() ? lines.load(d, rows, input.channel<T>(c), values)
-                         : load_voxels<Tag, kTaps>(d, block, lane, input, input.channel<T>(c), values);
+        lines.is_found()
+            ? lines.load(d, rows, input.channel<T>(c), values)
+            : load_voxels<Tag, kTaps>(d, block, lane, of_block.count, input, input.channel<T>(c), values);
         store_samples(d, image_value(d, weights, [&](auto tap) HWY_ATTR { return values[tap]; }), offsets,
                       lane, of_block.count, output.channel<T>(c));
       }

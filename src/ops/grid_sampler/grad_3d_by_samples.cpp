@@ -180,7 +180,7 @@ class Grad3DBySamples {
     const TapRows<kTaps>& read_rows = is_inside ? task.sums_rows : task.input_rows;
     const SampleOffsets offsets(task.grad_output, samples);
     alignas(64) Real slopes[3][kBlock];
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
+    for (size_t lane = 0; lane < static_cast<size_t>(samples.count); lane += hn::Lanes(d)) {
       const auto weights = load_weights<Tag, kTaps>(d, block, lane);
       VoxelLines<Tag, kTaps> in_box, in_volume;
       const VoxelLines<Tag, kTaps>& read = is_inside ? in_box : in_volume;
@@ -196,7 +196,8 @@ class Grad3DBySamples {
         const T* gradients = task.grad_output.template channel<T>(c);
         const V gradient = load_samples(d, gradients, offsets, lane);
         if constexpr (kGrid && kTaps == 2) {
-          if (owned != 0) add_slopes(task, c, block, read, read_rows, lane, weights, gradient, sums);
+          if (owned != 0)
+            add_slopes(task, c, block, read, read_rows, lane, samples.count, weights, gradient, sums);
         }
         if constexpr (kInput) {
           V terms[kVoxelTaps];
@@ -223,13 +224,13 @@ class Grad3DBySamples {
   // Adds what channel c gives to the derivatives by the places of the samples from `lane` on.
   static HWY_INLINE void add_slopes(const Task& task, int64_t c, const Block<Real, 3>& block,
                                     const VoxelLines<Tag, kTaps>& lines, const TapRows<kTaps>& rows,
-                                    size_t lane, const TapWeights<Tag, kTaps, 3>& weights, V gradient,
-                                    Slopes<V, 3>& sums) {
+                                    size_t lane, int64_t count, const TapWeights<Tag, kTaps, 3>& weights,
+                                    V gradient, Slopes<V, 3>& sums) {
     const Tag d;
     const T* channel = task.input.template channel<T>(c);
     V values[kVoxelTaps];
     lines.is_found() ? lines.load(d, rows, channel + rows.begin, values)
-                     : load_voxels<Tag, kTaps>(d, block, lane, task.input, channel, values);
+                     : load_voxels<Tag, kTaps>(d, block, lane, count, task.input, channel, values);
     const auto slope = trilinear_slopes(d, weights, [&](int k) HWY_ATTR { return values[k]; });
     for (int axis = 0; axis < 3; ++axis)
       sums.along[axis] = hn::MulAdd(gradient, slope.along[axis], sums.along[axis]);

@@ -43,12 +43,21 @@ Images as_grid(const SamplingOf<kAxes>& problem, const void* data,
                    strides);
 }
 
-bool has_few_channels(const Sampling& sampling);
+// Those that are read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.
+bool has_few_channels(const Sampling& sampling) {
+  const Image& input = sampling.input.first;
+  const bool has_rows =
+      input.column_stride == 1 || (input.type == DataType::float32 && input.channels >= 2 &&
+                                   input.channel_stride == 1 && input.column_stride == input.channels);
+  const int64_t last = input.offset(input.height - 1, input.width - 1) + input.channels;
+  const bool has_small_numbers = std::max(input.height, input.width) < 1 << 23 && last < -kNowhere;
+  return sampling.channels <= kFewChannels && has_rows && has_small_numbers;
+}
 
 template <int kAxes>
 Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void* output,
                      const typename SamplingOf<kAxes>::Strides& strides) {
-  Sampling sampling{};
+  Sampling sampling;  // without the images of a gradient
   sampling.type = problem.type;
   sampling.interpolation = problem.interpolation;
   sampling.axis_count = kAxes;
@@ -56,18 +65,18 @@ Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void*
   sampling.channels = problem.channels;
   sampling.pixels = pixels_of(problem);
   sampling.samples = samples_of(problem);
-  sampling.axes[2] = {1, Padding::zeros, false, forward};
-  std::ranges::copy(axes_of(problem, forward), sampling.axes);
+  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
+  for (int k = 0; k < 3; ++k) sampling.axes[k] = {sizes[k], problem.padding, problem.align_corners, forward};
   sampling.vectorises_over_channels = vectorises_over_channels(problem);
   sampling.input = as_input(problem, problem.input, problem.input_strides);
   sampling.grid = as_grid(problem, problem.grid, problem.grid_strides);
   sampling.output = as_output(problem, output, strides);
-  if (kAxes == 3) return sampling;
-  const bool reads_rows =
-      forward && sampling.input.first.column_stride == 1 && sampling.output.first.has_contiguous_channels();
+  const bool reads_rows = kAxes == 2 && forward && sampling.input.first.column_stride == 1 &&
+                          sampling.output.first.has_contiguous_channels();
   sampling.may_have_lines =
       reads_rows && problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic;
-  sampling.has_few_channels = has_few_channels(sampling);
+  sampling.has_few_channels = kAxes == 2 && has_few_channels(sampling);
+  sampling.wants_input_grad = sampling.wants_grid_grad = false;
   return sampling;
 }
 
@@ -80,17 +89,6 @@ Sampling gradient_of(const BackwardOf<kAxes>& problem) {
   sampling.wants_input_grad = problem.wants_input_grad;
   sampling.wants_grid_grad = problem.wants_grid_grad && problem.interpolation != Interpolation::nearest;
   return sampling;
-}
-
-// Those that are read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.
-bool has_few_channels(const Sampling& sampling) {
-  const Image& input = sampling.input.first;
-  const bool has_rows =
-      input.column_stride == 1 || (input.type == DataType::float32 && input.channels >= 2 &&
-                                   input.channel_stride == 1 && input.column_stride == input.channels);
-  const int64_t last = input.offset(input.height - 1, input.width - 1) + input.channels;
-  const bool has_small_numbers = std::max(input.height, input.width) < 1 << 23 && last < -kNowhere;
-  return sampling.channels <= kFewChannels && has_rows && has_small_numbers;
 }
 
 // Whether the offsets of pixels of the input serve for the sums of its gradient, too: those of 16-bit types are contiguous.

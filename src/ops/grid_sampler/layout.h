@@ -14,7 +14,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
 #include "base/divide.h"
@@ -33,15 +32,6 @@ int64_t samples_of(const SamplingOf<kAxes>& problem) {
 template <int kAxes>
 int64_t pixels_of(const SamplingOf<kAxes>& problem) {
   return problem.depth * problem.height * problem.width;
-}
-
-// x, y and z.
-template <int kAxes>
-std::array<Axis, kAxes> axes_of(const SamplingOf<kAxes>& problem, bool forward) {
-  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
-  std::array<Axis, kAxes> axes;
-  for (size_t k = 0; k < kAxes; ++k) axes[k] = {sizes[k], problem.padding, problem.align_corners, forward};
-  return axes;
 }
 
 // Calls function with the number of taps on each axis as a std::integral_constant. Of volumes there is no bicubic.

@@ -238,15 +238,18 @@ class VoxelLines {
   VoxelLine lines_[kMost];
 };
 
-// values[tap]: what the samples from `lane` on read in one channel, wherever they lie.
+// values[tap]: what the samples from `lane` on, of which the block has `count`, read in one channel, wherever they lie.
 template <class D, int kTaps, class T>
-HWY_NOINLINE void load_voxels(D d, const Block<RealOf<T>, 3>& block, size_t lane, const Image& volume,
-                              const T* channel, hn::Vec<D> (&values)[kTapsOfSample<kTaps, 3>]) {
+HWY_NOINLINE void load_voxels(D d, const Block<RealOf<T>, 3>& block, size_t lane, int64_t count,
+                              const Image& volume, const T* channel,
+                              hn::Vec<D> (&values)[kTapsOfSample<kTaps, 3>]) {
   constexpr size_t kCount = hn::MaxLanes(D());
+  const size_t samples = std::min(kCount, static_cast<size_t>(count) - lane);
   const int64_t slice_stride = volume.slice_stride, row_stride = volume.row_stride;
   const int64_t column_stride = volume.column_stride;
   alignas(64) T voxels[kTapsOfSample<kTaps, 3>][kCount];
-  for (size_t i = 0; i < kCount; ++i) {
+  if (samples < kCount) std::memset(voxels, 0, sizeof voxels);
+  for (size_t i = 0; i < samples; ++i) {
     const int64_t z = block.z().first[lane + i], y = block.y().first[lane + i], x = block.x().first[lane + i];
     if (HWY_LIKELY(block.interior >> (lane + i) & 1)) {
       const T* first = channel + volume.offset(z, y, x);
