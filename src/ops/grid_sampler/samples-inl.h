@@ -32,7 +32,7 @@ HWY_INLINE auto load_pairs(hn::Simd<Real, kSize, 0> d, const Real* from, const O
   if constexpr (kSize == 2) {
     return hn::LoadU(d, from + *at);
   } else {
-    const hn::Half<decltype(d)> half;
+    const hn::FixedTag<Real, kSize / 2> half;
     return hn::Combine(d, load_pairs(half, from, at + kSize / 4), load_pairs(half, from, at));
   }
 }
