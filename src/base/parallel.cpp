@@ -17,10 +17,12 @@
 #include <climits>
 #include <csignal>
 #include <cstdint>
+#include <exception>
 #include <fstream>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -182,14 +184,20 @@ ThreadKeys keys_with_values() {
 ThreadKeys keys_of_pool;
 
 void find_keys_of_pool() {
+  std::exception_ptr out_of_memory;
   try {
-    std::thread([] {
+    std::thread([&]() noexcept {
       const ThreadKeys before = keys_with_values();
-      tbb::this_task_arena::isolate([] {});
-      keys_of_pool = keys_with_values() & ~before;
+      try {
+        tbb::this_task_arena::isolate([] {});
+        keys_of_pool = keys_with_values() & ~before;
+      } catch (const std::bad_alloc&) {
+        out_of_memory = std::current_exception();
+      }
     }).join();
   } catch (const std::system_error&) {  // where no thread can be started, oneTBB has none either
   }
+  if (out_of_memory) std::rethrow_exception(out_of_memory);
 }
 
 // Lets the arena's threads meet, so that oneTBB has started all of them, which are then there for good.
