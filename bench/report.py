@@ -39,7 +39,8 @@ def line(record: dict) -> str:
         return f"\n{record['threads']} thread(s): {rates}"
     title = f"{record['operator']}: {record['problem']}, {record['type']}"
     if "ours_ms" not in record:
-        return f"{title}: differs by {record['difference']:.1e}"
+        difference = record["difference"]
+        return f"{title}: " + ("nothing to compare" if difference is None else f"differs by {difference:.1e}")
     percent = record["percent_of_roofline"]
     roofline = f", {percent:.0f} % of {record['roofline']}" if record["roofline"] else ""
     numpy = record["slower_in_numpy_memory"]
