@@ -63,6 +63,8 @@ def msda_backward(
 ) -> tuple[Any, Any, Any]:
     """The gradients of `msda_forward`.
 
+    The letters of the axes are those of `msda_forward`.
+
     Args:
         grad_output: [B, Q, M * C] or [B, Q, M, C], the gradient of the result.
         value, spatial_shapes, level_start_index, sampling_locations, attention_weights: as for `msda_forward`.
@@ -111,6 +113,8 @@ def msda_double_backward(
     out: Sequence[Array | None] | None = None,
 ) -> tuple[Any, Any, Any, Any]:
     """The gradients of `msda_backward`, for arrays in the memory of the CPU.
+
+    The letters of the axes are those of `msda_forward`.
 
     Args:
         grad_output: [B, Q, M * C] or [B, Q, M, C], as for `msda_backward`.
