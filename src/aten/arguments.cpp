@@ -94,7 +94,6 @@ IValue number(const aclScalar& scalar, const char* parameter) {
   }
 }
 
-// What a call is told apart by, as bytes: all but the addresses and offsets.
 class Key {
  public:
   Key(const Function& function, const companion::Value* arguments) {
