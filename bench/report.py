@@ -5,6 +5,7 @@ README's table. `python -m bench.report` makes these of the JSON; with --check i
 import argparse
 import json
 import pathlib
+import re
 import sys
 import textwrap
 
@@ -150,9 +151,20 @@ def _worst(summary: dict) -> str:
                                  for count, measured in problem["threads"].items()), key=lambda entry: entry[0])
     calls = [times["planned each time"] for times in summary["calls"].values()]
     slower = " (slower)" if ratio < 1 else ""
-    return (f"Slowest case: {problem['operator']}, {problem['problem']}, {problem['type']}, {_speedup(ratio)}× the "
-            f"fastest baseline's speed on {_heads([count])[0]}{slower}. The smallest problems of {len(calls)} functions "
-            f"take {_range(calls, 1)} µs through the C interface, with both phases and synchronisation.")
+    return (f"Slowest case: {_in_words(problem)}, {_speedup(ratio)}× the speed of the fastest baseline on "
+            f"{_heads([count])[0]}{slower}. The smallest problems of {len(calls)} functions take {_range(calls, 1)} µs "
+            f"through the C interface, with both phases and synchronisation.")
+
+
+def _in_words(problem: dict) -> str:
+    """N100 C2 30x40 to 13x13, grid only: the page of all problems says what the letters mean, the README does not."""
+    def of_images(match: re.Match) -> str:
+        samples = f", {match[4]} samples each" if match[4] else ""
+        return f"{match[1]} image{'s' * (match[1] != '1')} of {match[2]} channels and {match[3]} pixels{samples}"
+
+    text = re.sub(r"N(\d+) C(\d+) ([\dx]+)(?: to ([\dx]+))?", of_images, problem["problem"])
+    text = re.sub(r"(?<=\d)x(?=\d)", "×", text.replace("grid only", "only the gradient of the grid"))
+    return f"{problem['operator']}, {text}, {problem['type']}"
 
 
 def _newer(summary: dict) -> list[str]:
