@@ -19,6 +19,8 @@ architecture=$(uname -m)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 umask 022
+# Debian's variables for who makes a package. The address that stands in for theirs can belong to nobody.
+export maintainer="${DEBFULLNAME:-the aclgrad authors} <${DEBEMAIL:-noreply@aclgrad.invalid}>"
 
 unpack_sources() {
   rm -rf "$artifacts" "$work"
@@ -70,9 +72,10 @@ make_debian_package() {
   install_prefix "$architecture" /usr/lib/aclgrad "$root"
   mkdir -p "$documents"
   cp "$source/release/debian.copyright" "$documents/copyright"
+  cp "$source/SECURITY.md" "$documents"
   gzip --best --no-name <"$source/CHANGELOG.md" >"$documents/changelog.gz"
   printf 'aclgrad (%s-1) unstable; urgency=medium\n\n  * changelog.gz lists the changes.\n\n -- %s  %s\n' "${version/.dev/~dev}" \
-    "the aclgrad authors <aclgrad@example.org>" "$(date --utc --rfc-email --date "@$SOURCE_DATE_EPOCH")" |
+    "$maintainer" "$(date --utc --rfc-email --date "@$SOURCE_DATE_EPOCH")" |
     gzip --best --no-name >"$documents/changelog.Debian.gz"
   find "$root" -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
   (cd "$work" && version=${version/.dev/~dev} root=$root cpack --config "$source/release/debian.cmake" >/dev/null)
