@@ -8,6 +8,7 @@ import re
 import sys
 
 import aclgrad.torch  # noqa: F401  as a whole, before autodoc asks for one of its modules
+import aclgrad.verify  # noqa: F401
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
@@ -22,6 +23,9 @@ myst_substitutions = {"version": aclgrad.__version__}
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "aclgrad"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+default_role = "py:obj"  # a link where there is an entry of that name, else a literal
 exclude_patterns = ["requirements.txt"]
 autodoc_typehints = "signature"
 maximum_signature_line_length = 100

@@ -172,7 +172,7 @@ class OutputReport:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The verdict on all outputs that were given. As text it is made to be read."""
+    """The verdict, `passed`, on the `outputs` that were given, and one on each. As text it is made to be read."""
 
     operator: str
     outputs: tuple[OutputReport, ...]

@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The operators under the names that torch_npu (op-plugin) has for them, so that code that was written for NPUs runs on
-CPUs and GPUs:
+CPUs and GPUs::
 
     import aclgrad.torch.npu as torch_npu
 
