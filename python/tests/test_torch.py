@@ -354,6 +354,22 @@ def _in_new_process(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
 
 
+def test_a_saved_program_needs_the_import(tmp_path):
+    class Module(torch.nn.Module):
+        def forward(self, image, grid):
+            return aclgrad.torch.grid_sample(image, grid)
+
+    file = tmp_path / "program.pt2"
+    arguments = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
+    torch.export.save(torch.export.export(Module(), arguments), file)
+    load = f"program = torch.export.load({str(file)!r}).module()"
+    refused = _in_new_process(f"import torch; {load}")
+    assert refused.returncode != 0
+    assert "failed to resolve torch.ops.aclgrad.grid_sample" in refused.stderr
+    call = "print(program(torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)).sum().item())"
+    assert _in_new_process(f"import torch, aclgrad.torch; {load}; {call}").stdout == "4.0\n"
+
+
 THREADS = """
 import os, torch, aclgrad.torch
 torch.set_num_threads(1)
