@@ -1,30 +1,51 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The examples in Python of the README and of the documents run as they stand, those of a file one after the other. What
-they print is in the comments behind `print`."""
+"""The examples in Python of the README and of the documents run as they stand, with the commands of the package between
+them, those of a file one after the other. What they print is in the comments behind `print`."""
 
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(python|sh|cpp)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PRINTED = re.compile(r"^print\(.*\)  # (.*)$", re.MULTILINE)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "```python" in page.read_text()]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.stem)
+def run_python(block, names, capsys):
+    exec(compile(block, "block", "exec"), names)
+    printed, expected = capsys.readouterr().out.splitlines(), PRINTED.findall(block)
+    assert printed == expected or not expected
+
+
+def run_cpp(block):
+    """Without the library: what is built with it, tests/install has."""
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    subprocess.run(["g++", "-x", "c++", "-", "-o", "program"], input=block, text=True, check=True)
+    subprocess.run("./program", check=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_examples_run(page, tmp_path, monkeypatch, capsys):
-    blocks = BLOCK.findall(page.read_text())
-    if any("torch" in block for block in blocks):
-        pytest.importorskip("torch")
+    text = page.read_text()
+    for package in ("torch", "transformers", "matplotlib"):
+        if re.search(rf"^(import|from|pip install .*) {package}\b", text, re.MULTILINE):
+            pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     names = {}
     try:
-        for block in blocks:
-            exec(compile(block, page.name, "exec"), names)
-            assert capsys.readouterr().out.splitlines() == PRINTED.findall(block)
+        for language, block in BLOCK.findall(text):
+            if language == "python":
+                run_python(block, names, capsys)
+            elif language == "sh" and block.startswith("python -m aclgrad verify"):
+                subprocess.run(["sh", "-euc", block.replace("python", sys.executable, 1)], check=True)
+            elif language == "cpp" and "#include <acl" not in block:
+                run_cpp(block)
     finally:
         if "aclgrad.torch" in sys.modules:
             sys.modules["aclgrad.torch"].unpatch()

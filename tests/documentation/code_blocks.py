@@ -4,7 +4,7 @@ says no language.
 
 - cpp, cmake: on the pages whose programs `install.readme` builds and runs, and of `install.subdirectory`
 - yaml: the workflow of the guide for CI, whose commands are tried here for the syntax of a shell
-- python: python/tests/test_documentation.py runs the blocks of each page
+- python: python/tests/test_documentation.py runs the blocks of each page, with the commands between them
 - sh, console: commands
 - {directives}: of the site, such as files that are included; `./dev docs` fails where one is wrong
 - no language: messages, output, drawings
@@ -23,6 +23,7 @@ TESTED = {
     ("docs/guides/install.md", "cmake"),
     ("docs/guides/laptop.md", "cpp"),
     ("docs/guides/ci.md", "yaml"),
+    ("docs/guides/verify.md", "cpp"),
 }
 FENCE = re.compile(r"^ *```(\S*)", re.MULTILINE)
 YAML = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
