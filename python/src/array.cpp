@@ -18,20 +18,25 @@
 namespace aclgrad::python {
 namespace {
 
-// What the capsule of NumPy's __array_struct__ points to.
-struct NumpyInterface {
-  static constexpr int kNotSwapped = 0x200;
-  static constexpr int kWriteable = 0x400;
-
-  int version;
-  int rank;
-  char kind;  // 'f' for floats, 'i' for integers, 'V' for types that NumPy does not know, and others
-  int item_size;
-  int flags;
-  intptr_t* shape;
-  intptr_t* strides;  // in bytes
+// The beginning of NumPy's types and of its arrays, which the macros of its C interface read in the same way.
+struct NumpyType {
+  PyObject head;
+  PyObject* scalar;
+  char kind;
+  char letter;
+  char byte_order;  // '>' where the bytes of numbers are swapped
+  char flags;
+  int number;  // at least 256 for types that NumPy does not know
+};
+struct NumpyArray {
+  PyObject head;
   void* data;
-  PyObject* description;
+  int rank;
+  const intptr_t* shape;
+  const intptr_t* strides;  // in bytes
+  PyObject* owner;
+  const NumpyType* type;
+  uint32_t flags;  // 0x400 where it may be written to, with 0x80000000 after a warning
 };
 
 // DLPack's table of functions, which a type of tensors carries as a capsule. It is younger than the dlpack.h of Debian 12
@@ -80,7 +85,6 @@ struct Names {
   nb::object requires_grad = interned("requires_grad");
   nb::object is_inference = interned("is_inference");
   nb::object new_empty = interned("new_empty");
-  nb::object array_struct = interned("__array_struct__");
   nb::object dtype = interned("dtype");
   nb::object current_level = interned("_current_level");
 
@@ -89,8 +93,8 @@ struct Names {
 };
 
 bool is_numpy(nb::handle object) {
-  const auto* ndarray = reinterpret_cast<PyTypeObject*>(known<Numpy>().ndarray.ptr());
-  return PyType_IsSubtype(Py_TYPE(object.ptr()), const_cast<PyTypeObject*>(ndarray)) != 0;
+  auto* ndarray = reinterpret_cast<PyTypeObject*>(known<Numpy>().ndarray.ptr());
+  return Py_TYPE(object.ptr()) == ndarray || PyType_IsSubtype(Py_TYPE(object.ptr()), ndarray) != 0;
 }
 
 // Where there is one, its module is imported.
@@ -100,31 +104,34 @@ bool is_masked(nb::handle numpy_array) {
          nb::isinstance(numpy_array, numpy.attr("ma").attr("MaskedArray"));
 }
 
-constexpr char kBfloat = 'B';
+using Code = nb::dlpack::dtype_code;
+constexpr struct {
+  DataType type;
+  Code code;  // in DLPack, with the bits of an element
+  int bits;
+  int number;  // in NumPy, which does not know bfloat16
+} kTypes[] = {{DataType::float32, Code::Float, 32, 11}, {DataType::float16, Code::Float, 16, 23},
+              {DataType::float64, Code::Float, 64, 12}, {DataType::bfloat16, Code::Bfloat, 16, INT32_MIN},
+              {DataType::int64, Code::Int, 64, 7},      {DataType::int64, Code::Int, 64, 9},
+              {DataType::int32, Code::Int, 32, 5}};
 
-// `kind` is that of NumPy, or kBfloat.
-std::optional<DataType> data_type(char kind, int bytes) {
-  if (kind == 'f' && bytes == 2) return DataType::float16;
-  if (kind == 'f' && bytes == 4) return DataType::float32;
-  if (kind == 'f' && bytes == 8) return DataType::float64;
-  if (kind == 'i' && bytes == 4) return DataType::int32;
-  if (kind == 'i' && bytes == 8) return DataType::int64;
-  if (kind == kBfloat && bytes == 2) return DataType::bfloat16;
+std::optional<DataType> data_type(const NumpyType& type) {
+  if (type.byte_order == '>') return std::nullopt;
+  for (const auto& known : kTypes) {
+    if (known.number == type.number) return known.type;
+  }
+  const bool may_be_bfloat = type.number >= 256;
+  if (may_be_bfloat && nb::cast<std::string_view>(nb::handle(type.scalar).attr("__name__")) == "bfloat16")
+    return DataType::bfloat16;
   return std::nullopt;
 }
 
 std::optional<DataType> data_type(nb::dlpack::dtype type) {
-  if (type.lanes != 1) return std::nullopt;
-  switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
-    case nb::dlpack::dtype_code::Float:
-      return data_type('f', type.bits / 8);
-    case nb::dlpack::dtype_code::Int:
-      return data_type('i', type.bits / 8);
-    case nb::dlpack::dtype_code::Bfloat:
-      return data_type(kBfloat, type.bits / 8);
-    default:
-      return std::nullopt;
+  for (const auto& known : kTypes) {
+    if (static_cast<uint8_t>(known.code) == type.code && known.bits == type.bits && type.lanes == 1)
+      return known.type;
   }
+  return std::nullopt;
 }
 
 // In the words of the array's own library.
@@ -147,35 +154,28 @@ void check_rank(int64_t rank) {
   if (rank > TensorView::kMaxRank) throw NotAnArray{false, "at most 8 axes", std::to_string(rank)};
 }
 
-// NumPy's own interface, because its DLPack and its buffer protocol refuse bfloat16.
+// Not by its DLPack or the buffer protocol, which refuse bfloat16, nor by __array_struct__, which takes longer than the rest
+// of the smallest calls.
 Array read_numpy(nb::handle object, std::string_view types) {
   if (is_masked(object)) {
     throw NotAnArray{true, "an array in which every element counts", "a masked array: fill it first"};
   }
-  const nb::object capsule = object.attr(known<Names>().array_struct);
-  const auto* numpy = static_cast<const NumpyInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
-  if (numpy == nullptr) nb::raise_python_error();
-  check_rank(numpy->rank);
-
-  std::optional<DataType> type = data_type(numpy->kind, numpy->item_size);
-  if (numpy->kind == 'V') {
-    const nb::object name = object.attr("dtype").attr("type").attr("__name__");
-    if (nb::cast<std::string_view>(name) == "bfloat16") type = DataType::bfloat16;
-  }
-  const bool swapped = (numpy->flags & NumpyInterface::kNotSwapped) == 0;
-  if (!type || swapped) throw NotAnArray{true, std::string(types), element_type_name(object)};
+  const auto& numpy = *reinterpret_cast<const NumpyArray*>(object.ptr());
+  check_rank(numpy.rank);
+  const std::optional<DataType> type = data_type(*numpy.type);
+  if (!type) throw NotAnArray{true, std::string(types), element_type_name(object)};
 
   Array array;
   array.view.type = *type;
-  array.view.rank = numpy->rank;
-  array.view.base = numpy->data;
-  array.writable = (numpy->flags & NumpyInterface::kWriteable) != 0;
-  for (size_t axis = 0; axis < static_cast<size_t>(numpy->rank); ++axis) {
-    array.view.shape[axis] = numpy->shape[axis];
-    array.view.strides[axis] = numpy->strides[axis] / numpy->item_size;
-    if (numpy->strides[axis] % numpy->item_size != 0 && numpy->shape[axis] > 1) {
-      throw NotAnArray{false, "strides of whole elements", fmt::format("{} bytes", numpy->strides[axis])};
-    }
+  array.view.rank = numpy.rank;
+  array.view.base = numpy.data;
+  array.writable = (numpy.flags & 0x80000400) == 0x400;
+  const auto element = static_cast<intptr_t>(size_of(*type));
+  for (size_t axis = 0; axis < static_cast<size_t>(numpy.rank); ++axis) {
+    array.view.shape[axis] = numpy.shape[axis];
+    array.view.strides[axis] = numpy.strides[axis] / element;
+    if (numpy.strides[axis] % element != 0 && numpy.shape[axis] > 1)
+      throw NotAnArray{false, "strides of whole elements", fmt::format("{} bytes", numpy.strides[axis])};
   }
   return array;
 }
