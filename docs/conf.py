@@ -12,6 +12,7 @@ import aclgrad.verify  # noqa: F401
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))  # where headers.py lies
 
@@ -29,6 +30,8 @@ default_role = "py:obj"  # a link where there is an entry of that name, else a l
 exclude_patterns = ["requirements.txt"]
 autodoc_typehints = "signature"
 maximum_signature_line_length = 100
+
+PROGRAMS = pathlib.Path(__file__).parent.parent / "tests" / "check" / "programs"
 
 # The search drops words that are numbers, but it finds entries of the index.
 HEADERS = pathlib.Path(__file__).parent.parent / "include"
@@ -52,6 +55,17 @@ class IndexEntries(SphinxTransform):
             row[0][:0] = [addnodes.index(entries=entries), nodes.target("", "", ids=[target])] if entries else []
 
 
+class Program(SphinxDirective):
+    """A program with a mistake, of tests/check/programs/, by its name."""
+
+    has_content = True
+
+    def run(self):
+        program = re.compile(rf"^(?:WHOLE_)?PROGRAM\({self.content[0]},.*?^}}$", re.MULTILINE | re.DOTALL)
+        (code,) = (match[0] for path in PROGRAMS.glob("*.cpp") for match in program.finditer(path.read_text()))
+        return [nodes.literal_block(code, code, language="cpp")]
+
+
 def statuses_of(cell):
     """All statuses of a cell such as "100001" or "207002-207003, 207005-207021"."""
     bounds = [part.split("-") for part in cell.split(", ") if part[:1].isdigit()]
@@ -61,3 +75,4 @@ def statuses_of(cell):
 
 def setup(app):
     app.add_transform(IndexEntries)
+    app.add_directive("program", Program)

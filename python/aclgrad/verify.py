@@ -190,7 +190,7 @@ class Report:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """What the text says, for `json.dumps`. What is not finite is "inf", "-inf" or "nan"."""
+        """What the text says, for `json.dumps`. Values that are not finite are "inf", "-inf" or "nan"."""
         outputs = [output.as_json() for output in self.outputs]
         return {"operator": self.operator, "passed": self.passed, "outputs": outputs}
 

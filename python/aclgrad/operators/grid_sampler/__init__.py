@@ -66,8 +66,8 @@ def grid_sample_backward(
     Args:
         grad_output: [N, C, Ho, Wo], the gradient of the result.
         input, grid, mode, padding_mode, align_corners: as for `grid_sample`.
-        output_mask: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
-        out: where the two results shall go, or None for those that shall be new.
+        output_mask: whether the gradients of `input` and `grid` are wanted. The others cost nothing and are None.
+        out: where the two results shall go, or None for a new array.
 
     Returns:
         The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing
@@ -103,8 +103,8 @@ def grid_sample_double_backward(
         input, grid, mode, padding_mode, align_corners: as for `grid_sample`.
         grad_grad_input: [N, C, H, W], the gradient of the first result of `grid_sample_backward`. None means zeros.
         grad_grad_grid: [N, Ho, Wo, 2], the gradient of its second result. None means zeros.
-        output_mask: whether the gradients of `grad_output`, `input` and `grid` are wanted. What is not is None.
-        out: where the three results shall go, or None for those that shall be new.
+        output_mask: whether the gradients of `grad_output`, `input` and `grid` are wanted. The others are None.
+        out: where the three results shall go, or None for a new array.
 
     Returns:
         The gradients of `grad_output`, `input` and `grid`, of their shapes. What jumps has the derivative zero:
@@ -186,8 +186,8 @@ def grid_sample_3d_backward(
     Args:
         grad_output: [N, C, Do, Ho, Wo], the gradient of the result.
         input, grid, mode, padding_mode, align_corners: as for `grid_sample_3d`.
-        output_mask: whether the gradients of `input` and `grid` are wanted. What is not costs nothing and is None.
-        out: where the two results shall go, or None for those that shall be new.
+        output_mask: whether the gradients of `input` and `grid` are wanted. The others cost nothing and are None.
+        out: where the two results shall go, or None for a new array.
 
     Returns:
         The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing

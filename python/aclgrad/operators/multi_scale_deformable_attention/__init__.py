@@ -70,7 +70,7 @@ def msda_backward(
         value, spatial_shapes, level_start_index, sampling_locations, attention_weights: as for `msda_forward`.
         output_mask: whether the gradients of `value`, `sampling_locations` and `attention_weights` are wanted. What
             is not is None.
-        out: where the three results shall go, or None for those that shall be new.
+        out: where the three results shall go, or None for a new array.
 
     Returns:
         The gradients of `value`, `sampling_locations` and `attention_weights`, of their shapes.
@@ -123,8 +123,8 @@ def msda_double_backward(
         grad_grad_sampling_locations: [B, Q, M, L, P, 2], the gradient of its second result. None means zeros.
         grad_grad_attention_weights: [B, Q, M, L, P], the gradient of its third result. None means zeros.
         output_mask: whether the gradients of `grad_output`, `value`, `sampling_locations` and `attention_weights` are
-            wanted. What is not is None.
-        out: where the four results shall go, or None for those that shall be new.
+            wanted. The others are None.
+        out: where the four results shall go, or None for a new array.
 
     Returns:
         The gradients of `grad_output`, `value`, `sampling_locations` and `attention_weights`, of their shapes. Which

@@ -62,8 +62,8 @@ def nsa_compress_backward(
     Args:
         grad_output: [windows, N, D], the gradient of the result.
         x, weight, cu_seqlens, block, stride: as for `nsa_compress`.
-        output_mask: whether the gradients of `x` and `weight` are wanted. What is not is None.
-        out: where the two results shall go, or None for those that shall be new.
+        output_mask: whether the gradients of `x` and `weight` are wanted. The others are None.
+        out: where the two results shall go, or None for a new array.
 
     Returns:
         The gradients of `x` and `weight`, of their shapes. Tokens that no window covers get exact zeros.
@@ -99,8 +99,8 @@ def nsa_compress_double_backward(
         x, weight, cu_seqlens, block, stride: as for `nsa_compress`.
         grad_grad_x: [T, N, D], the gradient of the first result of `nsa_compress_backward`. None means zeros.
         grad_grad_weight: [block, N], the gradient of its second result. None means zeros.
-        output_mask: whether the gradients of `grad_output`, `x` and `weight` are wanted. What is not is None.
-        out: where the three results shall go, or None for those that shall be new.
+        output_mask: whether the gradients of `grad_output`, `x` and `weight` are wanted. The others are None.
+        out: where the three results shall go, or None for a new array.
 
     Returns:
         The gradients of `grad_output`, `x` and `weight`, of their shapes.
