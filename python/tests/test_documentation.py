@@ -13,7 +13,8 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(python|sh|cpp)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PRINTED = re.compile(r"^print\(.*\)  # (.*)$", re.MULTILINE)
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "```python" in page.read_text()]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in DOCUMENTS if "```python" in page.read_text()]
 
 
 def run_python(block, names, capsys):

@@ -145,15 +145,23 @@ readme() {
   done
 
   block cmake "$root/README.md" >CMakeLists.txt
-  build_with_cmake sums
-  block cmake "$root/docs/guides/cpp.md" >CMakeLists.txt
-  build_with_cmake sample
+  cmake -S . -B with_cmake -DCMAKE_PREFIX_PATH="$prefix" >configure.log || { cat configure.log; return 1; }
+  cmake --build with_cmake
+  prints_what_it_says with_cmake/sums sums.cpp
 }
 
-build_with_cmake() {  # program
-  cmake -S . -B "with_cmake/$1" -DCMAKE_PREFIX_PATH="$prefix" >configure.log || { cat configure.log; return 1; }
-  cmake --build "with_cmake/$1"
-  prints_what_it_says "with_cmake/$1/$1" "$1.cpp"
+# The commands of the guides as they stand there, one after the other, beside the programs that they build.
+guides() {
+  local pages=$sources/../../docs/guides
+  mkdir -p laptop/build cpp ci
+  ln -s "$prefix" laptop/build/prefix
+  block cpp "$pages/laptop.md" | tee laptop/sums.cpp >ci/program.cpp
+  block cpp "$pages/cpp.md" >cpp/sample.cpp
+  block cmake "$pages/cpp.md" >cpp/CMakeLists.txt
+  (cd laptop && blocks sh "$pages/laptop.md" | sh -eu)
+  (cd cpp && blocks sh "$pages/cpp.md" | PREFIX=$prefix sh -eu)
+  # The workflow's steps, which follow the name of each, then what it says above them.
+  (cd ci && { sed -n "s|^ \{10\}||; T; s|/usr/lib/aclgrad|$prefix|; p" "$pages/ci.md" && blocks sh "$pages/ci.md"; } | sh -eu)
 }
 
 prints_what_it_says() {  # program, source
@@ -166,6 +174,10 @@ prints_what_it_says() {  # program, source
 # The only block of a language on a page.
 block() {  # language, page
   [ "$(grep -c "^\`\`\`$1\$" "$2")" = 1 ]
+  blocks "$@"
+}
+
+blocks() {  # language, page
   sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/ { /^\`\`\`/!p }" "$2"
 }
 
