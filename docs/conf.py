@@ -55,7 +55,7 @@ class IndexEntries(SphinxTransform):
             row[0][:0] = [addnodes.index(entries=entries), nodes.target("", "", ids=[target])] if entries else []
 
 
-class Program(SphinxDirective):
+class WrongProgram(SphinxDirective):
     """A program with a mistake, of tests/check/programs/, by its name."""
 
     has_content = True
@@ -75,4 +75,4 @@ def statuses_of(cell):
 
 def setup(app):
     app.add_transform(IndexEntries)
-    app.add_directive("program", Program)
+    app.add_directive("wrong-program", WrongProgram)

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-SECTION = re.compile(r"^### `(?P<kind>[a-z0-9-]+)`\n.*?^```\{program\}\n(?P<name>\w+)\n```$", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^### `(?P<kind>[a-z0-9-]+)`\n.*?^```\{wrong-program\}\n(?P<name>\w+)\n```$", re.MULTILINE | re.DOTALL)
 
 
 def kinds_in(folder):
