@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -176,7 +177,10 @@ class Contract {
   static constexpr Access kUnread{0, false};
   static constexpr Access kWritten{1, true};  // with a stride of 0 its elements would share memory
 
-  static size_t index_of(char letter) { return static_cast<size_t>(letter - 'A'); }
+  static size_t index_of(char letter) {
+    assert(letter >= 'A' && letter <= 'z');
+    return static_cast<size_t>(letter - 'A');
+  }
   int64_t expected_size(char letter) const { return letter <= '9' ? letter - '0' : size(letter); }
 
   void check_floats(const Member& member, const Facts& tensor, std::string_view axes, const Access& access,
