@@ -36,15 +36,15 @@ struct FakeTensor {
   }
 };
 
-// An argument of a call: an object of Python, or a value of PyTorch's dispatcher, which is read without the
-// interpreter's lock.
+// An argument of a call: an object of Python, which the caller keeps, or a value of PyTorch's dispatcher, which is read
+// without the interpreter's lock.
 class Argument {
  public:
   using Value =
-      std::variant<nb::object, TorchHandle, int64_t, bool, std::string, std::vector<bool>, const FakeTensor*>;
+      std::variant<nb::handle, TorchHandle, int64_t, bool, std::string, std::vector<bool>, const FakeTensor*>;
 
   Argument() = default;  // None
-  Argument(nb::handle object) : value_(nb::borrow(object)) {}
+  Argument(nb::handle object) : value_(object) {}
   // Of a tensor of PyTorch's whose derivatives somebody else looks after, or which has none.
   static Argument without_derivative(nb::handle object) {
     Argument argument(object);
@@ -54,7 +54,7 @@ class Argument {
   explicit Argument(Value value) : value_(std::move(value)) {}
 
   bool has_no_derivative() const { return has_no_derivative_; }
-  bool is_none() const { return get_if<nb::object>() != nullptr && object().is_none(); }
+  bool is_none() const { return get_if<nb::handle>() != nullptr && object().is_none(); }
 
   // Null where it is of another type.
   template <class T>
@@ -64,8 +64,8 @@ class Argument {
 
   // None where it is no object of Python.
   nb::handle object() const {
-    const auto* object = get_if<nb::object>();
-    return object != nullptr && object->is_valid() ? object->ptr() : Py_None;
+    const auto* object = get_if<nb::handle>();
+    return object != nullptr && object->is_valid() ? *object : nb::handle(Py_None);
   }
 
  private:

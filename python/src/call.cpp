@@ -33,6 +33,15 @@ std::string device_name(const Array& array) {
   return array.on_gpu() ? fmt::format("CUDA device {}", array.gpu) : "the CPU";
 }
 
+// In place: to copy what was just written takes longer than to write it.
+template <class Void>
+void describe(const TensorView& view, BasicTensor<Void>& tensor) {
+  tensor.data = view.first();
+  tensor.type = view.type;
+  std::construct_at(&tensor.shape, view.shape.data(), view.rank);
+  std::construct_at(&tensor.strides, view.strides.data(), view.rank);
+}
+
 bool is_on_same_device(const Array& a, const Array& b) {
   return a.fake != nullptr ? a.fake->device == b.fake->device : a.gpu == b.gpu;
 }
@@ -41,21 +50,13 @@ bool is_on_same_device(const Array& a, const Array& b) {
 
 thread_local std::string_view Caller::current_;
 
-Call::Call(Memory memory) : Contract(Caller::current(), Interface::python), memory_(memory) {
-  members_.reserve(kMaxMembers);
-}
-
 // ---- Arguments
 
 template <class Read>
 const Array& Call::bind(const Read& read, ConstTensor& member) {
-  Bound& bound = members_.emplace_back(read);
+  Bound& bound = add(read);
   bound.address = bound.input = &member;
-  const TensorView& view = bound.array.view;
-  member.data = view.first();
-  member.type = view.type;
-  member.shape = Shape(view.shape.data(), view.rank);
-  member.strides = Shape(view.strides.data(), view.rank);
+  describe(bound.array.view, member);
   return bound.array;
 }
 
@@ -78,24 +79,16 @@ void Call::optional_indices(const char* name, const Argument& argument, ConstTen
   if (array.view.rank == 0) check_rank(array, 1);
 }
 
-void Call::output(const char* name, const Argument& out, Tensor& member) {
-  Bound& bound = members_.emplace_back();
-  bound.array.name = name;
-  bound.address = bound.output = &member;
-  bound.out = out;
+void Call::add_output(const char* name, const Argument& out, Tensor* member) {
+  Bound& bound = add(name, member);
+  if (!out.is_none()) bound.out = nb::borrow(out.object());
 }
 
 void Call::outputs(const Argument& out, const std::vector<bool>& wanted,
                    std::initializer_list<Tensor*> members) {
   static constexpr const char* kNames[] = {"out[0]", "out[1]", "out[2]", "out[3]"};
-  for (size_t i = 0; i < members.size(); ++i) {
-    const Argument given = entry_of(out, members.size(), i);
-    if (wanted[i]) {
-      output(kNames[i], given, *members.begin()[i]);
-    } else {
-      members_.emplace_back();
-    }
-  }
+  for (size_t i = 0; i < members.size(); ++i)
+    add_output(kNames[i], entry_of(out, members.size(), i), wanted[i] ? members.begin()[i] : nullptr);
 }
 
 Array Call::floats_of(const char* name, const Argument& argument) const {
@@ -150,14 +143,14 @@ std::vector<bool> Call::flags(const char* name, const Argument& argument, size_t
   return values;
 }
 
-Argument Call::entry_of(const Argument& out, size_t count, size_t index) const {
+nb::object Call::entry_of(const Argument& out, size_t count, size_t index) const {
   if (out.is_none()) return {};
   const nb::handle results = out.object();
   if (!is_sequence(out))
     fail(true, "out", fmt::format("a tuple of {} arrays or None", count), type_name_of(results));
   check(nb::len(results) == count, "out", fmt::format("{} entries", count),
         static_cast<int64_t>(nb::len(results)));
-  return nb::object(results[index]);
+  return results[index];
 }
 
 Array Call::read(const char* name, const Argument& argument, std::string_view types, bool writable) const
@@ -195,14 +188,14 @@ void Call::make(const Member& member, std::string_view axes) {
     *bound->output = Tensor(nullptr, first_->array.type(), shape);
     return;
   }
-  if (bound->out.is_none()) {
+  if (!bound->out.is_valid()) {
     array = new_array(first_->array, shape);
   } else {
     array = read(name, bound->out, aclgrad::name_of(first_->array.type()), true);
     array.given = true;
   }
   array.name = name;
-  *bound->output = tensor_at(array.view.first(), array.view);
+  describe(array.view, *bound->output);
 }
 
 // Its sizes tell where they come from: the tensor with the same axes, else the first one with an axis of the letter.
@@ -231,7 +224,7 @@ void Call::check_type(const Member& member, const Facts& tensor, std::span<const
 }
 
 void Call::check_mode(const Member& member, int64_t, std::initializer_list<const char*> names) const {
-  for (const Mode& mode : modes_) {
+  for (const Mode& mode : std::span(modes_).first(mode_count_)) {
     if (mode.address == member.address) mode.set(mode.address, index_of(mode, names));
   }
 }

@@ -8,7 +8,6 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
-#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,7 +42,8 @@ class Call final : public Contract {
  public:
   enum class Memory { cpu, cpu_or_gpu };
 
-  explicit Call(Memory memory);
+  explicit Call(Memory memory) : Contract(Caller::current(), Interface::python), memory_(memory) {}
+  ~Call() override { std::destroy(members_.begin(), members_.end()); }
 
   // Arguments as members of the problem, which points to their own memory.
   const Array& input(const char* name, const Argument& argument,
@@ -53,14 +53,14 @@ class Call final : public Contract {
   void optional_indices(const char* name, const Argument& argument, ConstTensor& member);
   template <class Enum>
   void mode(const char* name, const Argument& argument, Enum& member) {
-    modes_.push_back({name, &argument, &member, [](const void* address, size_t value) {
-                        *static_cast<Enum*>(const_cast<void*>(address)) = static_cast<Enum>(value);
-                      }});
+    modes_.at(mode_count_++) = {name, &argument, &member, [](const void* address, size_t value) {
+                                  *static_cast<Enum*>(const_cast<void*>(address)) = static_cast<Enum>(value);
+                                }};
   }
 
   // Results: in `out` where the caller gives it, else in a new array of the kind of the first input that is checked. Of
   // several, `out` has an entry each, and those that are not wanted stay undefined.
-  void output(const char* name, const Argument& out, Tensor& member);
+  void output(const char* name, const Argument& out, Tensor& member) { add_output(name, out, &member); }
   void outputs(const Argument& out, const std::vector<bool>& wanted, std::initializer_list<Tensor*> members);
 
   // Arguments that are no members.
@@ -105,7 +105,7 @@ class Call final : public Contract {
  private:
   // A tensor of the problem.
   struct Bound {
-    Bound() = default;
+    Bound(const char* name, Tensor* member) : address(member), output(member) { array.name = name; }
     template <class Read>
     explicit Bound(const Read& read) : array(read()) {}  // in place: its copies cost as much as the checks
 
@@ -113,8 +113,8 @@ class Call final : public Contract {
     const void* address = nullptr;
     ConstTensor* input = nullptr;
     Tensor* output = nullptr;  // neither of a result that is not wanted
-    Argument out;
-    std::string_view axes;  // empty before the contract checked it
+    nb::object out;            // invalid where the result is a new array
+    std::string_view axes;     // empty before the contract checked it
     int dense_from = Shape::kMaxRank;
     void* copy = nullptr;  // which the kernel has instead
   };
@@ -125,11 +125,18 @@ class Call final : public Contract {
     void (*set)(const void* address, size_t value);
   };
 
+  template <class... Of>
+  Bound& add(const Of&... of) {
+    Bound* added = std::construct_at(reinterpret_cast<Bound*>(buffer_.data()) + members_.size(), of...);
+    members_ = {added - members_.size(), members_.size() + 1};
+    return *added;
+  }
+  void add_output(const char* name, const Argument& out, Tensor* member);  // null where it is not wanted
   template <class Read>
   const Array& bind(const Read& read, ConstTensor& member);  // the array that `read` gives
   Array read(const char* name, const Argument& argument, std::string_view types, bool writable) const;
   Array floats_of(const char* name, const Argument& argument) const;
-  Argument entry_of(const Argument& out, size_t count, size_t index) const;
+  nb::object entry_of(const Argument& out, size_t count, size_t index) const;
   size_t index_of(const Mode& mode, std::initializer_list<const char*> choices) const;
   [[noreturn]] void fail(bool wrong_type, std::string_view name, std::string_view expected,
                          std::string_view got) const;
@@ -158,12 +165,11 @@ class Call final : public Contract {
   void run_on_device(const Problem& problem);
 
   Memory memory_;
-  static constexpr size_t kMaxMembers = 16;
   // Of a call's own, as to take memory costs as much as to check.
-  std::array<std::byte, kMaxMembers*(sizeof(Bound) + sizeof(Mode))> buffer_;
-  std::pmr::monotonic_buffer_resource resource_{buffer_.data(), buffer_.size()};
-  mutable std::pmr::vector<Bound> members_{&resource_};  // which do not move
-  std::pmr::vector<Mode> modes_{&resource_};
+  alignas(Bound) std::array<std::byte, 16 * sizeof(Bound)> buffer_;
+  std::span<Bound> members_;  // there
+  std::array<Mode, 4> modes_;
+  size_t mode_count_ = 0;
   const Bound* first_ = nullptr;  // that the contract checked
   CudaLaunch launch_;
   std::vector<nb::object> tensors_;                      // that hold memory on the GPU

@@ -88,7 +88,8 @@ Results Call::compute(const std::function<void()>& body) {
   Results results;
   for (Bound& bound : members_) {
     if (bound.input != nullptr) continue;
-    results.push_back(bound.output == nullptr ? std::nullopt : std::optional(std::move(bound.array)));
+    results.emplace_back();
+    if (bound.output != nullptr) results.back() = std::move(bound.array);
   }
   return results;
 }
