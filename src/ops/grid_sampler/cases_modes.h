@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "ops/grid_sampler/cases.h"
 
@@ -24,6 +25,21 @@ void for_each_mode(const AnySampling& sizes, DataType type, Body&& body) {
     SCOPED_TRACE(describe(s, type));
     body(s);
   });
+}
+
+// Compares the slope of loss() along each variable with `expected`.
+template <class Loss>
+void expect_derivatives(Loss&& loss, std::vector<double>& variables, const std::vector<double>& expected) {
+  constexpr double kStep = 1e-6;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const double value = variables[i];
+    variables[i] = value + kStep;
+    const double above = loss();
+    variables[i] = value - kStep;
+    const double below = loss();
+    variables[i] = value;
+    EXPECT_NEAR((above - below) / (2 * kStep), expected[i], 1e-5) << i;
+  }
 }
 
 }  // namespace aclgrad::test::grid_sampler_cases

@@ -165,21 +165,16 @@ std::vector<double> channels_last(const std::vector<double>& values, const Shape
   return moved;
 }
 
-// A contiguous tensor [N, D, H, W, C], whatever its format says, with the values of one [N, C, D, H, W].
-class NdhwcTensor {
+// A contiguous tensor whose handle says this format.
+class FormattedTensor {
  public:
-  NdhwcTensor(const Shape& shape, DataType type, const std::vector<double>& values,
-              aclFormat format = ACL_FORMAT_NDHWC)
-      : shape_{shape[0], shape[2], shape[3], shape[4], shape[1]},
-        tensor_(shape_, type, Layout::contiguous, channels_last(values, shape)) {
-    std::vector<int64_t> strides(5, 1);
-    for (size_t i = 4; i > 0; --i) strides[i - 1] = strides[i] * shape_[i];
-    handle_ = aclCreateTensor(shape_.data(), 5, data_type_of(type), strides.data(), 0, format, shape_.data(),
-                              5, tensor_.data());
-  }
-  ~NdhwcTensor() { aclDestroyTensor(handle_); }
-  NdhwcTensor(const NdhwcTensor&) = delete;
-  NdhwcTensor& operator=(const NdhwcTensor&) = delete;
+  FormattedTensor(const Shape& shape, DataType type, aclFormat format, const std::vector<double>& values)
+      : tensor_(shape, type, Layout::contiguous, values),
+        handle_(aclCreateTensor(shape.data(), shape.size(), data_type_of(type), nullptr, 0, format,
+                                shape.data(), shape.size(), tensor_.data())) {}
+  ~FormattedTensor() { aclDestroyTensor(handle_); }
+  FormattedTensor(const FormattedTensor&) = delete;
+  FormattedTensor& operator=(const FormattedTensor&) = delete;
 
   operator aclTensor*() const { return handle_; }
   std::vector<double> values() const { return tensor_.values(); }
@@ -192,9 +187,16 @@ class NdhwcTensor {
                                        : ACL_BF16;
   }
 
-  Shape shape_;
   TestTensor tensor_;
-  aclTensor* handle_ = nullptr;
+  aclTensor* handle_;
+};
+
+// [N, D, H, W, C], whatever its format says, with the values of one [N, C, D, H, W].
+struct NdhwcTensor : FormattedTensor {
+  NdhwcTensor(const Shape& shape, DataType type, const std::vector<double>& values,
+              aclFormat format = ACL_FORMAT_NDHWC)
+      : FormattedTensor({shape[0], shape[2], shape[3], shape[4], shape[1]}, type, format,
+                        channels_last(values, shape)) {}
 };
 
 std::vector<double> zeros(const Shape& shape) {
@@ -246,37 +248,19 @@ TEST(GridSampler3DBackward, TakesNdhwc) {
   }
 }
 
-// A tensor [N, C, D, H, W] that says otherwise.
-class MislabelledTensor {
- public:
-  MislabelledTensor(const Shape& shape, aclFormat format, const std::vector<double>& values)
-      : tensor_(shape, DataType::float32, Layout::contiguous, values) {
-    handle_ = aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, nullptr, 0, format, shape.data(),
-                              shape.size(), tensor_.data());
-  }
-  ~MislabelledTensor() { aclDestroyTensor(handle_); }
-  MislabelledTensor(const MislabelledTensor&) = delete;
-  MislabelledTensor& operator=(const MislabelledTensor&) = delete;
-
-  operator aclTensor*() const { return handle_; }
-  std::vector<double> values() const { return tensor_.values(); }
-
- private:
-  TestTensor tensor_;
-  aclTensor* handle_ = nullptr;
-};
-
+// Tensors [N, C, D, H, W] that say otherwise.
 TEST(GridSampler3D, FollowsTheFormatOfInputAlone) {
   const Sampling3D s = sizes(2, 3, 3, 5, 6, 4, 2, 7);
   const Inputs inputs(s, DataType::float32, 1.1);
   TestTensor input(input_shape(s), DataType::float32, Layout::contiguous, inputs.input);
   TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
-  const MislabelledTensor out(output_shape(s), ACL_FORMAT_NDHWC, zeros(output_shape(s)));
+  const FormattedTensor out(output_shape(s), DataType::float32, ACL_FORMAT_NDHWC, zeros(output_shape(s)));
   ASSERT_EQ(run_forward(input, grid, s, out), OK);
   EXPECT_LE(relative_error(out.values(), sample(s, inputs)), tolerance(DataType::float32, true));
 
-  const MislabelledTensor grad_output(output_shape(s), ACL_FORMAT_NDHWC, inputs.grad_output);
-  const MislabelledTensor input_grad(input_shape(s), ACL_FORMAT_NDHWC, zeros(input_shape(s)));
+  const FormattedTensor grad_output(output_shape(s), DataType::float32, ACL_FORMAT_NDHWC, inputs.grad_output);
+  const FormattedTensor input_grad(input_shape(s), DataType::float32, ACL_FORMAT_NDHWC,
+                                   zeros(input_shape(s)));
   TestTensor grid_grad(grid_shape(s), DataType::float32);
   ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
   const auto expected = gradients_of(s, inputs);
@@ -289,8 +273,8 @@ TEST(GridSampler3D, RefusesOtherFormats) {
   const Inputs inputs(s, DataType::float32, 1.1);
   TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
   const auto status = [&](aclFormat of_input, aclFormat of_out) {
-    const MislabelledTensor input(input_shape(s), of_input, inputs.input);
-    const MislabelledTensor out(output_shape(s), of_out, zeros(output_shape(s)));
+    const FormattedTensor input(input_shape(s), DataType::float32, of_input, inputs.input);
+    const FormattedTensor out(output_shape(s), DataType::float32, of_out, zeros(output_shape(s)));
     return run_forward(input, grid, s, out);
   };
   EXPECT_EQ(status(ACL_FORMAT_NCDHW, ACL_FORMAT_ND), OK);
