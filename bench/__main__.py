@@ -2,7 +2,9 @@
 """Times aclgrad against PyTorch, in turn, in one process, on the same data and the same number of threads.
 
     ./dev bench                              every operator through the C interface, with one thread and with all
-    ./dev bench python models                PyTorch and NumPy functions, and training steps of models
+    ./dev bench python                       PyTorch and NumPy functions
+    ./dev bench models                       training steps of models of Hugging Face (bench/models.py)
+    ./dev bench overhead                     what a call costs from Python (bench/overhead.py)
     ./dev bench cells --seconds 0.3          a dense table against PyTorch, OpenVINO, OpenCV, JAX and plain C, the
                                              slowest cells last
     ./dev bench --filter MSDA --no-compile   cases whose name holds the word, without torch.compile
@@ -25,7 +27,7 @@ import sys
 from bench import report
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-_KINDS = ["operators", "python", "models", "cells"]
+_KINDS = ["operators", "python", "cells"]
 
 
 def _child(arguments) -> None:

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""What is measured. Each operator lists its cases in src/ops/<operator>/bench.py; models.py has training steps."""
+"""What is measured. Each operator lists its cases in src/ops/<operator>/bench.py."""
 
 import dataclasses
 import importlib.util
@@ -67,7 +67,7 @@ class Case:
     roofline: str = ""  # "read" or "copy" where memory bandwidth is the bound
     readme: str = ""  # its row in the README's table, if it has one
     devices: tuple[str, ...] = ("cpu",)
-    kind: str = "operators"  # the C interface; or "python", or "models"
+    kind: str = "operators"  # the C interface; or "python", or "cells"
 
     def name(self) -> str:
         return f"{self.operator}: {self.problem}, {str(self.dtype).removeprefix('torch.')}"
@@ -97,5 +97,4 @@ def operator_module(operator: str) -> types.ModuleType:
 def all_cases() -> list[Case]:
     operators = sorted(folder.parent.name for folder in ROOT.glob("src/ops/*/bench.py"))
     modules = [operator_module(operator) for operator in operators]
-    modules += [loaded(ROOT / "bench" / name) for name in ("models.py", "overhead.py")]
-    return [case for module in modules for case in module.cases()]
+    return [case for module in [*modules, loaded(ROOT / "bench" / "overhead.py")] for case in module.cases()]

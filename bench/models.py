@@ -1,69 +1,130 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Training steps of whole models of Hugging Face with random weights: with and without aclgrad.torch.patch()."""
+"""Training steps of models of Hugging Face with random weights, with and without aclgrad.torch.patch("transformers").
+
+    ./dev bench models [MODEL ...]    prints the table of docs/guides/train.md
+
+A step is forward pass, loss and backward pass, in float32. Both ways run in turn in one process, on the same weights
+and images, and must give the same loss. A cell has the fastest step of each."""
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from bench.case import Case, Work
+_LARGEST_DIFFERENCE = 1e-3  # of two losses, relative
+_IMAGE = 3, 480, 640
 
 
-def _deformable_detr(batch: int = 1, train_backbone: bool = False):
-    from transformers import DeformableDetrConfig, DeformableDetrForObjectDetection, ResNetConfig
+def _backbone(first_stage: int):
+    from transformers import ResNetConfig
 
-    backbone = ResNetConfig(out_features=["stage2", "stage3", "stage4"])
-    config = DeformableDetrConfig(backbone_config=backbone, num_labels=91)
-    model = DeformableDetrForObjectDetection(config).train()
-    if train_backbone:  # which Hugging Face's model leaves as it is
-        model.model.backbone.requires_grad_()
-    return _with_boxes(model, torch.randn(batch, 3, 800, 1066))
+    return ResNetConfig(out_features=[f"stage{i}" for i in range(first_stage, 5)])
 
 
-def _rt_detr():
-    from transformers import RTDetrConfig, RTDetrForObjectDetection
+def _detection(images: int, **more) -> dict:
+    labels = [{"class_labels": torch.arange(3), "boxes": 0.1 + 0.4 * torch.rand(3, 4)} for _ in range(images)]
+    return {"pixel_values": torch.randn(images, *_IMAGE), "labels": labels, **more}
 
-    return _with_boxes(RTDetrForObjectDetection(RTDetrConfig(num_labels=91)).train(), torch.randn(4, 3, 640, 640))
+
+def _deformable_detr():
+    from transformers import DeformableDetrConfig, DeformableDetrForObjectDetection
+
+    config = DeformableDetrConfig(backbone_config=_backbone(2), num_labels=91)
+    return DeformableDetrForObjectDetection(config), _detection(1)
 
 
-def _with_boxes(model: torch.nn.Module, images: Tensor):
-    labels = [{"class_labels": torch.tensor([1, 2, 3]), "boxes": 0.1 + 0.4 * torch.rand(3, 4)} for _ in images]
-    return model, {"pixel_values": images, "labels": labels}
+def _rt_detr_v2():
+    from transformers import RTDetrV2Config, RTDetrV2ForObjectDetection
+
+    return RTDetrV2ForObjectDetection(RTDetrV2Config(num_labels=91)), _detection(2)
+
+
+def _d_fine():
+    from transformers import DFineConfig, DFineForObjectDetection
+
+    return DFineForObjectDetection(DFineConfig(num_labels=91)), _detection(2)
 
 
 def _mask2former():
-    from transformers import Mask2FormerConfig, Mask2FormerForUniversalSegmentation, ResNetConfig
+    from transformers import Mask2FormerConfig, Mask2FormerForUniversalSegmentation
 
-    backbone = ResNetConfig(out_features=["stage1", "stage2", "stage3", "stage4"])
-    model = Mask2FormerForUniversalSegmentation(Mask2FormerConfig(backbone_config=backbone)).train()
-    masks, classes = [(torch.rand(3, 512, 512) > 0.5).float()], [torch.tensor([0, 1, 2])]
-    return model, {"pixel_values": torch.randn(1, 3, 512, 512), "mask_labels": masks, "class_labels": classes}
+    model = Mask2FormerForUniversalSegmentation(Mask2FormerConfig(backbone_config=_backbone(1)))
+    masks = [(torch.rand(3, *_IMAGE[1:]) > 0.5).float()]
+    return model, {"pixel_values": torch.randn(1, *_IMAGE), "mask_labels": masks, "class_labels": [torch.arange(3)]}
 
 
-def _step(make):
-    def prepare(dtype, device):
-        import aclgrad.torch
+def _grounding_dino():
+    from transformers import GroundingDinoConfig, GroundingDinoForObjectDetection
 
+    words = torch.tensor([[101, 4937, 1012, 3899, 1012, 6847, 1012, 102]])  # "cat. dog. bird."
+    model = GroundingDinoForObjectDetection(GroundingDinoConfig(backbone_config=_backbone(2)))
+    return model, _detection(1, input_ids=words)
+
+
+_MODELS = {"deformable_detr": _deformable_detr, "rt_detr_v2": _rt_detr_v2, "d_fine": _d_fine,
+           "mask2former": _mask2former, "grounding_dino": _grounding_dino}
+
+
+def _steps(name: str, is_compiled: bool) -> list[Callable[[], Tensor]]:
+    """The step without and with our operators. D-FINE keeps the function that is there when it is built."""
+    import aclgrad.torch
+
+    def operators(are_ours: bool) -> contextlib.AbstractContextManager[None]:
+        return aclgrad.torch.patched("transformers") if are_ours else contextlib.nullcontext()
+
+    def step(is_patched: bool):
         torch.manual_seed(0)
-        model, arguments = make()
+        with operators(is_patched):
+            model, arguments = _MODELS[name]()
+        call = torch.compile(model.train()) if is_compiled else model.train()
 
-        def train():
-            torch.manual_seed(1)  # of the dropout
+        def run() -> Tensor:
+            torch.manual_seed(1)  # of dropout, and of points where a loss is computed
             model.zero_grad()
-            loss = model(**arguments).loss
+            with operators(is_patched):
+                loss = call(**arguments).loss
             loss.backward()
-            return loss
-
-        def patched():
-            with aclgrad.torch.patched("transformers"):
-                return train()
-        return Work({"": patched}, {"transformers": lambda transform: train}, lambda loss: [loss])
-    return prepare
+            return loss.detach()
+        return run
+    return [step(False), step(True)]
 
 
-def cases():
-    return [Case("training step", name, torch.float32, _step(make), kind="models") for name, make in (
-        ("Deformable DETR, 800 x 1066", _deformable_detr),
-        ("Deformable DETR, batch of 2", lambda: _deformable_detr(batch=2)),
-        ("Deformable DETR, backbone trained, too", lambda: _deformable_detr(train_backbone=True)),
-        ("Mask2Former, 512 x 512", _mask2former),
-        ("RT-DETR, 640 x 640, batch of 4", _rt_detr),
-    )]
+def _seconds(steps: list[Callable[[], Tensor]], rounds: int) -> list[float]:
+    expected, loss = (step() for step in steps)
+    if not torch.isclose(loss, expected, rtol=_LARGEST_DIFFERENCE, atol=0):
+        sys.exit(f"the patched model has a loss of {loss}, the original one of {expected}")
+    best = [float("inf")] * len(steps)
+    for _ in range(rounds):
+        for i, step in enumerate(steps):
+            start = time.perf_counter()
+            step()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench models", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(_MODELS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compile", action="store_true", help="also with torch.compile: minutes a model")
+    arguments = parser.parse_args()
+    all_threads = len(os.sched_getaffinity(0))
+    print("| model | threads | seconds without | with | faster |" + " compiled without | with | faster |" * arguments.compile)
+    print("| --- | --- |" + " --- | --- | --- |" * (1 + arguments.compile))
+    for name in arguments.models or _MODELS:
+        ways = [_steps(name, is_compiled) for is_compiled in (False, True)[:1 + arguments.compile]]
+        for threads in sorted({1, all_threads}):
+            torch.set_num_threads(threads)
+            cells = [f"{without:.2f} | {patched:.2f} | {without / patched:.2f}"
+                     for without, patched in (_seconds(steps, arguments.rounds) for steps in ways)]
+            print(f"| {name} | {threads} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What a call of the Python functions costs where there is next to nothing to compute: each operator's smallest size.
 
-    python -m bench.overhead                         microseconds, the fastest of many short loops in turn
+    ./dev bench overhead                              microseconds, the fastest of many short loops in turn
     ./dev bench python --filter smallest --threads 1  the median, as for every other case
 
 The baseline is the least that PyTorch needs for as many tensors: an operator in C++ that does nothing, forward and
