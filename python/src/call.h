@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -127,6 +128,8 @@ class Call final : public Contract {
 
   template <class... Of>
   Bound& add(const Of&... of) {
+    if (members_.size() == kMaxMembers)
+      throw std::length_error("a call has more tensors than Call has room for");
     Bound* added = std::construct_at(reinterpret_cast<Bound*>(buffer_.data()) + members_.size(), of...);
     members_ = {added - members_.size(), members_.size() + 1};
     return *added;
@@ -165,8 +168,9 @@ class Call final : public Contract {
   void run_on_device(const Problem& problem);
 
   Memory memory_;
+  static constexpr size_t kMaxMembers = 16;
   // Of a call's own, as to take memory costs as much as to check.
-  alignas(Bound) std::array<std::byte, 16 * sizeof(Bound)> buffer_;
+  alignas(Bound) std::array<std::byte, kMaxMembers * sizeof(Bound)> buffer_;
   std::span<Bound> members_;  // there
   std::array<Mode, 4> modes_;
   size_t mode_count_ = 0;
