@@ -49,7 +49,7 @@ absolute_libraries() {
 }
 
 # The sources as a folder of another project: the library is a target, and nothing else of aclgrad is built or installed.
-# Compiling it once more shows no more than finding what would be compiled.
+# Compiling it once more shows no more than finding what would be compiled. The library is shared, whatever others are.
 subdirectory() {
   local root=$sources/../.. targets
   ln -s "$(realpath "$root")" aclgrad
@@ -57,13 +57,13 @@ subdirectory() {
     printf 'cmake_minimum_required(VERSION 3.25)\nproject(app C CXX)\nadd_executable(program %s)\n' "$sources/native.cpp"
     block cmake "$root/docs/guides/install.md"
   } >CMakeLists.txt
-  cmake -S . -B build -G Ninja -DACLGRAD_CUDA=OFF >configure.log || { cat configure.log; return 1; }
+  cmake -S . -B build -G Ninja -DACLGRAD_CUDA=OFF -DBUILD_SHARED_LIBS=OFF >configure.log || { cat configure.log; return 1; }
   targets=$(cmake --build build --target help)
   if grep -E '^(test_|bench_)' <<<"$targets" || grep -r libaclgrad --include cmake_install.cmake build; then
     echo "expected neither tests, benchmarks nor an installation" >&2
     return 1
   fi
-  cmake --build build --target program -- -n >/dev/null
+  cmake --build build -- -t commands program | grep -q -- '-shared .*libaclgrad\.so'
 }
 
 find_package() {
@@ -152,16 +152,28 @@ readme() {
 
 # The commands of the guides as they stand there, one after the other, beside the programs that they build.
 guides() {
-  local pages=$sources/../../docs/guides
-  mkdir -p laptop/build cpp ci
+  local pages archive=aclgrad-0-linux-x86_64
+  pages=$(realpath "$sources/../../docs/guides")
+  mkdir -p laptop/build cpp ci archive install
   ln -s "$prefix" laptop/build/prefix
-  block cpp "$pages/laptop.md" | tee laptop/sums.cpp >ci/program.cpp
+  block cpp "$pages/laptop.md" | tee laptop/sums.cpp archive/program.cpp >ci/program.cpp
   block cpp "$pages/cpp.md" >cpp/sample.cpp
   block cmake "$pages/cpp.md" >cpp/CMakeLists.txt
   (cd laptop && blocks sh "$pages/laptop.md" | sh -eu)
   (cd cpp && blocks sh "$pages/cpp.md" | PREFIX=$prefix sh -eu)
   # The workflow's steps, which follow the name of each, then what it says above them.
   (cd ci && { sed -n "s|^ \{10\}||; T; s|/usr/lib/aclgrad|$prefix|; p" "$pages/ci.md" && blocks sh "$pages/ci.md"; } | sh -eu)
+
+  cp -a "$prefix" "archive/$archive"
+  (cd archive && tar czf $archive.tar.gz $archive && rm -r $archive && { block_from "tar " "$pages/install.md" && echo ./program; } | sh -eu)
+  # With CMake: what would be compiled is only shown, and what is built already gets installed.
+  (cd install && block_from "cmake -S" "$pages/install.md" |
+    sed "s|-S \.|-G Ninja -S '$pages/../..'|; s|--parallel.*|-- -t commands|; s|--install build/plain|--install '$build'|" |
+    HOME=$PWD sh -eu >log 2>&1 && [ -e aclgrad/set_env.sh ] && ! grep "not used by the project" log) || { cat install/log; return 1; }
+}
+
+block_from() {  # the beginning of its first line, page
+  sed -n "/^$1/,/^\`\`\`\$/ { /^\`\`\`/!p }" "$2"
 }
 
 prints_what_it_says() {  # program, source
