@@ -1,13 +1,13 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 /// The runtime: process, devices, contexts, streams, events, memory.
 ///
-/// Unless said otherwise a function returns ACL_SUCCESS, answers a null pointer that it must write through
-/// with ACL_ERROR_INVALID_PARAM (100000), and what needs a context answers a thread that has none with
-/// ACL_ERROR_RT_CONTEXT_NULL (107002). A stream that is gone is answered with ACL_ERROR_RT_STREAM_CONTEXT
-/// (107003), and so is one of another context where work is queued; an event or a context that is gone with
-/// ACL_ERROR_RT_INVALID_HANDLE (107017); what this library does not have with
-/// ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000). aclGetRecentErrMsg says more about the last failure. Sizes are
-/// in bytes, time-outs in milliseconds; a time-out of -1 waits for ever.
+/// Unless noted, a function returns ACL_SUCCESS, or one of these, about which aclGetRecentErrMsg says more:
+///   ACL_ERROR_INVALID_PARAM           100000: a pointer to a result is null
+///   ACL_ERROR_RT_CONTEXT_NULL         107002: the thread has no context, and the function needs one
+///   ACL_ERROR_RT_STREAM_CONTEXT       107003: the stream was destroyed, or work is queued in another context
+///   ACL_ERROR_RT_INVALID_HANDLE       107017: the event or the context was destroyed
+///   ACL_ERROR_RT_FEATURE_NOT_SUPPORT  207000: this library does not have the feature
+/// Sizes are in bytes, time-outs in milliseconds; a time-out of -1 waits for ever.
 #ifndef ACLGRAD_ACL_ACL_RT_H
 #define ACLGRAD_ACL_ACL_RT_H
 
@@ -41,10 +41,10 @@ ACL_FUNC_VISIBILITY const char* aclGetRecentErrMsg(void);
 
 typedef enum aclrtLastErrLevel { ACL_RT_THREAD_LEVEL = 0 } aclrtLastErrLevel;
 
-/// The calling thread's last runtime error; leaves it standing.
+/// Returns the calling thread's last runtime error and keeps it.
 ACL_FUNC_VISIBILITY aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 
-/// The calling thread's last runtime error; clears it.
+/// Returns the calling thread's last runtime error and clears it.
 ACL_FUNC_VISIBILITY aclError aclrtGetLastError(aclrtLastErrLevel level);
 
 // ---- Devices ----
@@ -208,7 +208,7 @@ typedef enum aclrtEventStatus {
   ACL_EVENT_STATUS_RESERVED = 2,
 } aclrtEventStatus;
 
-/// Beware: the other way round than aclrtEventStatus.
+/// Beware: these values are in the opposite order of those of aclrtEventStatus.
 typedef enum aclrtEventRecordedStatus {
   ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
   ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,

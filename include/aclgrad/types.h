@@ -149,8 +149,8 @@ struct CudaLaunch {
   void* stream = nullptr;      // a cudaStream_t
   bool deterministic = false;  // bitwise the same results run after run, even where that takes longer
 
-  // Where a kernel notes device data with which it cannot compute anything, as a code of its operator: memory that the GPU
-  // can write, 0 before. Nothing is noted where it is null.
+  // Null, or memory that the GPU can write, 0 before the call. A kernel that finds device data with which it cannot compute
+  // anything stores a code of its operator there.
   uint32_t* failure = nullptr;
 };
 

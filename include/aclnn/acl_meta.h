@@ -3,9 +3,9 @@
 ///
 /// Objects made here are descriptions in host memory: creating one copies the sizes and values it is given,
 /// but never touches or owns device memory. A handle must live until phase 2 of the operator has returned,
-/// not until the stream has run. Functions that return aclnnStatus answer a null pointer with
-/// ACLNN_ERR_PARAM_NULLPTR (161001), except that destroying null succeeds, and a handle that was destroyed or
-/// never made with ACLNN_ERR_PARAM_INVALID (161002); functions that create answer a failure with null.
+/// not until the stream has run. Functions that return aclnnStatus return ACLNN_ERR_PARAM_NULLPTR (161001)
+/// for a null pointer (but destroying null succeeds), and ACLNN_ERR_PARAM_INVALID (161002) for a handle that
+/// was destroyed or never made. Functions that create an object return null after a failure.
 #ifndef ACLGRAD_ACLNN_ACL_META_H
 #define ACLGRAD_ACLNN_ACL_META_H
 

@@ -5,13 +5,13 @@
 /// of device memory the computation needs and makes an executor; nothing runs yet and no stream is needed.
 /// Phase 2, aclnnX, takes that memory and queues the work on a stream, without waiting for it.
 ///
-/// Phase 1 answers with the first of these that applies, then with what the operator's own header lists:
+/// Phase 1 returns the first of these that applies, then what the operator's own header lists:
 ///   161001  workspaceSize or executor is null
-/// It also answers 161002 where a tensor or array was destroyed or never made, or where a tensor's view leaves
-/// its storage, and 561101 where there is no memory for the executor. After a failure there is no executor and
+/// It also returns 161002 if a tensor or array was destroyed or never made, or if a tensor's view leaves its
+/// storage, and 561101 if there is no memory for the executor. After a failure there is no executor and
 /// nothing to free. aclGetRecentErrMsg names the argument, what was expected and what came.
 ///
-/// Phase 2 answers with the first of these that applies, the same for all operators:
+/// Phase 2 returns the first of these that applies, the same for all operators:
 ///   561103  executor is null
 ///   561000  executor was used up, is in use by another thread, or was never made
 ///   161002  executor is one of another operator, which can still run it
@@ -28,8 +28,8 @@
 /// Tensors may have any strides and offset of at least 0; what lies between the elements of an output is not
 /// written. Formats do not change how the sizes are read, except NDHWC of the 3-D grid sampler. FLOAT16 and
 /// BFLOAT16 are widened to float first, sums are in float, and results are rounded once, to nearest, ties to
-/// even; DOUBLE is computed in double. With ACLGRAD_STRICT=1 in the environment, what only some edition of the
-/// documents refuses is refused too ("strict" below).
+/// even; DOUBLE is computed in double. With ACLGRAD_STRICT=1 in the environment a call is refused if any
+/// edition of the documents refuses it ("strict" in the headers).
 ///
 /// The calling thread needs 256 KiB of stack, and so do the threads of streams (`ulimit -s`).
 ///
