@@ -1,24 +1,15 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The references in double precision (src/ops/*/reference.h), called with tensors."""
-
-import ctypes
-import os
+"""The references in double precision (src/ops/*/reference.h), as the Python package has them."""
 
 import torch
-
-LIBRARY = ctypes.CDLL(os.environ["ACLGRAD_REFERENCE_LIBRARY"])
-
-
-class Elements(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("count", ctypes.c_int64)]
+from aclgrad import _core
 
 
-def call(name, sizes, *tensors):
-    """Calls reference_<name> with the sizes and the memory of double or int64 tensors, inputs before outputs."""
-    for tensor in tensors:
-        assert tensor.is_contiguous() and tensor.dtype in (torch.float64, torch.int64)
-    elements = (Elements * len(tensors))(*((tensor.data_ptr(), tensor.numel()) for tensor in tensors))
-    getattr(LIBRARY, "reference_" + name)((ctypes.c_int64 * len(sizes))(*sizes), elements)
+def call(name, *arguments):
+    """The results of a function of the package's extension, as a list."""
+    detached = (a.detach() if isinstance(a, torch.Tensor) else a for a in arguments)
+    results = getattr(_core, name)(*detached)
+    return list(results) if isinstance(results, tuple) else [results]
 
 
 def assert_equal(actual, expected):

@@ -25,6 +25,15 @@ def grid_with_edges(generator, batches, positions_in_double):
     return torch.cat([random, edges], dim=1)
 
 
+def both(image, grid, grad_output, *how):
+    """The reference's result and its gradients, of images or volumes."""
+    name = "reference_grid_sample" if image.dim() == 4 else "reference_grid_sample_3d"
+    return [
+        *reference.call(name, image, grid, *how),
+        *reference.call(f"{name}_backward", grad_output, image, grid, *how),
+    ]
+
+
 @pytest.mark.parametrize("height, width", [(1, 1), (1, 6), (5, 7), (8, 8), (33, 2)])
 @pytest.mark.parametrize("positions_in_double", [False, True])
 @pytest.mark.parametrize("align_corners", [False, True])
@@ -39,16 +48,8 @@ def test_forward_and_gradients(mode, padding, align_corners, positions_in_double
     grad_output = reference.random(generator, *expected.shape)
     expected.backward(grad_output)
 
-    sizes = (batches, channels, height, width, *grid.shape[1:3], MODES.index(mode), PADDINGS.index(padding))
-    sizes += (align_corners, positions_in_double)
-    output = torch.empty_like(grad_output)
-    reference.call("grid_sampler_2d", sizes, image, grid, output)
-    reference.assert_equal(output, expected)
-
-    image_grad, grid_grad = torch.empty_like(image), torch.empty_like(grid)
-    reference.call("grid_sampler_2d_backward", sizes, grad_output, image, grid, image_grad, grid_grad)
-    reference.assert_equal(image_grad, image.grad)
-    reference.assert_equal(grid_grad, grid.grad)
+    actual = both(image, grid, grad_output, mode, padding, align_corners, positions_in_double)
+    reference.assert_all_equal(actual, [expected, image.grad, grid.grad])
 
 
 def at_coordinates(coordinates, mode, padding, align_corners, height, width):
@@ -59,12 +60,8 @@ def at_coordinates(coordinates, mode, padding, align_corners, height, width):
     grid = torch.tensor(points, dtype=torch.float64).view(1, 1, -1, 2).requires_grad_()
     expected = grid_sample(image, grid, mode, padding, align_corners)
     grad_output = reference.random(generator, *expected.shape)
-    sizes = (1, 2, height, width, 1, len(points), MODES.index(mode), PADDINGS.index(padding), align_corners, True)
-    output = torch.empty_like(grad_output)
-    image_grad, grid_grad = torch.empty_like(image), torch.empty_like(grid)
-    reference.call("grid_sampler_2d", sizes, image, grid, output)
-    reference.call("grid_sampler_2d_backward", sizes, grad_output, image, grid, image_grad, grid_grad)
-    return (output, image_grad, grid_grad), (expected, *torch.autograd.grad(expected, [image, grid], grad_output))
+    actual = both(image, grid, grad_output, mode, padding, align_corners, True)
+    return actual, (expected, *torch.autograd.grad(expected, [image, grid], grad_output))
 
 
 @pytest.mark.parametrize("height, width", [(5, 7), (8, 3), (1, 2)])
@@ -169,9 +166,8 @@ def test_second_gradients(mode, padding, align_corners, positions_in_double, hei
     unused = {"materialize_grads": True, "allow_unused": True}
     _, grad_grads, expected = reference.second_gradients(generator, result, [image, grid], grad_output, **unused)
 
-    sizes = (2, 3, height, width, 9, 11, MODES.index(mode), PADDINGS.index(padding), align_corners, positions_in_double)
-    actual = [torch.empty_like(tensor) for tensor in (grad_output, image, grid)]
-    reference.call("grid_sampler_2d_double_backward", sizes, grad_output, image, grid, *grad_grads, *actual)
+    how = mode, padding, align_corners, positions_in_double
+    actual = reference.call("reference_grid_sample_double_backward", grad_output, image, grid, *grad_grads, *how)
     reference.assert_all_equal(actual, expected)
 
 
@@ -201,13 +197,5 @@ def test_volumes(mode, padding, align_corners, positions_in_double, depth, heigh
     grad_output = reference.random(generator, *expected.shape)
     expected.backward(grad_output)
 
-    sizes = (2, 3, depth, height, width, *grid.shape[1:4], MODES.index(mode), PADDINGS.index(padding))
-    sizes += (align_corners, positions_in_double)
-    output = torch.empty_like(grad_output)
-    reference.call("grid_sampler_3d", sizes, volume, grid, output)
-    reference.assert_equal(output, expected)
-
-    volume_grad, grid_grad = torch.empty_like(volume), torch.empty_like(grid)
-    reference.call("grid_sampler_3d_backward", sizes, grad_output, volume, grid, volume_grad, grid_grad)
-    reference.assert_equal(volume_grad, volume.grad)
-    reference.assert_equal(grid_grad, grid.grad)
+    actual = both(volume, grid, grad_output, mode, padding, align_corners, positions_in_double)
+    reference.assert_all_equal(actual, [expected, volume.grad, grid.grad])

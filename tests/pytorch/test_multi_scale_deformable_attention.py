@@ -23,32 +23,30 @@ def attend(value, shapes, location, weight):
 
 
 def problem(shapes, low, high, batches, heads, channels, queries, points):
-    """A generator of numbers, sizes, the two tensors that describe the levels, and value, locations and weights."""
+    """A generator of numbers, the arguments of the references, and of these value, locations and weights."""
     generator = torch.Generator().manual_seed(len(shapes) + batches)
     areas = torch.tensor(shapes).prod(1)
-    rows = int(areas.sum())
-    value = reference.random(generator, batches, rows, heads, channels).requires_grad_()
+    value = reference.random(generator, batches, int(areas.sum()), heads, channels).requires_grad_()
     samples = (batches, queries, heads, len(shapes), points)
     location = reference.random_coordinates(generator, low, high, *samples, 2).requires_grad_()
     weight = reference.random(generator, *samples).requires_grad_()
-    levels = (torch.tensor(shapes), areas.cumsum(0) - areas)
-    return generator, (batches, rows, heads, channels, queries, len(shapes), points), levels, (value, location, weight)
+    arguments = value, torch.tensor(shapes), areas.cumsum(0) - areas, location, weight
+    return generator, arguments, (value, location, weight)
 
 
 @pytest.mark.parametrize("shapes", [[(1, 1)], [(8, 8), (4, 4)], [(13, 7), (1, 9), (30, 2), (5, 5)]])
 @pytest.mark.parametrize("low, high", [(0, 1), (-0.5, 1.5), (-3, 4)])
 @pytest.mark.parametrize("batches, heads, channels, queries, points", [(1, 1, 1, 1, 1), (2, 3, 8, 11, 4)])
 def test_forward_and_gradients(shapes, low, high, batches, heads, channels, queries, points):
-    generator, sizes, levels, inputs = problem(shapes, low, high, batches, heads, channels, queries, points)
+    generator, arguments, inputs = problem(shapes, low, high, batches, heads, channels, queries, points)
     value, location, weight = inputs
     expected = attend(value, shapes, location, weight)
     grad_output = reference.random(generator, batches, queries, heads, channels)
     expected.backward(grad_output)
 
-    gradients = [torch.empty_like(tensor) for tensor in inputs]
-    output = torch.empty_like(grad_output)
-    reference.call("multi_scale_deformable_attention", sizes, *levels, *inputs, grad_output, output, *gradients)
-    reference.assert_equal(output, expected)
+    output = reference.call("reference_msda_forward", *arguments, False)
+    reference.assert_all_equal(output, [expected.flatten(2)])
+    gradients = reference.call("reference_msda_backward", grad_output, *arguments, False)
     reference.assert_all_equal(gradients, [tensor.grad for tensor in inputs])
 
 
@@ -78,13 +76,12 @@ def gather_and_weigh(value, shapes, location, weight):
 @pytest.mark.parametrize("low, high", [(0, 1), (-0.5, 1.5)])
 @pytest.mark.parametrize("batches, heads, channels, queries, points", [(1, 1, 1, 1, 1), (2, 3, 8, 11, 4)])
 def test_second_gradients(shapes, low, high, batches, heads, channels, queries, points):
-    generator, sizes, levels, inputs = problem(shapes, low, high, batches, heads, channels, queries, points)
+    generator, arguments, inputs = problem(shapes, low, high, batches, heads, channels, queries, points)
     value, location, weight = inputs
     output = gather_and_weigh(value, shapes, location, weight)
     reference.assert_equal(output, attend(value, shapes, location, weight))
     grad_output = reference.random(generator, *output.shape).requires_grad_()
     _, grad_grads, expected = reference.second_gradients(generator, output, inputs, grad_output)
-    actual = [torch.empty_like(tensor) for tensor in (grad_output, *inputs)]
-    name = "multi_scale_deformable_attention_double_backward"
-    reference.call(name, sizes, *levels, *inputs, grad_output, *grad_grads, *actual)
+    name = "reference_msda_double_backward"
+    actual = reference.call(name, grad_output, *arguments, *grad_grads, False)
     reference.assert_all_equal(actual, expected)

@@ -25,14 +25,11 @@ def test_forward_and_first_and_second_gradients(block, stride, lengths):
     output_grad = reference.random(generator, *expected.shape).requires_grad_()
     gradients, grad_grads, second = reference.second_gradients(generator, expected, [x, weight], output_grad)
 
-    sizes = (heads, channels, block, stride)
-    ends = torch.tensor(lengths).cumsum(0)
-    output = torch.empty_like(output_grad)
-    reference.call("nsa_compress", sizes, ends, x, weight, output)
-    reference.assert_equal(output, expected)
-
-    actual = [torch.empty_like(tensor) for tensor in (output_grad, x, weight)]
-    reference.call("nsa_compress_grad", sizes, ends, output_grad, x, weight, *actual[1:])
-    reference.assert_all_equal(actual[1:], gradients)
-    reference.call("nsa_compress_double_backward", sizes, ends, output_grad, x, weight, *grad_grads, *actual)
+    how = torch.tensor(lengths).cumsum(0), block, stride
+    reference.assert_all_equal(reference.call("nsa_compress", x, weight, *how), [expected])
+    actual = reference.call("nsa_compress_backward", output_grad, x, weight, *how, (True, True))
+    reference.assert_all_equal(actual, gradients)
+    ends, *windows = how
+    tensors = output_grad, x, weight, ends, *grad_grads
+    actual = reference.call("nsa_compress_double_backward", *tensors, *windows, (True, True, True))
     reference.assert_all_equal(actual, second)
