@@ -2,10 +2,8 @@
 #include "support/values.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -156,28 +154,6 @@ double tolerance(DataType type, bool uses_coordinates) {
       return 1e-12;
     default:
       return uses_coordinates ? 5e-6 : 1e-6;
-  }
-}
-
-void print_ulp_histogram(const std::string& title, const std::vector<double>& actual,
-                         const std::vector<double>& expected, DataType type) {
-  constexpr std::array<double, 8> kLimits = {0.5, 1, 2, 4, 8, 16, 64, 1024};
-  std::array<size_t, kLimits.size() + 1> counts{};
-  for (size_t i = 0; i < actual.size(); ++i) {
-    const double error = std::fabs(actual[i] - expected[i]) / (2 * half_unit_of(expected[i], type));
-    const auto bin =
-        std::find_if(kLimits.begin(), kLimits.end(), [&](double limit) { return error <= limit; });
-    ++counts[static_cast<size_t>(bin - kLimits.begin())];
-  }
-  std::printf("%s: error in units in the last place\n", title.c_str());
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) continue;
-    const double share = 100.0 * static_cast<double>(counts[i]) / static_cast<double>(actual.size());
-    if (i < kLimits.size()) {
-      std::printf("  up to %6g: %6.2f %%\n", kLimits[i], share);
-    } else {
-      std::printf("  above %6g: %6.2f %%\n", kLimits.back(), share);
-    }
   }
 }
 

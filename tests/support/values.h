@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "aclgrad/types.h"
@@ -40,10 +39,5 @@ inline constexpr double kAllowedInTerms = 16;
 
 // The bound on relative_error that every operator keeps. `uses_coordinates`: positions are computed in float.
 double tolerance(DataType type, bool uses_coordinates);
-
-// Prints how many units in the last place of `type` the values are away from the expected ones, as a
-// histogram.
-void print_ulp_histogram(const std::string& title, const std::vector<double>& actual,
-                         const std::vector<double>& expected, DataType type);
 
 }  // namespace aclgrad::test

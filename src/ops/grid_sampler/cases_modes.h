@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/grid_sampler/cases.h"
+#include "support/differences.h"
 
 namespace aclgrad::test::grid_sampler_cases {
 
@@ -30,16 +31,8 @@ void for_each_mode(const AnySampling& sizes, DataType type, Body&& body) {
 // Compares the slope of loss() along each variable with `expected`.
 template <class Loss>
 void expect_derivatives(Loss&& loss, std::vector<double>& variables, const std::vector<double>& expected) {
-  constexpr double kStep = 1e-6;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    const double value = variables[i];
-    variables[i] = value + kStep;
-    const double above = loss();
-    variables[i] = value - kStep;
-    const double below = loss();
-    variables[i] = value;
-    EXPECT_NEAR((above - below) / (2 * kStep), expected[i], 1e-5) << i;
-  }
+  const std::vector<double> slopes = differences(variables, 1e-6, loss);
+  for (size_t i = 0; i < variables.size(); ++i) EXPECT_NEAR(slopes[i], expected[i], 1e-5) << i;
 }
 
 }  // namespace aclgrad::test::grid_sampler_cases

@@ -4,114 +4,14 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 
-#include "aclgrad/grid_sampler.h"
-#include "aclnnop/aclnn_grid_sampler3d.h"
-#include "aclnnop/aclnn_grid_sampler3d_backward.h"
-#include "ops/grid_sampler/cases.h"
-#include "ops/grid_sampler/cases_modes.h"
+#include "ops/grid_sampler/cases_calls.h"
 #include "support/message.h"
-#include "support/test_tensor.h"
 
 namespace aclgrad::test {
 namespace {
 
 using namespace grid_sampler_cases;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-aclnnStatus run_backward(aclTensor* grad_output, aclTensor* input, aclTensor* grid, const Sampling3D& s,
-                         aclTensor* input_grad, aclTensor* grid_grad) {
-  const bool both[] = {true, true};
-  aclBoolArray* mask = aclCreateBoolArray(both, 2);
-  const aclnnStatus status = run(
-      [&](auto* size, auto* executor) {
-        return aclnnGridSampler3DBackwardGetWorkspaceSize(grad_output, input, grid, s.mode, s.padding,
-                                                          s.align_corners, mask, input_grad, grid_grad, size,
-                                                          executor);
-      },
-      aclnnGridSampler3DBackward);
-  aclDestroyBoolArray(mask);
-  return status;
-}
-
-aclnnStatus run_forward(aclTensor* input, aclTensor* grid, const Sampling3D& s, aclTensor* out) {
-  return run(
-      [&](auto* size, auto* executor) {
-        return aclnnGridSampler3DGetWorkspaceSize(input, grid, s.mode, s.padding, s.align_corners, out, size,
-                                                  executor);
-      },
-      aclnnGridSampler3D);
-}
-
-// Few channels and many, and as many samples as voxels or few.
-const Sampling3D kSomeSizes[] = {sizes(1, 3, 5, 6, 7, 6, 7, 8), sizes(2, 16, 4, 9, 4, 5, 10, 6),
-                                 sizes(1, 20, 1, 1, 5, 4, 4, 4), sizes(1, 6, 20, 19, 18, 2, 3, 7)};
-
-TEST(GridSampler3DBackward, TakesAnyGrid) {
-  for (const Sampling3D& size : kSomeSizes) {
-    for (DataType type : kTypes) {
-      Inputs inputs(size, type, 1);
-      inputs.grid = hostile_grid(size, type);
-      for_each_mode(size, type, [&](const Sampling3D& s) {
-        const auto expected = gradients_of(s, inputs);
-        TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
-        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
-        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-        TestTensor input_grad(input_shape(s), type), grid_grad(grid_shape(s), type);
-        ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
-        EXPECT_LE(relative_error(input_grad.values(), expected.input), allowed_error(type, expected.input));
-        EXPECT_LE(gradient_error(grid_grad.values(), expected.grid), allowed_error(type, expected.grid));
-      });
-    }
-  }
-}
-
-TEST(GridSampler3D, TakesAnyGrid) {
-  for (const Sampling3D& size : kSomeSizes) {
-    for (DataType type : kTypes) {
-      Inputs inputs(size, type, 1);
-      inputs.grid = hostile_grid(size, type);
-      for_each_mode(size, type, [&](const Sampling3D& s) {
-        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
-        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-        TestTensor out(output_shape(s), type);
-        ASSERT_EQ(run_forward(input, grid, s, out), OK);
-        EXPECT_LE(relative_error(out.values(), sample(s, inputs)), tolerance(type, true));
-      });
-    }
-  }
-}
-
-// Where they are in gradOutput and in input they come out, and nowhere else: what a tap does not read has no part.
-TEST(GridSampler3DBackward, InfinitiesStayWhereTheyAre) {
-  for (const Sampling3D& size : {sizes(1, 1, 8, 17, 32, 8, 17, 32), sizes(1, 16, 6, 7, 8, 6, 7, 8)}) {
-    for (DataType type : {DataType::float32, DataType::float64}) {
-      Inputs inputs(size, type, 1);
-      inputs.grid = smooth_grid(size, type);
-      for (size_t i = 37; i < inputs.grad_output.size(); i += 141) inputs.grad_output[i] = kInfinity;
-      for (size_t i = 11; i < inputs.input.size(); i += 233) inputs.input[i] = -kInfinity;
-      for_each_mode(size, type, [&](const Sampling3D& s) {
-        const auto expected = gradients_of(s, inputs);
-        TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
-        TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
-        TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-        TestTensor input_grad(input_shape(s), type), grid_grad(grid_shape(s), type);
-        ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
-        const auto expect_same_kinds = [](const std::vector<double>& actual,
-                                          const std::vector<double>& wanted) {
-          int others = 0;
-          for (size_t i = 0; i < actual.size(); ++i)
-            others += std::isfinite(actual[i]) != std::isfinite(wanted[i]);
-          EXPECT_EQ(others, 0);
-        };
-        expect_same_kinds(input_grad.values(), expected.input);
-        expect_same_kinds(grid_grad.values(), expected.grid);
-      });
-    }
-  }
-}
 
 // Several threads cut the volume into boxes of slices. In most rows of this grid neighbours have taps in two of them, in
 // some rows in more.
@@ -127,21 +27,17 @@ TEST(GridSampler3DBackward, NeighboursInSeveralBoxesForAnyThreadCount) {
     inputs.grid = rounded(inputs.grid, type);
     for_each_mode(size, type, [&](const Sampling3D& s) {
       const auto expected = gradients_of(s, inputs);
-      TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
-      TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
-      TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
       std::vector<std::byte> first_input, first_grid;
       for (int threads : {1, 3, 4, 16}) {
         set_thread_count(threads);
-        TestTensor input_grad(input_shape(s), type), grid_grad(grid_shape(s), type);
-        ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
+        const Call call(s, type, inputs);
+        ASSERT_EQ(call.backward(), OK);
         if (threads == 1) {
-          EXPECT_LE(relative_error(input_grad.values(), expected.input), allowed_error(type, expected.input));
-          EXPECT_LE(gradient_error(grid_grad.values(), expected.grid), allowed_error(type, expected.grid));
-          first_input = input_grad.bytes(), first_grid = grid_grad.bytes();
+          call.expect_gradients(expected);
+          first_input = call.input_grad.bytes(), first_grid = call.grid_grad.bytes();
         }
-        EXPECT_EQ(input_grad.bytes(), first_input) << threads << " threads";
-        EXPECT_EQ(grid_grad.bytes(), first_grid) << threads << " threads";
+        EXPECT_EQ(call.input_grad.bytes(), first_input) << threads << " threads";
+        EXPECT_EQ(call.grid_grad.bytes(), first_grid) << threads << " threads";
       }
       set_thread_count(0);
     });
@@ -170,8 +66,8 @@ class FormattedTensor {
  public:
   FormattedTensor(const Shape& shape, DataType type, aclFormat format, const std::vector<double>& values)
       : tensor_(shape, type, Layout::contiguous, values),
-        handle_(aclCreateTensor(shape.data(), shape.size(), data_type_of(type), nullptr, 0, format,
-                                shape.data(), shape.size(), tensor_.data())) {}
+        handle_(aclCreateTensor(shape.data(), shape.size(), static_cast<aclDataType>(type), nullptr, 0,
+                                format, shape.data(), shape.size(), tensor_.data())) {}
   ~FormattedTensor() { aclDestroyTensor(handle_); }
   FormattedTensor(const FormattedTensor&) = delete;
   FormattedTensor& operator=(const FormattedTensor&) = delete;
@@ -180,13 +76,6 @@ class FormattedTensor {
   std::vector<double> values() const { return tensor_.values(); }
 
  private:
-  static aclDataType data_type_of(DataType type) {
-    return type == DataType::float32   ? ACL_FLOAT
-           : type == DataType::float16 ? ACL_FLOAT16
-           : type == DataType::float64 ? ACL_DOUBLE
-                                       : ACL_BF16;
-  }
-
   TestTensor tensor_;
   aclTensor* handle_;
 };
@@ -218,7 +107,7 @@ TEST(GridSampler3D, TakesNdhwc) {
         const auto expected = channels_last(sample(s, inputs), output_shape(s));
         for (aclFormat format : kTakenFormats) {
           const NdhwcTensor out(output_shape(s), type, zeros(output_shape(s)), format);
-          ASSERT_EQ(run_forward(input, grid, s, out), OK) << "format " << format;
+          ASSERT_EQ(run_forward(s, input, grid, out), OK) << "format " << format;
           EXPECT_LE(relative_error(out.values(), expected), tolerance(type, true));
         }
       });
@@ -238,7 +127,7 @@ TEST(GridSampler3DBackward, TakesNdhwc) {
         const NdhwcTensor grad_output(output_shape(s), type, inputs.grad_output, format);
         const NdhwcTensor input_grad(input_shape(s), type, zeros(input_shape(s)), format);
         TestTensor grid_grad(grid_shape(s), type);
-        ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK)
+        ASSERT_EQ(run_backward(s, grad_output, input, grid, input_grad, grid_grad), OK)
             << "format " << format;
         EXPECT_LE(relative_error(input_grad.values(), channels_last(expected.input, input_shape(s))),
                   tolerance(type, true));
@@ -255,14 +144,14 @@ TEST(GridSampler3D, FollowsTheFormatOfInputAlone) {
   TestTensor input(input_shape(s), DataType::float32, Layout::contiguous, inputs.input);
   TestTensor grid(grid_shape(s), DataType::float32, Layout::contiguous, inputs.grid);
   const FormattedTensor out(output_shape(s), DataType::float32, ACL_FORMAT_NDHWC, zeros(output_shape(s)));
-  ASSERT_EQ(run_forward(input, grid, s, out), OK);
+  ASSERT_EQ(run_forward(s, input, grid, out), OK);
   EXPECT_LE(relative_error(out.values(), sample(s, inputs)), tolerance(DataType::float32, true));
 
   const FormattedTensor grad_output(output_shape(s), DataType::float32, ACL_FORMAT_NDHWC, inputs.grad_output);
   const FormattedTensor input_grad(input_shape(s), DataType::float32, ACL_FORMAT_NDHWC,
                                    zeros(input_shape(s)));
   TestTensor grid_grad(grid_shape(s), DataType::float32);
-  ASSERT_EQ(run_backward(grad_output, input, grid, s, input_grad, grid_grad), OK);
+  ASSERT_EQ(run_backward(s, grad_output, input, grid, input_grad, grid_grad), OK);
   const auto expected = gradients_of(s, inputs);
   EXPECT_LE(relative_error(input_grad.values(), expected.input), tolerance(DataType::float32, true));
   EXPECT_LE(relative_error(grid_grad.values(), expected.grid), tolerance(DataType::float32, true));
@@ -275,7 +164,7 @@ TEST(GridSampler3D, RefusesOtherFormats) {
   const auto status = [&](aclFormat of_input, aclFormat of_out) {
     const FormattedTensor input(input_shape(s), DataType::float32, of_input, inputs.input);
     const FormattedTensor out(output_shape(s), DataType::float32, of_out, zeros(output_shape(s)));
-    return run_forward(input, grid, s, out);
+    return run_forward(s, input, grid, out);
   };
   EXPECT_EQ(status(ACL_FORMAT_NCDHW, ACL_FORMAT_ND), OK);
   for (aclFormat format : {ACL_FORMAT_UNDEFINED, ACL_FORMAT_NCHW, ACL_FORMAT_NHWC, ACL_FORMAT_HWCN,
@@ -297,9 +186,9 @@ TEST(GridSampler3D, RefusesNdhwcInDouble) {
       out(output_shape(s), kType, inputs.grad_output);
   TestTensor grid(grid_shape(s), kType, Layout::contiguous, inputs.grid);
   aclGetRecentErrMsg();
-  EXPECT_EQ(run_forward(input, grid, s, out), 161002);
+  EXPECT_EQ(run_forward(s, input, grid, out), 161002);
   expect_readable_message("aclnnGridSampler3D.input");
-  EXPECT_EQ(run_backward(out, input, grid, s, input, grid), 161002);
+  EXPECT_EQ(run_backward(s, out, input, grid, input, grid), 161002);
   expect_readable_message("aclnnGridSampler3DBackward.input");
 }
 
@@ -314,7 +203,7 @@ TEST(GridSampler3DStrictDeathTest, RefusesNdhwcThatTheDocumentOfTheForwardFuncti
     const NdhwcTensor input(input_shape(s), type, inputs.input),
         out(output_shape(s), type, inputs.grad_output);
     TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-    return run_forward(input, grid, s, out);
+    return run_forward(s, input, grid, out);
   };
   EXPECT_EXIT(
       {
@@ -325,30 +214,6 @@ TEST(GridSampler3DStrictDeathTest, RefusesNdhwcThatTheDocumentOfTheForwardFuncti
       },
       testing::ExitedWithCode(0), "");
   unsetenv("ACLGRAD_STRICT");
-}
-
-// ---- What costs nothing
-
-TEST(GridSampler3DBackward, WithoutAMaskNothingIsLookedAt) {
-  uint64_t size = 1;
-  aclOpExecutor* executor = nullptr;
-  ASSERT_EQ(aclnnGridSampler3DBackwardGetWorkspaceSize(nullptr, nullptr, nullptr, 7, 7, false, nullptr,
-                                                       nullptr, nullptr, &size, &executor),
-            OK);
-  EXPECT_EQ(size, 0u);
-  EXPECT_EQ(aclnnGridSampler3DBackward(nullptr, 0, executor, nullptr), OK);
-  EXPECT_EQ(aclrtSynchronizeStream(nullptr), OK);
-}
-
-// The gradient of the grid alone neither copies a large volume nor has anything of its size.
-TEST(GridSampler3DCppInterface, GridGradOfFewSamplesNeedsNoWorkspace) {
-  GridSampler3DBackward problem;
-  constexpr auto kType = DataType::float32;
-  problem.input = {nullptr, kType, {1, 16, 256, 256, 256}};
-  problem.grid = {nullptr, kType, {1, 1, 1, 10'000, 3}};
-  problem.grad_output = {nullptr, kType, {1, 16, 1, 1, 10'000}};
-  problem.grad_grid = {nullptr, kType, problem.grid.shape};
-  EXPECT_EQ(workspace_size(problem), 0u);
 }
 
 }  // namespace

@@ -9,10 +9,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "ops/grid_sampler/cases_modes.h"
+#include "ops/grid_sampler/cases_calls.h"
 #include "ops/grid_sampler/implementations.h"
 #include "ops/grid_sampler/problem.h"
-#include "support/test_tensor.h"
 
 namespace aclgrad::test {
 namespace {
@@ -23,48 +22,29 @@ using ops::grid_sampler::Implementation;
 // Where the coordinates of a case come from.
 enum class Grid { smooth, scattered };
 
-// All tensors of a forward call and of a gradient. S is Sampling or Sampling3D.
+template <class Problem, class S>
+Problem problem_on(const Call<S>& call) {
+  auto problem = problem_of<Problem>(call.s, call.input.type(), nullptr, nullptr);
+  problem.input = call.input.tensor();
+  problem.grid = call.grid.tensor();
+  return problem;
+}
+
 template <class S>
-struct Call {
-  static constexpr int kAxes = std::is_same_v<S, Sampling3D> ? 3 : 2;
-  using Forward = std::conditional_t<kAxes == 3, GridSampler3D, GridSampler2D>;
-  using Backward = std::conditional_t<kAxes == 3, GridSampler3DBackward, GridSampler2DBackward>;
+ops::grid_sampler::Sampling forward_of(const Call<S>& call) {
+  auto of = problem_on<std::conditional_t<kIs3D<S>, GridSampler3D, GridSampler2D>>(call);
+  of.output = call.output.tensor();
+  return sampling_of(ops::grid_sampler::ForwardOf < kIs3D<S> ? 3 : 2 > (of));
+}
 
-  Inputs inputs;
-  TestTensor input, grid, output, grad_output, grad_input, grad_grid;
-
-  Call(const S& s, DataType type, Grid of_grid, Layout layout)
-      : inputs(s, type, 1.3),
-        input(input_shape(s), type, layout, inputs.input),
-        grid(grid_shape(s), type, layout,
-             of_grid == Grid::smooth ? inputs.grid = smooth_grid(s, type) : inputs.grid),
-        output(output_shape(s), type, layout),
-        grad_output(output_shape(s), type, layout, inputs.grad_output),
-        grad_input(input_shape(s), type, layout),
-        grad_grid(grid_shape(s), type, layout) {}
-
-  template <class Problem>
-  Problem problem(const S& s) const {
-    auto problem = problem_of<Problem>(s, input.type(), nullptr, nullptr);
-    problem.input = input.tensor();
-    problem.grid = grid.tensor();
-    return problem;
-  }
-
-  ops::grid_sampler::Sampling forward(const S& s) const {
-    auto of = problem<Forward>(s);
-    of.output = output.tensor();
-    return sampling_of(ops::grid_sampler::ForwardOf<kAxes>(of));
-  }
-
-  ops::grid_sampler::Sampling gradient(const S& s) const {
-    auto of = problem<Backward>(s);
-    of.grad_output = grad_output.tensor();
-    of.grad_input = grad_input.tensor();
-    of.grad_grid = grad_grid.tensor();
-    return sampling_of(ops::grid_sampler::BackwardOf<kAxes>(of));
-  }
-};
+template <class S>
+ops::grid_sampler::Sampling gradient_of(const Call<S>& call) {
+  auto of = problem_on<std::conditional_t<kIs3D<S>, GridSampler3DBackward, GridSampler2DBackward>>(call);
+  of.grad_output = call.grad_output.tensor();
+  of.grad_input = call.input_grad.tensor();
+  of.grad_grid = call.grid_grad.tensor();
+  return sampling_of(ops::grid_sampler::BackwardOf < kIs3D<S> ? 3 : 2 > (of));
+}
 
 void run(const Implementation& implementation, const ops::grid_sampler::Sampling& sampling) {
   SCOPED_TRACE(implementation.name);
@@ -83,10 +63,13 @@ void for_each_call_of(std::span<const S> all_sizes, Body&& body) {
     for (const S& size : all_sizes) {
       for (Grid grid : {Grid::smooth, Grid::scattered}) {
         for (Layout layout : kLayouts) {
-          Call<S> call(size, type, grid, layout);
+          Inputs inputs(size, type, 1.3);
+          if (grid == Grid::smooth) inputs.grid = smooth_grid(size, type);
+          Call<S> call(size, type, inputs, layout);
           for_each_mode(size, type, [&](const S& s) {
             if (layout != Layout::contiguous && s.padding != s.mode) return;  // some are enough
-            body(call, s);
+            call.s = s;
+            body(call, inputs);
           });
         }
       }
@@ -94,7 +77,7 @@ void for_each_call_of(std::span<const S> all_sizes, Body&& body) {
   }
 }
 
-// Calls body(Call, Sampling or Sampling3D) for cases of all types, modes, paddings, layouts and kinds of grids.
+// Calls body(Call, Inputs) for cases of all types, modes, paddings, layouts and kinds of grids.
 template <class Body>
 void for_each_call(Body&& body) {
   for_each_call_of<Sampling>(kSizes, body);
@@ -116,9 +99,9 @@ void expect_cases(const Cases& cases, std::span<const Implementation> implementa
 
 TEST(GridSamplerImplementations, ForwardMatchTheReferenceWhereverTheyApply) {
   Cases cases;
-  for_each_call([&](auto& call, const auto& s) {
-    const std::vector<double> expected = sample(s, call.inputs);
-    const auto sampling = call.forward(s);
+  for_each_call([&](auto& call, const Inputs& inputs) {
+    const std::vector<double> expected = sample(call.s, inputs);
+    const auto sampling = forward_of(call);
     for (const Implementation& implementation : ops::grid_sampler::forward_implementations()) {
       if (!implementation.applies(sampling)) continue;
       ++cases[implementation.name][call.input.type()];
@@ -132,18 +115,18 @@ TEST(GridSamplerImplementations, ForwardMatchTheReferenceWhereverTheyApply) {
 
 TEST(GridSamplerImplementations, GradientsMatchTheReferenceWhereverTheyApply) {
   Cases cases;
-  for_each_call([&](auto& call, const auto& s) {
-    const auto expected = gradients_of(s, call.inputs);
-    const auto sampling = call.gradient(s);
-    if (!sampling.wants_grid_grad) call.grad_grid.set(expected.grid);  // zeros, which need no implementation
+  for_each_call([&](auto& call, const Inputs& inputs) {
+    const auto expected = gradients_of(call.s, inputs);
+    const auto sampling = gradient_of(call);
+    if (!sampling.wants_grid_grad) call.grid_grad.set(expected.grid);  // zeros, which need no implementation
     for (const Implementation& implementation : ops::grid_sampler::gradient_implementations()) {
       if (!implementation.applies(sampling)) continue;
       ++cases[implementation.name][call.input.type()];
-      call.grad_input.set(std::vector<double>(expected.input.size(), 7));
-      if (sampling.wants_grid_grad) call.grad_grid.set(std::vector<double>(expected.grid.size(), 7));
+      call.input_grad.set(std::vector<double>(expected.input.size(), 7));
+      if (sampling.wants_grid_grad) call.grid_grad.set(std::vector<double>(expected.grid.size(), 7));
       run(implementation, sampling);
-      expect_close(call.grad_input, expected.input);
-      expect_close(call.grad_grid, expected.grid);
+      expect_close(call.input_grad, expected.input);
+      expect_close(call.grid_grad, expected.grid);
     }
   });
   expect_cases(cases, ops::grid_sampler::gradient_implementations());
@@ -151,8 +134,8 @@ TEST(GridSamplerImplementations, GradientsMatchTheReferenceWhereverTheyApply) {
 
 // Forward any may be chosen. The gradients of these two are one choice, too, which strides decide.
 TEST(GridSamplerImplementations, GiveTheSameBits) {
-  for_each_call([&](auto& call, const auto& s) {
-    const auto forward = call.forward(s), gradient = call.gradient(s);
+  for_each_call([&](auto& call, const Inputs&) {
+    const auto forward = forward_of(call), gradient = gradient_of(call);
     std::vector<std::byte> output, grad_input, grad_grid;
     for (const Implementation& implementation : ops::grid_sampler::forward_implementations()) {
       if (!implementation.applies(forward)) continue;
@@ -164,9 +147,9 @@ TEST(GridSamplerImplementations, GiveTheSameBits) {
     for (const Implementation& implementation : ops::grid_sampler::gradient_implementations()) {
       if (std::string(implementation.name) == "by_channels") continue;
       run(implementation, gradient);
-      if (grad_input.empty()) grad_input = call.grad_input.bytes(), grad_grid = call.grad_grid.bytes();
-      EXPECT_EQ(call.grad_input.bytes(), grad_input) << implementation.name;
-      EXPECT_EQ(call.grad_grid.bytes(), grad_grid) << implementation.name;
+      if (grad_input.empty()) grad_input = call.input_grad.bytes(), grad_grid = call.grid_grad.bytes();
+      EXPECT_EQ(call.input_grad.bytes(), grad_input) << implementation.name;
+      EXPECT_EQ(call.grid_grad.bytes(), grad_grid) << implementation.name;
     }
   });
 }

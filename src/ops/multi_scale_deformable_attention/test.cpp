@@ -118,20 +118,6 @@ void expect_matches(Calls& calls, const Reference& r, DataType type) {
   for (TestTensor* tensor : calls.outputs()) EXPECT_TRUE(tensor->holes_untouched());
 }
 
-TEST(MultiScaleDeformableAttention, PrintsErrorDistribution) {
-  Reference r = random_problem({1, 8, 32, 500, 4, {20, 30, 10, 15, 5, 8, 3, 4}}, DataType::float32);
-  r.run();
-  Calls calls(r, DataType::float32);
-  expect_matches(calls, r, DataType::float32);
-  const auto print = [](const char* name, const TestTensor& tensor, const std::vector<double>& expected) {
-    print_ulp_histogram(name, tensor.values(), expected, DataType::float32);
-  };
-  print("MSDA output", calls.output, r.output);
-  print("MSDA gradValue", calls.grad_value, r.grad_value);
-  print("MSDA gradLocation", calls.grad_location, r.grad_location);
-  print("MSDA gradAttnWeight", calls.grad_attention_weight, r.grad_attention_weight);
-}
-
 // Contents of the index tensors that no program should send: the reference still holds, and nothing outside
 // the tensors is touched (which the sanitizers check).
 TEST(MultiScaleDeformableAttention, AnyLevelsAreSafe) {
@@ -428,29 +414,6 @@ TEST(MultiScaleDeformableAttention, Float64IsSafeWithAnyLevelsAndPoints) {
       for (size_t i = 0; i < 4; ++i) EXPECT_LE(relative_error(results[i], *expected[i]), 1e-12) << i;
     }
   }
-}
-
-// Points keep away from the borders of pixels, between which sampling is bilinear: differences across two steps
-// have no error but rounding.
-TEST(MultiScaleDeformableAttention, Float64GradientIsThatOfItsForward) {
-  Reference r = random_problem({2, 2, 5, 3, 2, {7, 5, 3, 4}}, DataType::float64);
-  r.positions_in_double = true;
-  for (size_t i = 0; i < r.location.size(); ++i) {
-    const auto size = static_cast<double>(r.spatial_shape[2 * (i / 4 % 2) + 1 - i % 2]);
-    const double pixel = r.location[i] * size - 0.5;
-    r.location[i] = (std::floor(pixel) + 0.1 + 0.8 * (pixel - std::floor(pixel)) + 0.5) / size;
-  }
-  const auto results = run_cpp(r);
-  const auto loss = [&] {
-    const std::vector<double> output = run_cpp(r)[0];
-    return std::inner_product(output.begin(), output.end(), r.grad_output.begin(), 0.0);
-  };
-  const auto expect_gradient = [&](std::vector<double>& input, const std::vector<double>& gradient) {
-    EXPECT_LE(relative_error(gradient, differences(input, 1e-3, loss)), 1e-10);
-  };
-  expect_gradient(r.value, results[1]);
-  expect_gradient(r.location, results[2]);
-  expect_gradient(r.attention_weight, results[3]);
 }
 
 }  // namespace

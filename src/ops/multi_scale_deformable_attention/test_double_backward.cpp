@@ -74,25 +74,6 @@ class AttentionDoubleBackward : public testing::Test {
   ~AttentionDoubleBackward() override { set_thread_count(0); }
 };
 
-TEST_F(AttentionDoubleBackward, TangentsThatAreLeftOutAreZero) {
-  for (const Sizes& sizes : kCases) {
-    for (DataType type : {DataType::float32, DataType::float64}) {
-      for (unsigned mask = 0; mask < 8; ++mask) {
-        Reference given = random_twice(sizes, type), left_out = given;
-        const auto leave_out = [&](unsigned bit, std::vector<double> Reference::*tangent) {
-          if ((mask >> bit & 1) != 0) return;
-          (given.*tangent).assign((given.*tangent).size(), 0.0);
-          (left_out.*tangent).clear();
-        };
-        leave_out(0, &Reference::grad_grad_value);
-        leave_out(1, &Reference::grad_grad_location);
-        leave_out(2, &Reference::grad_grad_attention_weight);
-        EXPECT_EQ(run(left_out, type), run(given, type)) << "channels " << given.channels << " mask " << mask;
-      }
-    }
-  }
-}
-
 // Samples keep away from the borders of pixels, between which every gradient is a polynomial of degree 2 at most:
 // differences across two steps have no error but rounding.
 TEST_F(AttentionDoubleBackward, ReferenceIsTheDerivativeOfTheGradient) {

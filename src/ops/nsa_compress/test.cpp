@@ -174,9 +174,6 @@ TEST(NsaCompressGrad, ErrorGrowsSlowlyWithLength) {
   problem.grad_input = input_grad.tensor();
   problem.grad_weight = weight_grad.tensor();
   nsa_compress_backward(problem, Workspace(workspace_size(problem)));
-  print_ulp_histogram("NSA compress, inputGrad", input_grad.values(), expected.input, kType);
-  print_ulp_histogram("NSA compress, weightGrad of 100000 tokens", weight_grad.values(), expected.weight,
-                      kType);
   EXPECT_LE(relative_error(weight_grad.values(), expected.weight), 2e-7);
 }
 
@@ -343,35 +340,10 @@ TEST(NsaCompressStrictDeathTest, RefusesAStrideOfABlockForTheGradientAlone) {
   unsetenv("ACLGRAD_STRICT");
 }
 
-TEST(NsaCompress, TakesAStrideOfABlock) {
-  const Tensors equal({2, 16, 32, 32, {100}}, DataType::float16);
-  EXPECT_EQ(equal.grad(), OK);
-  EXPECT_EQ(equal.forward(), OK);
-}
-
 TEST(NsaCompress, NoWindowsAtAll) {
   const Tensors tensors({2, 16, 32, 16, {31, 62}}, DataType::float16);
   EXPECT_EQ(tensors.forward(), OK);
   EXPECT_EQ(tensors.grad(), 161002);  // an empty outputGrad
-}
-
-TEST(NsaCompressGrad, CppInterfaceRefusesEndsThatDoNotFit) {
-  const NsaSizes sizes{1, 16, 4, 2, {5, 9}};
-  std::vector<float> tokens(9 * 16);
-  std::vector<float> weight(4);
-  const std::vector<int64_t> wrong = {9, 5};
-  auto problem = problem_of<NsaCompressBackward>(sizes, DataType::float32, weight.data());
-  problem.input.data = tokens.data();
-  problem.grad_output = {tokens.data(), {windows_of(sizes), 1, 16}};
-  problem.grad_input = {tokens.data(), {9, 1, 16}};
-  problem.grad_weight = {weight.data(), {4, 1}};
-  const Workspace workspace(workspace_size(problem));
-  EXPECT_NO_THROW(nsa_compress_backward(problem, workspace));
-  ++problem.grad_output.shape[0];
-  EXPECT_THROW(nsa_compress_backward(problem, workspace), std::invalid_argument);
-  --problem.grad_output.shape[0];
-  problem.sequence_ends.data = wrong.data();
-  EXPECT_THROW(nsa_compress_backward(problem, workspace), std::invalid_argument);
 }
 
 TEST(NsaCompressGrad, CppInterfaceReadsTheInputForTheWeightsAlone) {

@@ -1,0 +1,83 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Calls of the samplers and their gradients through the C interface, in two and three dimensions.
+#pragma once
+
+#include "aclnnop/aclnn_grid_sampler2d.h"
+#include "aclnnop/aclnn_grid_sampler2d_backward.h"
+#include "aclnnop/aclnn_grid_sampler3d.h"
+#include "aclnnop/aclnn_grid_sampler3d_backward.h"
+#include "ops/grid_sampler/cases_modes.h"
+#include "support/test_tensor.h"
+
+namespace aclgrad::test::grid_sampler_cases {
+
+// A mask of two entries, as the C interface takes it.
+class Mask {
+ public:
+  explicit Mask(bool wants_input_grad = true, bool wants_grid_grad = true) {
+    const bool values[] = {wants_input_grad, wants_grid_grad};
+    handle_ = aclCreateBoolArray(values, 2);
+  }
+  ~Mask() { aclDestroyBoolArray(handle_); }
+  Mask(const Mask&) = delete;
+  Mask& operator=(const Mask&) = delete;
+  operator aclBoolArray*() const { return handle_; }
+
+ private:
+  aclBoolArray* handle_;
+};
+
+template <class S>
+inline constexpr bool kIs3D = std::is_same_v<S, Sampling3D>;
+
+template <class S>
+aclnnStatus run_forward(const S& s, aclTensor* input, aclTensor* grid, aclTensor* output) {
+  constexpr auto phase1 = kIs3D<S> ? aclnnGridSampler3DGetWorkspaceSize : aclnnGridSampler2DGetWorkspaceSize;
+  return run(
+      [&](auto* size, auto* executor) {
+        return phase1(input, grid, s.mode, s.padding, s.align_corners, output, size, executor);
+      },
+      kIs3D<S> ? aclnnGridSampler3D : aclnnGridSampler2D);
+}
+
+template <class S>
+aclnnStatus run_backward(const S& s, aclTensor* grad_output, aclTensor* input, aclTensor* grid,
+                         aclTensor* input_grad, aclTensor* grid_grad, aclBoolArray* mask = Mask()) {
+  constexpr auto phase1 =
+      kIs3D<S> ? aclnnGridSampler3DBackwardGetWorkspaceSize : aclnnGridSampler2DBackwardGetWorkspaceSize;
+  return run(
+      [&](auto* size, auto* executor) {
+        return phase1(grad_output, input, grid, s.mode, s.padding, s.align_corners, mask, input_grad,
+                      grid_grad, size, executor);
+      },
+      kIs3D<S> ? aclnnGridSampler3DBackward : aclnnGridSampler2DBackward);
+}
+
+// All tensors of a sampler and its gradient.
+template <class S>
+struct Call {
+  S s;
+  TestTensor grad_output, input, grid, output, input_grad, grid_grad;
+
+  Call(const S& sampling, DataType type, const Inputs& inputs, Layout layout = Layout::contiguous)
+      : s(sampling),
+        grad_output(output_shape(s), type, layout, inputs.grad_output),
+        input(input_shape(s), type, layout, inputs.input),
+        grid(grid_shape(s), type, layout, inputs.grid),
+        output(output_shape(s), type, layout),
+        input_grad(input_shape(s), type, layout),
+        grid_grad(grid_shape(s), type, layout) {}
+
+  aclnnStatus forward() const { return run_forward(s, input, grid, output); }
+  aclnnStatus backward(aclBoolArray* mask = Mask()) const {
+    return run_backward(s, grad_output, input, grid, input_grad, grid_grad, mask);
+  }
+
+  void expect_gradients(const reference::GridSamplerGradients& expected) const {
+    EXPECT_LE(relative_error(input_grad.values(), expected.input),
+              allowed_error(input.type(), expected.input));
+    EXPECT_LE(gradient_error(grid_grad.values(), expected.grid), allowed_error(input.type(), expected.grid));
+  }
+};
+
+}  // namespace aclgrad::test::grid_sampler_cases
