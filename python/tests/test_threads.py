@@ -1,7 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Calls from many threads and processes."""
+"""Calls from many threads."""
 
-import multiprocessing
 import pathlib
 import subprocess
 import sys
@@ -68,19 +67,3 @@ def test_daemon_threads_in_kernels_end_with_the_process(module):
     for _ in range(5):
         run = subprocess.run([sys.executable, "-c", DAEMONS.format(module=module)], capture_output=True, timeout=60)
         assert (run.returncode, run.stderr) == (0, b"")
-
-
-def _child(queue):
-    queue.put([array.tobytes() for array in CASES["msda_backward"].run("float32")])
-
-
-@pytest.mark.filterwarnings("ignore:.*fork")  # of Python and of packages that are loaded and dislike forks
-def test_a_forked_process_computes_too():
-    large = numpy.ones((4096, 1024), numpy.float32)
-    aclgrad.grouped_bias_add_backward(large, [2048, 4096])  # starts the pool of threads
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    process = context.Process(target=_child, args=(queue,))
-    process.start()
-    assert queue.get(timeout=60) == [array.tobytes() for array in CASES["msda_backward"].run("float32")]
-    process.join()
