@@ -29,19 +29,6 @@ TEST_F(Protocol, DataMustBeThereInPhase2) {
   EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected a tensor with data"));
 }
 
-TEST_F(Protocol, ResultsOfPhase1MustHaveAPlace) {
-  uint64_t workspace_size = 0;
-  aclOpExecutor* executor = nullptr;
-  EXPECT_EQ(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, nullptr, out, nullptr, &executor),
-            ACLNN_ERR_PARAM_NULLPTR);
-  EXPECT_THAT(recent_message(),
-              HasSubstr("aclnnGroupedBiasAddGrad.workspaceSize: expected a pointer, got null"));
-  EXPECT_EQ(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, nullptr, out, &workspace_size, nullptr),
-            ACLNN_ERR_PARAM_NULLPTR);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.executor: expected a pointer, got null"));
-  EXPECT_EQ(executor, nullptr);
-}
-
 TEST_F(Protocol, AFailedPhase1LeavesNothing) {
   const Planned planned(nullptr, out);
   EXPECT_EQ(planned.status, ACLNN_ERR_PARAM_NULLPTR);

@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "executor/protocol.h"
@@ -19,17 +18,13 @@ TEST_F(Protocol, OfManyThreadsOneRunsAnExecutor) {
     const Planned planned(grad_y, out);
     std::atomic<int> ran = 0;
     std::atomic<int> refused = 0;
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i) {
-      threads.emplace_back([&] {
-        aclrtSetDevice(0);
-        const aclnnStatus status = planned.run();
-        ran += status == OK;
-        refused += status == ACLNN_ERR_INNER;
-        aclrtResetDevice(0);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    in_threads(kThreads, [&](int) {
+      aclrtSetDevice(0);
+      const aclnnStatus status = planned.run();
+      ran += status == OK;
+      refused += status == ACLNN_ERR_INNER;
+      aclrtResetDevice(0);
+    });
     ASSERT_EQ(ran, 1);
     ASSERT_EQ(refused, kThreads - 1);
   }
@@ -40,16 +35,12 @@ TEST_F(Protocol, UsesOfOneExecutorAtATimeNeverMeet) {
   const Planned planned(grad_y, out);
   aclSetAclOpExecutorRepeatable(planned.executor);
   std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
-      for (int round = 0; round < 500; ++round) {
-        const aclnnStatus status = aclSetTensorAddr(planned.executor, 0, grad_y, grad_y.data());
-        wrong += status != OK && status != ACLNN_ERR_INNER;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(kThreads, [&](int) {
+    for (int round = 0; round < 500; ++round) {
+      const aclnnStatus status = aclSetTensorAddr(planned.executor, 0, grad_y, grad_y.data());
+      wrong += status != OK && status != ACLNN_ERR_INNER;
+    }
+  });
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
 }
@@ -87,26 +78,22 @@ TEST_F(Protocol, RunsOfOneExecutorMayBeUnderWayInManyStreams) {
 TEST_F(Protocol, ThreadsWithExecutorsOfTheirOwnDoNotDisturbEachOther) {
   constexpr int kThreads = 4;
   std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&wrong, i] {
-      aclrtSetDevice(0);
-      aclrtStream stream = nullptr;
-      aclrtCreateStream(&stream);
-      TestTensor own({kGroups, kRows, kColumns}, DataType::float32, Layout::transposed, grad_y_values(i));
-      TestTensor own_out({kGroups, kColumns}, DataType::float32, Layout::gapped);
-      for (int round = 0; round < 100; ++round) {
-        own_out.set(std::vector<double>(kGroups * kColumns));
-        const Planned planned(own, own_out);
-        wrong += planned.phase2(stream) != OK;
-        wrong += aclrtSynchronizeStream(stream) != ACL_SUCCESS;
-        wrong += own_out.values() != expected_out(grad_y_values(i));
-      }
-      aclrtDestroyStream(stream);
-      aclrtResetDevice(0);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(kThreads, [&](int i) {
+    aclrtSetDevice(0);
+    aclrtStream stream = nullptr;
+    aclrtCreateStream(&stream);
+    TestTensor own({kGroups, kRows, kColumns}, DataType::float32, Layout::transposed, grad_y_values(i));
+    TestTensor own_out({kGroups, kColumns}, DataType::float32, Layout::gapped);
+    for (int round = 0; round < 100; ++round) {
+      own_out.set(std::vector<double>(kGroups * kColumns));
+      const Planned planned(own, own_out);
+      wrong += planned.phase2(stream) != OK;
+      wrong += aclrtSynchronizeStream(stream) != ACL_SUCCESS;
+      wrong += own_out.values() != expected_out(grad_y_values(i));
+    }
+    aclrtDestroyStream(stream);
+    aclrtResetDevice(0);
+  });
   EXPECT_EQ(wrong, 0);
 }
 

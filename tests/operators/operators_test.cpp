@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/data_type.h"
 #include "support/kernel_memory.h"
 #include "support/message.h"
 #include "support/operator.h"
@@ -38,13 +39,6 @@ std::vector<Typed> typed_operators() {
   return all;
 }
 
-std::string name_of(DataType type) {
-  return type == DataType::float32    ? "float32"
-         : type == DataType::float16  ? "float16"
-         : type == DataType::bfloat16 ? "bfloat16"
-                                      : "float64";
-}
-
 class TypedOperator : public testing::TestWithParam<Typed> {
  protected:
   void SetUp() override {
@@ -56,7 +50,7 @@ class TypedOperator : public testing::TestWithParam<Typed> {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed_operators()), [](const auto& test) {
-  return std::string(test.param.of->name) + "_" + name_of(test.param.type);
+  return std::string(test.param.of->name) + "_" + std::string(aclgrad::name_of(test.param.type));
 });
 
 // Values, bitwise the same for any strides, and nothing written between the elements.

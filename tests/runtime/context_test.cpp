@@ -23,7 +23,7 @@ TEST(Context, NewThreadHasNone) {
   in_other_thread([] {
     int32_t device = 0;
     EXPECT_EQ(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
-    EXPECT_NE(recent_message().find("has no context"), std::string::npos);
+    EXPECT_THAT(recent_message(), testing::HasSubstr("has no context"));
     aclrtContext context = nullptr;
     EXPECT_EQ(aclrtGetCurrentContext(&context), ACL_ERROR_RT_CONTEXT_NULL);
     aclrtStream stream = nullptr;
@@ -43,7 +43,7 @@ TEST(Context, CpuHasEightDevices) {
   ASSERT_EQ(count, 8u);
   EXPECT_EQ(aclrtSetDevice(-1), ACL_ERROR_RT_INVALID_DEVICEID);
   EXPECT_EQ(aclrtSetDevice(8), ACL_ERROR_RT_INVALID_DEVICEID);
-  EXPECT_NE(recent_message().find("aclrtSetDevice.deviceId: expected 0 to 7, got 8."), std::string::npos);
+  EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtSetDevice.deviceId: expected 0 to 7, got 8."));
   aclrtContext context = nullptr;
   EXPECT_EQ(aclrtCreateContext(&context, 8), ACL_ERROR_RT_INVALID_DEVICEID);
   ASSERT_EQ(aclrtSetDevice(7), ACL_SUCCESS);
@@ -66,8 +66,8 @@ TEST(Devices, AreDescribedWithoutAContext) {
   EXPECT_EQ(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_L2_CACHE_SIZE, nullptr), ACL_ERROR_INVALID_PARAM);
   recent_message();
   EXPECT_EQ(aclrtGetDeviceInfo(0, outside_of<aclrtDevAttr>(12345), &value), ACL_ERROR_INVALID_PARAM);
-  EXPECT_NE(recent_message().find("aclrtGetDeviceInfo.attr: expected a value of aclrtDevAttr, got 12345."),
-            std::string::npos);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("aclrtGetDeviceInfo.attr: expected a value of aclrtDevAttr, got 12345."));
 }
 
 TEST(Context, ThreadsShareTheDefaultContext) {
@@ -176,37 +176,29 @@ TEST(Context, DestroyWaitsForItsStreams) {
 }
 
 TEST(Context, ManyThreadsWithOneEach) {
-  std::vector<std::thread> threads;
-  for (int32_t i = 0; i < 16; ++i) {
-    threads.emplace_back([i] {
-      for (int repeat = 0; repeat < 20; ++repeat) {
-        const aclrtContext context = new_context(i % 8);
-        const aclrtStream stream = new_stream();
-        int value = 0;
-        for (int step = 0; step < 10; ++step) {
-          queue_of_stream("test", stream)->submit(step % 2 == 0 ? 0 : 1e9, [&value](Queue&) { ++value; });
-        }
-        ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS);
-        EXPECT_EQ(value, 10);
-        ASSERT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
+  in_threads(16, [](int i) {
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      const aclrtContext context = new_context(i % 8);
+      const aclrtStream stream = new_stream();
+      int value = 0;
+      for (int step = 0; step < 10; ++step) {
+        queue_of_stream("test", stream)->submit(step % 2 == 0 ? 0 : 1e9, [&value](Queue&) { ++value; });
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS);
+      EXPECT_EQ(value, 10);
+      ASSERT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
+    }
+  });
 }
 
 TEST(Context, ThreadsThatSetAndResetTheSameDevice) {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([] {
-      for (int repeat = 0; repeat < 100; ++repeat) {
-        ASSERT_EQ(aclrtSetDevice(6), ACL_SUCCESS);
-        ASSERT_EQ(aclrtSynchronizeDevice(), ACL_SUCCESS);
-        ASSERT_EQ(aclrtResetDevice(6), ACL_SUCCESS);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(8, [](int) {
+    for (int repeat = 0; repeat < 100; ++repeat) {
+      ASSERT_EQ(aclrtSetDevice(6), ACL_SUCCESS);
+      ASSERT_EQ(aclrtSynchronizeDevice(), ACL_SUCCESS);
+      ASSERT_EQ(aclrtResetDevice(6), ACL_SUCCESS);
+    }
+  });
 }
 
 }  // namespace

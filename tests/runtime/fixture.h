@@ -2,6 +2,7 @@
 // What the tests of the runtime share.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "acl/acl.h"
 #include "base/error.h"
@@ -78,6 +80,14 @@ Enumeration outside_of(int value) {
 template <class Body>
 void in_other_thread(Body&& body) {
   std::thread(std::forward<Body>(body)).join();
+}
+
+// body(0), body(1) and so on at once, each in a thread of its own.
+template <class Body>
+void in_threads(int count, const Body& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back([&body, i] { body(i); });
+  for (std::thread& thread : threads) thread.join();
 }
 
 // The newest messages of this thread, cleared; empty where there are none.

@@ -35,8 +35,8 @@ TEST_F(MemoryTest, AllocationChecksParameters) {
   void* memory = nullptr;
   EXPECT_EQ(aclrtMalloc(nullptr, 1, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM);
-  EXPECT_NE(recent_message().find("aclrtMalloc.size: expected a positive number of bytes, got 0."),
-            std::string::npos);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("aclrtMalloc.size: expected a positive number of bytes, got 0."));
   EXPECT_EQ(aclrtMalloc(&memory, 1, outside_of<aclrtMemMallocPolicy>(99)), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMallocHost(nullptr, 1), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMallocHost(&memory, 0), ACL_ERROR_INVALID_PARAM);
@@ -97,8 +97,8 @@ TEST_F(MemoryTest, CopyChecksParameters) {
   EXPECT_EQ(aclrtMemcpy(to, 8, nullptr, 8, ACL_MEMCPY_DEFAULT), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMemcpy(to, 8, from, 8, outside_of<aclrtMemcpyKind>(8)), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMemcpy(to, 7, from, 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
-  EXPECT_NE(recent_message().find("aclrtMemcpy.count: expected at most the destination's 7 bytes, got 8."),
-            std::string::npos);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("aclrtMemcpy.count: expected at most the destination's 7 bytes, got 8."));
   EXPECT_EQ(aclrtMemcpy(to, 8, from, 0, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
   EXPECT_STREQ(to, "");
   EXPECT_EQ(aclrtMemcpy(to, 8, from, 8, ACL_MEMCPY_HOST_TO_HOST), ACL_SUCCESS);

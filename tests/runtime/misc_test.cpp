@@ -208,7 +208,7 @@ TEST(Legacy, TensorDescs) {
 TEST(Legacy, OperatorsByNameAreRefused) {
   recent_message();
   EXPECT_EQ(aclopSetModelDir("models"), ACL_ERROR_FEATURE_UNSUPPORTED);
-  EXPECT_NE(recent_message().find("not supported"), std::string::npos);
+  EXPECT_THAT(recent_message(), testing::HasSubstr("not supported"));
   aclopAttr* attributes = aclopCreateAttr();
   EXPECT_EQ(aclopExecuteV2("Add", 0, nullptr, nullptr, 0, nullptr, nullptr, attributes, nullptr),
             ACL_ERROR_FEATURE_UNSUPPORTED);
@@ -282,9 +282,9 @@ TEST(Hccl, RankTablesThatAreRefused) {
   }
   recent_message();
   EXPECT_EQ(HcclCommInitClusterInfo("/nowhere/table.json", 0, &communicator), HCCL_E_OPEN_FILE_FAILURE);
-  EXPECT_NE(recent_message().find("HcclCommInitClusterInfo.clusterInfo: expected a readable file, got "
-                                  "/nowhere/table.json."),
-            std::string::npos);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("HcclCommInitClusterInfo.clusterInfo: expected a readable file, got "
+                                 "/nowhere/table.json."));
   EXPECT_EQ(HcclCommInitClusterInfo("/", 0, &communicator), HCCL_E_OPEN_FILE_FAILURE);
   EXPECT_EQ(communicator, nullptr);
 }
@@ -325,8 +325,8 @@ TEST(Hccl, RootInfoOfOneRank) {
   recent_message();
   std::memset(&root, 'x', sizeof root);
   EXPECT_EQ(HcclCommInitRootInfo(1, &root, 0, &communicator), HCCL_E_PARA);
-  EXPECT_NE(recent_message().find("HcclCommInitRootInfo.rootInfo: expected what HcclGetRootInfo has written"),
-            std::string::npos);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("HcclCommInitRootInfo.rootInfo: expected what HcclGetRootInfo has written"));
   EXPECT_EQ(communicator, nullptr);
 }
 
@@ -355,7 +355,7 @@ TEST(Hccl, ResourcesOfKernelsThatCommunicateAreRefused) {
   aclrtStream stream = nullptr;
   recent_message();
   EXPECT_EQ(HcclCreateComResource("name", 0, &resource), HCCL_E_NOT_SUPPORT);
-  EXPECT_NE(recent_message().find("HcclCreateComResource is not supported."), std::string::npos);
+  EXPECT_THAT(recent_message(), testing::HasSubstr("HcclCreateComResource is not supported."));
   EXPECT_EQ(HcclAllocComResourceByTiling(nullptr, nullptr, nullptr, &resource), HCCL_E_NOT_SUPPORT);
   EXPECT_EQ(HcclGetAicpuOpStreamNotify("name", &stream, &resource), HCCL_E_NOT_SUPPORT);
   EXPECT_EQ(resource, nullptr);

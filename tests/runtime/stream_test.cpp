@@ -78,17 +78,13 @@ TEST_F(StreamTest, SmallWorkOnAnIdleStreamRunsInTheCaller) {
 
 TEST_F(StreamTest, ManyThreadsFeedOneStream) {
   int sum = 0;  // unguarded: tasks of a stream run one at a time
-  std::vector<std::thread> threads;
   Queue& queue = *queue_of_stream("test", stream_);
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&queue, &sum, i] {
-      for (int step = 0; step < 200; ++step) {
-        queue.submit(step % 3 == i % 3 ? 1e6 : 0, [&sum](Queue&) { ++sum; });
-        if (step % 20 == 0) queue.synchronize(std::nullopt);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(8, [&](int i) {
+    for (int step = 0; step < 200; ++step) {
+      queue.submit(step % 3 == i % 3 ? 1e6 : 0, [&sum](Queue&) { ++sum; });
+      if (step % 20 == 0) queue.synchronize(std::nullopt);
+    }
+  });
   ASSERT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
   EXPECT_EQ(sum, 1600);
 }
@@ -99,7 +95,7 @@ TEST_F(StreamTest, SynchronizeTimesOut) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 30), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(30));
-  EXPECT_NE(recent_message().find("30 milliseconds"), std::string::npos);
+  EXPECT_THAT(recent_message(), testing::HasSubstr("30 milliseconds"));
   EXPECT_EQ(aclrtSynchronizeDeviceWithTimeout(10), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(other_, 10), ACL_SUCCESS);
   gate.open();
@@ -198,7 +194,7 @@ TEST_F(StreamTest, FailureComesOutAtTheSynchronise) {
   EXPECT_EQ(recent_message(), "") << "nothing is told before somebody synchronises";
   in_other_thread([this] {
     EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_TIMEOUT);
-    EXPECT_NE(recent_message().find("The kernel ran away."), std::string::npos);
+    EXPECT_THAT(recent_message(), testing::HasSubstr("The kernel ran away."));
     EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_AICORE_TIMEOUT);
   });
   EXPECT_TRUE(ran) << "the stream continues by default";
@@ -223,7 +219,7 @@ TEST_F(StreamTest, TheDeviceWaitsForManyStreamsOldestFirst) {
   gate.open();
   EXPECT_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_AICORE_EXCEPTION);
   EXPECT_EQ(ran, kStreams);
-  EXPECT_NE(recent_message().find("Kernel 0 failed."), std::string::npos) << "the oldest stream";
+  EXPECT_THAT(recent_message(), testing::HasSubstr("Kernel 0 failed.")) << "the oldest stream";
 }
 
 TEST_F(StreamTest, FailureInTheWorker) {
@@ -233,7 +229,7 @@ TEST_F(StreamTest, FailureInTheWorker) {
   queue_of_stream("test", stream_)->submit(0, [](Queue&) { throw std::bad_alloc(); });
   gate.open();
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION) << "not a status of the runtime";
-  EXPECT_NE(recent_message().find("Something is wrong."), std::string::npos) << "the first failure";
+  EXPECT_THAT(recent_message(), testing::HasSubstr("Something is wrong.")) << "the first failure";
 }
 
 TEST_F(StreamTest, StopOnFailureDropsAndRefuses) {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "aclnn/acl_meta.h"
@@ -336,19 +335,15 @@ TEST(List, StaysTheOwnerWhenAMemberIsDescribedAnew) {
 
 TEST(Handles, ManyThreadsMakeAndDestroyTheirOwn) {
   constexpr int kThreads = 8;
-  std::vector<std::thread> threads;
   std::vector<int> failures(kThreads);
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&failures, t] {
-      for (int64_t i = 0; i < 500; ++i) {
-        const aclTensor* members[] = {make_tensor({i}), make_tensor({i + 1})};
-        aclTensorList* list = aclCreateTensorList(members, 2);
-        if (aclDestroyTensorList(list) != OK || aclDestroyTensor(members[0]) == OK)
-          ++failures[static_cast<size_t>(t)];
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(kThreads, [&](int t) {
+    for (int64_t i = 0; i < 500; ++i) {
+      const aclTensor* members[] = {make_tensor({i}), make_tensor({i + 1})};
+      aclTensorList* list = aclCreateTensorList(members, 2);
+      if (aclDestroyTensorList(list) != OK || aclDestroyTensor(members[0]) == OK)
+        ++failures[static_cast<size_t>(t)];
+    }
+  });
   EXPECT_THAT(failures, testing::Each(0));
 }
 
