@@ -19,7 +19,6 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
     [
         ("fit_warp", 6),
         ("register_volume", 6),
-        ("detect_shapes", 8),
         ("deformable_detr", 8),
         ("distance_field", 6),
         ("compress_text", 6),
