@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bitset>
+#include <cfenv>
 #include <chrono>
 #include <climits>
 #include <csignal>
@@ -270,6 +271,21 @@ std::shared_ptr<tbb::task_arena> arena_of(int threads) {
   return state.arena;
 }
 
+// As long as one lives, the thread rounds, and treats denormal numbers, as another did.
+class RoundingAs {
+ public:
+  explicit RoundingAs(const std::fenv_t& other) {
+    std::fegetenv(&before_);
+    std::fesetenv(&other);
+  }
+  ~RoundingAs() { std::fesetenv(&before_); }
+  RoundingAs(const RoundingAs&) = delete;
+  RoundingAs& operator=(const RoundingAs&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
 }  // namespace
 
 int thread_count() {
@@ -307,12 +323,15 @@ bool run_parallel(int64_t count, void (*body)(const void*, int64_t), const void*
   has_pool = true;  // before any lock is taken for it
   const int threads = thread_count();
   const auto arena = arena_of(threads);
+  std::fenv_t rounding_of_caller;
+  std::fegetenv(&rounding_of_caller);
   // Isolated: a thread that waits for its own loop must not pick up another stream's work, which would make a
   // small operator last as long as a large one beside it.
   arena->execute([&] {
     tbb::this_task_arena::isolate([&] {
       tbb::parallel_for(tbb::blocked_range<int64_t>(0, count), [&](const auto& range) {
         const ThreadLimit limit(threads);
+        const RoundingAs caller(rounding_of_caller);
         for (int64_t i = range.begin(); i < range.end(); ++i) body(context, i);
         hwy::FlushStream();
       });

@@ -4,10 +4,14 @@
 #include <sched.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <cfenv>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "base/parallel.h"
 #include "base/processors.h"
@@ -119,6 +123,22 @@ TEST_F(ThreadCountTest, TheVariableIsClampedWithALine) {
       body,
       "^aclgrad: ACLGRAD_NUM_THREADS=1000000: expected at most 8 threads for each of the [0-9]+ "
       "processors that the process may use; it counts as [0-9]+\\.\n$");
+}
+
+TEST_F(ThreadCountTest, AllThreadsRoundAsTheOneThatCalls) {
+  set_thread_count(4);
+  std::atomic<int> started{0}, upward{0};
+  const auto body = [&](int64_t) {
+    ++started;
+    while (started < 2) std::this_thread::yield();  // two threads at least
+    if (std::fegetround() == FE_UPWARD) ++upward;
+  };
+  parallel_for(4, 1e9, body);  // starts the threads
+  started = 0;
+  std::fesetround(FE_UPWARD);
+  parallel_for(4, 1e9, body);
+  std::fesetround(FE_TONEAREST);
+  EXPECT_EQ(upward, 4);
 }
 
 }  // namespace
