@@ -13,13 +13,9 @@ from cases import CASES
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
-from aclgrad import _core  # noqa: E402
-from aclgrad.operators.grouped_bias_add.torch import _bias_on_cuda  # noqa: E402
-from aclgrad.operators.multi_scale_deformable_attention.torch import _attention  # noqa: E402
-from gpu_tensor import GpuTensor  # noqa: E402
 from tensors import gradients, is_float, random, same_bits, with_gradients  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch_cases import CALLS, OPERATORS  # noqa: E402
+from torch_cases import CALLS, OPERATORS, gradient_calls  # noqa: E402
 from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
 from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
@@ -214,31 +210,6 @@ def test_strings_that_no_choice_is_are_said_whole(mode, records):
 # ---- What PyTorch asks of custom operators
 
 
-def _gradient_calls():
-    """The operators that compute gradients, with arguments."""
-    attention, compress, sample, bias = (
-        CALLS[name][1]() for name in ("attention", "compress", "sample", "bias")
-    )
-    ops = torch.ops.aclgrad
-    return {
-        "attention": (
-            ops.multi_scale_deformable_attention_backward,
-            (random(1, 3, 8), *attention, [True, False, True]),
-        ),
-        "compress": (ops.nsa_compress_backward, (random(7, 2, 3), *compress, [True, True])),
-        "sample": (ops.grid_sample_backward, (random(2, 3, 3, 2), *sample, [False, True])),
-        "bias": (ops.grouped_bias_add_backward, (bias[0], bias[2], "ends", [True])),
-        "attention, twice": (
-            ops.multi_scale_deformable_attention_double_backward,
-            (random(1, 3, 8), *attention, attention[0], None, attention[4], [True, False, True, True]),
-        ),
-        "compress, twice": (
-            ops.nsa_compress_double_backward,
-            (random(7, 2, 3), *compress[:3], None, compress[1], *compress[3:], [True, True, False]),
-        ),
-    }
-
-
 @each_call
 def test_opcheck(name):
     _, make = CALLS[name]
@@ -246,9 +217,9 @@ def test_opcheck(name):
     torch.library.opcheck(getattr(torch.ops.aclgrad, OPERATORS[name]).default, arguments)
 
 
-@pytest.mark.parametrize("name", _gradient_calls())
+@pytest.mark.parametrize("name", gradient_calls())
 def test_opcheck_of_gradients(name):
-    operator, arguments = _gradient_calls()[name]
+    operator, arguments = gradient_calls()[name]
     torch.library.opcheck(operator.default, arguments)
 
 
@@ -455,7 +426,7 @@ def test_the_same_is_refused_in_every_place(name, changes, kind, text, place):
     ],
 )
 def test_gradients_refuse_the_same_in_every_place(name, position, change, text):
-    operator, arguments = _gradient_calls()[name]
+    operator, arguments = gradient_calls()[name]
     arguments = _replace(arguments, {position: change})
     with pytest.raises(ValueError, match=text):
         operator(*arguments)
@@ -523,151 +494,6 @@ def test_indices_are_checked_in_cpu_memory():
 def test_meta_tensors_have_shapes():
     arguments = [a.to("meta") if isinstance(a, torch.Tensor) else a for a in attention_arguments()]
     assert aclgrad.torch.multi_scale_deformable_attention(*arguments).shape == (1, 3, 8)
-
-
-# ---- GPUs
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-
-
-def on_gpu(arguments):
-    """What is on the CPU is the size of the result: the ends of NSA compression."""
-    compresses = isinstance(arguments[-1], int)
-    return [a.cuda() if torch.is_tensor(a) and not (compresses and i == 2) else a for i, a in enumerate(arguments)]
-
-
-def as_list(result):
-    return [result] if isinstance(result, torch.Tensor) else list(result)
-
-
-def fake_on_gpu(arguments):
-    return [torch.empty(a.shape, dtype=a.dtype, device="cuda") if torch.is_tensor(a) else a for a in arguments]
-
-
-@each_call
-def test_fake_tensors_of_gpus(name):
-    function, make = CALLS[name]
-    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-        arguments = fake_on_gpu(make())
-        if name == "compress":
-            arguments[2] = None  # or the size of the result is not known
-        result = function(*arguments)
-    assert result.device.type == "cuda"
-    assert result.shape[1:] == function(*make()).shape[1:]
-
-
-@pytest.mark.parametrize("name", ["attention", "compress", "sample", "bias"])
-def test_fake_gradients_of_gpus(name):
-    operator, arguments = _gradient_calls()[name]
-    expected = as_list(operator(*arguments))
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        on_gpu = fake_on_gpu(arguments)
-        if name == "compress":
-            on_gpu[3] = arguments[3]  # the ends, whose place is the CPU
-        actual = as_list(operator(*on_gpu))
-    assert [a.device.type for a in actual] == ["cuda"] * len(expected)
-    assert [a.shape for a in actual] == [e.shape for e in expected]
-
-
-def test_gpu_arrays_are_refused_where_there_is_no_such_gpu():
-    image, grid = (GpuTensor(a.numpy(), device=99) for a in sample_arguments()[:2])
-    expected = "grid_sample: input: expected an array in the memory of the CPU, .* device 99"
-    with pytest.raises(ValueError, match=expected):
-        aclgrad.grid_sample(image, grid)
-
-
-def test_kernels_of_gpus_name_the_caller():
-    """They are functions for arrays, too, and those have names of their own."""
-    arguments = list(attention_arguments())
-    kernel = _attention._naming_caller(_core.msda_forward)
-    assert torch.equal(kernel(*arguments), aclgrad.torch.multi_scale_deformable_attention(*arguments))
-    arguments[0] = arguments[0][0]
-    with pytest.raises(ValueError, match=r"^aclgrad\.torch\.multi_scale_deformable_attention: value: expected 4 axes"):
-        kernel(*arguments)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_bias_as_gpus_add_it(dtype):
-    x, bias, ends = bias_arguments(dtype)
-    for change, kind in ((ends, "ends"), (ends.int(), "ends"), (torch.tensor([7, 0, 9]), "counts"), (None, "ends")):
-        rows = x if change is not None else x[:21].reshape(3, 7, 5)
-        expected = aclgrad.torch.grouped_bias_add(rows, bias, change, kind=kind)
-        assert same_bits([_bias_on_cuda(rows, bias, change, kind)], [expected])
-    assert torch.equal(_bias_on_cuda(x, bias[:0], ends[:0], "ends"), x)
-    with pytest.raises(TypeError, match="bias: expected torch.float64, as x is"):
-        _bias_on_cuda(x.double(), bias, ends, "ends")
-    with pytest.raises(ValueError, match="bias \\[G, H\\], got"):
-        _bias_on_cuda(x, bias[:2], ends, "ends")
-
-
-@needs_gpu
-@each_call
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_gpu_results_are_those_of_the_cpu(name, dtype):
-    function, make = CALLS[name]
-    expected = gradients(function, make(dtype))
-    arguments = with_gradients(on_gpu(make(dtype)))
-    result = function(*arguments)
-    inputs = [a for a in arguments if is_float(a)]
-    actual = [result, *torch.autograd.grad(result, inputs, random(*result.shape, dtype=dtype).cuda())]
-    for tensor, reference in zip(actual, expected, strict=True):
-        assert tensor.is_cuda
-        error = (tensor.cpu().double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-30)
-        assert error < (1e-5 if dtype == torch.float32 else 1e-2)
-
-
-@needs_gpu
-@each_call
-def test_cuda_graphs_capture_the_operators(name):
-    """Nothing waits for the GPU, and replays see new contents of the same tensors."""
-    function, make = CALLS[name]
-    arguments = with_gradients(on_gpu(make()))
-    inputs = [a for a in arguments if is_float(a)]
-
-    def step():
-        result = function(*arguments)
-        return [result.detach(), *torch.autograd.grad(result, inputs, torch.ones_like(result))]
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # a first call loads the kernels
-        step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = step()
-    with torch.no_grad():
-        inputs[0].mul_(2)
-    graph.replay()
-    for tensor, reference in zip(captured, step(), strict=True):
-        torch.testing.assert_close(tensor, reference)
-
-
-@needs_gpu
-@pytest.mark.parametrize("name", ["attention", "sample"])
-def test_deterministic_algorithms_give_the_same_bits(name):
-    function, make = CALLS[name]
-    arguments = with_gradients(on_gpu(make()))
-    torch.use_deterministic_algorithms(True)
-    try:
-        runs = []
-        for _ in range(3):
-            result = function(*arguments)
-            runs.append(torch.autograd.grad(result, arguments[0], torch.ones_like(result)))
-    finally:
-        torch.use_deterministic_algorithms(False)
-    assert same_bits(runs[0], runs[1]) and same_bits(runs[0], runs[2])
-
-
-@needs_gpu
-def test_nothing_is_copied_to_the_host():
-    arguments = on_gpu(attention_arguments())
-    aclgrad.torch.multi_scale_deformable_attention(*arguments)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        aclgrad.torch.multi_scale_deformable_attention(*arguments)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 # ---- Autocast

@@ -8,10 +8,9 @@ import re
 import pytest
 
 torch = pytest.importorskip("torch")
-from test_torch import _gradient_calls  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.symbolic_shapes import ShapeEnv  # noqa: E402
-from torch_cases import CALLS  # noqa: E402
+from torch_cases import CALLS, gradient_calls  # noqa: E402
 
 HUGE = 2**40
 TYPES = (
@@ -24,7 +23,7 @@ if torch.__version__ < "2.11":  # whose C interface has no name for it
 
 def all_calls():
     calls = {name: (function, make()) for name, (function, make) in CALLS.items()}
-    for name, (operator, arguments) in _gradient_calls().items():
+    for name, (operator, arguments) in gradient_calls().items():
         if name.startswith("compress"):  # with ends, their contents decide the shape of the gradient
             arguments = [None if i == 3 else a for i, a in enumerate(arguments)]
             arguments[0] = torch.ones(9, 2, 3)

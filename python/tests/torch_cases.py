@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import aclgrad.torch
 import cases
 import torch
+from tensors import random
 
 
 def call_of(case):
@@ -36,3 +37,28 @@ VARYING_AXES = {name: module.VARYING_AXES for module in MODULES for name in modu
 # Of each file that has them: a function of a type that yields calls, each as a function, usual arguments, and extreme
 # ones, for which derivatives are no larger.
 EXTREMES = {module.__name__: module.extremes for module in MODULES if hasattr(module, "extremes")}
+
+
+def gradient_calls():
+    """The operators that compute gradients, with arguments."""
+    attention, compress, sample, bias = (
+        CALLS[name][1]() for name in ("attention", "compress", "sample", "bias")
+    )
+    ops = torch.ops.aclgrad
+    return {
+        "attention": (
+            ops.multi_scale_deformable_attention_backward,
+            (random(1, 3, 8), *attention, [True, False, True]),
+        ),
+        "compress": (ops.nsa_compress_backward, (random(7, 2, 3), *compress, [True, True])),
+        "sample": (ops.grid_sample_backward, (random(2, 3, 3, 2), *sample, [False, True])),
+        "bias": (ops.grouped_bias_add_backward, (bias[0], bias[2], "ends", [True])),
+        "attention, twice": (
+            ops.multi_scale_deformable_attention_double_backward,
+            (random(1, 3, 8), *attention, attention[0], None, attention[4], [True, False, True, True]),
+        ),
+        "compress, twice": (
+            ops.nsa_compress_double_backward,
+            (random(7, 2, 3), *compress[:3], None, compress[1], *compress[3:], [True, True, False]),
+        ),
+    }
