@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "aclgrad/grid_sampler.h"
-#include "ops/grid_sampler/reference_3d.h"
+#include "ops/grid_sampler/reference.h"
 #include "support/values.h"
 
 namespace aclgrad::test::grid_sampler_cases {
@@ -21,24 +21,21 @@ inline constexpr DataType kTypes[] = {DataType::float32, DataType::float16, Data
 using Sampling = reference::GridSampling;
 using Sampling3D = reference::GridSampling3D;
 
-inline Shape input_shape(const Sampling& s) {
+// Of a tensor [N, C, H, W] or [N, C, D, H, W].
+template <int kAxes>
+Shape input_shape(const reference::GridSamplingOf<kAxes>& s) {
+  if (kAxes == 3) return {s.batch, s.channels, s.depth, s.height, s.width};
   return {s.batch, s.channels, s.height, s.width};
 }
-inline Shape output_shape(const Sampling& s) {
+template <int kAxes>
+Shape output_shape(const reference::GridSamplingOf<kAxes>& s) {
+  if (kAxes == 3) return {s.batch, s.channels, s.output_depth, s.output_height, s.output_width};
   return {s.batch, s.channels, s.output_height, s.output_width};
 }
-inline Shape grid_shape(const Sampling& s) {
-  return {s.batch, s.output_height, s.output_width, 2};
-}
-
-inline Shape input_shape(const Sampling3D& s) {
-  return {s.batch, s.channels, s.depth, s.height, s.width};
-}
-inline Shape output_shape(const Sampling3D& s) {
-  return {s.batch, s.channels, s.output_depth, s.output_height, s.output_width};
-}
-inline Shape grid_shape(const Sampling3D& s) {
-  return {s.batch, s.output_depth, s.output_height, s.output_width, 3};
+template <int kAxes>
+Shape grid_shape(const reference::GridSamplingOf<kAxes>& s) {
+  if (kAxes == 3) return {s.batch, s.output_depth, s.output_height, s.output_width, kAxes};
+  return {s.batch, s.output_height, s.output_width, kAxes};
 }
 
 // The three inputs of the gradient, rounded to a type.
@@ -54,28 +51,25 @@ struct Inputs {
         grid(rounded(uniform(element_count(grid_shape(s)), -reach, reach, 3), type)) {}
 };
 
-inline std::vector<double> sample(const Sampling& s, const Inputs& inputs) {
-  return reference::grid_sampler_2d(s, inputs.input, inputs.grid);
-}
-inline std::vector<double> sample(const Sampling3D& s, const Inputs& inputs) {
-  return reference::grid_sampler_3d(s, inputs.input, inputs.grid);
+template <class AnySampling>
+std::vector<double> sample(const AnySampling& s, const Inputs& inputs) {
+  return reference::grid_sampler(s, inputs.input, inputs.grid);
 }
 
-inline reference::GridSamplerGradients gradients_of(const Sampling& s, const Inputs& inputs) {
-  return reference::grid_sampler_2d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
-}
-inline reference::GridSamplerGradients gradients_of(const Sampling3D& s, const Inputs& inputs) {
-  return reference::grid_sampler_3d_backward(s, inputs.grad_output, inputs.input, inputs.grid);
+template <class AnySampling>
+reference::GridSamplerGradients gradients_of(const AnySampling& s, const Inputs& inputs) {
+  return reference::grid_sampler_backward(s, inputs.grad_output, inputs.input, inputs.grid);
 }
 
 inline Sampling sizes(int64_t batch, int64_t channels, int64_t height, int64_t width, int64_t output_height,
                       int64_t output_width) {
-  return {batch, channels, height, width, output_height, output_width, 0, 0, false, false};
+  return {batch, channels, 1, height, width, 1, output_height, output_width, 0, 0, false, false};
 }
 
 inline Sampling3D sizes(int64_t batch, int64_t channels, int64_t depth, int64_t height, int64_t width,
                         int64_t output_depth, int64_t output_height, int64_t output_width) {
-  return {sizes(batch, channels, height, width, output_height, output_width), depth, output_depth};
+  return {batch,         channels,     depth, height, width, output_depth,
+          output_height, output_width, 0,     0,      false, false};
 }
 
 // The first three stand for all where there is little time: few channels and many.
@@ -123,36 +117,20 @@ std::vector<double> hostile_grid(const AnySampling& s, DataType type) {
 }
 
 // A gentle warp: most points read the pixels next to those of the point before, if there are as many points as pixels.
-inline std::vector<double> smooth_grid(const Sampling& s, DataType type) {
-  std::vector<double> grid;
-  for (int64_t n = 0; n < s.batch; ++n) {
-    for (int64_t i = 0; i < s.output_height; ++i) {
-      for (int64_t j = 0; j < s.output_width; ++j) {
-        const double x = (2.0 * static_cast<double>(j) + 1) / static_cast<double>(s.output_width) - 1;
-        const double y = (2.0 * static_cast<double>(i) + 1) / static_cast<double>(s.output_height) - 1;
-        grid.push_back(1.02 * x + 0.02 * std::sin(5 * y + static_cast<double>(n)));
-        grid.push_back(y + 0.02 * std::cos(4 * x));
-      }
-    }
-  }
-  return rounded(grid, type);
-}
-
-inline std::vector<double> smooth_grid(const Sampling3D& s, DataType type) {
+template <int kAxes>
+std::vector<double> smooth_grid(const reference::GridSamplingOf<kAxes>& s, DataType type) {
   const auto at = [](int64_t i, int64_t size) {
     return (2.0 * static_cast<double>(i) + 1) / static_cast<double>(size) - 1;
   };
   std::vector<double> grid;
   for (int64_t n = 0; n < s.batch; ++n) {
-    for (int64_t i = 0; i < s.output_depth; ++i) {
-      for (int64_t j = 0; j < s.output_height; ++j) {
-        for (int64_t k = 0; k < s.output_width; ++k) {
-          const double x = at(k, s.output_width), y = at(j, s.output_height), z = at(i, s.output_depth);
-          grid.push_back(1.02 * x + 0.02 * std::sin(5 * y + static_cast<double>(n)));
-          grid.push_back(y + 0.02 * std::cos(4 * z));
-          grid.push_back(z + 0.02 * std::sin(4 * x));
-        }
-      }
+    for (int64_t sample = 0; sample < s.samples(); ++sample) {
+      const double x = at(sample % s.output_width, s.output_width);
+      const double y = at(sample / s.output_width % s.output_height, s.output_height);
+      const double z = at(sample / s.output_width / s.output_height, s.output_depth);
+      grid.push_back(1.02 * x + 0.02 * std::sin(5 * y + static_cast<double>(n)));
+      grid.push_back(y + 0.02 * std::cos(4 * (kAxes == 3 ? z : x)));
+      if (kAxes == 3) grid.push_back(z + 0.02 * std::sin(4 * x));
     }
   }
   return rounded(grid, type);
@@ -209,8 +187,8 @@ struct MoreInputs : Inputs {
 };
 
 inline reference::GridSamplerSecondGradients expected_of(const Sampling& s, const MoreInputs& inputs) {
-  return reference::grid_sampler_2d_double_backward(s, inputs.grad_output, inputs.input, inputs.grid,
-                                                    inputs.grad_grad_input, inputs.grad_grad_grid);
+  return reference::grid_sampler_double_backward(s, inputs.grad_output, inputs.input, inputs.grid,
+                                                 inputs.grad_grad_input, inputs.grad_grad_grid);
 }
 
 }  // namespace aclgrad::test::grid_sampler_cases

@@ -13,18 +13,28 @@
 
 namespace aclgrad::reference {
 
-struct GridSampling {
+// Of images (two axes) or volumes (three). An image is a volume of depth 1.
+template <int kAxes>
+struct GridSamplingOf {
   int64_t batch;
   int64_t channels;
+  int64_t depth = 1;
   int64_t height;
   int64_t width;
+  int64_t output_depth = 1;
   int64_t output_height;
   int64_t output_width;
-  int mode;     // 0 bilinear, 1 nearest, 2 bicubic
+  int mode;     // 0 bilinear, 1 nearest, 2 bicubic, of images alone
   int padding;  // 0 zeros, 1 border, 2 reflection
   bool align_corners;
   bool positions_in_double;
+
+  int64_t pixels() const { return depth * height * width; }
+  int64_t samples() const { return output_depth * output_height * output_width; }  // of an image
 };
+
+using GridSampling = GridSamplingOf<2>;
+using GridSampling3D = GridSamplingOf<3>;
 
 struct GridTap {
   int64_t pixel;  // -1: none
@@ -100,7 +110,7 @@ inline double cubic_curvature(double distance) {
 // Bicubic interpolation pads the taps, not the point. A point that is not finite reads nothing; forward, its weights are
 // NaN.
 template <class Real>
-std::vector<GridTap> cubic_taps(GridPosition<Real> at, int64_t size, const GridSampling& sampling,
+std::vector<GridTap> cubic_taps(GridPosition<Real> at, int64_t size, int padding, bool align_corners,
                                 bool forward) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   if (!std::isfinite(at.pixel)) return std::vector<GridTap>(forward ? 4 : 0, GridTap{-1, kNan, 0});
@@ -111,8 +121,8 @@ std::vector<GridTap> cubic_taps(GridPosition<Real> at, int64_t size, const GridS
   // Mirrored, the neighbours of a pixel are still its neighbours, perhaps in the opposite direction.
   const Real last = static_cast<Real>(size - 1);
   GridPosition<Real> centre{std::clamp<Real>(whole, -4, last + 4), 1};
-  if (sampling.padding == 2) {
-    centre = reflect_position<Real>({whole, 1}, size, sampling.align_corners);
+  if (padding == 2) {
+    centre = reflect_position<Real>({whole, 1}, size, align_corners);
     centre.pixel = std::clamp<Real>(centre.pixel, 0, last);
   }
   const double multiplier = static_cast<double>(at.multiplier);
@@ -120,25 +130,25 @@ std::vector<GridTap> cubic_taps(GridPosition<Real> at, int64_t size, const GridS
   for (int64_t k = -1; k <= 2; ++k) {
     const double distance = t - static_cast<double>(k);
     const int64_t pixel = static_cast<int64_t>(centre.pixel) + k * static_cast<int64_t>(centre.multiplier);
-    taps.push_back({pad_tap(pixel, size, sampling.padding, sampling.align_corners), cubic_weight(distance),
+    taps.push_back({pad_tap(pixel, size, padding, align_corners), cubic_weight(distance),
                     cubic_slope(distance) * multiplier, cubic_curvature(distance) * multiplier * multiplier});
   }
   return taps;
 }
 
 // What a coordinate reads along one axis; nothing if it has no place among the pixels.
-template <class Real>
-std::vector<GridTap> axis_taps(Real coordinate, int64_t size, const GridSampling& sampling, bool forward) {
-  GridPosition<Real> at = unnormalised_position(coordinate, size, sampling.align_corners);
-  if (sampling.mode == 2) return cubic_taps(at, size, sampling, forward);
-  if (sampling.padding == 1) at = clip_position(at, size);
-  if (sampling.padding == 2) at = clip_position(reflect_position(at, size, sampling.align_corners), size);
+template <class Real, class Sampling>
+std::vector<GridTap> axis_taps(Real coordinate, int64_t size, const Sampling& s, bool forward) {
+  GridPosition<Real> at = unnormalised_position(coordinate, size, s.align_corners);
+  if (s.mode == 2) return cubic_taps(at, size, s.padding, s.align_corners, forward);
+  if (s.padding == 1) at = clip_position(at, size);
+  if (s.padding == 2) at = clip_position(reflect_position(at, size, s.align_corners), size);
   if (!(std::fabs(at.pixel) < (1 << 30) - 64)) {
-    if (!forward || sampling.padding == 0) return {};
-    const bool above = sampling.padding == 1 && at.pixel > 0;
+    if (!forward || s.padding == 0) return {};
+    const bool above = s.padding == 1 && at.pixel > 0;
     at.pixel = above ? static_cast<Real>(size - 1) : Real{0};
   }
-  if (sampling.mode == 1) {
+  if (s.mode == 1) {
     const auto pixel = static_cast<int64_t>(std::nearbyint(at.pixel));
     return {{pixel < size ? pixel : -1, 1, 0}};
   }
@@ -150,149 +160,179 @@ std::vector<GridTap> axis_taps(Real coordinate, int64_t size, const GridSampling
           {inside(base + 1), t, static_cast<double>(at.multiplier)}};
 }
 
-inline std::vector<GridTap> grid_taps(double coordinate, int64_t size, const GridSampling& sampling,
-                                      bool forward) {
-  if (sampling.positions_in_double) return axis_taps(coordinate, size, sampling, forward);
-  return axis_taps(static_cast<float>(coordinate), size, sampling, forward);
+// What a sample reads from each channel.
+template <int kAxes>
+struct SampleTap {
+  int64_t pixel;  // -1: none
+  double weight;
+  double slope[kAxes];             // derivatives of the weight by the grid's coordinates x, y and z
+  double curvature[kAxes][kAxes];  // the second ones
+};
+
+template <int kAxes>
+SampleTap<kAxes> sample_tap(const GridSamplingOf<kAxes>& s, const GridTap& x, const GridTap& y,
+                            const GridTap& z) {
+  const bool is_pixel = x.pixel >= 0 && y.pixel >= 0 && z.pixel >= 0;
+  SampleTap<kAxes> tap{is_pixel ? (z.pixel * s.height + y.pixel) * s.width + x.pixel : -1,
+                       z.weight * y.weight * x.weight,
+                       {},
+                       {}};
+  // The product of one factor an axis: its weight, or how that changes along `first` and `second`.
+  const auto derivative = [&](int first, int second) {
+    const auto factor = [&](const GridTap& of_axis, int axis) {
+      const int order = (axis == first) + (axis == second);
+      return order == 0 ? of_axis.weight : order == 1 ? of_axis.slope : of_axis.curvature;
+    };
+    return factor(z, 2) * factor(y, 1) * factor(x, 0);
+  };
+  for (int axis = 0; axis < kAxes; ++axis) {
+    tap.slope[axis] = derivative(axis, -1);
+    for (int other = 0; other < kAxes; ++other) tap.curvature[axis][other] = derivative(axis, other);
+  }
+  return tap;
 }
 
-// Calls body(index of the point in the batch, image, taps along x, taps along y) for each point.
-template <class Body>
-void for_each_grid_point(const GridSampling& sampling, const std::vector<double>& grid, bool forward,
-                         Body&& body) {
-  const int64_t points = sampling.output_height * sampling.output_width;
-  for (int64_t point = 0; point < sampling.batch * points; ++point) {
-    const auto at = static_cast<size_t>(2 * point);
-    body(point, point / points, grid_taps(grid[at], sampling.width, sampling, forward),
-         grid_taps(grid[at + 1], sampling.height, sampling, forward));
+// One sample of the batch.
+template <int kAxes>
+struct Sample {
+  int64_t number;
+  int64_t image;
+  bool moves[kAxes];  // along x, y and z: a coordinate that is clipped moves no tap
+  std::vector<SampleTap<kAxes>> taps;
+};
+
+// Calls body(Sample) for each.
+template <int kAxes, class Body>
+void for_each_sample(const GridSamplingOf<kAxes>& s, const std::vector<double>& grid, bool forward,
+                     Body&& body) {
+  const int64_t sizes[] = {s.width, s.height, s.depth};
+  Sample<kAxes> sample;
+  for (sample.number = 0; sample.number < s.batch * s.samples(); ++sample.number) {
+    sample.image = sample.number / s.samples();
+    std::vector<GridTap> along[3];
+    along[2] = {{0, 1, 0}};  // of images
+    for (int axis = 0; axis < kAxes; ++axis) {
+      const double coordinate = grid[static_cast<size_t>(kAxes * sample.number + axis)];
+      along[axis] = s.positions_in_double
+                        ? axis_taps(coordinate, sizes[axis], s, forward)
+                        : axis_taps(static_cast<float>(coordinate), sizes[axis], s, forward);
+      sample.moves[axis] = std::any_of(along[axis].begin(), along[axis].end(),
+                                       [](const GridTap& tap) { return tap.slope != 0; });
+    }
+    sample.taps.clear();
+    for (const GridTap& z : along[2]) {
+      for (const GridTap& y : along[1]) {
+        for (const GridTap& x : along[0]) sample.taps.push_back(sample_tap(s, x, y, z));
+      }
+    }
+    body(sample);
   }
 }
 
-// input [N, C, H, W], grid [N, Ho, Wo, 2]; returns [N, C, Ho, Wo].
-inline std::vector<double> grid_sampler_2d(const GridSampling& sampling, const std::vector<double>& input,
-                                           const std::vector<double>& grid) {
-  const int64_t points = sampling.output_height * sampling.output_width;
-  std::vector<double> output(static_cast<size_t>(sampling.batch * sampling.channels * points));
-  for_each_grid_point(
-      sampling, grid, true, [&](int64_t point, int64_t n, const auto& x_taps, const auto& y_taps) {
-        for (int64_t c = 0; c < sampling.channels; ++c) {
-          const int64_t plane = n * sampling.channels + c;
-          double sum = 0;
-          for (const GridTap& y : y_taps) {
-            for (const GridTap& x : x_taps) {
-              const int64_t at = (plane * sampling.height + y.pixel) * sampling.width + x.pixel;
-              const bool is_pixel = x.pixel >= 0 && y.pixel >= 0;
-              sum += term(y.weight * x.weight * (is_pixel ? input[static_cast<size_t>(at)] : 0));
-            }
-          }
-          output[static_cast<size_t>(plane * points + point % points)] = sum;
-        }
-      });
+// input [N, C, (D,) H, W], grid [N, (Do,) Ho, Wo, 2 or 3]; returns [N, C, (Do,) Ho, Wo].
+template <int kAxes>
+std::vector<double> grid_sampler(const GridSamplingOf<kAxes>& s, const std::vector<double>& input,
+                                 const std::vector<double>& grid) {
+  std::vector<double> output(static_cast<size_t>(s.batch * s.channels * s.samples()));
+  for_each_sample(s, grid, true, [&](const Sample<kAxes>& sample) {
+    for (int64_t c = 0; c < s.channels; ++c) {
+      const int64_t channel = sample.image * s.channels + c;
+      double sum = 0;
+      for (const SampleTap<kAxes>& tap : sample.taps) {
+        const auto at = static_cast<size_t>(channel * s.pixels() + tap.pixel);
+        sum += term(tap.weight * (tap.pixel >= 0 ? input[at] : 0));
+      }
+      output[static_cast<size_t>(channel * s.samples() + sample.number % s.samples())] = sum;
+    }
+  });
   return output;
 }
 
+// Calls body(sample, tap, its pixel in input, the sample in grad_output) for each tap that reads a pixel, channel by channel.
+template <int kAxes, class Body>
+void for_each_tap(const GridSamplingOf<kAxes>& s, const Sample<kAxes>& sample, Body&& body) {
+  for (int64_t c = 0; c < s.channels; ++c) {
+    const int64_t channel = sample.image * s.channels + c;
+    const auto output = static_cast<size_t>(channel * s.samples() + sample.number % s.samples());
+    for (const SampleTap<kAxes>& tap : sample.taps) {
+      if (tap.pixel >= 0) body(tap, static_cast<size_t>(channel * s.pixels() + tap.pixel), output);
+    }
+  }
+}
+
 struct GridSamplerGradients {
-  std::vector<double> input;  // [N, C, H, W]
-  std::vector<double> grid;   // [N, Ho, Wo, 2]
+  std::vector<double> input;
+  std::vector<double> grid;
 };
 
-// grad_output [N, C, Ho, Wo].
-inline GridSamplerGradients grid_sampler_2d_backward(const GridSampling& sampling,
-                                                     const std::vector<double>& grad_output,
-                                                     const std::vector<double>& input,
-                                                     const std::vector<double>& grid) {
-  const int64_t points = sampling.output_height * sampling.output_width;
+// grad_output [N, C, (Do,) Ho, Wo].
+template <int kAxes>
+GridSamplerGradients grid_sampler_backward(const GridSamplingOf<kAxes>& s,
+                                           const std::vector<double>& grad_output,
+                                           const std::vector<double>& input,
+                                           const std::vector<double>& grid) {
   GridSamplerGradients gradients{std::vector<double>(input.size(), 0.0),
                                  std::vector<double>(grid.size(), 0.0)};
-  for_each_grid_point(
-      sampling, grid, false, [&](int64_t point, int64_t n, const auto& x_taps, const auto& y_taps) {
-        double x_gradient = 0;
-        double y_gradient = 0;
-        for (int64_t c = 0; c < sampling.channels; ++c) {
-          const int64_t plane = n * sampling.channels + c;
-          const double gradient = grad_output[static_cast<size_t>(plane * points + point % points)];
-          for (const GridTap& y : y_taps) {
-            for (const GridTap& x : x_taps) {
-              if (x.pixel < 0 || y.pixel < 0) continue;
-              const auto at =
-                  static_cast<size_t>((plane * sampling.height + y.pixel) * sampling.width + x.pixel);
-              gradients.input[at] += term(y.weight * x.weight * gradient);
-              if (sampling.mode == 1) continue;  // has no slope, not even next to infinity
-              x_gradient += term(y.weight * x.slope * input[at] * gradient);
-              y_gradient += term(y.slope * x.weight * input[at] * gradient);
-            }
-          }
-        }
-        gradients.grid[static_cast<size_t>(2 * point)] = x_gradient;
-        gradients.grid[static_cast<size_t>(2 * point + 1)] = y_gradient;
-      });
+  for_each_sample(s, grid, false, [&](const Sample<kAxes>& sample) {
+    double* of_grid = gradients.grid.data() + kAxes * sample.number;
+    for_each_tap(s, sample, [&](const SampleTap<kAxes>& tap, size_t pixel, size_t output) {
+      const double gradient = grad_output[output];
+      gradients.input[pixel] += term(tap.weight * gradient);
+      if (s.mode == 1) return;  // has no slope, not even next to infinity
+      for (int axis = 0; axis < kAxes; ++axis)
+        of_grid[axis] += term(tap.slope[axis] * input[pixel] * gradient);
+    });
+  });
   return gradients;
 }
 
 struct GridSamplerSecondGradients {
-  std::vector<double> grad_output;  // [N, C, Ho, Wo]
-  std::vector<double> input;        // [N, C, H, W]
-  std::vector<double> grid;         // [N, Ho, Wo, 2]
+  std::vector<double> grad_output;
+  std::vector<double> input;
+  std::vector<double> grid;
 };
 
 // The gradients of sum(grad_grad_input * input gradient) + sum(grad_grad_grid * grid gradient). Either may have no values,
 // and is zero then.
-inline GridSamplerSecondGradients grid_sampler_2d_double_backward(const GridSampling& sampling,
-                                                                  const std::vector<double>& grad_output,
-                                                                  const std::vector<double>& input,
-                                                                  const std::vector<double>& grid,
-                                                                  const std::vector<double>& grad_grad_input,
-                                                                  const std::vector<double>& grad_grad_grid) {
-  const int64_t points = sampling.output_height * sampling.output_width;
-  const bool moves = !grad_grad_grid.empty() && sampling.mode != 1;
-  // A coordinate that moves no tap, as one that is clipped, has no derivative.
-  const auto along = [&](const std::vector<GridTap>& taps, int64_t coordinate) {
-    const bool has_slope =
-        std::any_of(taps.begin(), taps.end(), [](const GridTap& tap) { return tap.slope != 0; });
-    return moves && has_slope ? grad_grad_grid[static_cast<size_t>(coordinate)] : 0;
-  };
+template <int kAxes>
+GridSamplerSecondGradients grid_sampler_double_backward(const GridSamplingOf<kAxes>& s,
+                                                        const std::vector<double>& grad_output,
+                                                        const std::vector<double>& input,
+                                                        const std::vector<double>& grid,
+                                                        const std::vector<double>& grad_grad_input,
+                                                        const std::vector<double>& grad_grad_grid) {
+  const bool moves = !grad_grad_grid.empty() && s.mode != 1;
   GridSamplerSecondGradients gradients{std::vector<double>(grad_output.size(), 0.0),
                                        std::vector<double>(input.size(), 0.0),
                                        std::vector<double>(grid.size(), 0.0)};
-  for_each_grid_point(
-      sampling, grid, false, [&](int64_t point, int64_t n, const auto& x_taps, const auto& y_taps) {
-        const double x_along = along(x_taps, 2 * point);
-        const double y_along = along(y_taps, 2 * point + 1);
-        double x_gradient = 0;
-        double y_gradient = 0;
-        for (int64_t c = 0; c < sampling.channels; ++c) {
-          const int64_t plane = n * sampling.channels + c;
-          const auto of_point = static_cast<size_t>(plane * points + point % points);
-          const double gradient = grad_output[of_point];
-          for (const GridTap& y : y_taps) {
-            for (const GridTap& x : x_taps) {
-              if (x.pixel < 0 || y.pixel < 0) continue;
-              const auto at =
-                  static_cast<size_t>((plane * sampling.height + y.pixel) * sampling.width + x.pixel);
-              const double x_slope = y.weight * x.slope, y_slope = y.slope * x.weight;
-              if (!grad_grad_input.empty()) {
-                gradients.grad_output[of_point] += term(y.weight * x.weight * grad_grad_input[at]);
-                if (sampling.mode == 1) continue;  // has no slope, not even next to infinity
-                x_gradient += term(x_slope * grad_grad_input[at] * gradient);
-                y_gradient += term(y_slope * grad_grad_input[at] * gradient);
-              }
-              if (!moves) continue;
-              const double weight = term(x_slope * x_along) + term(y_slope * y_along);
-              const double xy = x.slope * y.slope;
-              gradients.grad_output[of_point] += term(weight * input[at]);
-              gradients.input[at] += term(weight * gradient);
-              const double product = input[at] * gradient;
-              x_gradient += term(xy * y_along * product);
-              y_gradient += term(xy * x_along * product);
-              if (sampling.mode == 0) continue;  // has no curvature, not even next to infinity
-              x_gradient += term(y.weight * x.curvature * x_along * product);
-              y_gradient += term(y.curvature * x.weight * y_along * product);
-            }
-          }
+  for_each_sample(s, grid, false, [&](const Sample<kAxes>& sample) {
+    double* of_grid = gradients.grid.data() + kAxes * sample.number;
+    double along[kAxes] = {};
+    for (int axis = 0; axis < kAxes; ++axis) {
+      if (moves && sample.moves[axis])
+        along[axis] = grad_grad_grid[static_cast<size_t>(kAxes * sample.number + axis)];
+    }
+    for_each_tap(s, sample, [&](const SampleTap<kAxes>& tap, size_t pixel, size_t output) {
+      const double gradient = grad_output[output];
+      if (!grad_grad_input.empty()) {
+        gradients.grad_output[output] += term(tap.weight * grad_grad_input[pixel]);
+        if (s.mode == 1) return;  // has no slope, not even next to infinity
+        for (int axis = 0; axis < kAxes; ++axis)
+          of_grid[axis] += term(tap.slope[axis] * grad_grad_input[pixel] * gradient);
+      }
+      if (!moves) return;
+      double weight = 0;
+      for (int axis = 0; axis < kAxes; ++axis) weight += term(tap.slope[axis] * along[axis]);
+      gradients.grad_output[output] += term(weight * input[pixel]);
+      gradients.input[pixel] += term(weight * gradient);
+      for (int axis = 0; axis < kAxes; ++axis) {
+        for (int other = 0; other < kAxes; ++other) {
+          if (axis == other && s.mode == 0) continue;  // has no curvature, not even next to infinity
+          of_grid[axis] += term(tap.curvature[axis][other] * along[other] * (input[pixel] * gradient));
         }
-        gradients.grid[static_cast<size_t>(2 * point)] = x_gradient;
-        gradients.grid[static_cast<size_t>(2 * point + 1)] = y_gradient;
-      });
+      }
+    });
+  });
   return gradients;
 }
 
