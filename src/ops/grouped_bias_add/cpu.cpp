@@ -26,44 +26,60 @@ HWY_INLINE Float16Lanes sum_of_8(const Float16Lanes (&row)[8]) {
   return add(add(add(row[0], row[1]), add(row[2], row[3])), add(add(row[4], row[5]), add(row[6], row[7])));
 }
 
-// sums[c] = the sum of `rows` rows at column c. Eight rows are read side by side: as many streams as the
-// hardware prefetches, and a pairwise sum that touches the buffer once. It prefetches within a page of memory only, so the
-// rows are asked for ahead of it.
-template <class T>
-void sum_typed_rows(const T* block, int64_t row_stride, int64_t rows, int64_t columns, float* sums) {
+// sums[c] += the rows at column c: kRows of them added pairwise, or, if that is 1, `rows` of them one after the other.
+// Side by side they are as many streams as the hardware prefetches. It does so within a page of memory only, so the rows
+// from `next` on, which are read thereafter, are asked for ahead of it.
+template <int kRows, class T>
+void add_rows(const T* block, int64_t row_stride, int64_t rows, int64_t columns, const T* next, float* sums) {
   constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
   constexpr int64_t kAhead = 24 * kLine;
-  for (int64_t c = 0; c < columns; ++c) sums[c] = 0.0f;
-  for (; rows >= 8; rows -= 8, block += 8 * row_stride) {
-    const T* next_block = rows >= 16 ? block + 8 * row_stride : block;
-    int64_t c = 0;
-    for (; c + 16 <= columns; c += 16) {
-      if (c % kLine == 0) {
-        const int64_t ahead = c + kAhead;
-        const T* line = ahead < columns ? block + ahead : next_block + std::min(ahead - columns, columns - 1);
-        for (int r = 0; r < 8; ++r) prefetch_for_later(line + r * row_stride);
-      }
+  const auto with_rows = [&](Float16Lanes sum, int64_t c, auto... count) HWY_ATTR {
+    if constexpr (kRows == 8) {
       Float16Lanes row[8];
-      for (int r = 0; r < 8; ++r) row[r] = load16(block + r * row_stride + c);
-      store16(add(load16(sums + c), sum_of_8(row)), sums + c);
+      for (int r = 0; r < 8; ++r) row[r] = load16(block + r * row_stride + c, count...);
+      return add(sum, sum_of_8(row));
+    } else {
+      for (int64_t r = 0; r < rows; ++r) sum = add(sum, load16(block + r * row_stride + c, count...));
+      return sum;
     }
-    if (const auto tail = static_cast<size_t>(columns - c); tail > 0) {
-      Float16Lanes row[8];
-      for (int r = 0; r < 8; ++r) row[r] = load16(block + r * row_stride + c, tail);
-      store16(add(load16(sums + c, tail), sum_of_8(row)), sums + c, tail);
+  };
+  if (columns < 16) {
+    const auto count = static_cast<size_t>(columns);
+    store16(with_rows(load16(sums, count), 0, count), sums, count);
+    return;
+  }
+  // The last 16 columns overlap those before them where these are no whole vectors, so they take the sums as they are now.
+  const int64_t last = columns - 16;
+  const Float16Lanes sum_at_last = with_rows(load16(sums + last), last);
+  for (int64_t c = 0; c < last; c += 16) {
+    if (c % kLine == 0) {
+      const int64_t ahead = c + kAhead;
+      const T* line = ahead < columns ? block + ahead : next + std::min(ahead - columns, columns - 1);
+      for (int r = 0; r < 8; ++r) prefetch_for_later(line + r * row_stride);
     }
+    store16(with_rows(load16(sums + c), c), sums + c);
   }
-  for (; rows > 0; --rows, block += row_stride) {
-    int64_t c = 0;
-    for (; c + 16 <= columns; c += 16) store16(add(load16(sums + c), load16(block + c)), sums + c);
-    for (; c < columns; ++c) sums[c] += to_float(block[c]);
-  }
+  store16(sum_at_last, sums + last);
 }
 
-void sum_rows(DataType type, const void* first_row, int64_t row_stride, int64_t rows, int64_t columns,
-              float* sums) {
+// sums[c] = the sum of `rows` rows at column c; `following` more lie behind them.
+template <class T>
+void sum_typed_rows(const T* block, int64_t row_stride, int64_t rows, int64_t following, int64_t columns,
+                    float* sums) {
+  std::fill_n(sums, columns, 0.0f);
+  const auto behind = [&](int64_t count) {
+    return rows + following >= count + 8 ? block + count * row_stride : block;
+  };
+  for (; rows >= 8; rows -= 8, block += 8 * row_stride) {
+    add_rows<8>(block, row_stride, 8, columns, behind(8), sums);
+  }
+  if (rows > 0) add_rows<1>(block, row_stride, rows, columns, behind(rows), sums);
+}
+
+void sum_rows(DataType type, const void* first_row, int64_t row_stride, int64_t rows, int64_t following,
+              int64_t columns, float* sums) {
   visit_float_type(type, [&]<class T>(T) {
-    sum_typed_rows(static_cast<const T*>(first_row), row_stride, rows, columns, sums);
+    sum_typed_rows(static_cast<const T*>(first_row), row_stride, rows, following, columns, sums);
   });
 }
 
@@ -172,9 +188,9 @@ class Sum {
     return std::min(columns_per_strip_, problem_.columns() - strip * columns_per_strip_);
   }
 
-  void sum(const void* first_row, int64_t rows, int64_t columns, float* sums) const {
+  void sum(const void* first_row, int64_t rows, int64_t following, int64_t columns, float* sums) const {
     HWY_DYNAMIC_DISPATCH(sum_rows)
-    (problem_.grad_output.type, first_row, row_stride_of(problem_), rows, columns, sums);
+    (problem_.grad_output.type, first_row, row_stride_of(problem_), rows, following, columns, sums);
   }
 
   void sum_tile(int64_t tile, int64_t strip) const {
@@ -183,6 +199,7 @@ class Sum {
                                     [](int64_t t, const Group& g) { return t < g.first_tile; }));
     const int64_t begin = group.rows.begin + (tile - group.first_tile) * kRowsPerTile;
     const int64_t count = std::min(kRowsPerTile, group.rows.end - begin);
+    const int64_t following = problem_.rows() - begin - count;
     const int64_t column = strip * columns_per_strip_;
     const int64_t columns = strip_columns(strip);
     const bool equal = problem_.has_equal_groups();
@@ -190,11 +207,11 @@ class Sum {
         (equal ? group.index * problem_.grad_output.stride(0) : 0) + begin * row_stride_of(problem_) + column;
     const auto* first = static_cast<const std::byte*>(problem_.grad_output.data) + element * element_;
     if (tiles_of(group.rows) > 1) {
-      sum(first, count, columns, partial(tile, column));
+      sum(first, count, following, columns, partial(tile, column));
       return;
     }
     alignas(64) float sums[kMaxColumnsPerStrip];
-    sum(first, count, columns, sums);
+    sum(first, count, following, columns, sums);
     store(group.index, column, columns, sums);
   }
 
@@ -207,7 +224,7 @@ class Sum {
     for (int64_t tile = 0; tile < tiles_of(group.rows); tile += kTilesPerBlock) {
       const int64_t count = std::min(kTilesPerBlock, tiles_of(group.rows) - tile);
       const float* first = partial(group.first_tile + tile, column);
-      HWY_DYNAMIC_DISPATCH(sum_rows)(DataType::float32, first, problem_.columns(), count, columns, block);
+      HWY_DYNAMIC_DISPATCH(sum_rows)(DataType::float32, first, problem_.columns(), count, 0, columns, block);
       for (int64_t c = 0; c < columns; ++c) sums[c] += block[c];
     }
     store(group.index, column, columns, sums);
