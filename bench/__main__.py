@@ -5,6 +5,7 @@
     ./dev bench python                       PyTorch and NumPy functions
     ./dev bench models                       training steps of models of Hugging Face (bench/models.py)
     ./dev bench overhead                     what a call costs from Python (bench/overhead.py)
+    ./dev bench sizes                        how the cost of a call grows with its problem, on one thread, ours alone
     ./dev bench cells --seconds 0.3          a dense table against PyTorch, OpenVINO, OpenCV, JAX and plain C, the
                                              slowest cells last
     ./dev bench --filter MSDA --no-compile   cases whose name holds the word, without torch.compile
@@ -27,7 +28,7 @@ import sys
 from bench import report
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-_KINDS = ["operators", "python", "cells"]
+_KINDS = ["operators", "sizes", "python", "cells"]
 
 
 def _child(arguments) -> None:
@@ -52,7 +53,8 @@ def _child(arguments) -> None:
 
 def _run_child(threads: int, arguments) -> list[dict]:
     count = str(threads)
-    environment = dict(os.environ, ACLGRAD_DEVICES="cpu", ACLGRAD_NUM_THREADS=count, OMP_NUM_THREADS=count)
+    environment = dict(os.environ, ACLGRAD_DEVICES="cpu", ACLGRAD_NUM_THREADS=count, OMP_NUM_THREADS=count,
+                       NPROC=count)  # which is what JAX asks
     command = [sys.executable, "-m", "bench", "--child", str(threads), *sys.argv[1:]]
     records = []
     with subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -111,7 +113,7 @@ def _arguments() -> argparse.Namespace:
     what.add_argument("--publish", action="store_true", help="write docs/performance.* and the README's table")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    arguments.kinds = arguments.kinds or ["operators"]
+    arguments.kinds = arguments.kinds or (["operators", "sizes"] if arguments.publish else ["operators"])
     for kind in arguments.kinds:
         if kind not in _KINDS:
             parser.error(f"expected {', '.join(_KINDS)}, got {kind}")

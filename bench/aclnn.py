@@ -15,7 +15,7 @@ class Library:
     """The library of an install prefix, with device 0 current. Several may be loaded, to compare them."""
 
     def __init__(self, prefix: pathlib.Path):
-        self._library = ctypes.CDLL(str((prefix / "lib64" / "libopapi.so").resolve()))
+        self._library = ctypes.CDLL(str((prefix / "lib64" / "libaclgrad.so").resolve()))
         for name in ("aclCreateTensor", "aclCreateIntArray", "aclCreateBoolArray"):
             getattr(self._library, name).restype = ctypes.c_void_p
         self._library.aclGetRecentErrMsg.restype = ctypes.c_char_p
@@ -76,6 +76,11 @@ class Planned:
     def __call__(self) -> None:
         self._library.check(self._operator, self._workspace, self._size, self._executor, None)
         self._library.check("aclrtSynchronizeStream", None)
+
+    def repeat(self, loops: ctypes.CDLL, times: int) -> None:
+        """The same many times, without Python between."""
+        loops.repeat_call(ctypes.c_int64(times), self._library.function(self._operator),
+                          self._library.function("aclrtSynchronizeStream"), self._workspace, self._size, self._executor)
 
     def __del__(self):
         self._library.check("aclDestroyAclOpExecutor", self._executor)

@@ -11,6 +11,9 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
+# For the curves of cost over size: from what a first-level cache holds to what none does.
+SIZES = {"32 KiB": 1 << 15, "256 KiB": 1 << 18, "4 MiB": 1 << 22, "32 MiB": 1 << 25, "256 MiB": 1 << 28}
+
 Run = Callable[[], object]
 Transform = Callable[[Callable], Callable]  # torch.compile or identity
 
@@ -53,9 +56,10 @@ class Work:
     """A case made ready, over one set of data."""
 
     ours: dict[str, Call | Run]  # by layout, or "" where there is one
-    baselines: dict[str, Callable[[Transform], Run]]
+    baselines: dict[str, Callable[[Transform], Run]]  # PyTorch's
     expected: Callable[[object], list[torch.Tensor]] = list  # a baseline's results, in the order of our outputs
     repeat: int = 1  # calls that are timed together, where one takes microseconds
+    peers: dict[str, Callable[[], Run]] = dataclasses.field(default_factory=dict)  # further baselines, of bench/peers.py
 
 
 @dataclasses.dataclass
@@ -67,7 +71,7 @@ class Case:
     roofline: str = ""  # "read" or "copy" where memory bandwidth is the bound
     readme: str = ""  # its row in the README's table, if it has one
     devices: tuple[str, ...] = ("cpu",)
-    kind: str = "operators"  # the C interface; or "python", or "cells"
+    kind: str = "operators"  # the C interface; or "sizes" of it, "python", "cells"
 
     def name(self) -> str:
         return f"{self.operator}: {self.problem}, {str(self.dtype).removeprefix('torch.')}"
@@ -75,6 +79,10 @@ class Case:
 
 def identity(function: Callable) -> Callable:
     return function
+
+
+def joined(*words: str) -> str:
+    return ", ".join(word for word in words if word)
 
 
 def gradient_of(outputs: torch.Tensor, inputs: list[torch.Tensor], grad: torch.Tensor) -> Run:

@@ -2,6 +2,7 @@
 """Runs cases in one process with one number of threads: ours and every baseline in turn, on the same data."""
 
 import ctypes
+import functools
 import pathlib
 import statistics
 import sys
@@ -10,8 +11,9 @@ from collections.abc import Callable
 
 import torch
 
+from bench import peers
 from bench.aclnn import GpuKernel, Library, Planned
-from bench.case import ROOT, Call, Case, Run, Work, identity
+from bench.case import ROOT, Call, Case, Run, Work, identity, joined
 
 _LONG = 0.2  # seconds
 _FAR_BEHIND = 3  # times as slow as the fastest implementation: such a one is timed once
@@ -40,9 +42,10 @@ class Measurement:
 
     def __init__(self, device: str, libraries: dict[str, pathlib.Path], transforms: bool):
         self.device = device
-        self._transforms = {"": identity, "torch.compile": torch.compile} if transforms else {"": identity}
+        self._transforms = {"torch.compile": torch.compile} if transforms else {}
         self._seconds = _seconds if device == "cpu" else _seconds_on_gpu
         if device == "cpu":
+            self._loops = ctypes.CDLL(str(ROOT / "build" / "release" / "bench" / "libaclgrad_bench_loops.so"))
             self._libraries = {name: Library(prefix) for name, prefix in libraries.items()}
         else:
             self._kernels = ctypes.CDLL(str(libraries[""]))
@@ -53,10 +56,9 @@ class Measurement:
         source = torch.ones(size, dtype=torch.uint8, device=self.device)
         target = torch.empty_like(source)
         if self.device == "cpu":
-            stream = ctypes.CDLL(str(ROOT / "build" / "release" / "bench" / "libaclgrad_bench_stream.so"))
             pointers = [ctypes.c_void_p(t.data_ptr()) for t in (source, target)]
-            work = {"read": (size, lambda: stream.stream_read(pointers[0], ctypes.c_int64(size))),
-                    "copy": (2 * size, lambda: stream.stream_copy(*pointers, ctypes.c_int64(size)))}
+            work = {"read": (size, lambda: self._loops.stream_read(pointers[0], ctypes.c_int64(size))),
+                    "copy": (2 * size, lambda: self._loops.stream_copy(*pointers, ctypes.c_int64(size)))}
         else:
             work = {"read": (size, source.sum), "copy": (2 * size, lambda: target.copy_(source))}
         return {name: amount / self._fastest(run, seconds) for name, (amount, run) in work.items()}
@@ -73,29 +75,31 @@ class Measurement:
         runs = {}
         for layout, call in work.ours.items():
             if not isinstance(call, Call):
-                runs[layout] = call
+                runs[layout] = repeated(work.repeat, call)
             elif self.device == "cpu":
                 for name, library in self._libraries.items():
                     if library.has(call.operator):  # an earlier version need not
-                        runs[_joined(layout, name)] = Planned(library, call.operator, call.arguments)
+                        runs[joined(layout, name)] = Planned(library, call.operator, call.arguments)
             elif call.kernel:
                 for name, deterministic in (("", False), ("deterministic", True)):
-                    runs[_joined(layout, name)] = GpuKernel(
+                    runs[joined(layout, name)] = GpuKernel(
                         self._kernels, call.kernel, call.sizes, call.inputs + call.outputs, deterministic)
         return runs
 
     def _baselines(self, case: Case, work: Work) -> dict[str, Run]:
+        transforms = {"": identity} | (self._transforms if case.kind == "operators" else {})
+        makes = {joined(name, suffix): functools.partial(make, transform)
+                 for name, make in work.baselines.items() for suffix, transform in transforms.items()}
         runs = {}
-        for name, make in work.baselines.items():
-            for suffix, transform in self._transforms.items():
-                if suffix and case.kind != "operators":
-                    continue
-                try:
-                    run = make(transform)
-                    run()
-                    runs[_joined(name, suffix)] = run
-                except Exception as error:  # what this PyTorch cannot run is no baseline
-                    print(f"    {_joined(name, suffix)}: does not run ({type(error).__name__})", file=sys.stderr)
+        for name, make in (makes | (work.peers if self.device == "cpu" else {})).items():
+            try:
+                run = repeated(work.repeat, make())
+                run()
+                runs[name] = run
+            except peers.Unsupported:
+                pass
+            except Exception as error:  # what this PyTorch cannot run is no baseline
+                print(f"    {name}: does not run ({type(error).__name__})", file=sys.stderr)
         return runs
 
     def measure(self, case: Case, seconds: float, rates: dict[str, float]) -> dict:
@@ -103,7 +107,7 @@ class Measurement:
         torch.compiler.reset()  # or PyTorch gives up compiling one function for ever more sizes
         work = case.prepare(case.dtype, self.device)
         if self.device == "cpu":
-            work.ours |= {_joined(layout, _IN_NUMPY_MEMORY): call.in_numpy_memory()
+            work.ours |= {joined(layout, _IN_NUMPY_MEMORY): call.in_numpy_memory()
                           for layout, call in work.ours.items() if isinstance(call, Call)}
         ours, baselines = self._ours(work), self._baselines(case, work)
         result = {"operator": case.operator, "problem": case.problem, "type": case.name().rpartition(" ")[2],
@@ -115,7 +119,7 @@ class Measurement:
         medians = {name: statistics.median(runs) / work.repeat for name, runs in times.items()}
         now = [name for name in ours if not name.endswith("before")]
         our_best = min((("ours", name) for name in now if _IN_NUMPY_MEMORY not in name), key=medians.get)
-        in_numpy_memory = "ours", _joined(our_best[1], _IN_NUMPY_MEMORY)
+        in_numpy_memory = "ours", joined(our_best[1], _IN_NUMPY_MEMORY)
         best = min((("baseline", name) for name in baselines), key=medians.get)
         call = next(iter(work.ours.values()))
         rate = rates[case.roofline or "copy"]
@@ -128,10 +132,19 @@ class Measurement:
             "slower_in_numpy_memory": _paired_ratio(times[in_numpy_memory], times[our_best])
                                       if in_numpy_memory in times else None,
             "percent_of_roofline": 100 * call.bytes() / rate / medians[our_best] if isinstance(call, Call) else None,
-            "speedup_over_before": {name: _paired_ratio(times["ours", _joined(name, "before")], times["ours", name])
-                                    for name in now if _joined(name, "before") in ours},
+            "speedup_over_before": {name: _paired_ratio(times["ours", joined(name, "before")], times["ours", name])
+                                    for name in now if joined(name, "before") in ours},
             "rounds": len(times[our_best]),
         }
+
+    def cost(self, case: Case, seconds: float) -> dict:
+        """Nanoseconds for each KiB of compulsory traffic, in calls that follow each other, of which the fastest ones."""
+        call = next(iter(case.prepare(case.dtype, self.device).ours.values()))
+        planned = Planned(self._libraries[""], call.operator, call.arguments)
+        times = 1 + (1 << 22) // call.bytes()
+        fastest = self._fastest(lambda: planned.repeat(self._loops, times), seconds / 10) / times
+        return {"operator": case.operator, "size": case.problem, "threads": 1, "type": case.name().rpartition(" ")[2],
+                "nanoseconds_per_kib": 1e9 * fastest / call.bytes() * 1024}
 
     def _times(
         self, ours: dict[str, Run], baselines: dict[str, Run], seconds: float
@@ -156,8 +169,12 @@ class Measurement:
         return self._seconds(run) if first < _LONG else first
 
 
-def _joined(*words: str) -> str:
-    return ", ".join(word for word in words if word)
+def repeated(times: int, run: Run) -> Run:
+    def runs():
+        for _ in range(times - 1):
+            run()
+        return run()
+    return runs if times > 1 else run
 
 
 def _layout(name: str) -> str:
@@ -199,4 +216,7 @@ def all_measured(cases: list[Case], measurement: Measurement, seconds: float, re
     rates = measurement.rooflines(seconds=1.0) if seconds else {}
     report({"threads": torch.get_num_threads(), "rooflines": rates})
     for case in cases:
-        report(measurement.measure(case, seconds, rates))
+        if case.kind != "sizes":
+            report(measurement.measure(case, seconds, rates))
+        elif seconds and torch.get_num_threads() == 1:
+            report(measurement.cost(case, seconds))

@@ -15,7 +15,8 @@ import time
 import numpy
 import torch
 
-from bench.case import Case, Work
+from bench.case import Case, Work, gradient_of
+from bench.measure import repeated
 
 _REPEAT = 100
 
@@ -85,14 +86,6 @@ def _smallest() -> dict[str, tuple]:
 _NUMPY = {"multi_scale_deformable_attention": "msda_forward"}
 
 
-def _repeated(run):
-    def repeat():
-        for _ in range(_REPEAT - 1):
-            run()
-        return run()
-    return repeat
-
-
 def _with_gradients(arguments: tuple) -> list:
     return [a.clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
             for a in arguments]
@@ -116,12 +109,11 @@ def _forward(name):
         in_numpy = getattr(aclgrad, _NUMPY.get(name, name))
         learned = _with_gradients(arguments)
         output = function(*arguments)
-        ours = {"PyTorch": _repeated(lambda: function(*arguments)),
-                "PyTorch, recording": _repeated(lambda: function(*learned)),
-                "NumPy": _repeated(lambda: torch.from_numpy(numpy.asarray(in_numpy(*arrays))))}
+        ours = {"PyTorch": lambda: function(*arguments), "PyTorch, recording": lambda: function(*learned),
+                "NumPy": lambda: torch.from_numpy(numpy.asarray(in_numpy(*arrays)))}
         floats, inputs = _floats(arguments), _floats(learned)
-        baselines = {"empty operator": lambda transform: _repeated(lambda: _nothing()(output, *floats)),
-                     "empty operator, recording": lambda transform: _repeated(lambda: _nothing()(output, *inputs))}
+        baselines = {"empty operator": lambda transform: lambda: _nothing()(output, *floats),
+                     "empty operator, recording": lambda transform: lambda: _nothing()(output, *inputs)}
         return Work(ours, baselines, lambda result: [result], _REPEAT)
     return prepare
 
@@ -139,11 +131,10 @@ def _backward(name):
         arrays = _arrays(arguments[2:] if name == "grouped_bias_add" else arguments)
         in_numpy = getattr(aclgrad, _NUMPY.get(name, name).removesuffix("_forward") + "_backward")
 
-        def gradient(of):
-            return _repeated(lambda: torch.autograd.grad(of, inputs, grad, retain_graph=True))
-        ours = {"PyTorch": gradient(output), "NumPy": _repeated(lambda: in_numpy(grad.numpy(), *arrays))}
+        ours = {"PyTorch": gradient_of(output, inputs, grad), "NumPy": lambda: in_numpy(grad.numpy(), *arrays)}
         # There is nothing to compare: the baseline's gradients are not set.
-        return Work(ours, {"empty operator": lambda transform: gradient(nothing)}, lambda result: [], _REPEAT)
+        return Work(ours, {"empty operator": lambda transform: gradient_of(nothing, inputs, grad)}, lambda result: [],
+                    _REPEAT)
     return prepare
 
 
@@ -155,6 +146,7 @@ def cases():
 
 def _fastest(runs: list, rounds: int = 400) -> list[float]:
     """Microseconds of a call of each."""
+    runs = [repeated(_REPEAT, run) for run in runs]
     best = [float("inf")] * len(runs)
     for _ in range(rounds):
         for i, run in enumerate(runs):

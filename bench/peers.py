@@ -5,7 +5,6 @@ where the library does not have the problem."""
 import ctypes
 import functools
 import subprocess
-from collections.abc import Callable
 
 import torch
 
@@ -17,26 +16,6 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 class Unsupported(Exception):
     pass
-
-
-def repeated(times: int, run: Run) -> Run:
-    def runs():
-        for _ in range(times - 1):
-            run()
-        return run()
-    return runs if times > 1 else run
-
-
-def supported(peers: dict[str, Callable[[], Run]], repeat: int = 1) -> dict[str, Callable]:
-    """As baselines of a case; those that do not have its problem are left out."""
-    runs = {}
-    for name, make in peers.items():
-        try:
-            run = repeated(repeat, make())
-        except Unsupported:
-            continue
-        runs[name] = lambda transform, run=run: run
-    return runs
 
 
 def _need(holds: bool) -> None:
@@ -154,20 +133,24 @@ def jax_map_coordinates_gradient(grad, volume, grid) -> Run:
 
 
 @functools.cache
-def _plain_c() -> ctypes.CDLL:
-    library = ROOT / "build" / "bench" / "libplain.so"
+def _plain_c(element: str) -> ctypes.CDLL:
+    library = ROOT / "build" / "bench" / f"libplain{element}.so"
     library.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-O3", "-march=native", "-shared", "-fPIC", ROOT / "bench" / "plain.c", "-o", library, "-lm"]
+    command = ["cc", "-O3", "-march=native", f"-DElement={element}", "-shared", "-fPIC", ROOT / "bench" / "plain.c",
+               "-o", library, "-lm"]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))
 
 
-def plain_c(function: str, sizes: list[int], inputs: list[torch.Tensor], outputs: list[torch.Tensor],
-            dtype: torch.dtype = torch.float32) -> Run:
-    """A function of plain.c, which has one thread and one floating-point type."""
-    _need(torch.get_num_threads() == 1 and all(t.dtype == dtype for t in inputs + outputs if t.is_floating_point()))
-    call = getattr(_plain_c(), function)
+def plain_c(function: str, sizes: list[int], inputs: list[torch.Tensor], like: list[torch.Tensor],
+            has_half: bool = False) -> Run:
+    """A function of plain.c, which has one thread, with results `like` those."""
+    elements = {torch.float32: "float"} | ({torch.float16: "_Float16"} if has_half else {})
+    dtypes = {t.dtype for t in inputs + like if t.is_floating_point()}
+    _need(len(dtypes) == 1 and dtypes <= elements.keys())
+    call = getattr(_plain_c(elements[dtypes.pop()]), function)
     numbers = (ctypes.c_int64 * len(sizes))(*sizes)
+    outputs = [torch.empty_like(t) for t in like]
     pointers = [ctypes.c_void_p(t.data_ptr()) for t in inputs + outputs]
 
     def run():
@@ -176,9 +159,9 @@ def plain_c(function: str, sizes: list[int], inputs: list[torch.Tensor], outputs
     return run
 
 
-def plain_c_grid_sampler(function, inputs, outputs, mode, padding) -> Run:
+def plain_c_grid_sampler(function, inputs, like, mode, padding) -> Run:
     image, grid = inputs[-2:]
-    last = image.shape[1] > 1 and image.is_contiguous(memory_format=torch.channels_last)
-    _need(mode == 0 and padding == 0 and image.dim() == 4 and (last or image.is_contiguous()))
-    sizes = [*image.shape, *grid.shape[1:3], int(last)]
-    return plain_c(function, sizes, inputs, outputs)
+    channels_last = torch.channels_last if image.dim() == 4 else torch.channels_last_3d
+    last = image.shape[1] > 1 and image.is_contiguous(memory_format=channels_last)
+    _need(mode == 0 and padding == 0 and (last or image.is_contiguous()))
+    return plain_c(function, [*image.shape, *grid.shape[1:-1], int(last)], inputs, like)

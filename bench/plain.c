@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The operators as one would write them in an afternoon, for a compiler with -O3 -march=native: baselines of the benchmark.
-// One thread, contiguous but for the grid sampler's flag; float32 but for NSA compress.
+// One thread, contiguous but for the grid samplers' flag; float32, but NSA compress and the sums of groups of any `Element`.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -101,6 +101,92 @@ void grid_sampler_2d_backward(const Sampling* s, const float* grad_output, const
 }
 
 typedef struct {
+  int64_t batch, channels, sides[3], output_sides[3];  // depth, height, width
+  int64_t channels_last;
+} Volumes;
+
+typedef struct {
+  int64_t voxel[8];   // or 0 where it is outside
+  float weight[8];    // 0 there
+  float along[8][3];  // derivatives of the weights by x, y, z in voxels
+} Voxels;
+
+static Voxels voxels_of(const float* at, const int64_t* sides) {
+  Voxels voxels;
+  float first[3], fraction[3];
+  for (int axis = 0; axis < 3; ++axis) {
+    const float place = ((at[axis] + 1) * sides[2 - axis] - 1) / 2;
+    first[axis] = floorf(place);
+    fraction[axis] = place - first[axis];
+  }
+  for (int v = 0; v < 8; ++v) {
+    int64_t voxel = 0;
+    int inside = 1;
+    float factor[3];
+    for (int axis = 2; axis >= 0; --axis) {
+      const int second = v >> axis & 1;
+      const float index = first[axis] + second;
+      inside = inside && index >= 0 && index < sides[2 - axis];
+      voxel = inside ? voxel * sides[2 - axis] + (int64_t)index : 0;
+      factor[axis] = second ? fraction[axis] : 1 - fraction[axis];
+    }
+    voxels.voxel[v] = voxel;
+    voxels.weight[v] = inside ? factor[0] * factor[1] * factor[2] : 0;
+    for (int axis = 0; axis < 3; ++axis) {
+      const float others = factor[(axis + 1) % 3] * factor[(axis + 2) % 3];
+      voxels.along[v][axis] = !inside ? 0 : v >> axis & 1 ? others : -others;
+    }
+  }
+  return voxels;
+}
+
+void grid_sampler_3d(const Volumes* s, const float* input, const float* grid, float* output) {
+  const int64_t voxels = s->sides[0] * s->sides[1] * s->sides[2], channels = s->channels;
+  const int64_t samples = s->output_sides[0] * s->output_sides[1] * s->output_sides[2];
+  const int64_t step = s->channels_last ? channels : 1;
+  const int64_t plane = s->channels_last ? 1 : voxels, output_plane = s->channels_last ? 1 : samples;
+  for (int64_t n = 0; n < s->batch; ++n, input += channels * voxels, output += channels * samples) {
+    for (int64_t k = 0; k < samples; ++k, grid += 3) {
+      const Voxels at = voxels_of(grid, s->sides);
+      for (int64_t c = 0; c < channels; ++c) {
+        float sum = 0;
+        for (int v = 0; v < 8; ++v) sum += at.weight[v] * input[at.voxel[v] * step + c * plane];
+        output[k * step + c * output_plane] = sum;
+      }
+    }
+  }
+}
+
+void grid_sampler_3d_backward(const Volumes* s, const float* grad_output, const float* input,
+                              const float* grid, float* grad_input, float* grad_grid) {
+  const int64_t voxels = s->sides[0] * s->sides[1] * s->sides[2], channels = s->channels;
+  const int64_t samples = s->output_sides[0] * s->output_sides[1] * s->output_sides[2];
+  const int64_t step = s->channels_last ? channels : 1;
+  const int64_t plane = s->channels_last ? 1 : voxels, output_plane = s->channels_last ? 1 : samples;
+  memset(grad_input, 0, (size_t)(s->batch * channels * voxels) * sizeof(float));
+  for (int64_t n = 0; n < s->batch; ++n) {
+    for (int64_t k = 0; k < samples; ++k, grid += 3, grad_grid += 3) {
+      const Voxels at = voxels_of(grid, s->sides);
+      float along[3] = {0, 0, 0};
+      for (int v = 0; v < 8; ++v) {
+        const int64_t offset = at.voxel[v] * step;
+        float dot = 0;
+        for (int64_t c = 0; c < channels; ++c) {
+          const float grad = grad_output[k * step + c * output_plane];
+          grad_input[offset + c * plane] += at.weight[v] * grad;
+          dot += input[offset + c * plane] * grad;
+        }
+        for (int axis = 0; axis < 3; ++axis) along[axis] += at.along[v][axis] * dot;
+      }
+      for (int axis = 0; axis < 3; ++axis) grad_grid[axis] = along[axis] * s->sides[2 - axis] / 2;
+    }
+    grad_output += channels * samples;
+    input += channels * voxels;
+    grad_input += channels * voxels;
+  }
+}
+
+typedef struct {
   int64_t batch, keys, heads, channels, queries, levels, points;
 } Attention;
 
@@ -165,31 +251,29 @@ void msda_backward(const Attention* a, const float* value, const int64_t* shapes
   }
 }
 
-// One sequence of `tokens`, in half precision.
+// One sequence of `tokens`.
 typedef struct {
   int64_t tokens, heads, channels, block, stride, windows;
 } Compression;
 
-typedef _Float16 Half;
-
-void nsa_compress(const Compression* s, const Half* input, const Half* weight, Half* output) {
+void nsa_compress(const Compression* s, const Element* input, const Element* weight, Element* output) {
   const int64_t row = s->heads * s->channels;
   float sums[row];
   for (int64_t k = 0; k < s->windows; ++k) {
     memset(sums, 0, sizeof(sums));
     for (int64_t j = 0; j < s->block; ++j) {
       for (int64_t n = 0; n < s->heads; ++n) {
-        const Half* restrict token = input + (k * s->stride + j) * row + n * s->channels;
+        const Element* restrict token = input + (k * s->stride + j) * row + n * s->channels;
         const float factor = weight[j * s->heads + n];
         for (int64_t c = 0; c < s->channels; ++c) sums[n * s->channels + c] += factor * (float)token[c];
       }
     }
-    for (int64_t c = 0; c < row; ++c) output[k * row + c] = (Half)sums[c];
+    for (int64_t c = 0; c < row; ++c) output[k * row + c] = (Element)sums[c];
   }
 }
 
-void nsa_compress_backward(const Compression* s, const Half* grad_output, const Half* input,
-                           const Half* weight, Half* grad_input, Half* grad_weight) {
+void nsa_compress_backward(const Compression* s, const Element* grad_output, const Element* input,
+                           const Element* weight, Element* grad_input, Element* grad_weight) {
   const int64_t row = s->heads * s->channels;
   float sums[row], weight_sums[s->block * s->heads];
   memset(weight_sums, 0, sizeof(weight_sums));
@@ -198,8 +282,8 @@ void nsa_compress_backward(const Compression* s, const Half* grad_output, const 
     const int64_t first = t < s->block ? 0 : (t - s->block) / s->stride + 1;
     for (int64_t k = first; k < s->windows && k * s->stride <= t; ++k) {
       for (int64_t n = 0; n < s->heads; ++n) {
-        const Half* restrict grad = grad_output + k * row + n * s->channels;
-        const Half* restrict token = input + t * row + n * s->channels;
+        const Element* restrict grad = grad_output + k * row + n * s->channels;
+        const Element* restrict token = input + t * row + n * s->channels;
         const int64_t entry = (t - k * s->stride) * s->heads + n;
         float dot = 0;
         for (int64_t c = 0; c < s->channels; ++c) {
@@ -209,20 +293,20 @@ void nsa_compress_backward(const Compression* s, const Half* grad_output, const 
         weight_sums[entry] += dot;
       }
     }
-    for (int64_t c = 0; c < row; ++c) grad_input[t * row + c] = (Half)sums[c];
+    for (int64_t c = 0; c < row; ++c) grad_input[t * row + c] = (Element)sums[c];
   }
-  for (int64_t e = 0; e < s->block * s->heads; ++e) grad_weight[e] = (Half)weight_sums[e];
+  for (int64_t e = 0; e < s->block * s->heads; ++e) grad_weight[e] = (Element)weight_sums[e];
 }
 
-void grouped_bias_add_grad(const int64_t* sizes, const float* grad, const int64_t* ends, float* output) {
+void grouped_bias_add_grad(const int64_t* sizes, const Element* grad, const int64_t* ends, Element* output) {
   const int64_t rows = sizes[0], columns = sizes[1], groups = sizes[2];
+  float sums[columns];
   int64_t row = 0;
   for (int64_t group = 0; group < groups; ++group, output += columns) {
-    memset(output, 0, (size_t)columns * sizeof(float));
+    memset(sums, 0, sizeof(sums));
     for (; row < ends[group] && row < rows; ++row) {
-      const float* restrict from = grad + row * columns;
-      float* restrict to = output;
-      for (int64_t c = 0; c < columns; ++c) to[c] += from[c];
+      for (int64_t c = 0; c < columns; ++c) sums[c] += (float)grad[row * columns + c];
     }
+    for (int64_t c = 0; c < columns; ++c) output[c] = (Element)sums[c];
   }
 }

@@ -38,6 +38,8 @@ def line(record: dict) -> str:
     if "rooflines" in record:
         rates = ", ".join(f"{name} {rate / 1e9:.1f} GB/s" for name, rate in record["rooflines"].items())
         return f"\n{record['threads']} thread(s): {rates}"
+    if "size" in record:
+        return f"{record['operator']}, {record['type']}, {record['size']}: {record['nanoseconds_per_kib']:.1f} ns per KiB"
     title = f"{record['operator']}: {record['problem']}, {record['type']}"
     if "ours_ms" not in record:
         difference = record["difference"]
@@ -69,8 +71,12 @@ def cells(records: list[dict]) -> str:
 
 def _summary(results: dict) -> dict:
     problems: dict[tuple, dict] = {}
+    costs: dict[str, dict] = {}
     for r in results["records"]:
-        if "rooflines" in r:
+        if "size" in r:
+            of_operator = costs.setdefault(f"{r['operator']}, {r['type']}", {})
+            of_operator[r["size"]] = float(_three_digits(r["nanoseconds_per_kib"]))
+        if "ours_ms" not in r:
             continue
         problem = problems.setdefault((r["operator"], r["problem"], r["type"]), {
             "operator": r["operator"], "problem": r["problem"], "type": r["type"], "readme": r["readme"],
@@ -79,7 +85,8 @@ def _summary(results: dict) -> dict:
             "ours": r["ours"], "ours_ms": float(_three_digits(r["ours_ms"][r["ours"]])),
             "baseline": r["baseline"], "baseline_ms": float(_three_digits(r["baselines_ms"][r["baseline"]])),
             "ratio": float(_three_digits(r["ratio"])),
-            "percent": None if r["percent_of_roofline"] is None else round(r["percent_of_roofline"])}
+            "percent": None if r["percent_of_roofline"] is None else round(r["percent_of_roofline"]),
+            "numpy": round(r["slower_in_numpy_memory"], 2)}
     for problem in problems.values():
         _count_one_thread(problem["threads"])
     rates = {str(r["threads"]): {name: round(rate / 1e9, 1) for name, rate in r["rooflines"].items()}
@@ -88,7 +95,8 @@ def _summary(results: dict) -> dict:
     for call in results["calls"]:
         _, operator, how, *_ = call["call"].split("/")
         calls.setdefault(operator, {})[how] = round(call["nanoseconds"] / 1000, 2)
-    return results["circumstances"] | {"rooflines": rates, "problems": list(problems.values()), "calls": calls}
+    return results["circumstances"] | {"rooflines": rates, "problems": list(problems.values()), "costs": costs,
+                                       "calls": calls}
 
 
 def _count_one_thread(measured: dict[str, dict]) -> None:
@@ -137,6 +145,10 @@ def _roofline(problem: dict, count: str) -> str:
     return f"{problem['threads'][count]['percent']} %" if problem["roofline"] else ""
 
 
+def _fastest(problem: dict, counts: list[str]) -> str:
+    return problem["threads"][counts[-1]]["baseline"]
+
+
 def _figures(measured: dict) -> str:
     return f"{_speedup(measured['ratio'])}× ({_three_digits(measured['ours_ms'])} ms)"
 
@@ -146,14 +158,16 @@ def _range(values: list[float], digits: int) -> str:
 
 
 def _worst(summary: dict) -> str:
-    """Where PyTorch is the closest, or faster, and what a call costs."""
+    """Where a baseline is the closest, or faster, and what a call costs."""
     ratio, count, problem = min(((measured["ratio"], count, problem) for problem in summary["problems"]
                                  for count, measured in problem["threads"].items()), key=lambda entry: entry[0])
+    baseline = problem["threads"][count]["baseline"]
+    whose = next((peer for peer in ("OpenVINO", "OpenCV", "JAX", "plain C") if baseline.startswith(peer)), "PyTorch")
+    threads = {"1": "one thread", "2": "two threads"}.get(count, f"{count} threads")
     calls = [times["planned each time"] for times in summary["calls"].values()]
-    slower = " (slower)" if ratio < 1 else ""
-    return (f"Slowest case: {_in_words(problem)}, {_speedup(ratio)}× the speed of the fastest baseline on "
-            f"{_heads([count])[0]}{slower}. The smallest problems of {len(calls)} functions take {_range(calls, 1)} µs "
-            f"through the C interface, with both phases and synchronisation.")
+    return (f"Slowest case: {_in_words(problem)}, {_speedup(ratio)}× {whose}'s speed on {threads}. The smallest problems "
+            f"of {len(calls)} functions take {_range(calls, 1)} µs through the C interface, with both phases and "
+            f"synchronisation.")
 
 
 def _in_words(problem: dict) -> str:
@@ -175,11 +189,22 @@ def _newer(summary: dict) -> list[str]:
 def readme_table(summary: dict) -> str:
     """The problems that have words for it."""
     counts = _threads(summary)
-    body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts)]
+    body = [[problem["readme"], *(_figures(problem["threads"][count]) for count in counts), _fastest(problem, counts)]
             for problem in summary["problems"] if problem["readme"]]
     circumstances = f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}."
-    return "\n".join([_BEGIN, circumstances, "", *_table(["", *_heads(counts)], body), "",
+    return "\n".join([_BEGIN, circumstances, "", *_table(["", *_heads(counts), "fastest baseline"], body), "",
                       *_paragraph(" ".join([_worst(summary), *_newer(summary)]))[:-1], _END])
+
+
+def _in_numpy_memory(summary: dict) -> list[str]:
+    numpy = [(measured["numpy"], problem) for problem in summary["problems"] for measured in problem["threads"].values()
+             if "numpy" in measured]
+    if not numpy:
+        return []
+    most, problem = max(numpy, key=lambda entry: entry[0])
+    return _paragraph(
+        "PyTorch's tensors begin on a cache line, NumPy's large arrays 16 bytes past one. There calls take "
+        f"{min(ratio for ratio, _ in numpy):.2f} to {most:.2f} of the time; the most in {_in_words(problem)}.")
 
 
 def page(summary: dict) -> str:
@@ -201,12 +226,14 @@ def page(summary: dict) -> str:
             "layouts where there are two."),
         *_paragraph(
             "A speedup is the median over the paired runs of the fastest baseline's time divided by ours. Baselines "
-            "are PyTorch's operator or composition, contiguous or channels-last, with or without `torch.compile`. "
-            "Where they are faster on one thread than on all, their time on one thread counts for both. The tables "
-            "name the one that was the fastest with all threads."),
+            "are PyTorch's operator or compositions, contiguous or channels-last, with or without `torch.compile`; "
+            "OpenVINO, OpenCV and JAX where they have the problem; and plain loops in C, `gcc -O3 -march=native` on one "
+            "thread, for float and partly for half. Where a baseline is faster on one thread than on all, its time on "
+            "one thread counts for both. The tables name the one that was the fastest with all threads."),
         *_paragraph(
             "Where memory bandwidth bounds the problems of a table, its last column says how much of the bandwidth the "
             "compulsory bytes use with all threads: every input read once, every output written once."),
+        *_in_numpy_memory(summary),
         *_paragraph(
             "N is the number of images, C that of channels, then come the sides; *to* others: those of the output. "
             "*Smooth* grids distort an image a little, as in registration; *random* ones sample it anywhere. In NSA "
@@ -219,9 +246,17 @@ def page(summary: dict) -> str:
         bounded = any(p["roofline"] for p in problems)
         head = ["problem", "type", *_heads(counts), "fastest baseline", *(["of memory bandwidth"] if bounded else [])]
         body = [[p["problem"], p["type"], *(_figures(p["threads"][c]) for c in counts),
-                 p["threads"][counts[-1]]["baseline"], *([_roofline(p, counts[-1])] if bounded else [])]
+                 _fastest(p, counts), *([_roofline(p, counts[-1])] if bounded else [])]
                 for p in problems]
         lines += [f"## {operator[0].upper()}{operator[1:]}", "", *_table(head, body), ""]
+    if "costs" in summary:
+        sizes = list(next(iter(summary["costs"].values())))
+        lines += ["## Cost over size", "",
+                  *_paragraph(
+                      "Nanoseconds for each KiB of compulsory traffic on one thread, for problems that read and write "
+                      "about so much in a call: the smallest stay in the first-level cache, the largest outgrow all."),
+                  *_table(["operator", *sizes], [[name, *(f"{cost[size]:.0f}" for size in sizes)]
+                                                 for name, cost in summary["costs"].items()]), ""]
     lines += ["## Overhead of a call", "",
               *_paragraph(
                   "The smallest problem of these functions through the C interface, in microseconds. *Planned each "

@@ -2,13 +2,14 @@
 """The grid sampler and its gradient, and both passes through PyTorch."""
 
 import itertools
+import math
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from bench import peers
-from bench.case import Call, Case, Work, gradient_of, identity
+from bench.case import SIZES, Call, Case, Work, gradient_of, identity, joined
 
 _BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
 _MODES = ("bilinear", "nearest", "bicubic")
@@ -45,10 +46,18 @@ def _data(dtype, device, n, c, h, w, ho, wo, smooth):
     return [t.to(dtype).to(device).contiguous() for t in (image, grid, torch.randn(n, c, ho, wo))]
 
 
+def _as_list(result):
+    return [result] if isinstance(result, torch.Tensor) else result
+
+
+def _plain_c(function, inputs, outputs, layout="", mode=_BILINEAR, padding=_ZEROS):
+    return {joined("plain C", layout): partial(peers.plain_c_grid_sampler, function, inputs, outputs, mode, padding)}
+
+
 def _gradient(n, c, h, w, ho, wo, mode=_BILINEAR, padding=_ZEROS, smooth=True, mask=(True, True)):
     def prepare(dtype, device):
         image, grid, grad = _data(dtype, device, n, c, h, w, ho, wo, smooth)
-        ours = {}
+        ours, plain_c = {}, {}
         for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last)):
             inputs = [grad.contiguous(memory_format=layout), image.contiguous(memory_format=layout), grid]
             outputs = [torch.empty_like(t) for t in inputs[1:]]
@@ -57,6 +66,7 @@ def _gradient(n, c, h, w, ho, wo, mode=_BILINEAR, padding=_ZEROS, smooth=True, m
             plain = name == "" and (mode, padding, all(mask)) == (_BILINEAR, _ZEROS, True)
             ours[name] = Call("aclnnGridSampler2DBackward", [*inputs, mode, padding, False, list(mask), *outputs],
                               inputs, wanted, "grid_sampler_grad" if plain else "", [n, c, h, w, ho, wo])
+            plain_c |= _plain_c("grid_sampler_2d_backward", inputs, outputs, name, mode, padding)
         common = (grad, image, grid, mode, padding, list(mask))
 
         def expected(result):
@@ -66,16 +76,23 @@ def _gradient(n, c, h, w, ho, wo, mode=_BILINEAR, padding=_ZEROS, smooth=True, m
             return [r for r, m in zip(result, mask, strict=True) if m]
         return Work(ours, {"grid_sampler_2d_backward": partial(_torch_gradient, *common),
                            "grid_sampler_2d_backward, channels last": partial(_torch_gradient_channels_last, *common)},
-                    expected)
+                    expected, peers=plain_c if all(mask) else {})
     return prepare
 
 
 def _forward(n, c, h, w, ho, wo):
     def prepare(dtype, device):
         image, grid, out = _data(dtype, device, n, c, h, w, ho, wo, smooth=True)
-        call = Call("aclnnGridSampler2D", [image, grid, _BILINEAR, _ZEROS, False, out], [image, grid], [out])
-        return Work({"": call}, {"grid_sampler_2d": partial(_torch_forward, image, grid, _BILINEAR, _ZEROS)},
-                    lambda result: [result])
+        ours, theirs = {}, {}
+        others = {"OpenVINO": partial(peers.openvino_grid_sample, image, grid, _BILINEAR, _ZEROS)}
+        for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last)):
+            images, outputs = (t.contiguous(memory_format=layout) for t in (image, out))
+            ours[name] = Call("aclnnGridSampler2D", [images, grid, _BILINEAR, _ZEROS, False, outputs], [images, grid],
+                              [outputs])
+            theirs[joined("grid_sampler_2d", name)] = partial(_torch_forward, images, grid, _BILINEAR, _ZEROS)
+            others[joined("OpenCV", name)] = partial(peers.opencv_remap, images, grid, _BILINEAR, _ZEROS)
+            others |= _plain_c("grid_sampler_2d", [images, grid], [outputs], name)
+        return Work(ours, theirs, _as_list, peers=others)
     return prepare
 
 
@@ -155,15 +172,18 @@ def _gradient_3d(*sizes, samples=None, mask=(True, True)):
             tensors = [t.contiguous(memory_format=layout) for t in (grad, volume)]
             return transform(lambda: torch.ops.aten.grid_sampler_3d_backward(*tensors, grid, 0, 0, False, list(mask)))
         ours = {}
+        others = {"JAX": partial(peers.jax_map_coordinates_gradient, grad, volume, grid)}
         for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last_3d)):
             inputs = [*(t.contiguous(memory_format=layout) for t in (grad, volume)), grid]
             outputs = [torch.empty_like(t) for t in inputs[1:]]
             wanted = [o for o, m in zip(outputs, mask, strict=True) if m]
             ours[name] = Call("aclnnGridSampler3DBackward",
                               [*inputs, _BILINEAR, _ZEROS, False, list(mask), *outputs], inputs, wanted)
+            others |= _plain_c("grid_sampler_3d_backward", inputs, outputs, name)
         return Work(ours, {"grid_sampler_3d_backward": partial(theirs, torch.contiguous_format),
                            "grid_sampler_3d_backward, channels last": partial(theirs, torch.channels_last_3d)},
-                    lambda result: [r for r, m in zip(result, mask, strict=True) if m])
+                    lambda result: [r for r, m in zip(result, mask, strict=True) if m],
+                    peers=others if all(mask) else {})
     return prepare
 
 
@@ -174,7 +194,9 @@ def _forward_3d(*sizes):
 
         def theirs(transform):
             return transform(lambda: torch.ops.aten.grid_sampler_3d(volume, grid, 0, 0, False))
-        return Work({"": call}, {"grid_sampler_3d": theirs}, lambda result: [result])
+        return Work({"": call}, {"grid_sampler_3d": theirs}, _as_list, peers={
+            "JAX": partial(peers.jax_map_coordinates, volume, grid),
+            **_plain_c("grid_sampler_3d", [volume, grid], [out])})
     return prepare
 
 
@@ -193,27 +215,19 @@ def _cell(shape, grid, mode, layout, wanted):
         options = {"mode": _MODES[mode], "align_corners": False}
         repeat = max(1, 4096 // (n * c * h * w))
         if not wanted:
-            return Work(
-                {"": peers.repeated(repeat, lambda: aclgrad.torch.grid_sample(*inputs, **options))},
-                {"PyTorch": lambda transform: peers.repeated(repeat, lambda: F.grid_sample(*inputs, **options)),
-                 **peers.supported({
-                     "OpenVINO": lambda: peers.openvino_grid_sample(*inputs, mode, _ZEROS),
-                     "OpenCV": lambda: peers.opencv_remap(*inputs, mode, _ZEROS),
-                     "plain C": lambda: peers.plain_c_grid_sampler(
-                         "grid_sampler_2d", inputs, [torch.empty_like(grad)], mode, _ZEROS)}, repeat)},
-                lambda result: [result] if isinstance(result, torch.Tensor) else result, repeat)
+            return Work({"": lambda: aclgrad.torch.grid_sample(*inputs, **options)},
+                        {"PyTorch": lambda transform: lambda: F.grid_sample(*inputs, **options)}, _as_list, repeat,
+                        {"OpenVINO": partial(peers.openvino_grid_sample, *inputs, mode, _ZEROS),
+                         "OpenCV": partial(peers.opencv_remap, *inputs, mode, _ZEROS),
+                         **_plain_c("grid_sampler_2d", inputs, [grad], mode=mode)})
         leaves = [tensor.requires_grad_(index in wanted) for index, tensor in enumerate(inputs)]
         differentiated = [leaves[index] for index in wanted]
 
         def both(sample):
-            return peers.repeated(repeat, gradient_of(sample(*leaves, **options), differentiated, grad))
-        plain = [torch.empty_like(tensor) for tensor in inputs]
-        return Work(
-            {"": both(aclgrad.torch.grid_sample)},
-            {"PyTorch": lambda transform: both(F.grid_sample),
-             **peers.supported({"plain C": lambda: peers.plain_c_grid_sampler(
-                 "grid_sampler_2d_backward", [grad, *inputs], plain, mode, _ZEROS)} if len(wanted) == 2 else {},
-                 repeat)}, repeat=repeat)
+            return gradient_of(sample(*leaves, **options), differentiated, grad)
+        others = _plain_c("grid_sampler_2d_backward", [grad, *inputs], inputs, mode=mode) if len(wanted) == 2 else {}
+        return Work({"": both(aclgrad.torch.grid_sample)}, {"PyTorch": lambda transform: both(F.grid_sample)},
+                    repeat=repeat, peers=others)
     return prepare
 
 
@@ -253,9 +267,8 @@ def _cell_3d(side):
 
         volume, grid, _ = _data_3d(1, 1, side, side, side, None)
         return Work({"": lambda: aclgrad.torch.grid_sample(volume, grid)},
-                    {"PyTorch": lambda transform: lambda: F.grid_sample(volume, grid, align_corners=False),
-                     **peers.supported({"JAX": lambda: peers.jax_map_coordinates(volume, grid)})},
-                    lambda result: [result])
+                    {"PyTorch": lambda transform: lambda: F.grid_sample(volume, grid, align_corners=False)},
+                    _as_list, peers={"JAX": partial(peers.jax_map_coordinates, volume, grid)})
     return prepare
 
 
@@ -264,13 +277,22 @@ def _gradient_cell_3d(side):
         import aclgrad.torch
 
         volume, grid, grad = _data_3d(1, 1, side, side, side, None)
-        jax = peers.supported({"JAX": lambda: peers.jax_map_coordinates_gradient(grad, volume, grid)})
+        jax = {"JAX": partial(peers.jax_map_coordinates_gradient, grad, volume.clone(), grid.clone())}
         leaves = [volume.requires_grad_(), grid.requires_grad_()]
 
         def both(sample):
             return gradient_of(sample(*leaves, align_corners=False), leaves, grad)
-        return Work({"": both(aclgrad.torch.grid_sample)}, {"PyTorch": lambda transform: both(F.grid_sample), **jax})
+        return Work({"": both(aclgrad.torch.grid_sample)}, {"PyTorch": lambda transform: both(F.grid_sample)}, peers=jax)
     return prepare
+
+
+def _of_sizes():
+    for size, count in SIZES.items():
+        side, voxel_side = math.isqrt(count // 208), round((count / 120) ** (1 / 3))
+        square, volume = (1, 16, *4 * [side]), (1, 8, *3 * [voxel_side])
+        for title, work in (("gradient, C16", _gradient(*square)), ("forward, C16", _forward(*square)),
+                            ("gradient, C8 in 3-D", _gradient_3d(*volume)), ("forward, C8 in 3-D", _forward_3d(*volume))):
+            yield Case(f"grid sampler {title}", size, torch.float32, work, kind="sizes")
 
 
 def cases():
@@ -312,6 +334,7 @@ def cases():
                _double_backward(1, *square, layout=layout, smooth=grid == "smooth"), kind="python")
           for grid in ("smooth", "random")
           for title, layout in (("", torch.contiguous_format), (", channels last", torch.channels_last))),
+        *_of_sizes(),
         *_cells(),
         *(Case(f"grid sampler, {title}", f"N1 C1 {side}x{side}x{side}, smooth", f32, make(side), kind="cells")
           for title, make in (("forward", _cell_3d), ("both gradients", _gradient_cell_3d)) for side in (32, 128)),

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from bench import peers
-from bench.case import Call, Case, Work
+from bench.case import SIZES, Call, Case, Work
 
 
 def _index_add(grad, ends, transform):
@@ -65,11 +65,10 @@ def _gradient(rows, columns, groups, skewed):
                                  "sum of each group": partial(_group_sums, grad, ends),
                                  "segment_reduce": partial(_segment_reduce, grad, ends),
                                  "ones @ group": partial(_ones_times_group, grad, ends),
-                                 "embedding_bag": partial(_embedding_bag, grad, ends),
-                                 **peers.supported({"plain C": lambda: peers.plain_c(
-                                     "grouped_bias_add_grad", [rows, columns, groups], [grad, ends],
-                                     [torch.empty_like(out)])})},
-                    lambda result: [result] if isinstance(result, torch.Tensor) else result)
+                                 "embedding_bag": partial(_embedding_bag, grad, ends)},
+                    lambda result: [result] if isinstance(result, torch.Tensor) else result,
+                    peers={"plain C": lambda: peers.plain_c("grouped_bias_add_grad", [rows, columns, groups],
+                                                            [grad, ends], [out], has_half=True)})
     return prepare
 
 
@@ -104,6 +103,8 @@ def cases():
               ("16384x4096, 8 even groups", f16, (16384, 4096, 8, False), "", one),
               ("16384x4096, 8 even groups", bf16, (16384, 4096, 8, False), "", one),
               ("65536x2880, 32 skewed groups", bf16, (65536, 2880, 32, True), "", both))),
+        *(Case(gradient, size, f32, _gradient(count // 4096, 1024, 4, False), kind="sizes")
+          for size, count in SIZES.items()),
         Case("grouped bias-add in PyTorch, both passes", "16384x4096, 8 groups", f32, _training(16384, 4096, 8),
              kind="python"),
     ]

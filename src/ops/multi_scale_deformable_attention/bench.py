@@ -1,13 +1,14 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Multi-scale deformable attention (MSDA) and its gradient, and both passes through PyTorch."""
 
+import math
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from bench import peers
-from bench.case import Call, Case, Work, gradient_of, identity
+from bench.case import SIZES, Call, Case, Work, gradient_of, identity
 
 _DETR_LEVELS = [(100, 167), (50, 84), (25, 42), (13, 21)]
 _BEV_LEVELS = [(200, 200)]
@@ -91,16 +92,14 @@ def _gradient(levels, batch, queries, spread):
         call = Call("aclnnMultiScaleDeformableAttentionGrad", inputs + outputs, inputs, outputs, "msda_grad",
                     sizes_of(value, location))
         composed = partial(_composed_gradient, value, levels, location, attention, grad)
-        plain = [torch.empty_like(t) for t in outputs]
-        others = peers.supported({"plain C": lambda: peers.plain_c("msda_backward", sizes_of(value, location),
-                                                                   inputs, plain)})
 
         def expected(result):
             if dtype == torch.bfloat16:  # in which PyTorch computes positions, while ours does so in float
                 tensors = (t.float() for t in (location, attention, grad))
                 return _composed_gradient(value.float(), levels, *tensors, identity)()
             return result
-        return Work({"": call}, {"autograd through grid_sample": composed, **others}, expected)
+        return Work({"": call}, {"autograd through grid_sample": composed}, expected, peers={
+            "plain C": lambda: peers.plain_c("msda_backward", sizes_of(value, location), inputs, outputs)})
     return prepare
 
 
@@ -110,11 +109,11 @@ def _forward(levels, batch, queries, spread):
         inputs, out = [value, shapes, starts, location, attention], torch.empty_like(grad)
         call = Call("aclnnMultiScaleDeformableAttnFunction", [*inputs, out], inputs, [out])
         composed = partial(_composed_forward, value, levels, location, attention)
-        others = peers.supported({
-            "OpenVINO": lambda: peers.compiled_by_openvino(_Composition(levels), value, location, attention),
-            "plain C": lambda: peers.plain_c("msda", sizes_of(value, location), inputs, [torch.empty_like(grad)])})
-        return Work({"": call}, {"grid_sample composition": composed, **others},
-                    lambda result: [result] if isinstance(result, torch.Tensor) else result)
+        return Work(
+            {"": call}, {"grid_sample composition": composed},
+            lambda result: [result] if isinstance(result, torch.Tensor) else result, peers={
+                "OpenVINO": lambda: peers.compiled_by_openvino(_Composition(levels), value, location, attention),
+                "plain C": lambda: peers.plain_c("msda", sizes_of(value, location), inputs, [out])})
     return prepare
 
 
@@ -149,5 +148,8 @@ def cases():
         Case(forward, "encoder bs 1, local", f32, _forward(*local),
              readme="MSDA forward, the same encoder, local samples"),
         Case(forward, "encoder bs 1, uniformly random", f32, _forward(*random)),
+        *(Case(title, size, f32, work([(side, side)], 1, side * side, 2.0), kind="sizes")
+          for title, work, query in ((gradient, _gradient, 3840), (forward, _forward, 2432))
+          for size, count in SIZES.items() for side in [math.isqrt(count // query)]),
         Case("MSDA in PyTorch, both passes", "encoder bs 1, local", f32, _training(*local), kind="python"),
     ]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from bench import peers
-from bench.case import Call, Case, Work, gradient_of
+from bench.case import SIZES, Call, Case, Work, gradient_of
 
 
 def windows_unfold(x, block, stride):
@@ -67,11 +67,12 @@ def _composed_forward(composition, x, weight, ends, block, stride, transform):
 
 
 def _plain_c(function, inputs, outputs, ends, block, stride):
-    if len(ends) != 1:
-        raise peers.Unsupported
-    windows = (ends[0] - block) // stride + 1
-    sizes = [*inputs[-2].shape, block, stride, windows]
-    return peers.plain_c(function, sizes, inputs, [torch.empty_like(t) for t in outputs], torch.float16)
+    def make():
+        if len(ends) != 1:
+            raise peers.Unsupported
+        sizes = [*inputs[-2].shape, block, stride, (ends[0] - block) // stride + 1]
+        return peers.plain_c(function, sizes, inputs, outputs, has_half=True)
+    return {"plain C": make}
 
 
 def _ragged(tokens, sequences):
@@ -96,8 +97,8 @@ def _gradient(tokens, heads, channels, block, stride, ends):
                     [grad, x, weight], outputs, kernel, [tokens, heads, channels, block, stride, len(grad)])
         baselines = {name: partial(_composed_gradient, composition, grad, x, weight, ends, block, stride)
                      for name, composition in _COMPOSITIONS.items()}
-        return Work({"": call}, baselines | peers.supported({"plain C": lambda: _plain_c(
-            "nsa_compress_backward", [grad, x, weight], outputs, ends, block, stride)}))
+        return Work({"": call}, baselines,
+                    peers=_plain_c("nsa_compress_backward", [grad, x, weight], outputs, ends, block, stride))
     return prepare
 
 
@@ -107,9 +108,8 @@ def _forward(tokens, heads, channels, block, stride, ends):
         call = Call("aclnnNsaCompress", [x, weight, ends, "TND", block, stride, 0, out], [x, weight], [out])
         baselines = {name: partial(_composed_forward, composition, x, weight, ends, block, stride)
                      for name, composition in _COMPOSITIONS.items()}
-        plain = peers.supported({"plain C": lambda: _plain_c("nsa_compress", [x, weight], [out], ends, block, stride)})
-        return Work({"": call}, baselines | plain,
-                    lambda result: [result] if isinstance(result, torch.Tensor) else result)
+        return Work({"": call}, baselines, lambda result: [result] if isinstance(result, torch.Tensor) else result,
+                    peers=_plain_c("nsa_compress", [x, weight], [out], ends, block, stride))
     return prepare
 
 
@@ -141,5 +141,8 @@ def cases():
         Case(gradient, "T65536 in 48 ragged sequences", f16, _gradient(*long, _ragged(65536, 48)), "copy"),
         Case("NSA compress forward", "T65536 N4 D128 32/16", f16, _forward(*long, [65536]), "read",
              "NSA compress forward, 65536 tokens, half"),
+        *(Case(title, size, f16, work(count // token, 1, 128, 32, 16, [count // token]), kind="sizes")
+          for title, work, token in ((gradient, _gradient, 528), ("NSA compress forward", _forward, 272))
+          for size, count in SIZES.items()),
         Case("NSA compress in PyTorch, both passes", "T65536 N4 D128 32/16", f32, _training(*long), kind="python"),
     ]

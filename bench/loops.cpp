@@ -1,6 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The memory floors: how fast this machine reads and copies, with the library's own threads. Each chunk is walked in
-// several places side by side, because one place at a time is slower: the processor fetches ahead within a page only.
+// Loops that Python is too slow for: over calls, and over memory. The latter are the memory floors: how fast this machine
+// reads and copies, with the library's own threads. Each chunk is walked in several places side by side, because one place
+// at a time is slower: the processor fetches ahead within a page only.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -34,6 +35,16 @@ void for_each_line(Body&& body) {
 }
 
 }  // namespace
+
+// Calls phase 2 of an operator and waits, many times.
+extern "C" ACLGRAD_API void repeat_call(int64_t times, int32_t (*execute)(void*, uint64_t, void*, void*),
+                                        int32_t (*wait)(void*), void* workspace, uint64_t size,
+                                        void* executor) {
+  for (int64_t i = 0; i < times; ++i) {
+    execute(workspace, size, executor, nullptr);
+    wait(nullptr);
+  }
+}
 
 // Reads the whole chunks of `bytes` and returns a value that depends on all of them.
 extern "C" ACLGRAD_API uint64_t stream_read(const std::byte* from, int64_t bytes) {
