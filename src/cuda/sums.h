@@ -12,7 +12,7 @@
 #include <limits>
 #include <optional>
 
-#include "cuda/kernel.h"
+#include "cuda/elements.h"
 
 namespace aclgrad::cuda {
 
@@ -21,6 +21,8 @@ struct FloatSums {
   using Cell = Real;
 
   Real* cells;
+
+  bool keeps_rows() const { return false; }
 
   __device__ void begin() {}
 
@@ -40,14 +42,17 @@ struct FloatSums {
     }
   }
 
-  __device__ Real value(int64_t at) const { return cells[at]; }
-  // Of a channel of a row.
+  // Of a row's channels, as they were added.
+  __device__ Quad<Real> quad(int64_t row, int64_t c, int64_t count, bool whole) const {
+    return load_quad(cells + row + c, count, whole);
+  }
   __device__ Real value(int64_t row, int64_t c) const { return cells[row + c]; }
 };
 
 // The bits of the largest finite magnitudes of the two factors of all terms, as doubles: these order as integers do.
 struct Magnitudes {
   unsigned long long largest[2];
+  unsigned any_special;  // whether a term was infinite or NaN
 
   __device__ int exponent(int factor) const {
     const auto biased = static_cast<int>(largest[factor] >> 52);
@@ -89,6 +94,9 @@ struct FixedSums {
     while (int64_t{1} << terms_exponent < max_terms) ++terms_exponent;
   }
 
+  // Whether quads of channels do not lie side by side.
+  bool keeps_rows() const { return quads > 1; }
+
   // Sets all to zero. Queued before anything else.
   void clear(const CudaLaunch& on) const {
     zero(on, cells, static_cast<size_t>(kLimbs * size) * sizeof(Cell));
@@ -96,7 +104,7 @@ struct FixedSums {
     zero(on, largest(), sizeof(Magnitudes));
   }
 
-  Magnitudes* largest() const { return const_cast<Magnitudes*>(magnitudes); }
+  __host__ __device__ Magnitudes* largest() const { return const_cast<Magnitudes*>(magnitudes); }
 
   __device__ int shift() const {
     const int exponent = 62 - terms_exponent - magnitudes->exponent(0) - magnitudes->exponent(1);
@@ -119,6 +127,7 @@ struct FixedSums {
     if (!(std::fabs(value) <= std::numeric_limits<Real>::max())) {
       const unsigned bits = value > 0 ? 1u : value < 0 ? 2u : 3u;
       atomicOr(specials + at / kCellsOfWord, bits << (at % kCellsOfWord * 2));
+      atomicOr(&largest()->any_special, 1u);
       return;
     }
     if constexpr (kLimbs == 1) {
@@ -138,22 +147,38 @@ struct FixedSums {
     }
   }
 
-  __device__ Real value(int64_t row, int64_t c) const {
-    return value(cell(row, c / kQuad * kQuad, static_cast<int>(c % kQuad)));
+  __device__ Quad<Real> quad(int64_t row, int64_t c, int64_t count, bool whole) const {
+    Quad<Real> quad{};
+    if (kLimbs == 1 && whole && count >= kQuad && magnitudes->any_special == 0) {
+      Cell sums[kQuad];
+      if (quads == 1) {
+        *reinterpret_cast<PackedQuad<Cell>*>(sums) =
+            *reinterpret_cast<const PackedQuad<Cell>*>(cells + row + c);
+      } else {
+        const Cell* from = cells + cell(row, c, 0);
+        for (int i = 0; i < kQuad; ++i, from += quads) sums[i] = *from;
+      }
+      for (int i = 0; i < kQuad; ++i) quad.lane[i] = real(sums[i]);
+    } else {
+      for (int i = 0; i < kQuad; ++i) {
+        if (i < count) quad.lane[i] = value(row, c + i);
+      }
+    }
+    return quad;
   }
 
-  __device__ Real value(int64_t at) const {
-    const unsigned bits = specials[at / kCellsOfWord] >> (at % kCellsOfWord * 2) & 3u;
-    if (bits == 3u) return std::numeric_limits<Real>::quiet_NaN();
-    if (bits != 0) return (bits == 1u ? 1 : -1) * std::numeric_limits<Real>::infinity();
-    const auto sum = static_cast<double>(static_cast<long long>(cells[at]));
-    if constexpr (kLimbs == 1) {
-      return static_cast<Real>(sum * unit);
-    } else {
-      const double low =
-          std::ldexp(static_cast<double>(static_cast<long long>(cells[size + at])), -low_shift());
-      return static_cast<Real>(std::ldexp(sum + low, -places));
+  __device__ Real value(int64_t row, int64_t c) const {
+    const int64_t at = cell(row, c / kQuad * kQuad, static_cast<int>(c % kQuad));
+    if (magnitudes->any_special != 0) {
+      const unsigned bits = specials[at / kCellsOfWord] >> (at % kCellsOfWord * 2) & 3u;
+      if (bits == 3u) return std::numeric_limits<Real>::quiet_NaN();
+      if (bits != 0) return (bits == 1u ? 1 : -1) * std::numeric_limits<Real>::infinity();
     }
+    if constexpr (kLimbs == 1) return real(cells[at]);
+    const double low =
+        std::ldexp(static_cast<double>(static_cast<long long>(cells[size + at])), -low_shift());
+    return static_cast<Real>(
+        std::ldexp(static_cast<double>(static_cast<long long>(cells[at])) + low, -places));
   }
 
  private:
@@ -162,20 +187,80 @@ struct FixedSums {
     return row + (quads == 1 ? c : c / kQuad) + i * quads;
   }
 
+  __device__ Real real(Cell sum) const {
+    return static_cast<Real>(static_cast<double>(static_cast<long long>(sum)) * unit);
+  }
+
   __device__ static void add_to(Cell* cell, double whole) {
     atomicAdd(cell, static_cast<Cell>(static_cast<long long>(whole)));
   }
 };
 
-// `count` channels of a row from c on, or four where there are more; the others are zero.
-template <class Sums>
-__device__ auto load_sums(const Sums& sums, int64_t row, int64_t c, int64_t count) {
-  Quad<decltype(sums.value(row))> quad{};
-  for (int i = 0; i < kQuad; ++i) {
-    if (i < count) quad.lane[i] = sums.value(row, c + i);
+// ---- What comes before the terms are added, and after
+
+// Largest finite magnitude that a thread has seen.
+template <class Real>
+class LargestMagnitude {
+ public:
+  __device__ void see(Real value) {
+    const Real magnitude = std::fabs(value);
+    if (magnitude <= std::numeric_limits<Real>::max() && magnitude > largest_) largest_ = magnitude;
   }
-  return quad;
+  // All threads of the warp call it.
+  __device__ void leave_in(unsigned long long* largest) const {
+    Real found = largest_;
+    for (int offset = 16; offset > 0; offset /= 2) {
+      const Real other = __shfl_xor_sync(~0u, found, offset);
+      found = other > found ? other : found;
+    }
+    if (threadIdx.x % 32 == 0 && found > 0)
+      atomicMax(largest, std::bit_cast<unsigned long long>(static_cast<double>(found)));
+  }
+
+ private:
+  Real largest_ = 0;
+};
+
+// Of one factor. `other_is_one`: so is the largest of the other.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    find_magnitude(Elements<const T> of, Magnitudes* magnitudes, int factor, bool other_is_one) {
+  LargestMagnitude<RealOf<T>> largest;
+  of.for_each_quad([&](int64_t, int64_t, int64_t left, const T* from) {
+    const auto quad = of.load(from, left);
+    for (int i = 0; i < kQuad; ++i) largest.see(quad.lane[i]);
+  });
+  largest.leave_in(&magnitudes->largest[factor]);
+  if (other_is_one && thread_index() == 0)
+    magnitudes->largest[1 - factor] = std::bit_cast<unsigned long long>(1.0);
 }
+
+template <class T>
+void find_magnitude_of(const T* data, const Shape& shape, const Shape& strides, const CudaLaunch& on,
+                       Magnitudes* magnitudes, int factor, bool other_is_one = false) {
+  constexpr int64_t kQuadsOfThread = 4;
+  const Elements<const T> of(data, shape, strides);
+  launch_to_fill(on, divide_up(of.quads, kQuadsOfThread), find_magnitude<T>, of, magnitudes, factor,
+                 other_is_one);
+}
+
+// Sums that lie in the order of the tensor's elements.
+template <class T, class Sums>
+__global__ void __launch_bounds__(kThreads) store_gradient(Sums sums, Elements<T> gradient) {
+  sums.begin();
+  gradient.for_each_quad([&](int64_t row, int64_t c, int64_t left, T* to) {
+    gradient.store(to, sums.quad(row, c, left, gradient.whole), left);
+  });
+}
+
+// Rows of the shape's last axis are as they were added to.
+template <class T, class Sums>
+void store_sums(const Sums& sums, T* to, const Shape& shape, const Shape& strides, const CudaLaunch& on) {
+  const Elements<T> gradient(to, shape, strides, sums.keeps_rows());
+  launch_to_fill(on, gradient.quads, store_gradient<T, Sums>, sums, gradient);
+}
+
+// ---- The sums of a gradient
 
 // What a gradient is added up in: fixed point where it must be deterministic, else floats.
 template <class Real>
@@ -213,27 +298,6 @@ class GradientSums {
   const bool is_in_place_;
   std::optional<FixedSums<Real>> fixed_;
   FloatSums<Real> floats_{nullptr};
-};
-
-// Largest finite magnitude that a thread has seen.
-class LargestMagnitude {
- public:
-  __device__ void see(double value) {
-    const double magnitude = std::fabs(value);
-    if (magnitude <= std::numeric_limits<double>::max() && magnitude > largest_) largest_ = magnitude;
-  }
-  // All threads of the warp call it.
-  __device__ void leave_in(unsigned long long* largest) const {
-    auto bits = std::bit_cast<unsigned long long>(largest_);
-    for (int offset = 16; offset > 0; offset /= 2) {
-      const auto other = __shfl_xor_sync(~0u, bits, offset);
-      bits = other > bits ? other : bits;
-    }
-    if (threadIdx.x % 32 == 0 && bits > 0) atomicMax(largest, bits);
-  }
-
- private:
-  double largest_ = 0;
 };
 
 }  // namespace aclgrad::cuda

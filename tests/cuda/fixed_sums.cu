@@ -12,7 +12,7 @@ template <class Real>
 __global__ void add_all(cuda::FixedSums<Real> sums, const Real* terms, int64_t count, Real* sum) {
   sums.begin();
   for (int64_t i = 0; i < count; ++i) sums.add(0, terms[i]);
-  *sum = sums.value(0);
+  *sum = sums.value(0, 0);
 }
 
 // Memory that host and device share.

@@ -288,73 +288,77 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
   }
 }
 
-// An image [N, C, H, W] whose axes lie in another order on the other side of a copy.
+// An image [N, C, H, W], in planes, that is copied from or to the workspace. There channels lie side by side.
 struct Image {
   int64_t batch, channels, height, width;
+  Strides<2> strides;
+  int64_t packed_pixel;  // elements from one pixel to the next in the workspace
 
-  __device__ int64_t offset(const Strides<2>& strides, int64_t n, int64_t c, int64_t pixel) const {
-    return n * strides[0] + c * strides[1] + pixel / width * strides[2] + pixel % width * strides[3];
-  }
+  __host__ __device__ int64_t pixels() const { return height * width; }
 };
 
-constexpr int kTile = 32;
+constexpr int kTileChannels = 32, kTilePixels = 64;
 
 int64_t tiles_of(const Image& image) {
-  return image.batch * divide_up(image.channels, kTile) * divide_up(image.height * image.width, kTile);
+  return image.batch * divide_up(image.channels, kTileChannels) * divide_up(image.pixels(), kTilePixels);
 }
 
-// Calls store(n, c, pixel, load(n, c, pixel)) for the whole image. Neighbouring threads load neighbouring pixels and store
-// neighbouring channels, or the other way round.
-template <class T, bool kLoadsPixels, class Load, class Store>
-__device__ void transpose(const Image& image, Load&& load, Store&& store) {
-  __shared__ T tile[kTile][kTile + 1];  // one more, so that columns do not meet in one bank
-  const int lane = static_cast<int>(threadIdx.x) % kTile, first_line = static_cast<int>(threadIdx.x) / kTile;
-  constexpr int kLines = kThreads / kTile;
-  const int64_t pixels = image.height * image.width;
-  const int64_t pixel_tiles = divide_up(pixels, kTile), channel_tiles = divide_up(image.channels, kTile);
-  for (int64_t t = blockIdx.x; t < image.batch * channel_tiles * pixel_tiles; t += gridDim.x) {
-    const int64_t n = t / pixel_tiles / channel_tiles;
-    const int64_t first_channel = t / pixel_tiles % channel_tiles * kTile;
-    const int64_t first_pixel = t % pixel_tiles * kTile;
-    const auto visit = [&](bool along_pixels, int line, auto&& move) {
-      const int64_t c = first_channel + (along_pixels ? line : lane);
-      const int64_t pixel = first_pixel + (along_pixels ? lane : line);
-      if (c < image.channels && pixel < pixels) move(c, pixel);
+// Calls load and store for the whole image: on one side in_plane(offset, value) for neighbouring pixels, on the other
+// packed(offset of the pixel, channel, value) for neighbouring channels. kPacks: values come from the planes.
+template <class T, bool kPacks, class InPlane, class Packed>
+__device__ void transpose(const Image& image, InPlane&& in_plane, Packed&& packed) {
+  __shared__ T tile[kTileChannels][kTilePixels + 1];  // one more, so that columns do not meet in one bank
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  constexpr int kWarps = kThreads / 32;
+  // 32 bits count the tiles of all that fits any memory.
+  const auto pixel_tiles = static_cast<uint32_t>(divide_up(image.pixels(), kTilePixels));
+  const auto channel_tiles = static_cast<uint32_t>(divide_up(image.channels, kTileChannels));
+  const uint32_t tiles = static_cast<uint32_t>(image.batch) * channel_tiles * pixel_tiles;
+  for (uint32_t t = blockIdx.x; t < tiles; t += gridDim.x) {
+    const uint32_t plane = t / pixel_tiles, n = plane / channel_tiles;
+    const int64_t first_pixel = int64_t{kTilePixels} * (t - plane * pixel_tiles);
+    const int64_t first_channel = int64_t{kTileChannels} * (plane - n * channel_tiles);
+    const auto pixels = static_cast<int>(min(int64_t{kTilePixels}, image.pixels() - first_pixel));
+    const auto channels = static_cast<int>(min(int64_t{kTileChannels}, image.channels - first_channel));
+    const auto visit_planes = [&] {
+      for (int x = lane; x < pixels; x += 32) {
+        const int64_t pixel = first_pixel + x, row = pixel / image.width;
+        int64_t at = n * image.strides[0] + (first_channel + warp) * image.strides[1] +
+                     row * image.strides[2] + (pixel - row * image.width) * image.strides[3];
+#pragma unroll
+        for (int c = warp; c < kTileChannels; c += kWarps, at += kWarps * image.strides[1]) {
+          if (c < channels) in_plane(at, tile[c][x]);
+        }
+      }
     };
-    for (int line = first_line; line < kTile; line += kLines) {
-      visit(kLoadsPixels, line, [&](int64_t c, int64_t pixel) { tile[line][lane] = load(n, c, pixel); });
-    }
+    const auto visit_packed = [&] {
+      int64_t at = (n * image.pixels() + first_pixel + warp) * image.packed_pixel;
+#pragma unroll
+      for (int x = warp; x < kTilePixels; x += kWarps, at += kWarps * image.packed_pixel) {
+        if (x < pixels && lane < channels) packed(at, first_channel + lane, tile[lane][x]);
+      }
+    };
+    kPacks ? visit_planes() : visit_packed();
     __syncthreads();
-    for (int line = first_line; line < kTile; line += kLines) {
-      visit(!kLoadsPixels, line, [&](int64_t c, int64_t pixel) { store(n, c, pixel, tile[lane][line]); });
-    }
+    kPacks ? visit_packed() : visit_planes();
     __syncthreads();
   }
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    pack_pixels(Image image, const T* from, Strides<2> from_strides, T* to, Strides<2> to_strides) {
+__global__ void __launch_bounds__(kThreads) pack_pixels(Image image, const T* planes, T* to) {
   transpose<T, true>(
-      image,
-      [&](int64_t n, int64_t c, int64_t pixel) { return from[image.offset(from_strides, n, c, pixel)]; },
-      [&](int64_t n, int64_t c, int64_t pixel, T value) {
-        to[image.offset(to_strides, n, c, pixel)] = value;
-      });
+      image, [&](int64_t at, T& value) { value = planes[at]; },
+      [&](int64_t pixel, int64_t c, T value) { to[pixel + c] = value; });
 }
 
 template <class T, class Sums>
-__global__ void __launch_bounds__(kThreads)
-    store_pixels(Image image, Sums sums, Strides<2> sums_strides, T* to, Strides<2> to_strides) {
+__global__ void __launch_bounds__(kThreads) store_pixels(Image image, Sums sums, T* planes) {
+  using Real = RealOf<T>;
   sums.begin();
-  transpose<RealOf<T>, false>(
-      image,
-      [&](int64_t n, int64_t c, int64_t pixel) {
-        return sums.value(image.offset(sums_strides, n, 0, pixel), c);
-      },
-      [&](int64_t n, int64_t c, int64_t pixel, RealOf<T> value) {
-        to[image.offset(to_strides, n, c, pixel)] = narrow<T>(value);
-      });
+  transpose<Real, false>(
+      image, [&](int64_t at, Real value) { planes[at] = narrow<T>(value); },
+      [&](int64_t pixel, int64_t c, Real& value) { value = sums.value(pixel, c); });
 }
 
 // Of images in the workspace: whole quads of channels.
@@ -381,63 +385,39 @@ template <class T>
 void pack_image(const Image& image, const void*& data, Strides<2>& strides, WorkspaceAllocator& allocator,
                 const CudaLaunch* on) {
   if (strides[1] == 1) return;
-  const int64_t pixel = divide_up(image.channels, kQuad) * kQuad;
-  T* packed = allocator.take<T>(image.batch * image.height * image.width * pixel);
+  T* packed = allocator.take<T>(image.batch * image.pixels() * image.packed_pixel);
   if (on == nullptr) return;
-  const auto packed_strides = channels_last_strides(image.height, image.width, pixel);
-  launch(*on, tiles_of(image), kThreads, 0, pack_pixels<T>, image, static_cast<const T*>(data), strides,
-         packed, packed_strides);
+  launch(*on, tiles_of(image), kThreads, 0, pack_pixels<T>, image, static_cast<const T*>(data), packed);
   data = packed;
-  strides = packed_strides;
+  strides = channels_last_strides(image.height, image.width, image.packed_pixel);
 }
 
 // The problem with its images in the order that the gradient by channels wants. Without a launch it only takes their room.
 template <class T>
 GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, WorkspaceAllocator& allocator,
                                                  const CudaLaunch* on) {
-  pack_image<T>({problem.batch, problem.channels, problem.output_height, problem.output_width},
+  pack_image<T>({problem.batch, problem.channels, problem.output_height, problem.output_width,
+                 problem.grad_output_strides, pixel_stride(problem)},
                 problem.grad_output, problem.grad_output_strides, allocator, on);
   if (reads_input(problem)) {
-    pack_image<T>({problem.batch, problem.channels, problem.height, problem.width}, problem.input,
-                  problem.input_strides, allocator, on);
+    pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
+                   pixel_stride(problem)},
+                  problem.input, problem.input_strides, allocator, on);
   }
   return problem;
 }
 
 // ---- Gradient, both implementations
 
-// The largest element of grad_output; the largest weight of a term is at most 1.
-template <class T, int kAxes>
-__global__ void __launch_bounds__(kThreads)
-    find_magnitudes(BackwardOf<kAxes> problem, Magnitudes* magnitudes) {
-  LargestMagnitude of_gradients;
-  const int64_t samples = Sample<kAxes>::count(problem);
-  for (int64_t i = thread_index(); i < samples * problem.channels; i += thread_count_of_grid()) {
-    const Sample<kAxes> sample(problem, i % samples);
-    const int64_t at =
-        sample.offset(problem.grad_output_strides) + i / samples * problem.grad_output_strides[1];
-    of_gradients.see(widen(static_cast<const T*>(problem.grad_output)[at]));
-  }
-  of_gradients.leave_in(&magnitudes->largest[0]);
-  if (thread_index() == 0) magnitudes->largest[1] = std::bit_cast<unsigned long long>(1.0);
+template <int kAxes>
+Shape shape_of(const Strides<kAxes>& entries) {
+  return {entries.data(), kAxes + 2};
 }
-
-template <class T, class Sums, int kAxes>
-__global__ void __launch_bounds__(kThreads)
-    store_gradient(BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides) {
-  sums.begin();
-  const int64_t sides[] = {problem.width, problem.height, problem.depth};
-  const int64_t count = problem.batch * problem.channels * problem.depth * problem.height * problem.width;
-  const auto& strides = problem.input_grad_strides;
-  for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
-    int64_t place[kAxes], plane = i;
-    for (int axis = 0; axis < kAxes; ++axis) place[axis] = plane % sides[axis], plane /= sides[axis];
-    const auto offset = [&](const Strides<kAxes>& of) {
-      return plane / problem.channels * of[0] + plane % problem.channels * of[1] +
-             offset_of<kAxes>(of, place);
-    };
-    static_cast<T*>(problem.input_grad)[offset(strides)] = narrow<T>(sums.value(offset(sums_strides)));
-  }
+// [N, C, H, W] or [N, C, D, H, W].
+template <int kAxes>
+Shape shape_of(const BackwardOf<kAxes>& problem, int64_t depth, int64_t height, int64_t width) {
+  if constexpr (kAxes == 2) return {problem.batch, problem.channels, height, width};
+  return {problem.batch, problem.channels, depth, height, width};
 }
 
 template <int kAxes>
@@ -510,17 +490,18 @@ void scatter(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<k
 }
 
 template <class T, class Sums, int kAxes>
-void store(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<kAxes>& strides,
-           const CudaLaunch& on) {
+void store(const BackwardOf<kAxes>& problem, const Sums& sums, const CudaLaunch& on) {
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
     if (scatters_by_channels(problem)) {
-      const Image image{problem.batch, problem.channels, problem.height, problem.width};
-      return launch(on, tiles_of(image), kThreads, 0, store_pixels<T, Sums>, image, sums, strides,
-                    static_cast<T*>(problem.input_grad), problem.input_grad_strides);
+      const Image image{problem.batch, problem.channels,           problem.height,
+                        problem.width, problem.input_grad_strides, pixel_stride(problem)};
+      return launch(on, tiles_of(image), kThreads, 0, store_pixels<T, Sums>, image, sums,
+                    static_cast<T*>(problem.input_grad));
     }
   }
-  launch_for_each(on, problem.batch * problem.channels * pixels_of<kAxes>(problem),
-                  store_gradient<T, Sums, kAxes>, problem, sums, strides);
+  store_sums(sums, static_cast<T*>(problem.input_grad),
+             shape_of(problem, problem.depth, problem.height, problem.width),
+             shape_of<kAxes>(problem.input_grad_strides), on);
 }
 
 template <class T, int kAxes>
@@ -533,11 +514,14 @@ void run(const BackwardOf<kAxes>& problem, void* workspace, const CudaLaunch& on
       .add_up(
           on,
           [&](Magnitudes* magnitudes) {
-            launch_to_fill(on, problem.batch * problem.channels * samples_of<kAxes>(problem),
-                           find_magnitudes<T, kAxes>, problem, magnitudes);
+            // The largest weight of a term is at most 1.
+            const Shape shape =
+                shape_of(problem, problem.output_depth, problem.output_height, problem.output_width);
+            find_magnitude_of(static_cast<const T*>(problem.grad_output), shape,
+                              shape_of<kAxes>(problem.grad_output_strides), on, magnitudes, 0, true);
           },
           [&](const auto& sums) { scatter<T>(problem, sums, strides, allocator, on); },
-          [&](const auto& sums) { store<T>(problem, sums, strides, on); });
+          [&](const auto& sums) { store<T>(problem, sums, on); });
 }
 
 template <class T, int kAxes>

@@ -318,49 +318,6 @@ __global__ void __launch_bounds__(kThreads, kWholeRow ? kBlocksForHalf : 1)
   }
 }
 
-// The largest attention weight and element of grad_output.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    find_magnitudes(MultiScaleDeformableAttentionBackward problem, Magnitudes* magnitudes) {
-  LargestMagnitude of_weights, of_gradients;
-  const int64_t points = problem.levels() * problem.samples(), block = points + problem.channels();
-  const int64_t count = problem.batches() * problem.queries() * problem.heads() * block;
-  for (int64_t i = thread_index(); i < count; i += thread_count_of_grid()) {
-    const Query at(problem, i / block);
-    const int64_t k = i % block;
-    if (k < points) {
-      const T* weights =
-          static_cast<const T*>(problem.attention_weights.data) + at.offset(problem.attention_weights);
-      of_weights.see(widen(weights[k]));
-    } else {
-      const T* gradients = static_cast<const T*>(problem.grad_output.data) + at.offset(problem.grad_output);
-      of_gradients.see(widen(gradients[k - points]));
-    }
-  }
-  of_weights.leave_in(&magnitudes->largest[0]);
-  of_gradients.leave_in(&magnitudes->largest[1]);
-}
-
-// `whole`: the rows of grad_value consist of quads.
-template <class T, class Sums>
-__global__ void __launch_bounds__(kThreads)
-    store_gradient(MultiScaleDeformableAttentionBackward problem, Sums sums, int lane_count, bool whole) {
-  sums.begin();
-  const Lanes lanes(lane_count);
-  const int64_t blocks = problem.batches() * problem.rows() * problem.heads();
-  for (int64_t block = lanes.group(); block < blocks; block += lanes.groups()) {
-    const int64_t row = block / problem.heads();
-    const int64_t to = row / problem.rows() * problem.grad_value.stride(0) +
-                       row % problem.rows() * problem.grad_value.stride(1) +
-                       block % problem.heads() * problem.grad_value.stride(2);
-    auto* grad_value = static_cast<T*>(problem.grad_value.data) + to;
-    for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
-      const int64_t left = problem.channels() - c;
-      store_quad(grad_value + c, load_sums(sums, block * problem.channels(), c, left), left, whole);
-    }
-  }
-}
-
 bool is_contiguous(const Shape& strides, const Shape& contiguous) {
   return strides[0] == contiguous[0] && strides[1] == contiguous[1] && strides[2] == contiguous[2];
 }
@@ -440,15 +397,16 @@ void run(const MultiScaleDeformableAttentionBackward& problem, void* workspace, 
       .add_up(
           on,
           [&](Magnitudes* magnitudes) {
-            launch_to_fill(on, problem.batches() * problem.queries() * problem.heads() * problem.channels(),
-                           find_magnitudes<T>, problem, magnitudes);
+            const auto find = [&](const ConstTensor& of, int factor) {
+              find_magnitude_of(static_cast<const T*>(of.data), of.shape, of.strides, on, magnitudes, factor);
+            };
+            find(problem.attention_weights, 0);
+            find(problem.grad_output, 1);
           },
           [&](const auto& sums) { scatter<T>(problem, sums, on); },
-          [&]<class Sums>(const Sums& sums) {
-            const int lanes = lanes_for(problem.channels());
-            launch_for_each(on, problem.batches() * problem.rows() * problem.heads() * lanes,
-                            store_gradient<T, Sums>, problem, sums, lanes,
-                            blocks_hold_quads<T>(problem.grad_value.data, problem.grad_value.strides));
+          [&](const auto& sums) {
+            const Tensor& to = problem.grad_value;
+            store_sums(sums, static_cast<T*>(to.data), to.shape, to.strides, on);
           });
 }
 
