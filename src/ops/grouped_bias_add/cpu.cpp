@@ -83,6 +83,17 @@ void sum_rows(DataType type, const void* first_row, int64_t row_stride, int64_t 
   });
 }
 
+// `columns` sums in another type.
+void round_sums(DataType type, const float* sums, int64_t columns, void* to) {
+  visit_float_type(type, [&]<class T>(T) HWY_ATTR {
+    T* out = static_cast<T*>(to);
+    int64_t c = 0;
+    for (; c + 16 <= columns; c += 16) store16(load16(sums + c), out + c);
+    const auto tail = static_cast<size_t>(columns - c);
+    if (tail > 0) store16(load16(sums + c, tail), out + c, tail);
+  });
+}
+
 }  // namespace aclgrad::ops::grouped_bias_add::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -99,6 +110,7 @@ namespace aclgrad::ops::grouped_bias_add {
 namespace {
 
 HWY_EXPORT(sum_rows);
+HWY_EXPORT(round_sums);
 
 constexpr int64_t kRowsPerTile = 512;
 constexpr int64_t kMaxColumnsPerStrip = 4096;
@@ -235,10 +247,9 @@ class Sum {
   }
 
   void store(int64_t group, int64_t column, int64_t columns, const float* sums) const {
-    visit_float_type(problem_.grad_output.type, [&]<class T>(T) {
-      T* out = static_cast<T*>(problem_.grad_bias.data) + group * problem_.columns() + column;
-      for (int64_t c = 0; c < columns; ++c) out[c] = from_float<T>(sums[c]);
-    });
+    const int64_t element = group * problem_.columns() + column;
+    auto* to = static_cast<std::byte*>(problem_.grad_bias.data) + element * element_;
+    HWY_DYNAMIC_DISPATCH(round_sums)(problem_.grad_output.type, sums, columns, to);
   }
 
   const GroupedBiasAddBackward& problem_;
