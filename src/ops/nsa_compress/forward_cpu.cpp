@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // NSA compress on the CPU, and the sum of two compressions that its double backward has: a task has the windows
-// of one chunk and a few heads, and holds the sums of 64 channels in registers while it walks along a window.
+// of one chunk and a few heads, and holds the sums of 64 or 128 channels in registers while it walks along a window.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -37,6 +37,9 @@ using namespace aclgrad::HWY_NAMESPACE;
 namespace {
 
 constexpr int64_t kTokensPerSum = 32;
+// Of 16 channels: registers hold as many sums.
+constexpr int kStripVectors = Float16Lanes::kVectors == 1 ? 8 : 4;
+constexpr int64_t kStrip = 16 * kStripVectors;
 constexpr int64_t kLineBytes = 64;  // of a cache
 
 // Fetches the tokens that the next window has more than this one, in the order in which they lie in memory:
@@ -119,6 +122,8 @@ template <class T>
 void sum_window(std::span<const WindowTokens<T>> windows, int64_t tokens, int64_t channels, ReadAhead& ahead,
                 T* output) {
   int64_t c = 0;
+  for (; c + kStrip <= channels; c += kStrip)
+    sum_tokens<kStripVectors, false>(windows, tokens, c, 0, ahead, output + c);
   for (; c + 64 <= channels; c += 64) sum_tokens<4, false>(windows, tokens, c, 0, ahead, output + c);
   for (; c + 16 <= channels; c += 16) sum_tokens<1, false>(windows, tokens, c, 0, ahead, output + c);
   if (const auto tail = static_cast<size_t>(channels - c); tail > 0) {
@@ -133,7 +138,7 @@ ReadAhead read_ahead(const NsaCompress& problem, const WindowTokens<T>& window, 
   const bool packed_heads = window.head_stride == problem.channels();
   const int64_t row_bytes = packed_heads ? heads * problem.channels() * element : 0;
   const int64_t rows = std::min(problem.stride, problem.block());
-  const int64_t steps = heads * std::max<int64_t>(1, problem.channels() / 64) * problem.block();
+  const int64_t steps = heads * std::max<int64_t>(1, problem.channels() / kStrip) * problem.block();
   return ReadAhead(window.first + problem.block() * window.stride, window.stride * element, row_bytes, rows,
                    steps);
 }
