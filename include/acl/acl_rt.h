@@ -76,7 +76,7 @@ typedef enum aclrtFloatOverflowMode {
 ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId);
 
 /// Takes back one aclrtSetDevice; the last one waits for the device's work and frees the default context. One
-/// call too many is an error.
+/// call too many: 107002.
 ACL_FUNC_VISIBILITY aclError aclrtResetDevice(int32_t deviceId);
 
 /// As aclrtResetDevice, whatever the count.

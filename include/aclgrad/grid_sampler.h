@@ -34,7 +34,7 @@
 //   bilinear, nearest  reflection    of pixel 0           none
 //   bicubic            any           NaN                  none
 //
-// "None": the sample adds nothing to grad_input, and its grad_grid is zero. No grid makes the kernel leave its tensors.
+// "None": the sample adds nothing to grad_input, and its grad_grid is zero. No grid makes a kernel access other memory.
 //
 // Positions are rounded to the arithmetic type, and mirrored without a further rounding error. From 2^24 pixels on (double:
 // 2^53) the neighbours of a bicubic tap are the same number: all taps of an axis read one pixel, and grad_grid is zero.

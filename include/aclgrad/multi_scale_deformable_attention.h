@@ -13,11 +13,11 @@
 //
 //   grad_value[b, pixel, m, c]             = sum over the samples beside the pixel of w * A * G[b, q, m, c]
 //   grad_attention_weights[b, q, m, l, p]  = sum over c of G * v
-//   grad_sampling_locations[b, q, m, l, p]         = sum over c of A * G * (width * dv/dx, height * dv/dy)
+//   grad_sampling_locations[b, q, m, l, p] = sum over c of A * G * (width * dv/dx, height * dv/dy)
 //
 // The gradient of the gradient, the double backward, gets the gradients with respect to these three results, and computes
-// those with respect to grad_output, value, sampling_locations and attention_weights: with T the sum of all elements of
-// the three, each times its element of grad_grad_value and so on,
+// those with respect to grad_output, value, sampling_locations and attention_weights. With T the sum over all elements of
+// grad_grad_value * grad_value, plus the same for the other two results,
 //
 //   grad_grad_output = dT/dgrad_output, grad_value = dT/dvalue, ...
 //

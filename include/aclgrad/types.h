@@ -86,8 +86,8 @@ struct DataTypeOf<int64_t> {
   static constexpr DataType value = DataType::int64;
 };
 
-// Elements in memory that the caller owns. They lie on a boundary of their type. Strides are at least 0; those of outputs
-// are above 0 along axes with more than one element. The data of 16-bit types are passed by `type`.
+// Elements in memory that the caller owns, aligned to their size. Strides count elements and are at least 0; those of
+// outputs are above 0 along axes with more than one element. Data of 16 bits need the type: {data, type, shape}.
 //
 // A tensor that was default-constructed is not defined: an input that is not given, or an output that is not wanted, which
 // is neither computed nor written.
@@ -120,7 +120,7 @@ struct BasicTensor {
 using Tensor = BasicTensor<void>;
 using ConstTensor = BasicTensor<const void>;
 
-// Memory that an operator works in, at least as much as its workspace_size says, at a multiple of 64 bytes. Its contents
+// Memory that an operator works in, at least as many bytes as its workspace_size says, 64-byte aligned. Its contents
 // are undefined before and after.
 struct WorkspaceView {
   void* data;

@@ -22,7 +22,7 @@ extern "C" {
 ///   input              [N, C, H, W], H and W not 0
 ///   grid               [N, Ho, Wo, 2], (x, y)
 ///   interpolationMode  0 bilinear, 1 nearest (ties to even), 2 bicubic (strict: refused)
-///   paddingMode        taps outside: 0 count nothing, 1 move to the border, 2 are reflected
+///   paddingMode        taps outside: 0 count as zero, 1 move to the border, 2 are reflected
 ///   alignCorners       whether -1 and 1 mean the centres of the outermost pixels, or their outer edges
 ///   outputMask         {inputGrad, gridGrad}: what is false is neither computed nor written
 ///   inputGrad          out, as input

@@ -22,13 +22,13 @@ extern "C" {
 ///   input              [N, C, D, H, W]; D, H and W not 0
 ///   grid               [N, Do, Ho, Wo, 3], (x, y, z)
 ///   interpolationMode  0 trilinear, 1 nearest (ties to even)
-///   paddingMode        samples outside: 0 count nothing, 1 move to the border, 2 are reflected
+///   paddingMode        samples outside: 0 count as zero, 1 move to the border, 2 are reflected
 ///   alignCorners       whether -1 and 1 mean the centres of the outermost voxels, or their outer faces
 ///   outputMask         {inputGrad, gridGrad}: what is false is neither computed nor written
 ///   inputGrad          out, as input
 ///   gridGrad           out, as grid
 /// All tensors share one data type: FLOAT, FLOAT16, BFLOAT16 or DOUBLE. Where the format of input is NDHWC, the
-/// axes of input, gradOutput and inputGrad are [N, D, H, W, C]; not with DOUBLE. Other formats say nothing.
+/// axes of input, gradOutput and inputGrad are [N, D, H, W, C]; not with DOUBLE. Other formats have no effect.
 ///
 /// 161001  a tensor is null, masked off or not
 /// 161002  data type, format, mode, number of axes, sizes that disagree, or a mask without two entries
