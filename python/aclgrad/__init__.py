@@ -3,8 +3,8 @@
 
 Arrays go in and arrays come out: NumPy's, PyTorch's on the CPU, and whatever else has DLPack or the buffer protocol
 (JAX on the CPU, memoryviews). Nothing is copied on the way in unless a kernel cannot use the layout. Results are
-PyTorch tensors where the first array is one, else NumPy arrays; with `out=` they are written where you say, which must
-share memory neither with an input nor with another result. Any strides will do. A masked array is refused.
+PyTorch tensors where the first array is one, else NumPy arrays. `out=` takes the arrays to write, which must not share
+memory with an input or with each other. Any strides will do. A masked array is refused.
 
 Floating-point arrays of one call have one type: float32, float16, bfloat16 (of ml_dtypes or PyTorch) or float64. The
 first three compute in float32 and round once. float64 computes in double, which is meant for checking and slow, except
@@ -52,7 +52,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int | None) -> None:
-    """Sets how many threads later calls may use; None for the number at the start. It changes no result.
+    """Sets how many threads later calls may use, or with None the number at the start. No result depends on it.
 
     More than 8 for each processor that the process may use count as 8. A forked process, see `get_num_threads`, stays
     with 1.

@@ -106,7 +106,7 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
 
 
 def unpatch() -> None:
-    """Undoes `patch`. What somebody put in the place of ours since then stays.
+    """Undoes `patch`. A function that replaced ours since then stays.
 
     >>> import torch, aclgrad.torch
     >>> original = torch.nn.functional.grid_sample

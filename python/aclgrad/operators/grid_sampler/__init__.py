@@ -34,7 +34,7 @@ def grid_sample(
         padding_mode: what a sample outside of the image reads: zeros, the nearest pixel of the border, or the image
             mirrored.
         align_corners: whether -1 and 1 are the centres of the outermost pixels. None means False, as for PyTorch.
-        out: where the result shall go.
+        out: the array to write.
 
     Returns:
         [N, C, Ho, Wo]. A coordinate that is NaN or infinite gives NaN with bicubic. Else it gives 0 with zeros padding,
@@ -67,7 +67,7 @@ def grid_sample_backward(
         grad_output: [N, C, Ho, Wo], the gradient of the result.
         input, grid, mode, padding_mode, align_corners: as for `grid_sample`.
         output_mask: whether the gradients of `input` and `grid` are wanted. The others cost nothing and are None.
-        out: where the two results shall go, or None for a new array.
+        out: the two arrays to write, as a tuple; None in it makes a new array.
 
     Returns:
         The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing
@@ -104,7 +104,7 @@ def grid_sample_double_backward(
         grad_grad_input: [N, C, H, W], the gradient of the first result of `grid_sample_backward`. None means zeros.
         grad_grad_grid: [N, Ho, Wo, 2], the gradient of its second result. None means zeros.
         output_mask: whether the gradients of `grad_output`, `input` and `grid` are wanted. The others are None.
-        out: where the three results shall go, or None for a new array.
+        out: the three arrays to write, as a tuple; None in it makes a new array.
 
     Returns:
         The gradients of `grad_output`, `input` and `grid`, of their shapes. What jumps has the derivative zero:
@@ -154,7 +154,7 @@ def grid_sample_3d(
         padding_mode: what a sample outside of the volume reads: zeros, the nearest voxel of the border, or the volume
             mirrored.
         align_corners: whether -1 and 1 are the centres of the outermost voxels. None means False, as for PyTorch.
-        out: where the result shall go.
+        out: the array to write.
 
     Returns:
         [N, C, Do, Ho, Wo]. A coordinate that is NaN or infinite gives 0 with zeros padding, and with the others
@@ -187,7 +187,7 @@ def grid_sample_3d_backward(
         grad_output: [N, C, Do, Ho, Wo], the gradient of the result.
         input, grid, mode, padding_mode, align_corners: as for `grid_sample_3d`.
         output_mask: whether the gradients of `input` and `grid` are wanted. The others cost nothing and are None.
-        out: where the two results shall go, or None for a new array.
+        out: the two arrays to write, as a tuple; None in it makes a new array.
 
     Returns:
         The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing

@@ -200,13 +200,13 @@ def grid_sample(
     `torch.nn.functional.grid_sample`.
 
     Args:
-        input: [N, C, H, W] or [N, C, D, H, W].
-        grid: [N, Ho, Wo, 2] as (x, y), where -1 and 1 are the outer edges of the image, or the centres of its
-            outermost pixels with `align_corners`. None means False, as for PyTorch's function. Of a volume
-            [N, Do, Ho, Wo, 3] as (x, y, z).
-        mode: how to interpolate; of a volume not "bicubic".
+        input: [N, C, H, W], or for a volume [N, C, D, H, W].
+        grid: [N, Ho, Wo, 2] as (x, y), or for a volume [N, Do, Ho, Wo, 3] as (x, y, z), where -1 and 1 are the outer
+            edges, or with `align_corners` the centres of the outermost pixels.
+        mode: how to interpolate; for a volume not "bicubic".
         padding_mode: what a sample outside of the image reads: zeros, the nearest pixel of the border, or the image
             mirrored.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels. None means False, as for PyTorch.
 
     Returns:
         [N, C, Ho, Wo] or [N, C, Do, Ho, Wo]. Under autocast it computes in float32. A coordinate that is NaN or

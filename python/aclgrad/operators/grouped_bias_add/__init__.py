@@ -28,7 +28,7 @@ def grouped_bias_add(
         group_ends: [G], the row after the last one of each group, or with `kind="counts"` the number of its rows.
             Rows after the last group stay as they are.
         kind: what `group_ends` holds.
-        out: where the result shall go.
+        out: the array to write.
 
     Returns:
         As `x`.
@@ -53,7 +53,7 @@ def grouped_bias_add_backward(
     Args:
         grad_output: [R, H], or [G, R, H] without `group_ends`: the gradient of the result.
         group_ends, kind: as for `grouped_bias_add`.
-        out: where the result shall go.
+        out: the array to write.
 
     Returns:
         [G, H]. An empty group has zeros.
@@ -74,14 +74,14 @@ def grouped_bias_add_double_backward(
     *,
     out: Array | None = None,
 ) -> Any:
-    """The gradient of `grouped_bias_add_backward`, for arrays in the memory of the CPU: what each row's group has.
+    """The gradient of `grouped_bias_add_backward`, on the CPU: each row gets `grad_grad_bias` of its group.
 
     Args:
         grad_output: [R, H], or [G, R, H] without `group_ends`, as for `grouped_bias_add_backward`. Its values are not
             read.
         grad_grad_bias: [G, H], the gradient of the result of `grouped_bias_add_backward`.
         group_ends, kind: as for `grouped_bias_add`.
-        out: where the result shall go.
+        out: the array to write.
 
     Returns:
         As `grad_output`. Rows after the last group have zeros.

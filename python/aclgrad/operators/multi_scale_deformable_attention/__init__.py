@@ -30,7 +30,7 @@ def msda_forward(
         level_start_index: [L], the first row of each level in `value`.
         sampling_locations: [B, Q, M, L, P, 2] as (x, y), where 0 and 1 are the outer edges of a level.
         attention_weights: [B, Q, M, L, P].
-        out: where the result shall go.
+        out: the array to write.
 
     Returns:
         [B, Q, M * C]. Samples are bilinear, and pixels outside of their level count as zero.
@@ -68,9 +68,9 @@ def msda_backward(
     Args:
         grad_output: [B, Q, M * C] or [B, Q, M, C], the gradient of the result.
         value, spatial_shapes, level_start_index, sampling_locations, attention_weights: as for `msda_forward`.
-        output_mask: whether the gradients of `value`, `sampling_locations` and `attention_weights` are wanted. What
-            is not is None.
-        out: where the three results shall go, or None for a new array.
+        output_mask: whether the gradients of `value`, `sampling_locations` and `attention_weights` are wanted. The
+            others are None.
+        out: the three arrays to write, as a tuple; None in it makes a new array.
 
     Returns:
         The gradients of `value`, `sampling_locations` and `attention_weights`, of their shapes.
@@ -124,7 +124,7 @@ def msda_double_backward(
         grad_grad_attention_weights: [B, Q, M, L, P], the gradient of its third result. None means zeros.
         output_mask: whether the gradients of `grad_output`, `value`, `sampling_locations` and `attention_weights` are
             wanted. The others are None.
-        out: where the four results shall go, or None for a new array.
+        out: the four arrays to write, as a tuple; None in it makes a new array.
 
     Returns:
         The gradients of `grad_output`, `value`, `sampling_locations` and `attention_weights`, of their shapes. Which

@@ -128,7 +128,7 @@ def multi_scale_deformable_attention(
     Returns:
         [B, Q, M * C]. Samples are bilinear, and pixels outside of their level count as zero. Under autocast it
         computes in float32. A location that is NaN or infinite counts as zero, too, and so do its gradients, as in the
-        CUDA extensions of models; composed of `torch.nn.functional.grid_sample`, attention is NaN there on CPUs.
+        CUDA extensions of models; attention composed of `torch.nn.functional.grid_sample` gives NaN on CPUs.
 
     >>> import torch, aclgrad.torch
     >>> value = torch.arange(4.0).reshape(1, 4, 1, 1).requires_grad_()  # one level of 2 x 2 pixels

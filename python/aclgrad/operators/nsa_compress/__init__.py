@@ -32,7 +32,7 @@ def nsa_compress(
             entry: one sequence.
         block: tokens of a window.
         stride: tokens from one window of a sequence to the next.
-        out: where the result shall go.
+        out: the array to write.
 
     Returns:
         [windows, N, D], sequence after sequence.
@@ -63,7 +63,7 @@ def nsa_compress_backward(
         grad_output: [windows, N, D], the gradient of the result.
         x, weight, cu_seqlens, block, stride: as for `nsa_compress`.
         output_mask: whether the gradients of `x` and `weight` are wanted. The others are None.
-        out: where the two results shall go, or None for a new array.
+        out: the two arrays to write, as a tuple; None in it makes a new array.
 
     Returns:
         The gradients of `x` and `weight`, of their shapes. Tokens that no window covers get exact zeros.
@@ -100,7 +100,7 @@ def nsa_compress_double_backward(
         grad_grad_x: [T, N, D], the gradient of the first result of `nsa_compress_backward`. None means zeros.
         grad_grad_weight: [block, N], the gradient of its second result. None means zeros.
         output_mask: whether the gradients of `grad_output`, `x` and `weight` are wanted. The others are None.
-        out: where the three results shall go, or None for a new array.
+        out: the three arrays to write, as a tuple; None in it makes a new array.
 
     Returns:
         The gradients of `grad_output`, `x` and `weight`, of their shapes.

@@ -16,7 +16,7 @@ def new_operator(grad_output: Array, other: Array, *, out: Array | None = None) 
     Args:
         grad_output: [R, C], the gradient of the product.
         other: [R, C], the other factor.
-        out: where the result shall go.
+        out: the array to write.
 
     Returns:
         [R, C], `grad_output * other`.
