@@ -22,7 +22,7 @@ from ._registry import Function
 from .verify import OPERATORS, operator_of, verify
 
 _DESCRIPTION = """\
-Computes the reference of an operator in double precision and compares results from elsewhere, as of an NPU, with
+Computes the reference of an operator in double precision and compares results from elsewhere, such as an NPU, with
 it: element by element, with a verdict for each output. Exit status: 0 all passed, 1 one failed, 2 it could not be run.
 
 Arrays are given as NAME=FILE. FILE is one of
@@ -198,23 +198,24 @@ def _load(name: str, file: str) -> Any:
             raise _UsageError(f"{path}: expected an array named {name}, got {', '.join(archive)}")
         return archive[name]
     if suffix == ".npy":
-        return _array(path, _dtype(details[0]) if details else None)
+        return _array(path, details[0] if details else None)
     if len(details) != 2:
         raise _UsageError(f"{path}: expected {path}:TYPE:SHAPE, as {path}:float16:2,100,8,32")
-    shape = [int(size) for size in details[1].split(",") if size]
-    array = numpy.fromfile(path, dtype=_dtype(details[0]))
-    if array.size != math.prod(shape):
-        raise _UsageError(f"{path}: expected {math.prod(shape)} elements of {details[0]} for {shape}, got {array.size}")
-    return array.reshape(shape)
+    with _reading(path):
+        shape = [int(size) for size in details[1].split(",") if size]
+        array = numpy.fromfile(path, dtype=_dtype(details[0]))
+        if array.size != math.prod(shape):
+            raise _UsageError(f"expected {math.prod(shape)} elements of {details[0]} for {shape}, got {array.size}")
+        return array.reshape(shape)
 
 
-def _array(path: str, dtype: Any) -> Any:
+def _array(path: str, type_name: str | None) -> Any:
     with _reading(path), open(path, "rb") as file:
         array = numpy.load(file)
         if not isinstance(array, numpy.ndarray):
             raise _UsageError("expected one array, got an archive")
         _expect_end(file)
-        return array.view(dtype) if dtype is not None else _with_bfloat16(array)
+        return array.view(_dtype(type_name)) if type_name else _with_bfloat16(array)
 
 
 def _archive(path: str) -> dict[str, Any]:
@@ -244,7 +245,8 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise _UsageError(f"{path}: {error or type(error).__name__}") from error
+        reason = getattr(error, "strerror", None) or error or type(error).__name__
+        raise _UsageError(f"{path}: {reason}") from error
 
 
 def _with_bfloat16(array: Any) -> Any:
@@ -255,7 +257,10 @@ def _with_bfloat16(array: Any) -> Any:
 def _dtype(name: str) -> Any:
     name = _SHORT_TYPES.get(name, name)
     if name != "bfloat16":
-        return numpy.dtype(name)
+        try:
+            return numpy.dtype(name)
+        except TypeError:
+            raise _UsageError(f"expected a type of NumPy, {', '.join(_SHORT_TYPES)}, got {name}") from None
     try:
         import ml_dtypes
     except ImportError:

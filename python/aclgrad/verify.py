@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -228,13 +228,13 @@ def verify(
     """
     description = operator_of(operator)
     attributes = dict(attributes or {})
-    _check_names("inputs", inputs, description.inputs, set(description.inputs) - set(description.optional_inputs))
-    _check_names("outputs", outputs, description.outputs, set())
+    _check_names("inputs", inputs, description.inputs, description.optional_inputs)
+    _check_names("outputs", outputs, description.outputs, description.outputs)
     _check_names(
         "attributes",
         attributes,
         [attribute.name for attribute in description.attributes],
-        {attribute.name for attribute in description.attributes if attribute.default is None},
+        [attribute.name for attribute in description.attributes if attribute.default is not None],
     )
     if not outputs:
         raise ValueError(f"outputs: expected at least one of {', '.join(description.outputs)}, got none")
@@ -252,13 +252,14 @@ def verify(
     return Report(description.name, tuple(reports))
 
 
-def _check_names(what: str, given: Iterable[str], known: Iterable[str], required: set[str]) -> None:
+def _check_names(what: str, given: Collection[str], known: Iterable[str], optional: Iterable[str]) -> None:
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise ValueError(f"{what}: expected {', '.join(known)}, got {', '.join(unknown)}")
-    missing = sorted(required - set(given))
+    missing = [name for name in known if name not in {*optional, *given}]
     if missing:
-        raise ValueError(f"{what}: expected {', '.join(sorted(required))}, got none for {', '.join(missing)}")
+        got = f"only {', '.join(given)}" if given else "none"
+        raise ValueError(f"{what}: expected {', '.join(missing)}, got {got}")
 
 
 def _results(result: Any) -> tuple[Any, ...]:

@@ -254,11 +254,11 @@ void check_holds_values(nb::handle tensor, const ArrayType& type) {
 // It would silently be lost.
 void check_has_no_derivative(nb::handle tensor) {
   if (tensor.attr(known<Names>().requires_grad).is(Py_True) && known<Torch>().is_grad_enabled().is(Py_True)) {
-    throw NotAnArray{true, "a tensor without gradient, for functions with gradients are in aclgrad.torch",
+    throw NotAnArray{true, "a tensor without gradient (aclgrad.torch has functions with gradients)",
                      "one that requires grad"};
   }
   if (has_tangent(tensor)) {
-    throw NotAnArray{true, "a tensor without tangent, for functions with derivatives are in aclgrad.torch",
+    throw NotAnArray{true, "a tensor without tangent (aclgrad.torch has functions with derivatives)",
                      "one with a tangent of torch.autograd.forward_ad"};
   }
 }

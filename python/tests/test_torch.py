@@ -153,9 +153,9 @@ def test_no_gradient_is_recorded_without_need(name):
 def test_errors_name_the_ends_as_the_caller_does():
     x, weight, _, block, stride = compress_arguments()
     ends = torch.tensor([len(x) - 1])
-    with pytest.raises(ValueError, match="nsa_compress: cu_seqlens: expected the number of tokens"):
+    with pytest.raises(ValueError, match="nsa_compress: cu_seqlens: expected .* as its last entry"):
         aclgrad.torch.nsa_compress(x, weight, ends, block, stride)
-    with pytest.raises(ValueError, match="nsa_compress_backward: cu_seqlens: expected the number of tokens"):
+    with pytest.raises(ValueError, match="nsa_compress_backward: cu_seqlens: expected .* as its last entry"):
         torch.ops.aclgrad.nsa_compress_backward(x, x, weight, ends, block, stride, [True, True])
 
 

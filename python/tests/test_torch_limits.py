@@ -67,7 +67,7 @@ def refusal_of_fake(call, arguments):
         return refusal(call, [mode.from_tensor(a, static_shapes=True) if torch.is_tensor(a) else a for a in arguments])
 
 
-OF_CONTENTS = re.compile(r"\w+\[\d+\]: expected|the number of tokens as its last entry")
+OF_CONTENTS = re.compile(r"\w+\[\d+\]: expected|as its last entry, the number of tokens")
 OF_MEMORY = re.compile("no memory for a tensor|bad_alloc")
 
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -41,7 +42,7 @@ class ExecutorClaim {
         ACLNN_ERR_INNER,
         fmt::format("{}: expected a live executor, got one that is gone, in use or was never made.",
                     function),
-        "Phase 2 frees an executor that is not repeatable, so it runs once only; or another thread uses it.",
+        "It was destroyed, or phase 2 freed it because it is not repeatable, or another thread uses it.",
         "Call phase 1 again, or call aclSetAclOpExecutorRepeatable between the phases.");
   }
 
@@ -155,10 +156,12 @@ aclnnStatus set_address(std::string_view function, aclOpExecutor* executor, Coun
     const int first = counted == Counted::outputs ? plan.inputs : 0;
     const int last = counted == Counted::inputs ? plan.inputs : plan.inputs + plan.outputs;
     if (index >= static_cast<size_t>(last - first)) {
+      const char* what = std::array{"tensors", "inputs", "outputs"}[static_cast<size_t>(counted)];
       throw Error(ACLNN_ERR_PARAM_INVALID,
-                  fmt::format("{}.index: expected less than {}, got {}.", function, last - first, index),
+                  fmt::format("{}.index: expected less than {}, the number of {}, got {}.", function,
+                              last - first, what, index),
                   "The index counts other arguments than the function does.",
-                  "Count the tensors of phase 1 in their order, from 0.");
+                  fmt::format("Count the {} of phase 1 in their order, from 0.", what));
     }
     const size_t argument = static_cast<size_t>(first) + index;
     if (!plan.arguments[argument].given) {

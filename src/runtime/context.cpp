@@ -79,8 +79,8 @@ void reset(const char* function, int device_id, bool force) {
   std::unique_lock lock(state().mutex);
   const auto found = state().defaults.find(device_id);
   if (found == state().defaults.end() || found->second.handle == nullptr) {
-    throw bad_parameter(ACL_ERROR_RT_CONTEXT_NULL, {function, "deviceId"},
-                        "a device on which aclrtSetDevice was called more often", device_id);
+    throw bad_parameter(ACL_ERROR_RT_CONTEXT_NULL, {function, "deviceId"}, "a device that is set",
+                        fmt::format("{}, which was never set, or was reset already", device_id));
   }
   if (--found->second.users > 0 && !force) return;
   void* handle = found->second.handle;

@@ -74,8 +74,10 @@ void Contract::check_given(const Member& member, const Facts& tensor) const {
 void Contract::check_type(const Member& member, const Facts& tensor, std::span<const DataType> types) const {
   if (std::find(types.begin(), types.end(), tensor.type) != types.end()) return;
   std::string names;
-  for (DataType type : types)
-    names += fmt::format("{}{}", names.empty() ? "" : " or ", aclgrad::name_of(type));
+  for (const DataType& allowed : types) {
+    const char* separator = names.empty() ? "" : &allowed == &types.back() ? " or " : ", ";
+    names += fmt::format("{}{}", separator, aclgrad::name_of(allowed));
+  }
   refuse(name_of(member), "data type " + names,
          fmt::format("{} (aclDataType {})", aclgrad::name_of(tensor.type), static_cast<int>(tensor.type)));
 }

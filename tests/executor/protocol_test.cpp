@@ -207,7 +207,8 @@ TEST_F(Protocol, WrongUsesOfAddressRefresh) {
   aclOpExecutor* executor = planned.executor;
   void* data = grad_y.data();
   EXPECT_EQ(aclSetTensorAddr(executor, 3, grad_y, data), ACLNN_ERR_PARAM_INVALID);
-  EXPECT_THAT(recent_message(), HasSubstr("aclSetTensorAddr.index: expected less than 3, got 3"));
+  EXPECT_THAT(recent_message(),
+              HasSubstr("aclSetTensorAddr.index: expected less than 3, the number of tensors, got 3"));
   EXPECT_EQ(aclSetTensorAddr(executor, SIZE_MAX, grad_y, data), ACLNN_ERR_PARAM_INVALID);
   EXPECT_EQ(aclSetInputTensorAddr(executor, 2, grad_y, data), ACLNN_ERR_PARAM_INVALID);
   EXPECT_EQ(aclSetOutputTensorAddr(executor, 1, out, data), ACLNN_ERR_PARAM_INVALID);

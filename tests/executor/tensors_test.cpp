@@ -164,7 +164,7 @@ TEST_F(Protocol, MessagesNameOperatorAndParameter) {
   TestTensor integers({kGroups, kRows, kColumns}, DataType::int64);
   EXPECT_EQ(Planned(integers, out).status, ACLNN_ERR_PARAM_INVALID);
   EXPECT_THAT(recent_message(),
-              HasSubstr("aclnnGroupedBiasAddGrad.gradY: expected data type float32 or float16 or "
+              HasSubstr("aclnnGroupedBiasAddGrad.gradY: expected data type float32, float16 or "
                         "bfloat16, got int64 (aclDataType 9)"));
   TestTensor halves({kGroups, kColumns}, DataType::float16);
   EXPECT_EQ(Planned(grad_y, halves).status, ACLNN_ERR_PARAM_INVALID);

@@ -83,6 +83,9 @@ TEST(Context, ThreadsShareTheDefaultContext) {
   int32_t device = 0;
   EXPECT_EQ(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
   EXPECT_EQ(aclrtResetDevice(3), ACL_ERROR_RT_CONTEXT_NULL);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("expected a device that is set, got 3, which was never set, or was "
+                                 "reset already."));
   EXPECT_EQ(aclrtResetDeviceForce(3), ACL_ERROR_RT_CONTEXT_NULL);
 }
 
