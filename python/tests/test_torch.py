@@ -379,7 +379,7 @@ WRONG = [
     ("sample", {1: lambda t: t[:1]}, ValueError, r"grid: expected shape \[2, 3, 2, 2\], got \[1, 3, 2, 2\]"),
     ("sample", {2: "cubic"}, ValueError, "mode: expected 'bilinear', 'nearest' or 'bicubic', got 'cubic'"),
     ("sample", {3: "wrap"}, ValueError, "padding_mode: expected 'zeros', 'border' or 'reflection', got 'wrap'"),
-    ("sample", {0: lambda t: t[:, :, :0]}, ValueError, "input: expected a height and a width .*, got 0"),
+    ("sample", {0: lambda t: t[:, :, :0]}, ValueError, "input: expected a height from 1 to .*, got 0"),
     ("sample", {4: "no"}, TypeError, "align_corners: expected a bool, got 'no'"),
     ("sample", {4: 1}, TypeError, "align_corners: expected a bool, got 1"),
     ("bias", {1: torch.Tensor.double}, TypeError, "bias: expected float32, as x is, got float64"),

@@ -31,18 +31,19 @@ static void check_sides(const Contract& contract, int sides, int64_t min_side) {
   constexpr int64_t kMaxSide = (int64_t{1} << 30) - 1;
   constexpr struct {
     char letter;
-    const char* words;
-  } kSides[] = {{'D', "a depth other than 0"}, {'H', "a height other than 0"}, {'W', "a width other than 0"}};
-  const char* words_of_python = sides == 2 ? "a height and a width from 1 to 2^30 - 1"
-                                           : "a depth, a height and a width from 1 to 2^30 - 1";
+    const char* in_c;
+    const char* in_python;
+  } kSides[] = {{'D', "a depth other than 0", "a depth from 1 to 2^30 - 1"},
+                {'H', "a height other than 0", "a height from 1 to 2^30 - 1"},
+                {'W', "a width other than 0", "a width from 1 to 2^30 - 1"}};
   for (int axis = 3 - sides; axis < 3; ++axis) {
-    const auto [letter, words] = kSides[axis];
+    const auto [letter, in_c, in_python] = kSides[axis];
     const int64_t side = contract.size(letter);
     if (contract.in_c()) {
-      contract.check(side != 0, "input", words, side);
+      contract.check(side != 0, "input", in_c, side);
     } else if (contract.in_python()) {
       const bool is_valid = (side > 0 && side <= kMaxSide) || side == Contract::kAnySize;
-      contract.check(is_valid, "input", words_of_python, side);
+      contract.check(is_valid, "input", in_python, side);
     } else {
       contract.number(fmt::format("input.shape[{}]", axis + sides - 1), side, min_side, kMaxSide);
     }
