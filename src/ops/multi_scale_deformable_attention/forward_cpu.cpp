@@ -127,25 +127,39 @@ void sample_typed(const MultiScaleDeformableAttention& problem, const HeadTask& 
                    .query_stride = output.stride,
                    .is_whole_lines = are_whole_lines(output),
                    .channels = problem.channels()};
-  for_each_block<T>(problem, task, [&](const Block& block, Samples& samples) HWY_ATTR {
-    const T* value = static_cast<const T*>(task.value.first);
-    const int64_t stride = task.value.stride;
-    const int64_t next_query = block.first_query + block.queries;
-    if (!target.is_whole_lines)
-      prefetch_runs(output, next_query, std::min(next_query + block.queries, task.last_query));
-    target.is_first = block.first_point == 0;
-    target.is_last = block.first_point + block.points == problem.levels() * problem.samples();
-    int64_t q = 0;
-    const auto sample = [&]<int kQueries>(std::integral_constant<int, kQueries>) HWY_ATTR {
-      for (; q + kQueries <= block.queries; q += kQueries) {
-        target.output = output.of(block.first_query + q);
-        sample_queries<kIsPlane, kQueries>(samples, q * block.points, block.points, value, stride, target);
-      }
-    };
-    if (problem.channels() <= kChunkChannels) sample(std::integral_constant<int, 4>());
-    if (problem.channels() <= 2 * kChunkChannels) sample(std::integral_constant<int, 2>());
-    sample(std::integral_constant<int, 1>());
-  });
+  const T* value = static_cast<const T*>(task.value.first);
+  const int64_t stride = task.value.stride;
+  // Rows in the tensor lie in no cache and are asked for a block ahead; with 16 bits this takes as long as it saves.
+  constexpr bool kAsksAhead = !kIsPlane && std::is_same_v<T, float>;
+  const auto expect = [&](const Block& block, const Samples& samples) HWY_ATTR {
+    if constexpr (!kAsksAhead) return;
+    for (const auto& rows : samples.row) {
+      for (int64_t i = 0; i < block.queries * block.points; ++i)
+        prefetch_lines(value + std::max<int64_t>(rows[i], 0) * stride,
+                       problem.channels() * static_cast<int64_t>(sizeof(T)));
+    }
+  };
+  for_each_block<T, kAsksAhead ? 2 : 1>(
+      problem, task, expect, [&](const Block& block, Samples& samples) HWY_ATTR {
+        const int64_t next_query = block.first_query + block.queries;
+        if (!target.is_whole_lines)
+          prefetch_runs(output, next_query, std::min(next_query + block.queries, task.last_query));
+        target.is_first = block.first_point == 0;
+        target.is_last = block.first_point + block.points == problem.levels() * problem.samples();
+        int64_t q = 0;
+        const auto sample = [&]<int kQueries>(std::integral_constant<int, kQueries>) HWY_ATTR {
+          for (; q + kQueries <= block.queries; q += kQueries) {
+            target.output = output.of(block.first_query + q);
+            sample_queries<kIsPlane, kQueries>(samples, q * block.points, block.points, value, stride,
+                                               target);
+          }
+        };
+        if (problem.channels() <= 2 * kChunkChannels) {
+          if (kLanes == 16 || problem.channels() <= kChunkChannels) sample(std::integral_constant<int, 4>());
+          sample(std::integral_constant<int, 2>());
+        }
+        sample(std::integral_constant<int, 1>());
+      });
 }
 
 void sample(const MultiScaleDeformableAttention& problem, const HeadTask& task, float* unfinished) {

@@ -259,36 +259,57 @@ HWY_NOINLINE void read_samples(const MultiScaleDeformableSampling& problem, cons
 }
 
 // Prepares the points of a task in blocks and calls body(block, samples) for each. Those of a query that do
-// not fit one block come in consecutive blocks.
-template <class T, class Body>
+// not fit one block come in consecutive blocks. kBlocks blocks are prepared before the body of the first of them, and
+// expect(block, samples) is called as soon as one is.
+template <class T, size_t kBlocks, class Expect, class Body>
 HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, const HeadTask& task,
-                               Body&& body) {
+                               Expect&& expect, Body&& body) {
   const int64_t first_point = task.first_level * problem.samples();
   const int64_t last_point = task.last_level * problem.samples();
   const int64_t points_per_block = std::min(kBlockPoints, last_point - first_point);
   const int64_t queries_per_block = kBlockPoints / points_per_block;
-  Samples samples{};
+  Samples samples[kBlocks] = {};
+  Block blocks[kBlocks];
   bool is_regular = true;
-  const auto set_levels = [&](const Block& block) {
+  const auto set_levels = [&](const Block& block, Samples& of_block) {
     is_regular = true;
     for (int64_t i = 0; i < queries_per_block * block.points; ++i) {
       const Level level(problem, (block.first_point + i % block.points) / problem.samples());
-      samples.width[i] = static_cast<float>(level.width);
-      samples.height[i] = static_cast<float>(level.height);
-      samples.start[i] = static_cast<int32_t>(level.start);
+      of_block.width[i] = static_cast<float>(level.width);
+      of_block.height[i] = static_cast<float>(level.height);
+      of_block.start[i] = static_cast<int32_t>(level.start);
       is_regular = is_regular && level.is_regular(problem.rows());
     }
   };
-  for (int64_t query = task.first_query; query < task.last_query; query += queries_per_block) {
-    for (int64_t point = first_point; point < last_point; point += points_per_block) {
+  int64_t query = task.first_query;
+  int64_t point = first_point;
+  for (size_t prepared = 0, done = 0; query < task.last_query || done < prepared;) {
+    if (query < task.last_query) {
       const Block block{query, std::min(queries_per_block, task.last_query - query), point,
                         std::min(points_per_block, last_point - point)};
-      const bool is_first = query == task.first_query && point == first_point;
-      if (is_first || block.points < last_point - first_point) set_levels(block);
-      read_samples<T>(problem, task, block, queries_per_block, is_regular, samples);
-      body(block, samples);
+      Samples& of_block = samples[prepared % kBlocks];
+      blocks[prepared % kBlocks] = block;
+      if (prepared < kBlocks || block.points < last_point - first_point) set_levels(block, of_block);
+      read_samples<T>(problem, task, block, queries_per_block, is_regular, of_block);
+      expect(block, of_block);
+      point += block.points;
+      if (point == last_point) {
+        point = first_point;
+        query += queries_per_block;
+      }
+      if (++prepared - done < kBlocks) continue;
     }
+    body(blocks[done % kBlocks], samples[done % kBlocks]);
+    ++done;
   }
+}
+
+// The same, one block after the other.
+template <class T, class Body>
+HWY_INLINE void for_each_block(const MultiScaleDeformableSampling& problem, const HeadTask& task,
+                               Body&& body) {
+  for_each_block<T, 1>(
+      problem, task, [](const Block&, const Samples&) {}, body);
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention::HWY_NAMESPACE
