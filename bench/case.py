@@ -4,6 +4,7 @@
 import dataclasses
 import importlib.util
 import pathlib
+import sys
 import types
 from collections.abc import Callable
 
@@ -59,7 +60,7 @@ class Work:
     baselines: dict[str, Callable[[Transform], Run]]  # PyTorch's
     expected: Callable[[object], list[torch.Tensor]] = list  # a baseline's results, in the order of our outputs
     repeat: int = 1  # calls that are timed together, where one takes microseconds
-    peers: dict[str, Callable[[], Run]] = dataclasses.field(default_factory=dict)  # further baselines, of bench/peers.py
+    peers: dict[str, Callable[[], Run]] = dataclasses.field(default_factory=dict)  # other baselines: bench/peers.py
 
 
 @dataclasses.dataclass
@@ -93,6 +94,7 @@ def gradient_of(outputs: torch.Tensor, inputs: list[torch.Tensor], grad: torch.T
 def loaded(file: pathlib.Path) -> types.ModuleType:
     specification = importlib.util.spec_from_file_location(f"bench_of_{file.parent.name}_{file.stem}", file)
     module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module  # where torch.compile looks for its functions
     specification.loader.exec_module(module)
     return module
 

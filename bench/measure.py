@@ -138,7 +138,7 @@ class Measurement:
         }
 
     def cost(self, case: Case, seconds: float) -> dict:
-        """Nanoseconds for each KiB of compulsory traffic, in calls that follow each other, of which the fastest ones."""
+        """Nanoseconds for each KiB of compulsory traffic, of the fastest loop of calls."""
         call = next(iter(case.prepare(case.dtype, self.device).ours.values()))
         planned = Planned(self._libraries[""], call.operator, call.arguments)
         times = 1 + (1 << 22) // call.bytes()

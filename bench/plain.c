@@ -1,6 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The operators as one would write them in an afternoon, for a compiler with -O3 -march=native: baselines of the benchmark.
-// One thread, contiguous but for the grid samplers' flag; float32, but NSA compress and the sums of groups of any `Element`.
+// One thread, contiguous but for the grid samplers' flag; NSA compress and the sums of groups are of any `Element`, the
+// others of float32.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

@@ -39,7 +39,8 @@ def line(record: dict) -> str:
         rates = ", ".join(f"{name} {rate / 1e9:.1f} GB/s" for name, rate in record["rooflines"].items())
         return f"\n{record['threads']} thread(s): {rates}"
     if "size" in record:
-        return f"{record['operator']}, {record['type']}, {record['size']}: {record['nanoseconds_per_kib']:.1f} ns per KiB"
+        cost = f"{record['nanoseconds_per_kib']:.1f} ns per KiB"
+        return f"{record['operator']}, {record['type']}, {record['size']}: {cost}"
     title = f"{record['operator']}: {record['problem']}, {record['type']}"
     if "ours_ms" not in record:
         difference = record["difference"]
@@ -165,9 +166,9 @@ def _worst(summary: dict) -> str:
     whose = next((peer for peer in ("OpenVINO", "OpenCV", "JAX", "plain C") if baseline.startswith(peer)), "PyTorch")
     threads = {"1": "one thread", "2": "two threads"}.get(count, f"{count} threads")
     calls = [times["planned each time"] for times in summary["calls"].values()]
-    return (f"Slowest case: {_in_words(problem)}, {_speedup(ratio)}× {whose}'s speed on {threads}. The smallest problems "
-            f"of {len(calls)} functions take {_range(calls, 1)} µs through the C interface, with both phases and "
-            f"synchronisation.")
+    return (f"Slowest case: {_in_words(problem)}, {_speedup(ratio)}× {whose}'s speed on {threads}. The smallest "
+            f"problems of {len(calls)} functions take {_range(calls, 1)} µs through the C interface, with both phases "
+            f"and synchronisation.")
 
 
 def _in_words(problem: dict) -> str:

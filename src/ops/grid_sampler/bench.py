@@ -282,7 +282,8 @@ def _gradient_cell_3d(side):
 
         def both(sample):
             return gradient_of(sample(*leaves, align_corners=False), leaves, grad)
-        return Work({"": both(aclgrad.torch.grid_sample)}, {"PyTorch": lambda transform: both(F.grid_sample)}, peers=jax)
+        return Work({"": both(aclgrad.torch.grid_sample)}, {"PyTorch": lambda transform: both(F.grid_sample)},
+                    peers=jax)
     return prepare
 
 
@@ -290,8 +291,10 @@ def _of_sizes():
     for size, count in SIZES.items():
         side, voxel_side = math.isqrt(count // 208), round((count / 120) ** (1 / 3))
         square, volume = (1, 16, *4 * [side]), (1, 8, *3 * [voxel_side])
-        for title, work in (("gradient, C16", _gradient(*square)), ("forward, C16", _forward(*square)),
-                            ("gradient, C8 in 3-D", _gradient_3d(*volume)), ("forward, C8 in 3-D", _forward_3d(*volume))):
+        for title, work in (("gradient, C16", _gradient(*square)),
+                            ("forward, C16", _forward(*square)),
+                            ("gradient, C8 in 3-D", _gradient_3d(*volume)),
+                            ("forward, C8 in 3-D", _forward_3d(*volume))):
             yield Case(f"grid sampler {title}", size, torch.float32, work, kind="sizes")
 
 
