@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""For scikit-build-core: the version that version.sh prints, and the pages of the repository that ACLGRAD_REPOSITORY names.
-The release workflow sets it: the sources do not know where they are published."""
+"""For scikit-build-core: the version that version.sh prints, and the pages of the repository that ACLGRAD_REPOSITORY
+names. The release workflow sets it: the sources do not know where they are published."""
 
 import os
 import pathlib

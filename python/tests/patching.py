@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""What the tests of `aclgrad.torch.patch` share: small calls that go to our kernels, the count of those, and GPUs that are
-not there."""
+"""What the tests of `aclgrad.torch.patch` share: small calls that go to our kernels, the count of those, and GPUs that
+are not there."""
 
 import pytest
 

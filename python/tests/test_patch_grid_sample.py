@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""`torch.nn.functional.grid_sample` and what lies behind it, with and without our operators; patching and undoing it."""
+"""`torch.nn.functional.grid_sample` and what lies behind it, with and without our operators; patching, unpatching."""
 
 import contextlib
 import sys

@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""What packages have of deformable attention, with and without our operators, and what `patch` finds of it. Those that are
-not installed have stand-ins."""
+"""What packages have of deformable attention, with and without our operators, and what `patch` finds of it. Those that
+are not installed have stand-ins."""
 
 import importlib.machinery
 import importlib.util

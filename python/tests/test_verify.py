@@ -174,7 +174,7 @@ def test_command_fails_with_status_1(files, capsys):
         (["--input", "x"], "expected NAME=FILE, got 'x'"),
         (["--input", "x=grad_x.bin"], "expected grad_x.bin:TYPE:SHAPE"),
         (["--input", "x=grad_x.bin:bfloat16:100,3,21"], "grad_x.bin: expected 6300 elements"),
-        (["--input", "x=grad_x.bin:float33:100,3,20"], "grad_x.bin: expected a type of NumPy, fp16, fp32, fp64, bf16, got"),
+        (["--input", "x=grad_x.bin:float33:100,3,20"], "grad_x.bin: expected a type of NumPy, fp16, "),
         (["all.npz", "--input", "y=x.npy"], "expected grad_output, x, weight, cu_seqlens, got y"),
         (["all.npz", "--input", "x=x.npy", "x=x.npy"], "aclgrad verify: x: given twice"),
         (["all.npz", "--output", "grad_x=x.npy", "--output", "grad_x=x.npy"], "aclgrad verify: grad_x: given twice"),

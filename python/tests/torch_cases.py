@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Calls of every function of aclgrad.torch, from the files in torch_operator_cases; of an operator without one, the calls
-in operator_cases, where these say which axes vary."""
+"""Calls of every function of aclgrad.torch, from the files in torch_operator_cases; of an operator without one, the
+calls in operator_cases, where these say which axes vary."""
 
 import pathlib
 from importlib import import_module

@@ -1,13 +1,15 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""compare_documentation.py CHECKING_MD TABLE SOURCE_FOLDER: the page describes every kind of finding, and shows a program
-of the table in which it is found."""
+"""compare_documentation.py CHECKING_MD TABLE SOURCE_FOLDER: the page describes every kind of finding, and shows a
+program of the table in which it is found."""
 
 import pathlib
 import re
 import subprocess
 import sys
 
-SECTION = re.compile(r"^### `(?P<kind>[a-z0-9-]+)`\n.*?^```\{wrong-program\}\n(?P<name>\w+)\n```$", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(
+    r"^### `(?P<kind>[a-z0-9-]+)`\n.*?^```\{wrong-program\}\n(?P<name>\w+)\n```$", re.MULTILINE | re.DOTALL
+)
 
 
 def kinds_in(folder):

@@ -2,7 +2,8 @@
 """code_blocks.py SOURCE_FOLDER: every block of code in the documents is one that a test compiles or runs, a command, or
 says no language.
 
-- cpp, cmake: on the pages whose programs `install.readme` and `install.guides` build and run, and of `install.subdirectory`
+- cpp, cmake: on the pages whose programs `install.readme` and `install.guides` build and run, and of
+  `install.subdirectory`
 - yaml: the workflow of the guide for CI, whose commands are tried here for the syntax of a shell
 - python: python/tests/test_documentation.py runs the blocks of each page, with the commands between them
 - sh, console: commands; `install.guides` runs those of the guides for C and C++

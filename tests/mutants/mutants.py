@@ -1,8 +1,8 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """mutants.py [--filter REGEX] [--check]: plants the faults of faults.txt one at a time, and says which the tests find.
 
-In a copy of the tree, build/mutants. Fails where a fault survives, which a test must then be made to find, and where the
-lines of a fault are not in their file once: the table follows the sources. --check looks for the latter alone.
+In a copy of the tree, build/mutants. Fails where a fault survives, which a test must then be made to find, and where
+the lines of a fault are not in their file once: the table follows the sources. --check looks for the latter alone.
 """
 
 import argparse

@@ -222,8 +222,8 @@ class _Place:
 
 @dataclasses.dataclass(frozen=True)
 class _Loaded:
-    """A function of this name in whatever modules have one, which import it from each other. It is known by the names of
-    its first parameters, or that of an extension, which does not always tell them, by their number."""
+    """A function of this name in whatever modules have one, which import it from each other. It is known by the names
+    of its first parameters, or that of an extension, which does not always tell them, by their number."""
 
     name: str
     parameters: tuple[str, ...] | int
@@ -617,7 +617,10 @@ def _in_modules(name: str, ours: Callable[..., Any], *modules: str) -> tuple[_Pl
     return tuple(_Place(module, name, _replaces(ours)) for module in modules)
 
 
-_OF_EXTENSION = {"ms_deform_attn_forward": (_attention_of_tensors, 6), "ms_deform_attn_backward": (_attention_gradients, 7)}
+_OF_EXTENSION = {
+    "ms_deform_attn_forward": (_attention_of_tensors, 6),
+    "ms_deform_attn_backward": (_attention_gradients, 7),
+}
 
 
 def _of_extension(module: str) -> tuple[_Place, ...]:

@@ -82,8 +82,8 @@ def _is_below_autograd() -> bool:
 
 
 class _Registered:
-    """An operator of PyTorch's, `aclgrad::<name>`. Its kernel is a function of `_core`, which the dispatcher calls through
-    PyTorch's C interface. Errors name the `function` of `aclgrad.torch` that has it, by default the one of its name.
+    """An operator of PyTorch's, `aclgrad::<name>`. Its kernel is a function of `_core`, which the dispatcher calls
+    through PyTorch's C interface. Errors name the `function` of `aclgrad.torch` that has it, by default that of its name.
 
     That interface has no derivatives: for these the dispatcher calls `_record`, or `_transform` within transforms of
     torch.func, which apply an autograd.Function. A call that nobody watches goes to the kernel or to the Function at

@@ -75,9 +75,9 @@ def curvature(
 class BatchingRule:
     """Folds the mapped axis into one of the operator's own.
 
-    `batch_axis` is the axis of all floating-point tensors, results among them, along which the operator does the same to
-    each entry. `names` are those of all tensors, which come first among the arguments, and `floats` the positions of the
-    floating-point ones. `fake` says what is wrong with arguments."""
+    `batch_axis` is the axis of all floating-point tensors, results among them, along which the operator does the same
+    to each entry. `names` are those of all tensors, which come first among the arguments, and `floats` the positions of
+    the floating-point ones. `fake` says what is wrong with arguments."""
 
     def __init__(
         self,
