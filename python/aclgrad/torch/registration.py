@@ -83,7 +83,7 @@ def _is_below_autograd() -> bool:
 
 class _Registered:
     """An operator of PyTorch's, `aclgrad::<name>`. Its kernel is a function of `_core`, which the dispatcher calls
-    through PyTorch's C interface. Errors name the `function` of `aclgrad.torch` that has it, by default that of its name.
+    through PyTorch's C interface. Errors name the `function` of `aclgrad.torch` that has it, by default its name.
 
     That interface has no derivatives: for these the dispatcher calls `_record`, or `_transform` within transforms of
     torch.func, which apply an autograd.Function. A call that nobody watches goes to the kernel or to the Function at
