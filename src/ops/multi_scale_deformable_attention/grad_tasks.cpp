@@ -55,10 +55,8 @@ template <class T>
 void store_typed(const Tensor& grad_value, int64_t batch, int64_t head, RowRange rows,
                  const GradPlanes planes) {
   const OutputRows<T> output(grad_value, batch, head);
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
-    const int64_t ahead = std::min(row + kRowsAhead, rows.end - 1);
-    if (planes.is_touched == nullptr || planes.is_touched[ahead]) output.prefetch(ahead);
-    if (planes.is_touched != nullptr && !planes.is_touched[row]) continue;
+  const auto store = [&](int64_t row, int64_t ahead) HWY_ATTR {
+    output.prefetch(ahead);
     for (int64_t c = 0; c < output.channels; c += kChunkChannels) {
       const float* from = planes.first + row * planes.row_stride + c;
       Float16Lanes sum = load16(from);
@@ -66,6 +64,22 @@ void store_typed(const Tensor& grad_value, int64_t batch, int64_t head, RowRange
         sum = add(sum, load16(from + piece * planes.stride));
       output.store(sum, row, c);
     }
+  };
+  if (planes.is_touched == nullptr) {
+    for (int64_t row = rows.begin; row < rows.end; ++row)
+      store(row, std::min(row + kRowsAhead, rows.end - 1));
+    return;
+  }
+  // The touched rows are listed without a branch on them, which nothing foretells.
+  constexpr int64_t kListed = 1024;
+  int64_t touched[kListed];
+  for (int64_t first = rows.begin; first < rows.end; first += kListed) {
+    int64_t count = 0;
+    for (int64_t row = first; row < std::min(first + kListed, rows.end); ++row) {
+      touched[count] = row;
+      count += planes.is_touched[row] ? 1 : 0;
+    }
+    for (int64_t i = 0; i < count; ++i) store(touched[i], touched[std::min(i + kRowsAhead, count - 1)]);
   }
 }
 

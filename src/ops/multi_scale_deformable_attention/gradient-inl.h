@@ -84,22 +84,28 @@ struct Pixels {
 };
 
 // Where few rows are ever sampled: sets those to zero that the points are the first to touch, and asks for
-// their values, which no cache holds yet.
+// their values, which no cache holds yet. They are listed first, without a branch that nothing foretells.
 template <class T>
 HWY_NOINLINE void touch_rows(const Samples& samples, int64_t points, int64_t channels,
                              const Pixels<T>& pixels, bool* is_touched) {
-  const int64_t bytes = channels * static_cast<int64_t>(sizeof(T));
+  int64_t touched[4 * kBlockPoints];
+  int64_t count = 0;
   for (int64_t i = 0; i < points; ++i) {
     for (const auto& rows : samples.row) {
       const int64_t row = rows[i];
-      if (row < 0 || is_touched[row]) continue;
+      if (row < 0) continue;
+      touched[count] = row;
+      count += is_touched[row] ? 0 : 1;
       is_touched[row] = true;
-      const auto [value, grad_value] = pixels[row];
-      prefetch_lines(value, bytes);
-      if (pixels.grad_grad_value != nullptr)
-        prefetch_lines(pixels.grad_grad_value + row * pixels.grad_grad_stride, bytes);
-      for (int64_t c = 0; c < channels; c += kChunkChannels) store16(zero16(), grad_value + c);
     }
+  }
+  const int64_t bytes = channels * static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < count; ++i) {
+    const auto [value, grad_value] = pixels[touched[i]];
+    prefetch_lines(value, bytes);
+    if (pixels.grad_grad_value != nullptr)
+      prefetch_lines(pixels.grad_grad_value + touched[i] * pixels.grad_grad_stride, bytes);
+    for (int64_t c = 0; c < channels; c += kChunkChannels) store16(zero16(), grad_value + c);
   }
 }
 
