@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/caches.h"
 #include "base/simd-inl.h"
@@ -48,17 +49,23 @@ void add_rows(const T* block, int64_t row_stride, int64_t rows, int64_t columns,
     store16(with_rows(load16(sums, count), 0, count), sums, count);
     return;
   }
-  // The last 16 columns overlap those before them where these are no whole vectors, so they take the sums as they are now.
+  // Floats between them begin on cache lines: vectors that cross these take longer. The first and the last 16 columns overlap
+  // the others, so they take the sums as they are now.
+  const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(block) / sizeof(T));
+  const int64_t first = std::is_same_v<T, float> ? -begin & (kLine - 1) : 0;
   const int64_t last = columns - 16;
+  const Float16Lanes sum_at_0 = first == 0 ? zero16() : with_rows(load16(sums), 0);
   const Float16Lanes sum_at_last = with_rows(load16(sums + last), last);
-  for (int64_t c = 0; c < last; c += 16) {
-    if (c % kLine == 0) {
+  for (int64_t done = 0; first + done < last; done += 16) {
+    const int64_t c = first + done;
+    if (done % kLine == 0) {
       const int64_t ahead = c + kAhead;
       const T* line = ahead < columns ? block + ahead : next + std::min(ahead - columns, columns - 1);
       for (int r = 0; r < 8; ++r) prefetch_for_later(line + r * row_stride);
     }
     store16(with_rows(load16(sums + c), c), sums + c);
   }
+  if (first > 0) store16(sum_at_0, sums);
   store16(sum_at_last, sums + last);
 }
 
