@@ -97,6 +97,10 @@ def _gradient(tokens, heads, channels, block, stride, ends):
                     [grad, x, weight], outputs, kernel, [tokens, heads, channels, block, stride, len(grad)])
         baselines = {name: partial(_composed_gradient, composition, grad, x, weight, ends, block, stride)
                      for name, composition in _COMPOSITIONS.items()}
+        if dtype == torch.bfloat16:  # two hundred times the time of the fastest
+            del baselines["depthwise convolution"]
+        if len(ends) > 1:  # minutes for torch.compile; of one sequence it is slower than unfold and einsum
+            del baselines["multiply and sum"]
         return Work({"": call}, baselines,
                     peers=_plain_c("nsa_compress_backward", [grad, x, weight], outputs, ends, block, stride))
     return prepare
