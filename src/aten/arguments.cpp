@@ -1,8 +1,10 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "aten/arguments.h"
 
+#include <ATen/ops/from_blob.h>
+
 #include <cstring>
-#include <optional>
+#include <utility>
 
 #include "aclgrad/types.h"
 #include "aten/built_in.h"
@@ -10,88 +12,28 @@
 namespace aclgrad::aten {
 namespace {
 
-std::optional<at::ScalarType> scalar_type(int64_t type) {
-  switch (type) {
-    case ACL_FLOAT:
-      return at::kFloat;
-    case ACL_FLOAT16:
-      return at::kHalf;
-    case ACL_BF16:
-      return at::kBFloat16;
-    case ACL_DOUBLE:
-      return at::kDouble;
-    case ACL_INT4:  // two in a byte, which phase 2 takes apart
-    case ACL_INT8:
-      return at::kChar;
-    case ACL_INT16:
-      return at::kShort;
-    case ACL_INT32:
-      return at::kInt;
-    case ACL_INT64:
-      return at::kLong;
-    case ACL_UINT8:
-      return at::kByte;
-    case ACL_UINT16:
-      return at::kUInt16;
-    case ACL_UINT32:
-      return at::kUInt32;
-    case ACL_UINT64:
-      return at::kUInt64;
-    case ACL_BOOL:
-      return at::kBool;
-    case ACL_COMPLEX32:
-      return at::kComplexHalf;
-    case ACL_COMPLEX64:
-      return at::kComplexFloat;
-    case ACL_COMPLEX128:
-      return at::kComplexDouble;
-    default:
-      return std::nullopt;
-  }
-}
+// The types that PyTorch computes with, and int4: two in a byte, which phase 2 takes apart.
+constexpr std::pair<aclDataType, at::ScalarType> kTypes[] = {{ACL_FLOAT, at::kFloat},
+                                                             {ACL_FLOAT16, at::kHalf},
+                                                             {ACL_BF16, at::kBFloat16},
+                                                             {ACL_DOUBLE, at::kDouble},
+                                                             {ACL_INT4, at::kChar},
+                                                             {ACL_INT8, at::kChar},
+                                                             {ACL_INT16, at::kShort},
+                                                             {ACL_INT32, at::kInt},
+                                                             {ACL_INT64, at::kLong},
+                                                             {ACL_UINT8, at::kByte},
+                                                             {ACL_UINT16, at::kUInt16},
+                                                             {ACL_UINT32, at::kUInt32},
+                                                             {ACL_UINT64, at::kUInt64},
+                                                             {ACL_BOOL, at::kBool},
+                                                             {ACL_COMPLEX32, at::kComplexHalf},
+                                                             {ACL_COMPLEX64, at::kComplexFloat},
+                                                             {ACL_COMPLEX128, at::kComplexDouble}};
 
-template <class T>
-T read(const std::byte* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(T));
-  return value;
-}
-
-IValue number(const aclScalar& scalar, const char* parameter) {
-  const std::byte* bytes = scalar.value;
-  switch (scalar.type) {
-    case ACL_FLOAT:
-      return static_cast<double>(read<float>(bytes));
-    case ACL_FLOAT16:
-      return static_cast<double>(read<at::Half>(bytes));
-    case ACL_BF16:
-      return static_cast<double>(read<at::BFloat16>(bytes));
-    case ACL_DOUBLE:
-      return read<double>(bytes);
-    case ACL_INT8:
-      return int64_t{read<int8_t>(bytes)};
-    case ACL_INT16:
-      return int64_t{read<int16_t>(bytes)};
-    case ACL_INT32:
-      return int64_t{read<int32_t>(bytes)};
-    case ACL_INT64:
-      return read<int64_t>(bytes);
-    case ACL_UINT8:
-      return int64_t{read<uint8_t>(bytes)};
-    case ACL_UINT16:
-      return int64_t{read<uint16_t>(bytes)};
-    case ACL_UINT32:
-      return int64_t{read<uint32_t>(bytes)};
-    case ACL_BOOL:
-      return read<uint8_t>(bytes) != 0;
-    case ACL_COMPLEX64:
-      return c10::complex<double>(read<c10::complex<float>>(bytes));
-    case ACL_COMPLEX128:
-      return read<c10::complex<double>>(bytes);
-    default:
-      refuse(parameter, "a scalar of a type that PyTorch computes with",
-             "aclDataType " + std::to_string(scalar.type));
-  }
+at::Scalar number(const aclScalar& scalar, const char* parameter) {
+  void* bytes = const_cast<std::byte*>(scalar.value);
+  return at::from_blob(bytes, {}, known_type(scalar.type, parameter)).item();
 }
 
 class Key {
@@ -159,13 +101,14 @@ class Key {
 }  // namespace
 
 at::ScalarType known_type(int64_t type, const char* parameter, bool with_int4) {
-  const auto known = scalar_type(type);
-  if (!known || (type == ACL_INT4 && !with_int4))
-    refuse(parameter, "a data type that PyTorch computes with", "aclDataType " + std::to_string(type));
-  return *known;
+  for (const auto& [known, scalar_type] : kTypes) {
+    if (type == known && (type != ACL_INT4 || with_int4)) return scalar_type;
+  }
+  refuse(parameter, "a data type that PyTorch computes with", "aclDataType " + std::to_string(type));
 }
 
 IValue attribute(const Parameter& parameter, const companion::Value& value) {
+  if (parameter.kind < Kind::integer && value.handle == nullptr) return {};
   switch (parameter.kind) {
     case Kind::integer:
       return value.integer;
@@ -173,11 +116,6 @@ IValue attribute(const Parameter& parameter, const companion::Value& value) {
       return value.real;
     case Kind::data_type:
       return static_cast<int64_t>(known_type(value.integer, parameter.name));
-    default:
-      break;
-  }
-  if (value.handle == nullptr) return {};
-  switch (parameter.kind) {
     case Kind::scalar:
       return number(object<aclScalar>(value), parameter.name);
     case Kind::int_array:
@@ -195,7 +133,7 @@ IValue attribute(const Parameter& parameter, const companion::Value& value) {
     case Kind::scalar_list: {
       c10::List<at::Scalar> list;
       for (const aclScalar* member : object<aclScalarList>(value).members)
-        list.push_back(number(*member, parameter.name).toScalar());
+        list.push_back(number(*member, parameter.name));
       return list;
     }
     case Kind::text:

@@ -16,37 +16,37 @@ namespace {
 // ---- Those that do not evaluate all of their arguments ----
 
 IValue choose(const Nodes& nodes, const Values& values) {
-  const int64_t index = to_integer(nodes.at(0)->evaluate(values));
+  const int64_t index = to_integer(nodes.at(0).evaluate(values));
   const auto choices = static_cast<int64_t>(nodes.size()) - 1;
-  if (index >= 0 && index < choices) return nodes[static_cast<size_t>(index) + 1]->evaluate(values);
-  const std::string name = nodes[0]->name();
+  if (index >= 0 && index < choices) return nodes[static_cast<size_t>(index) + 1].evaluate(values);
+  const std::string name = nodes[0].name;
   refuse(name.empty() ? "mode" : name, "0 to " + std::to_string(choices - 1), std::to_string(index));
 }
 
 IValue default_of(const Nodes& nodes, const Values& values) {
-  IValue value = nodes.at(0)->evaluate(values);
-  return value.isNone() ? nodes.at(1)->evaluate(values) : value;
+  IValue value = nodes.at(0).evaluate(values);
+  return value.isNone() ? nodes.at(1).evaluate(values) : value;
 }
 
 // The first, where all others are null.
 IValue without(const Nodes& nodes, const Values& values) {
   for (size_t i = 1; i < nodes.size(); ++i) {
-    if (!nodes[i]->evaluate(values).isNone())
-      refuse(nodes[i]->name(), "null, because the companion library does not compute with it", "an argument");
+    if (!nodes[i].evaluate(values).isNone())
+      refuse(nodes[i].name, "null, because the companion library does not compute with it", "an argument");
   }
-  return nodes.at(0)->evaluate(values);
+  return nodes.at(0).evaluate(values);
 }
 
 // The place of a text among others.
 IValue index_of(const Nodes& nodes, const Values& values) {
-  const IValue text = nodes.at(0)->evaluate(values);
+  const IValue text = nodes.at(0).evaluate(values);
   std::string expected;
   for (size_t i = 1; i < nodes.size(); ++i) {
-    const std::string candidate = nodes[i]->evaluate(values).toStringRef();
+    const std::string candidate = nodes[i].evaluate(values).toStringRef();
     if (text.isString() && text.toStringRef() == candidate) return static_cast<int64_t>(i) - 1;
     expected += (expected.empty() ? "'" : " or '") + candidate + "'";
   }
-  refuse(nodes[0]->name(), expected, text.isString() ? "'" + text.toStringRef() + "'" : "null");
+  refuse(nodes[0].name, expected, text.isString() ? "'" + text.toStringRef() + "'" : "null");
 }
 
 // ---- Random numbers ----
@@ -146,7 +146,7 @@ const std::map<std::string, BuiltIn>& built_in_functions() {
   const auto evaluated = [](IValue (*compute)(A)) -> BuiltIn {
     return [compute](const Nodes& nodes, const Values& values) {
       Arguments arguments;
-      for (const NodePointer& node : nodes) arguments.push_back(node->evaluate(values));
+      for (const Node& node : nodes) arguments.push_back(node.evaluate(values));
       return compute(arguments);
     };
   };

@@ -10,6 +10,7 @@ import sys
 from table import read
 
 SOURCE = pathlib.Path(__file__).parents[2]
+BUILT_IN = set(re.findall(r'{"(\w+)",', (SOURCE / "src/aten/built_in.cpp").read_text()))
 PAGE = SOURCE / "docs/aten.md"
 HEAD = "| function | PyTorch | types | samples |\n| --- | --- | --- | --- |\n"
 ROW = re.compile(r"\| `aclnn(\w+)` \| .* \| (.*) \| (\d+) \|")
@@ -19,7 +20,8 @@ def table(counts: dict[str, tuple[int, list[str]]]) -> str:
     rows = []
     for function in read(SOURCE / "src/aten/functions.txt")[0]:
         samples, types = counts.get(function.name, (0, []))
-        operators = ", ".join(f"`{name}`" for name in function.operators) or "a copy"
+        called = dict.fromkeys(name for name in function.parsed.called() if name not in BUILT_IN)
+        operators = ", ".join(f"`{name}`" for name in called) or "a copy"
         rows.append(f"| `aclnn{function.name}` | {operators} | {', '.join(types)} | {samples} |\n")
     return HEAD + "".join(rows)
 

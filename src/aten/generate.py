@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import sys
 
-from table import KINDS, Function, header_name, read
+from table import KINDS, Function, read, snake_case
 
 LICENCE = "// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0\n"
 COMMON = "aclnn_aten.h"
@@ -74,11 +74,10 @@ def entry(function: Function) -> str:
     )
     first, second = prototypes(function)
     described = f"k{function.name}"
-    mathematics = function.mathematics.replace('"', '\\"')
     return f"""
 constexpr Parameter {described}Parameters[] = {{{parameters}}};
 constexpr Function {described} = {{"aclnn{function.name}", {described}Parameters, {len(function.parameters)},
-  "{mathematics}"}};
+  "{function.parsed.polish()}"}};
 extern "C" {first} {{
   const Value arguments[] = {{{", ".join(p.name for p in function.parameters)}}};
   return plan_function({described}, arguments, interpreter, workspaceSize, executor);
@@ -90,7 +89,7 @@ extern "C" {second} {{
 
 
 def header_names(functions: list[Function], further: list[str]) -> set[str]:
-    names = {header_name(function.name) for function in functions} | set(further)
+    names = {snake_case(function.name) for function in functions} | set(further)
     return names | {name.removeprefix("inplace_") for name in names}
 
 

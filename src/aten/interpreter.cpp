@@ -305,7 +305,7 @@ void check_on_meta(Prepared& prepared, const std::vector<size_t>& lists) {
     check_result(target, result, prepared.program->is_copy());
     can_be_written = can_be_written && result.scalar_type() == target.type && result.sizes() == target.sizes;
   }
-  prepared.into_outputs = can_be_written && prepared.program->call_with_out() != nullptr;
+  prepared.into_outputs = can_be_written && prepared.program->has_out();
 }
 
 class AtenInterpreter final : public companion::Interpreter {

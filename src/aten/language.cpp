@@ -4,10 +4,8 @@
 #include <ATen/ScalarOps.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
-#include <limits>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -31,13 +29,14 @@ at::Tensor wrapped_number(const IValue& value) {
 IValue convert(const IValue& value, const c10::TypePtr& type);
 
 // A list of the type's elements, from a list of anything that converts to them, or from one element.
-template <class T, class Get>
-IValue list_of(const IValue& value, const c10::TypePtr& element, Get get) {
+template <class T>
+IValue list_of(const IValue& value, const c10::TypePtr& element) {
   c10::List<T> list;
+  const auto add = [&](const IValue& member) { list.push_back(convert(member, element).to<T>()); };
   if (!value.isList()) {
-    list.push_back(get(convert(value, element)));
+    add(value);
   } else {
-    for (const IValue& member : value.toListRef()) list.push_back(get(convert(member, element)));
+    for (const IValue& member : value.toListRef()) add(member);
   }
   return list;
 }
@@ -45,22 +44,17 @@ IValue list_of(const IValue& value, const c10::TypePtr& element, Get get) {
 IValue convert_list(const IValue& value, const c10::TypePtr& element) {
   switch (element->kind()) {
     case c10::TypeKind::TensorType:
-      if (value.isTensorList()) return value;
-      return list_of<at::Tensor>(value, element, [](const IValue& v) { return v.toTensor(); });
+      return value.isTensorList() ? value : list_of<at::Tensor>(value, element);
     case c10::TypeKind::OptionalType:
-      return list_of<std::optional<at::Tensor>>(value, element, [](const IValue& v) {
-        return v.isNone() ? std::nullopt : std::optional<at::Tensor>(v.toTensor());
-      });
+      return list_of<std::optional<at::Tensor>>(value, element);
     case c10::TypeKind::IntType:
-      if (value.isIntList()) return value;
-      return list_of<int64_t>(value, element, [](const IValue& v) { return v.toInt(); });
+      return value.isIntList() ? value : list_of<int64_t>(value, element);
     case c10::TypeKind::BoolType:
-      if (value.isBoolList()) return value;
-      return list_of<bool>(value, element, [](const IValue& v) { return v.toBool(); });
+      return value.isBoolList() ? value : list_of<bool>(value, element);
     case c10::TypeKind::FloatType:
-      return list_of<double>(value, element, [](const IValue& v) { return v.toDouble(); });
+      return list_of<double>(value, element);
     case c10::TypeKind::NumberType:
-      return list_of<at::Scalar>(value, element, [](const IValue& v) { return v.toScalar(); });
+      return list_of<at::Scalar>(value, element);
     default:
       throw std::logic_error("no list of " + element->str());
   }
@@ -125,198 +119,105 @@ std::optional<c10::OperatorHandle> find_out_variant(const c10::OperatorHandle& f
   return std::nullopt;
 }
 
-// ---- Nodes ----
+// ---- Reading ----
 
-class Literal final : public Node {
+std::map<std::string, IValue> constants() {
+  std::map<std::string, IValue> constants{{"none", IValue()}, {"true", true}, {"false", false}};
+  constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
+      {"float32", at::kFloat}, {"float64", at::kDouble}, {"int8", at::kChar}, {"uint8", at::kByte},
+      {"int32", at::kInt},     {"int64", at::kLong},     {"bool", at::kBool}};
+  for (const auto& [name, type] : kTypes) constants[name] = static_cast<int64_t>(type);
+  return constants;
+}
+
+// Reads what polish() in table.py writes.
+class Reader {
  public:
-  explicit Literal(IValue value) : value_(std::move(value)) {}
-  IValue evaluate(const Values&) const override { return value_; }
-
- private:
-  const IValue value_;
-};
-
-class Name final : public Node {
- public:
-  Name(std::string name, size_t index) : name_(std::move(name)), index_(index) {}
-  IValue evaluate(const Values& values) const override { return values[index_]; }
-  std::string name() const override { return name_; }
-
- private:
-  const std::string name_;
-  const size_t index_;
-};
-
-class ListNode final : public Node {
- public:
-  explicit ListNode(std::vector<NodePointer> members) : members_(std::move(members)) {}
-
-  IValue evaluate(const Values& values) const override {
-    c10::impl::GenericList list(c10::AnyType::get());
-    for (const NodePointer& member : members_) list.push_back(member->evaluate(values));
-    return list;
-  }
-
- private:
-  const std::vector<NodePointer> members_;
-};
-
-class Member final : public Node {
- public:
-  Member(NodePointer whole, int64_t index) : whole_(std::move(whole)), index_(static_cast<size_t>(index)) {}
-
-  IValue evaluate(const Values& values) const override {
-    const IValue whole = whole_->evaluate(values);
-    return whole.isTuple() ? whole.toTupleRef().elements().at(index_) : whole.toListRef().at(index_);
-  }
-
- private:
-  const NodePointer whole_;
-  const size_t index_;
-};
-
-class BuiltInCall final : public Node {
- public:
-  BuiltInCall(const BuiltIn& function, Nodes arguments)
-      : function_(function), arguments_(std::move(arguments)) {}
-
-  IValue evaluate(const Values& values) const override { return function_(arguments_, values); }
-
- private:
-  const BuiltIn& function_;
-  const Nodes arguments_;
-};
-
-// ---- Parsing ----
-
-class Parser {
- public:
-  Parser(const companion::Function& function, std::string text) : text_(std::move(text)) {
+  explicit Reader(const companion::Function& function) : words_(function.mathematics) {
     for (size_t i = 0; i < function.count; ++i) names_.emplace_back(function.parameters[i].name);
   }
 
-  // name := expression; ...; expression; expression
-  void parse(std::vector<NodePointer>& definitions, std::vector<NodePointer>& results) {
-    do {
-      const size_t start = at_;
-      const std::string name = word();
-      if (!name.empty() && take(':') && take('=')) {
-        definitions.push_back(expression());
-        names_.push_back(name);
+  void read(Nodes& definitions, Nodes& results) {
+    for (std::string word; words_ >> word;) {
+      if (word.substr(0, 2) != ":=") {
+        results.push_back(node(word));
       } else {
-        at_ = start;
-        results.push_back(expression());
+        definitions.push_back(node());
+        names_.push_back(word.substr(2));
       }
-    } while (take(';'));
-    skip();
-    if (at_ != text_.size()) fail();
+    }
   }
 
  private:
-  [[noreturn]] void fail() const {
-    throw std::logic_error("functions.txt: cannot be read from here on: " + text_.substr(at_));
+  Node node() {
+    std::string word;
+    words_ >> word;
+    return node(word);
   }
 
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-
-  bool take(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-
-  std::string word(const char* further = "_") {
-    skip();
-    const size_t start = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) ||
-                                  std::strchr(further, text_[at_]) != nullptr))
-      ++at_;
-    return text_.substr(start, at_ - start);
-  }
-
-  NodePointer expression() {
-    NodePointer node = simple();
-    while (take('[')) {
-      node = std::make_unique<Member>(std::move(node), std::stoll(word("-")));
-      if (!take(']')) fail();
+  Node node(const std::string& word) {
+    const std::string rest = word.substr(1);
+    switch (word.at(0)) {
+      case '$': {
+        const auto index =
+            static_cast<size_t>(names_.rend() - std::find(names_.rbegin(), names_.rend(), rest)) - 1;
+        return {[index](const Values& values) { return values[index]; }, rest};
+      }
+      case '.':
+        return {[whole = node(), index = std::stoul(rest)](const Values& values) {
+          const IValue value = whole.evaluate(values);
+          return value.isTuple() ? value.toTupleRef().elements().at(index) : value.toListRef().at(index);
+        }};
+      case '[':
+        return {[members = nodes(rest)](const Values& values) -> IValue {
+          c10::impl::GenericList list(c10::AnyType::get());
+          for (const Node& member : members) list.push_back(member.evaluate(values));
+          return list;
+        }};
+      case '@':
+        return call(rest.substr(0, rest.find('/')), rest.substr(rest.find('/') + 1));
+      case '\'':
+        return literal(rest);
+      default:
+        break;
     }
-    return node;
+    static const std::map<std::string, IValue> known = constants();
+    if (const auto found = known.find(word); found != known.end()) return literal(found->second);
+    const bool is_real = word.find_first_of(".en") != std::string::npos;  // inf, too
+    return literal(is_real ? IValue(std::stod(word)) : IValue(int64_t{std::stoll(word)}));
   }
 
-  NodePointer simple() {
-    if (take('[')) return std::make_unique<ListNode>(members(']'));
-    if (take('\'')) {
-      const std::string text = word("_- ");
-      if (!take('\'')) fail();
-      return std::make_unique<Literal>(text);
-    }
-    skip();
-    const bool is_numeric = at_ < text_.size() && (std::isdigit(text_[at_]) || text_[at_] == '-');
-    if (is_numeric) return number(word("-.e"));
-    const std::string name = word("_.");
-    if (name.empty()) fail();
-    if (take('(')) return call(name);
-    const auto found = std::find(names_.rbegin(), names_.rend(), name);
-    if (found != names_.rend())
-      return std::make_unique<Name>(name, static_cast<size_t>(names_.rend() - found) - 1);
-    return constant(name);
+  static Node literal(IValue value) {
+    return {[value = std::move(value)](const Values&) { return value; }};
   }
 
-  static NodePointer number(const std::string& text) {
-    if (text == "-inf") return std::make_unique<Literal>(-std::numeric_limits<double>::infinity());
-    const bool is_real = text.find_first_of(".e") != std::string::npos;
-    return std::make_unique<Literal>(is_real ? IValue(std::stod(text)) : IValue(int64_t{std::stoll(text)}));
-  }
-
-  NodePointer constant(const std::string& name) const {
-    const auto type = [](at::ScalarType t) { return IValue(static_cast<int64_t>(t)); };
-    static const std::map<std::string, IValue> constants{{"none", IValue()},
-                                                         {"true", true},
-                                                         {"false", false},
-                                                         {"inf", std::numeric_limits<double>::infinity()},
-                                                         {"float32", type(at::kFloat)},
-                                                         {"float64", type(at::kDouble)},
-                                                         {"int32", type(at::kInt)},
-                                                         {"int64", type(at::kLong)},
-                                                         {"bool", type(at::kBool)},
-                                                         {"int8", type(at::kChar)},
-                                                         {"uint8", type(at::kByte)}};
-    const auto found = constants.find(name);
-    if (found == constants.end()) fail();
-    return std::make_unique<Literal>(found->second);
-  }
-
-  std::vector<NodePointer> members(char end) {
-    std::vector<NodePointer> nodes;
-    if (take(end)) return nodes;
-    do nodes.push_back(expression());
-    while (take(','));
-    if (!take(end)) fail();
+  Nodes nodes(const std::string& count) {
+    Nodes nodes(std::stoul(count));
+    for (Node& each : nodes) each = node();
     return nodes;
   }
 
-  NodePointer call(const std::string& name) {
-    if (const auto found = built_in_functions().find(name); found != built_in_functions().end())
-      return std::make_unique<BuiltInCall>(found->second, members(')'));
-    std::vector<std::pair<std::string, NodePointer>> arguments;
-    while (!take(')')) {
-      const size_t start = at_;
-      std::string keyword = word();
-      if (keyword.empty() || !take('=')) {
-        keyword.clear();
-        at_ = start;
-      }
-      arguments.emplace_back(keyword, expression());
-      take(',');
+  Node call(const std::string& name, const std::string& count) {
+    if (const auto found = built_in_functions().find(name); found != built_in_functions().end()) {
+      return {[&function = found->second, arguments = nodes(count)](const Values& values) {
+        return function(arguments, values);
+      }};
     }
-    return std::make_unique<OperatorCall>(name, std::move(arguments));
+    std::vector<std::pair<std::string, Node>> arguments(std::stoul(count));
+    for (auto& [keyword, argument] : arguments) {
+      std::string word;
+      words_ >> word;
+      if (word.back() == '=') {
+        keyword = word.substr(0, word.size() - 1);
+        words_ >> word;
+      }
+      argument = node(word);
+    }
+    const auto call = std::make_shared<const OperatorCall>(name, std::move(arguments));
+    return {[call](const Values& values) { return call->evaluate(values); }, {}, call};
   }
 
-  const std::string text_;
-  size_t at_ = 0;
+  std::istringstream words_;
   std::vector<std::string> names_;
 };
 
@@ -326,8 +227,7 @@ int64_t to_integer(const IValue& value) {
   return value.isBool() ? value.toBool() : value.toScalar().toLong();
 }
 
-OperatorCall::OperatorCall(const std::string& name,
-                           std::vector<std::pair<std::string, NodePointer>> arguments)
+OperatorCall::OperatorCall(const std::string& name, std::vector<std::pair<std::string, Node>> arguments)
     : operator_(find_operator(name)), out_(find_out_variant(operator_)) {
   const auto& parameters = operator_.schema().arguments();
   arguments_.resize(parameters.size());
@@ -340,7 +240,7 @@ OperatorCall::OperatorCall(const std::string& name,
     arguments_[static_cast<size_t>(*index)] = std::move(node);
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (arguments_[i] == nullptr && !parameters[i].default_value())
+    if (!arguments_[i] && !parameters[i].default_value())
       throw std::logic_error("functions.txt: aten::" + name + " lacks " + parameters[i].name());
   }
 }
@@ -350,9 +250,8 @@ torch::jit::Stack OperatorCall::arguments(const Values& values) const {
   torch::jit::Stack stack;
   stack.reserve(parameters.size() + 3);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const bool is_given = arguments_[i] != nullptr;
-    stack.push_back(is_given ? convert(arguments_[i]->evaluate(values), parameters[i].type())
-                             : *parameters[i].default_value());
+    stack.push_back(arguments_[i] ? convert(arguments_[i]->evaluate(values), parameters[i].type())
+                                  : *parameters[i].default_value());
   }
   return stack;
 }
@@ -371,23 +270,22 @@ void OperatorCall::evaluate_into(const Values& values, const std::vector<at::Ten
 }
 
 Program::Program(const companion::Function& function) {
-  Parser(function, function.mathematics).parse(definitions_, results_);
-  const auto* call = results_.size() == 1 ? dynamic_cast<const OperatorCall*>(results_[0].get()) : nullptr;
-  if (call != nullptr && call->has_out()) call_with_out_ = call;
-  is_copy_ = std::all_of(results_.begin(), results_.end(), [](const NodePointer& node) {
-    return dynamic_cast<const Name*>(node.get()) != nullptr;
-  });
+  Reader(function).read(definitions_, results_);
+}
+
+bool Program::is_copy() const {
+  return std::all_of(results_.begin(), results_.end(), [](const Node& node) { return !node.name.empty(); });
 }
 
 void Program::define(Values& values) const {
-  for (const NodePointer& definition : definitions_) values.push_back(definition->evaluate(values));
+  for (const Node& definition : definitions_) values.push_back(definition.evaluate(values));
 }
 
 std::vector<IValue> Program::evaluate(Values values) const {
   define(values);
   std::vector<IValue> results;
-  for (const NodePointer& node : results_) {
-    IValue value = node->evaluate(values);
+  for (const Node& node : results_) {
+    IValue value = node.evaluate(values);
     if (!value.isTuple()) {
       results.push_back(std::move(value));
       continue;
@@ -399,7 +297,7 @@ std::vector<IValue> Program::evaluate(Values values) const {
 
 void Program::evaluate_into(Values values, const std::vector<at::Tensor>& outputs) const {
   define(values);
-  call_with_out_->evaluate_into(values, outputs);
+  results_[0].call->evaluate_into(values, outputs);
 }
 
 }  // namespace aclgrad::aten

@@ -1,13 +1,15 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The right side of a line of functions.txt: parsed once, evaluated on tensors of any device.
+// The right side of a line of functions.txt, which table.py has parsed: read once, evaluated on tensors of any device.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/companion.h"
@@ -22,23 +24,22 @@ using Values = std::vector<IValue>;
 
 int64_t to_integer(const IValue& value);
 
+class OperatorCall;
+
 // A part of a function's mathematics.
-class Node {
- public:
-  virtual ~Node() = default;
-  virtual IValue evaluate(const Values& values) const = 0;
-  virtual std::string name() const { return {}; }  // where it is a name
+struct Node {
+  std::function<IValue(const Values&)> evaluate;
+  std::string name = {};                          // where it is a name
+  std::shared_ptr<const OperatorCall> call = {};  // where it is a call of one of PyTorch's operators
 };
 
-using NodePointer = std::unique_ptr<const Node>;
-using Nodes = std::vector<NodePointer>;
+using Nodes = std::vector<Node>;
 
-// A call of one of PyTorch's operators.
-class OperatorCall final : public Node {
+class OperatorCall {
  public:
-  OperatorCall(const std::string& name, std::vector<std::pair<std::string, NodePointer>> arguments);
+  OperatorCall(const std::string& name, std::vector<std::pair<std::string, Node>> arguments);
 
-  IValue evaluate(const Values& values) const override;
+  IValue evaluate(const Values& values) const;
 
   // Whether the operator has a variant that writes its results into tensors of the caller, and a call of that.
   bool has_out() const { return out_.has_value(); }
@@ -49,7 +50,8 @@ class OperatorCall final : public Node {
 
   c10::OperatorHandle operator_;
   std::optional<c10::OperatorHandle> out_;
-  std::vector<NodePointer> arguments_;  // one for each of the schema's; null where its default is taken
+  std::vector<std::optional<Node>>
+      arguments_;  // one for each of the schema's; none where its default is taken
 };
 
 class Program {
@@ -59,22 +61,18 @@ class Program {
   // The results one after the other, the members of tuples by themselves.
   std::vector<IValue> evaluate(Values values) const;
 
-  // Where the whole is one call with a variant that writes into outputs: that call. Else null.
-  const OperatorCall* call_with_out() const { return call_with_out_; }
-
-  // Writes the results of that call into the outputs.
+  // Whether the whole is one call with a variant that writes into outputs, and that call.
+  bool has_out() const { return results_.size() == 1 && results_[0].call && results_[0].call->has_out(); }
   void evaluate_into(Values values, const std::vector<at::Tensor>& outputs) const;
 
   // Whether the results are arguments as they are, so that nothing but a conversion is left to do.
-  bool is_copy() const { return is_copy_; }
+  bool is_copy() const;
 
  private:
   void define(Values& values) const;
 
-  std::vector<NodePointer> definitions_;
-  std::vector<NodePointer> results_;
-  const OperatorCall* call_with_out_ = nullptr;
-  bool is_copy_ = false;
+  Nodes definitions_;
+  Nodes results_;
 };
 
 }  // namespace aclgrad::aten

@@ -13,7 +13,7 @@ from library import FUNCTIONS, Call, Function, Memory
 import made_compositions  # noqa: F401
 from made import ARGUMENTS, REFERENCES, arguments_for
 from random_numbers import RANDOM
-from samples import Mathematics, NoSample, calls_of, copied, functional, leaves, overload, solve
+from samples import NoSample, calls_of, copied, functional, leaves, overload, solve
 from tensors import TYPES, call_of, contiguous, strided, tensor_of, untouched, written
 
 COUNTS: dict[str, list[Any]] = {}  # samples, types
@@ -52,7 +52,6 @@ def compute(name: str, arguments: list[Any]) -> Any:
 def of_samples(function: Function, samples: dict[str, list[list[Any]]]) -> list[tuple[dict[str, Any], list[Any]]]:
     """Arguments with their results."""
     found = []
-    mathematics = Mathematics(function)
     for call, chosen in calls_of(function):
         recorded = samples.get(functional(call[1])) or arguments_for(call[1])
         for arguments in recorded:
@@ -64,7 +63,7 @@ def of_samples(function: Function, samples: dict[str, list[list[Any]]]) -> list[
             try:
                 for parameter, argument in zip(schema, arguments, strict=False):
                     if parameter.name in nodes:
-                        solve(nodes[parameter.name], argument, mathematics, values)
+                        solve(nodes[parameter.name], argument, function.parsed, values)
                     elif argument != parameter.default_value:
                         raise NoSample
             except (NoSample, KeyError, RuntimeError, AttributeError):
@@ -112,6 +111,17 @@ def pairs_of(function: Function, samples: dict[str, list[list[Any]]]) -> list[tu
     return PAIRS[function.name]
 
 
+def made_call(function: Function, arguments: dict[str, Any], results: list[Any], layout: Any) -> tuple[Call, list[Any]] | None:
+    """The call and its results; none where C cannot say it."""
+    results = [torch.tensor(r) if isinstance(r, (bool, int, float)) else r for r in results]
+    if any(isinstance(r, torch.Tensor) and r.is_sparse for r in results):
+        return None
+    try:
+        return call_of(function, arguments, [] if in_place(function) else results, layout), results
+    except TypeError:
+        return None
+
+
 def largest_error(result: torch.Tensor) -> dict[str, float]:
     if result.dtype in (torch.float16, torch.bfloat16):
         return {"rtol": 1e-2, "atol": 1e-2}
@@ -141,18 +151,10 @@ def compare(expected: Any, found: Any) -> None:
 def test_computes_what_pytorch_computes(name, samples, worker):
     function = FUNCTIONS[name]
     pairs = pairs_of(function, samples)
-    calls, expected = [], []
-    for layout in [contiguous] if is_sized_by_data(function) else [contiguous, strided]:
-        for arguments, results in pairs:
-            results = [torch.tensor(r) if isinstance(r, (bool, int, float)) else r for r in results]
-            if any(isinstance(r, torch.Tensor) and r.is_sparse for r in results):
-                continue
-            try:
-                calls.append(call_of(function, arguments, [] if in_place(function) else results, layout))
-            except TypeError:
-                continue
-            expected.append(results)
-    assert calls, "no sample"
+    layouts = [contiguous] if is_sized_by_data(function) else [contiguous, strided]
+    made = [made_call(function, *pair, layout) for layout in layouts for pair in pairs]
+    assert any(made), "no sample"
+    calls, expected = zip(*filter(None, made), strict=True)
     for i, answer in enumerate(worker.call(calls)):
         if answer.status:  # not a comparison, which would show all of the memory
             pytest.fail(f"phase {answer.phase}: {answer.message} {describe(calls[i])}")
@@ -202,25 +204,18 @@ def test_draws_numbers_that_seed_and_offset_decide(name, worker):
 WRONG_SHAPE, WRONG_TYPE = (2, 3, 1, 7), torch.complex32
 
 
-def made_call(function: Function, samples: dict[str, list[list[Any]]]) -> Any:
+def first_call(function: Function, samples: dict[str, list[list[Any]]]) -> Call:
     if function.name in RANDOM:
         arguments, results, _ = RANDOM[function.name]
         return call_of(function, {**arguments, "seed": 1, "offset": 0}, results, contiguous)
-    pairs = pairs_of(function, samples)
-    for arguments, results in pairs[:8]:
-        try:
-            results = [torch.tensor(r) if isinstance(r, (bool, int, float)) else r for r in results]
-            return call_of(function, arguments, [] if in_place(function) else results, contiguous)
-        except TypeError:
-            continue
-    raise AssertionError("no sample")
+    return next(filter(None, (made_call(function, *pair, contiguous) for pair in pairs_of(function, samples))))[0]
 
 
 def test_refuses_null_dead_types_and_outputs_of_another_shape(samples, worker):
     """Of each function, each pointer null; each output of a shape and a type that no result has."""
     calls, wanted = [], []
     for function in FUNCTIONS.values():
-        made = made_call(function, samples)
+        made = first_call(function, samples)
         for p in function.parameters:
             call = copy.deepcopy(made)
             if p.kind in "TLsSIFBc" and not p.optional:

@@ -14,7 +14,7 @@ from typing import Any
 
 SOURCE = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(SOURCE / "src/aten"))
-from table import Function, read  # noqa: E402
+from table import Function, Mathematics, Node, read  # noqa: E402, F401
 
 BUILD = pathlib.Path(os.environ.get("ACLGRAD_BUILD", SOURCE / "build/release"))
 INT4 = 29  # ACL_INT4: two in a byte

@@ -232,16 +232,18 @@ def AddLayerNorm(x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, biasOption
     return (*torch.native_layer_norm(x, (8,), gamma, beta, epsilon), x)
 
 
-named("GroupNormSilu", lambda self, gamma, beta, group, eps: group_norm_silu(self, gamma, beta, group, eps, True),
-      one(self=torch.randn(2, 6, 4), gamma=torch.rand(6), beta=torch.rand(6), group=3, eps=1e-5))  # fmt: skip
-named("GroupNormSiluV2", lambda self, gamma, beta, group, eps, activateSilu: group_norm_silu(self, gamma, beta, group, eps, activateSilu),
-      *[one(self=torch.randn(2, 6, 4), gamma=torch.rand(6), beta=torch.rand(6), group=3, eps=1e-5, activateSilu=a) for a in (0, 1)])  # fmt: skip
-
-
-def group_norm_silu(x: Tensor, gamma: Tensor, beta: Tensor, group: int, eps: float, active: Any) -> Any:
+def group_norm(x: Tensor, gamma: Tensor, beta: Tensor, group: int, eps: float, scale: float) -> Any:
+    """With the activation that has this scale; none where that is 0."""
     y, mean, rstd = torch.native_group_norm(x, gamma, beta, len(x), x.shape[1], x[0, 0].numel(), group, eps)
-    return F.silu(y) if active else y, mean, rstd
+    return y * torch.sigmoid(scale * y) if scale else y, mean, rstd
 
+
+GROUPS = one(gamma=torch.rand(6), beta=torch.rand(6), eps=1e-5)
+named("GroupNormSilu", lambda self, **a: group_norm(self, scale=1, **a), GROUPS | one(self=torch.randn(2, 6, 4), group=3))
+named("GroupNormSiluV2", lambda self, activateSilu, **a: group_norm(self, scale=activateSilu, **a),
+      *[GROUPS | one(self=torch.randn(2, 6, 4), group=3, activateSilu=a) for a in (0, 1)])  # fmt: skip
+named("GroupNormSwish", lambda numGroups, activateSwish, swishScale, **a: group_norm(group=numGroups, scale=activateSwish * swishScale, **a),
+      *[GROUPS | one(x=torch.randn(2, 6, 4), numGroups=3, activateSwish=a, swishScale=0.75) for a in (0, 1)])  # fmt: skip
 
 STATISTICS = one(mean=CHANNELS, invstd=SCALES)
 OVER = (0, 2, 3)

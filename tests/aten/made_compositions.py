@@ -13,7 +13,9 @@ from made import (
     GRADIENT,
     HALF,
     IMAGE,
+    OF_REDUCTIONS,
     POSITIVE,
+    REDUCTIONS,
     ROWS,
     SCALES,
     THREE,
@@ -21,6 +23,7 @@ from made import (
     A,
     B,
     C,
+    geglu,
     gradient,
     grouped,
     named,
@@ -290,20 +293,14 @@ named("GatherV3", lambda self, dim, index, batchDims, mode: self.index_select(di
       one(self=IMAGE, dim=2, index=torch.tensor([[0, 1], [3, 1]]), batchDims=0, mode=0))  # fmt: skip
 
 
-def geglu_of(x: Tensor, dim: int, approximate: int, left: int) -> Tensor:
-    parts = x.chunk(2, dim)
-    return F.gelu(parts[0 if left else 1], approximate=("none", "tanh")[approximate]) * parts[1 if left else 0]
-
-
 def geglu_arguments(left: int, approximate: int) -> dict[str, Any]:
-    active = F.gelu(A.chunk(2, -1)[0 if left else 1], approximate=("none", "tanh")[approximate])
-    return one(gradOutput=B[:, :4].contiguous(), self=A, gelu=active, dim=-1, approximate=approximate)
+    return one(gradOutput=B[:, :4].contiguous(), self=A, gelu=geglu(A, -1, approximate, left)[1], dim=-1, approximate=approximate)
 
 
-named("GeGluBackward", lambda gradOutput, self, gelu, dim, approximate: gradient(lambda x: geglu_of(x, dim, approximate, 0), self, gradOutput),
+named("GeGluBackward", lambda gradOutput, self, gelu, dim, approximate: gradient(lambda x: geglu(x, dim, approximate, 0)[0], self, gradOutput),
       *[geglu_arguments(0, a) for a in (0, 1)])  # fmt: skip
 named("GeGluV3Backward", lambda gradOutput, self, gelu, dim, approximate, activateLeft: gradient(
-      lambda x: geglu_of(x, dim, approximate, activateLeft), self, gradOutput),
+      lambda x: geglu(x, dim, approximate, activateLeft)[0], self, gradOutput),
       *[geglu_arguments(left, a) | one(activateLeft=left) for left in (0, 1) for a in (0, 1)])  # fmt: skip
 named("GeluMul", lambda input, approximateOptional: F.gelu(input[:, :4], approximate=approximateOptional or "none") * input[:, 4:],
       *[one(input=A, approximateOptional=a) for a in (None, "none", "tanh")])  # fmt: skip
@@ -311,19 +308,13 @@ named("GlobalAveragePool", lambda self: self.mean((2, 3), keepdim=True), one(sel
 named("GlobalMaxPool", lambda self: self.amax((2, 3), keepdim=True), one(self=IMAGE))
 
 
-@reference(*[one(x=torch.randn(2, 6, 4), gamma=torch.rand(6), beta=torch.rand(6), numGroups=3, eps=1e-5, activateSwish=a, swishScale=0.75) for a in (0, 1)])
-def GroupNormSwish(x: Tensor, gamma: Tensor, beta: Tensor, numGroups: int, eps: float, activateSwish: int, swishScale: float) -> Any:
-    y, mean, rstd = torch.native_group_norm(x, gamma, beta, 2, 6, 4, numGroups, eps)
-    return y * torch.sigmoid(swishScale * y) if activateSwish else y, mean, rstd
-
-
 named("IndexAddV2", lambda self, dim, index, source, alpha, mode: self.index_add(dim, index, source, alpha=alpha),
       one(self=A, dim=0, index=torch.tensor([0, 2]), source=B[:2], alpha=2.0, mode=0))  # fmt: skip
 named("IsInScalarTensor", lambda element, testElements, assumeUnique, invert: torch.isin(element, testElements, invert=bool(invert)),
       *[one(element=e, testElements=torch.arange(5), assumeUnique=False, invert=i) for e in (3, 7) for i in (0, 1)])  # fmt: skip
 named("KlDivTargetBackward", lambda gradOutput, self, target, reduction, logTarget: gradient(lambda t: F.kl_div(
-      self, t, reduction=("none", "mean", "sum")[reduction], log_target=bool(logTarget)), target, gradOutput),
-      *[one(gradOutput=g, self=B, target=POSITIVE, reduction=r, logTarget=i) for i in (0, 1) for r, g in ((0, A), (1, torch.tensor(2.0)), (2, torch.tensor(2.0)))])  # fmt: skip
+      self, t, reduction=REDUCTIONS[reduction], log_target=bool(logTarget)), target, gradOutput),
+      *[one(gradOutput=g, self=B, target=POSITIVE, reduction=r, logTarget=i) for i in (0, 1) for r, g in OF_REDUCTIONS])  # fmt: skip
 POOLED, PLACED = F.max_pool2d(IMAGE, 2, return_indices=True)
 named("MaxUnpool2dBackward", lambda gradOutput, self, indices, outputSize: gradient(lambda x: F.max_unpool2d(x, indices, 2, output_size=(4, 5)), self, gradOutput),
       one(gradOutput=GRADIENT, self=POOLED, indices=PLACED, outputSize=[4, 5]))  # fmt: skip

@@ -3,13 +3,12 @@
 a function in the table."""
 
 import itertools
-import re
 import warnings
 from collections import defaultdict
 from typing import Any
 
 import torch
-from library import FUNCTIONS, Function
+from library import FUNCTIONS, Function, Mathematics, Node
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import ForeachFuncInfo
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,65 +16,6 @@ from torch.utils._pytree import tree_map
 
 MOST_OF_A_TYPE = 4  # samples of an operator
 TYPES = (torch.float32, torch.int64, torch.float16, torch.complex64, torch.bool)
-
-Node = Any  # ("name", n), ("literal", v), ("call", name, [(keyword, node)]), ("list", [nodes]), ("member", node, i)
-
-
-class Mathematics:
-    """Reads the right side of a line."""
-
-    CONSTANTS = {"none": None, "true": True, "false": False, "inf": float("inf"), "float32": torch.float32,
-                 "float64": torch.float64, "int32": torch.int32, "int64": torch.int64, "bool": torch.bool}  # fmt: skip
-    WORDS = re.compile(r"'[^']*'|-?inf|-?\d[\d.e-]*|[A-Za-z_][\w.]*|:=|\S")
-
-    def __init__(self, function: Function):
-        self.names = {p.name for p in function.parameters}
-        self.words = self.WORDS.findall(function.mathematics)
-        self.definitions: dict[str, Node] = {}
-        self.results: list[Node] = []
-        while self.words:
-            if self.words[1:2] == [":="]:
-                name = self.words[0]
-                self.words = self.words[2:]
-                self.definitions[name] = self.expression()
-                self.names.add(name)
-            else:
-                self.results.append(self.expression())
-            if self.words:
-                assert self.words.pop(0) == ";", function
-
-    def expression(self) -> Node:
-        node = self.simple()
-        while self.words[:1] == ["["]:
-            node = ("member", node, int(self.words[1]))
-            self.words = self.words[3:]
-        return node
-
-    def simple(self) -> Node:
-        word = self.words.pop(0)
-        if word == "[":
-            return ("list", self.members("]"))
-        if self.words[:1] == ["("]:
-            self.words.pop(0)
-            return ("call", word, self.members(")"))
-        if word in self.names:
-            return ("name", word)
-        if word in self.CONSTANTS:
-            return ("literal", self.CONSTANTS[word])
-        return ("literal", word.strip("'") if word[0] == "'" else float(word) if "." in word else int(word))
-
-    def members(self, end: str) -> list[tuple[str, Node]]:
-        members = []
-        while self.words[0] != end:
-            keyword = ""
-            if self.words[1] == "=":
-                keyword = self.words[0]
-                self.words = self.words[2:]
-            members.append((keyword, self.expression()))
-            if self.words[0] == ",":
-                self.words.pop(0)
-        self.words.pop(0)
-        return members
 
 
 def overload(name: str) -> Any:
@@ -141,7 +81,7 @@ def solve_call(node: Node, value: Any, mathematics: Mathematics, found: dict[str
 
 def calls_of(function: Function) -> list[tuple[Node, dict[str, Any]]]:
     """The calls that can be the whole result, each with the arguments that choose it."""
-    mathematics = Mathematics(function)
+    mathematics = function.parsed
     results = mathematics.results
     # r := f(...); r[0]; choose(training, none, r[1]); ...
     if len(mathematics.definitions) == 1 and len(results) > 1:

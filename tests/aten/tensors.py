@@ -79,46 +79,30 @@ def untouched(before: Memory, after: Memory) -> bool:
 
 def plain(value: Any, kind: str, layout: Callable[[torch.Tensor], Memory]) -> Any:
     """A value of PyTorch as an argument of this kind; raises TypeError where it is none."""
-    number = (bool, int, float, complex)
-    if kind == "T":
-        if value is None or isinstance(value, torch.Tensor):
-            return value if value is None else layout(value)
-        if isinstance(value, Int4):
-            return as_int4(contiguous(value.tensor))
-        if isinstance(value, (bool, int, float)):
-            return layout(torch.tensor([value]))
-    elif kind == "L":
-        if value is None:
-            return None
-        if isinstance(value, (list, tuple)) and all(isinstance(v, torch.Tensor) for v in value):
-            return [layout(v) for v in value]
-    elif kind == "s":
-        if value is None or isinstance(value, number):
-            return value
-    elif kind == "S":
-        if isinstance(value, (list, tuple)) and all(isinstance(v, number) for v in value):
-            return list(value)
-    elif kind in "IFB":
-        if value is None:
-            return None
-        values = list(value) if isinstance(value, (list, tuple, torch.Size)) else [value]
-        if all(isinstance(v, (bool, int, float)) for v in values) and (kind == "F" or float not in map(type, values)):
-            return values
-    elif kind in ("t", "t32", "t64"):
-        return TYPES[value] if isinstance(value, torch.dtype) else raise_type(value)
-    elif kind == "c":
-        if isinstance(value, str):
-            return value
-    elif kind in ("f", "d"):
-        if isinstance(value, (bool, int, float)):
-            return float(value)
-    elif isinstance(value, (bool, int)) and -(2**63) <= int(value) < 2**63:
+    real = (bool, int, float)
+    is_list = isinstance(value, (list, tuple))
+    values = list(value) if is_list else [value]
+    if value is None and kind in "TLsIFB":
+        return None
+    if kind == "T" and isinstance(value, (torch.Tensor, *real)):
+        return layout(value if isinstance(value, torch.Tensor) else torch.tensor([value]))
+    if kind == "T" and isinstance(value, Int4):
+        return as_int4(contiguous(value.tensor))
+    if kind == "L" and is_list and all(isinstance(v, torch.Tensor) for v in values):
+        return [layout(v) for v in values]
+    if kind == ("S" if is_list else "s") and all(isinstance(v, (*real, complex)) for v in values):
+        return values if is_list else value
+    if kind in "IFB" and all(isinstance(v, real) for v in values) and (kind == "F" or float not in map(type, values)):
+        return values
+    if kind in ("t", "t32", "t64") and value in TYPES:
+        return TYPES[value]
+    if kind == "c" and isinstance(value, str):
+        return value
+    if kind in "fd" and isinstance(value, real):
+        return float(value)
+    if kind in ("i", "i32", "i8", "u", "b") and isinstance(value, (bool, int)) and -(2**63) <= int(value) < 2**63:
         return int(value)
     raise TypeError(f"no {kind}: {value!r}")
-
-
-def raise_type(value: Any) -> Any:
-    raise TypeError(f"no data type: {value!r}")
 
 
 def call_of(function: Function, arguments: dict[str, Any], results: list[Any], layout: Any) -> Call:
