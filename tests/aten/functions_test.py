@@ -100,6 +100,16 @@ def of_reference(function: Function) -> list[tuple[dict[str, Any], list[Any]]]:
     return found
 
 
+def in_int32(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Indices as most programs have them."""
+
+    def narrow(value: Any) -> Any:
+        return value.int() if isinstance(value, torch.Tensor) and value.dtype == torch.int64 else value
+
+    indices = {n: v for n, v in arguments.items() if n in ("index", "indices")}
+    return arguments | {n: list(map(narrow, v)) if isinstance(v, list) else narrow(v) for n, v in indices.items()}
+
+
 PAIRS: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {}
 
 
@@ -107,7 +117,8 @@ def pairs_of(function: Function, samples: dict[str, list[list[Any]]]) -> list[tu
     """Arguments with PyTorch's results, computed once."""
     if function.name not in PAIRS:
         is_made = function.name in REFERENCES
-        PAIRS[function.name] = of_reference(function) if is_made else of_samples(function, samples)
+        pairs = of_reference(function) if is_made else of_samples(function, samples)
+        PAIRS[function.name] = pairs + [(in_int32(a), results) for a, results in pairs[:1] if a.keys() & {"index", "indices"}]
     return PAIRS[function.name]
 
 

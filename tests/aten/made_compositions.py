@@ -263,9 +263,9 @@ named("ConvTbcBackward", lambda self, input, weight, bias, pad:
       torch.ops.aten.conv_tbc_backward(self, input, weight, bias, pad),
       one(self=torch.randn(5, 2, 4), input=torch.randn(5, 2, 3), weight=torch.randn(3, 3, 4), bias=torch.randn(4), pad=1))  # fmt: skip
 named("CrossEntropyLoss", lambda input, target, weightOptional, reductionOptional, ignoreIndex, labelSmoothing, **_: (F.cross_entropy(
-      input, target, weightOptional, reduction=reductionOptional, ignore_index=ignoreIndex, label_smoothing=labelSmoothing), input.log_softmax(1), None, None),
-      *[one(input=A, target=torch.tensor([1, 7, 0]), weightOptional=w, reductionOptional=r, ignoreIndex=-100, labelSmoothing=s, lseSquareScaleForZloss=0.0,
-            returnZloss=False) for r in ("none", "mean", "sum") for w, s in ((None, 0.0), (GAMMA, 0.1))])  # fmt: skip
+      input, target.long(), weightOptional, reduction=reductionOptional, ignore_index=ignoreIndex, label_smoothing=labelSmoothing), input.log_softmax(1), None, None),
+      *[one(input=A, target=torch.tensor([1, 7, 0], dtype=t), weightOptional=w, reductionOptional=r, ignoreIndex=-100, labelSmoothing=s, lseSquareScaleForZloss=0.0,
+            returnZloss=False) for r, t in zip(REDUCTIONS, (torch.int64, torch.int32, torch.int64), strict=True) for w, s in ((None, 0.0), (GAMMA, 0.1))])  # fmt: skip
 named("DeepNorm", lambda x, gx, beta, gamma, alpha, epsilon: tuple(torch.native_layer_norm(x * alpha + gx, (8,), gamma, beta, epsilon)[i] for i in (1, 2, 0)),
       one(x=A, gx=B, beta=C[0], gamma=GAMMA, alpha=0.5, epsilon=1e-5))  # fmt: skip
 named("Einsum", lambda tensors, equation: torch.einsum(equation, tensors), one(tensors=[A, B], equation="bi,bj->bij"), one(tensors=[A, B], equation="ij,kj->ik"))
