@@ -144,8 +144,7 @@ IValue attribute(const Parameter& parameter, const companion::Value& value) {
 }
 
 TensorSpec spec_of(const Parameter& parameter, const aclTensor& tensor) {
-  const bool is_input = parameter.role == Role::input;
-  TensorSpec spec{parameter.name, parameter.role, known_type(tensor.type, parameter.name, is_input),
+  TensorSpec spec{parameter.name, parameter.role, known_type(tensor.type, parameter.name, true),
                   tensor.view_shape, tensor.strides};
   spec.is_int4 = tensor.type == ACL_INT4;
   if (spec.is_int4 && tensor.offset % 2 != 0)
@@ -156,20 +155,13 @@ TensorSpec spec_of(const Parameter& parameter, const aclTensor& tensor) {
     last += (spec.sizes[i] - 1) * spec.strides[i];
   }
   spec.bytes = static_cast<size_t>(last + 1) * c10::elementSize(spec.type);
+  if (spec.is_int4 && parameter.role != Role::input && !spec.is_dense())
+    refuse(parameter.name, "a contiguous tensor of int4", "a view with gaps");
   return spec;
 }
 
 std::string key_of(const Function& function, const companion::Value* arguments) {
   return Key(function, arguments).bytes;
-}
-
-std::vector<size_t> list_lengths(const Function& function, const companion::Value* arguments) {
-  std::vector<size_t> lengths;
-  for (size_t i = 0; i < function.count; ++i) {
-    if (function.parameters[i].kind == Kind::tensor_list && arguments[i].handle != nullptr)
-      lengths.push_back(object<aclTensorList>(arguments[i]).members.size());
-  }
-  return lengths;
 }
 
 }  // namespace aclgrad::aten

@@ -52,13 +52,14 @@ struct TensorSpec {
   bool is_int4 = false;
 
   bool is_given() const { return parameter != nullptr; }
+  bool is_dense() const {
+    return bytes == static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type);
+  }
 };
 
 TensorSpec spec_of(const Parameter& parameter, const aclTensor& tensor);
 
 // What a call is told apart by, as bytes: all but the addresses and offsets.
 std::string key_of(const Function& function, const companion::Value* arguments);
-
-std::vector<size_t> list_lengths(const Function& function, const companion::Value* arguments);
 
 }  // namespace aclgrad::aten

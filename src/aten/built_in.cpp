@@ -171,6 +171,7 @@ const std::map<std::string, BuiltIn>& built_in_functions() {
       {"weight_quant_matmul", evaluated(weight_quant_matmul)},
       {"trans_quant_param", evaluated(trans_quant_param)},
       {"saturated", evaluated(saturated)},
+      {"nibbles", evaluated(nibbles)},
       {"attention", evaluated(attention)},
       {"dense", evaluated(dense)},
       {"given", evaluated([](A a) -> IValue { return !a.at(0).isNone(); })},

@@ -23,6 +23,7 @@ IValue quant_matmul(const Arguments& arguments);
 IValue weight_quant_matmul(const Arguments& arguments);
 IValue trans_quant_param(const Arguments& arguments);
 IValue saturated(const Arguments& arguments);
+IValue nibbles(const Arguments& arguments);
 IValue attention(const Arguments& arguments);
 
 // The parts of so many bits that lie in the elements, the lowest first: another axis at the end.

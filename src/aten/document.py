@@ -20,8 +20,8 @@ def table(counts: dict[str, tuple[int, list[str]]]) -> str:
     rows = []
     for function in read(SOURCE / "src/aten/functions.txt")[0]:
         samples, types = counts.get(function.name, (0, []))
-        called = dict.fromkeys(name for name in function.parsed.called() if name not in BUILT_IN)
-        operators = ", ".join(f"`{name}`" for name in called) or "a copy"
+        called = dict.fromkeys(re.findall(r"@([\w.]+)", function.parsed.polish()))
+        operators = ", ".join(f"`{name}`" for name in called if name not in BUILT_IN) or "a copy"
         rows.append(f"| `aclnn{function.name}` | {operators} | {', '.join(types)} | {samples} |\n")
     return HEAD + "".join(rows)
 

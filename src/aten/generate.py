@@ -6,6 +6,7 @@ of CANN to the next.
 """
 
 import pathlib
+import re
 import shutil
 import sys
 
@@ -59,6 +60,17 @@ extern "C" {{
 #endif
 
 {chr(10).join(map(documented, functions))}
+/// The shape and the format that a tensor gets from aclnnNpuFormatCast: those that it has. End the shape with delete[].
+ACL_FUNC_VISIBILITY aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(
+    const aclTensor* srcTensor, int dstFormat, int additionalDtype, int64_t** dstShape, uint64_t* dstShapeSize,
+    int* actualFormat);
+
+/// The elements of a weight that aclnnTransMatmulWeight has changed: as many as before.
+ACL_FUNC_VISIBILITY aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray* tensorShape,
+                                                               uint64_t* weightTensorSize);
+ACL_FUNC_VISIBILITY aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray* tensorShape,
+                                                                 aclDataType dataType, uint64_t* weightTensorSize);
+
 #ifdef __cplusplus
 }}
 #endif
@@ -90,6 +102,7 @@ extern "C" {second} {{
 
 def header_names(functions: list[Function], further: list[str]) -> set[str]:
     names = {snake_case(function.name) for function in functions} | set(further)
+    names |= {re.sub(r"(?<=[a-z])(?=\d+d)", "_", name) for name in names}  # upsample_nearest_2d, too
     return names | {name.removeprefix("inplace_") for name in names}
 
 
@@ -103,8 +116,8 @@ def main() -> None:
     for name in sorted(header_names(functions, further)):
         for place in (headers, headers / "level2"):
             (place / f"aclnn_{name}.h").write_text(f'{LICENCE}#include "aclnnop/{COMMON}"\n')
-    includes = f'#include "aclnnop/{COMMON}"\n#include "aten/load.h"\n'
-    using = "using namespace aclgrad::companion;\nusing aclgrad::aten::interpreter;\n"
+    includes = f'#include "aclnnop/{COMMON}"\n#include "executor/companion.h"\n'
+    using = "using namespace aclgrad::companion;\nInterpreter& interpreter();  // of load.cpp\n"
     (folder / "entries.cpp").write_text(LICENCE + includes + using + "".join(map(entry, functions)))
 
 

@@ -9,6 +9,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
@@ -17,6 +19,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <sstream>
 #include <stdexcept>
@@ -69,14 +72,14 @@ struct Prepared {
   const Program* program;
   Values values;                                   // of the attributes; None where a tensor belongs
   std::vector<TensorSpec> tensors;                 // in the order of the storages
+  std::vector<size_t> lists;                       // how many of these are members of each list
   std::vector<size_t> targets;                     // of these: where results go
   mutable std::atomic<bool> into_outputs = false;  // the operator may write into them itself
   double serial_nanoseconds = 0;
 };
 
 // Puts the tensors where they belong among the values.
-Values with_tensors(const Prepared& prepared, const std::vector<at::Tensor>& tensors,
-                    const std::vector<size_t>& lists) {
+Values with_tensors(const Prepared& prepared, const std::vector<at::Tensor>& tensors) {
   Values values = prepared.values;
   values.reserve(values.size() + 8);  // for names that the mathematics defines
   size_t next = 0;
@@ -87,7 +90,7 @@ Values with_tensors(const Prepared& prepared, const std::vector<at::Tensor>& ten
       const at::Tensor& tensor = tensors[next++];
       if (tensor.defined()) values[i] = tensor;
     } else if (kind == Kind::tensor_list && !values[i].isNone()) {
-      const size_t end = next + lists[list++];
+      const size_t end = next + prepared.lists[list++];
       values[i] = std::vector<at::Tensor>(tensors.begin() + static_cast<ptrdiff_t>(next),
                                           tensors.begin() + static_cast<ptrdiff_t>(end));
       next = end;
@@ -118,26 +121,21 @@ bool same_sizes(at::IntArrayRef given, at::IntArrayRef result) {
   return given == result || both_single;  // a number may have one axis of one element, or none
 }
 
-// Throws std::invalid_argument where a result does not fit its target.
+// Throws std::invalid_argument where a result does not fit its target, or is too large for one whose shape the data decides.
 void check_result(const TensorSpec& target, const at::Tensor& result, bool any_type) {
-  const bool fits = any_type || c10::canCast(result.scalar_type(), target.type);
-  if (same_sizes(target.sizes, result.sizes()) && fits) return;
-  refuse(target.parameter, text_of(result.sizes(), result.scalar_type()), text_of(target.sizes, target.type));
+  const bool by_data = target.role == Role::sized_by_data;
+  const bool has_room =
+      target.sizes.size() == result.sizes().size() && c10::multiply_integers(target.sizes) >= result.numel();
+  const bool fits = by_data ? has_room : same_sizes(target.sizes, result.sizes());
+  if (fits && (any_type || c10::canCast(result.scalar_type(), target.type))) return;
+  refuse(target.parameter, (by_data ? "room for " : "") + text_of(result.sizes(), result.scalar_type()),
+         text_of(target.sizes, target.type));
 }
 
 void check_count(const Prepared& prepared, size_t results) {
   if (results == prepared.targets.size() || results == 0) return;
   refuse("arguments", std::to_string(results) + " tensors for the results",
          std::to_string(prepared.targets.size()));
-}
-
-// Throws std::invalid_argument where a result is too large for an output whose shape the data decides.
-void check_room(const TensorSpec& target, const at::Tensor& result) {
-  const bool fits = c10::multiply_integers(target.sizes) >= result.numel();
-  if (fits && target.sizes.size() == result.sizes().size() && c10::canCast(result.scalar_type(), target.type))
-    return;
-  refuse(target.parameter, "room for " + text_of(result.sizes(), result.scalar_type()),
-         text_of(target.sizes, target.type));
 }
 
 // ---- Phase 2 ----
@@ -149,7 +147,15 @@ at::Tensor unpacked_int4(const TensorSpec& spec, void* first) {
       .as_strided(spec.sizes, spec.strides);
 }
 
+void pack_int4(const at::Tensor& numbers, void* first) {
+  const at::Tensor flat = numbers.flatten().to(at::kByte).bitwise_and(15);
+  const at::Tensor pairs = at::constant_pad_nd(flat, {0, flat.numel() % 2}).view({-1, 2});
+  const at::Tensor bytes = pairs.select(1, 0).bitwise_or(pairs.select(1, 1).bitwise_left_shift(4));
+  at::from_blob(first, bytes.sizes(), at::kByte).copy_(bytes);
+}
+
 at::Tensor view(const TensorSpec& spec, void* first) {
+  if (spec.is_int4 && spec.role == Role::output) return at::empty(spec.sizes, at::kChar);
   if (spec.is_int4 && spec.bytes != 0) return unpacked_int4(spec, first);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(c10::Storage::use_byte_size_t(), spec.bytes, at::DataPtr(first, at::kCPU), nullptr, false),
@@ -160,8 +166,8 @@ at::Tensor view(const TensorSpec& spec, void* first) {
 
 class Call final : public companion::Computation {
  public:
-  Call(std::shared_ptr<const Prepared> prepared, std::vector<int64_t> offsets, std::vector<size_t> lists)
-      : prepared_(std::move(prepared)), offsets_(std::move(offsets)), lists_(std::move(lists)) {
+  Call(std::shared_ptr<const Prepared> prepared, std::vector<int64_t> offsets)
+      : prepared_(std::move(prepared)), offsets_(std::move(offsets)) {
     serial_nanoseconds = prepared_->serial_nanoseconds;
   }
 
@@ -169,12 +175,15 @@ class Call final : public companion::Computation {
     const c10::InferenceMode without_gradients;
     const c10::WarningUtils::WarningHandlerGuard quiet(&Quiet::get());
     std::vector<at::Tensor> tensors(prepared_->tensors.size());
+    const auto first = [&](size_t i) { return static_cast<std::byte*>(storages[i]) + offsets_[i]; };
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const TensorSpec& spec = prepared_->tensors[i];
-      if (spec.is_given()) tensors[i] = view(spec, static_cast<std::byte*>(storages[i]) + offsets_[i]);
+      if (prepared_->tensors[i].is_given()) tensors[i] = view(prepared_->tensors[i], first(i));
     }
     try {
       compute(tensors, set_shape);
+      for (const size_t i : prepared_->targets) {
+        if (prepared_->tensors[i].is_int4) pack_int4(tensors[i], first(i));
+      }
     } catch (const c10::Error& error) {
       throw std::runtime_error("PyTorch: " + words_of(error));
     }
@@ -183,7 +192,7 @@ class Call final : public companion::Computation {
  private:
   void compute(const std::vector<at::Tensor>& tensors, const SetShape& set_shape) const {
     const Prepared& prepared = *prepared_;
-    Values values = with_tensors(prepared, tensors, lists_);
+    Values values = with_tensors(prepared, tensors);
     if (prepared.into_outputs && !shares_memory(tensors) && computed_into_outputs(values, tensors)) return;
     const std::vector<at::Tensor> results = flatten(prepared.program->evaluate(std::move(values)));
     check_count(prepared, results.size());
@@ -191,12 +200,11 @@ class Call final : public companion::Computation {
       const size_t target = prepared.targets[i];
       const at::Tensor& output = tensors[target];
       if (!results[i].defined() || !output.defined() || results[i].is_same(output)) continue;
+      check_result(prepared.tensors[target], results[i], prepared.program->is_copy());
       if (prepared.tensors[target].role == Role::sized_by_data) {
-        check_room(prepared.tensors[target], results[i]);
         output.flatten().slice(0, 0, results[i].numel()).copy_(results[i].flatten());
         set_shape(target, results[i].sizes().vec());
       } else {
-        check_result(prepared.tensors[target], results[i], prepared.program->is_copy());
         output.copy_(results[i].view_as(output));
       }
     }
@@ -238,7 +246,6 @@ class Call final : public companion::Computation {
 
   const std::shared_ptr<const Prepared> prepared_;
   const std::vector<int64_t> offsets_;  // of the first element from the storage, in bytes
-  const std::vector<size_t> lists_;     // lengths
 };
 
 // ---- Phase 1 ----
@@ -247,18 +254,20 @@ class Call final : public companion::Computation {
 void find_targets(Prepared& prepared) {
   const auto is_output = [](Role role) { return role == Role::output || role == Role::sized_by_data; };
   const Parameter* parameters = prepared.function->parameters;
+  const bool makes_int4 = std::strstr(prepared.function->mathematics, "@nibbles/") != nullptr;
   const bool has_outputs = std::any_of(parameters, parameters + prepared.function->count,
                                        [&](const Parameter& parameter) { return is_output(parameter.role); });
   for (size_t i = 0; i < prepared.tensors.size(); ++i) {
-    const Role role = prepared.tensors[i].role;
-    if (has_outputs ? is_output(role) : role == Role::in_place) prepared.targets.push_back(i);
+    const TensorSpec& spec = prepared.tensors[i];
+    if (has_outputs ? is_output(spec.role) : spec.role == Role::in_place) prepared.targets.push_back(i);
+    if (spec.is_int4 && spec.role != Role::input && !makes_int4)
+      refuse(spec.parameter, "a data type that PyTorch computes with", "int4");
   }
 }
 
 // The results' shapes and types; none where PyTorch cannot tell them without computing.
 std::optional<std::vector<at::Tensor>> results_on_meta(const Prepared& prepared,
-                                                       std::vector<at::Tensor>& tensors,
-                                                       const std::vector<size_t>& lists) {
+                                                       std::vector<at::Tensor>& tensors) {
   for (const TensorSpec& spec : prepared.tensors) {
     tensors.emplace_back();
     if (!spec.is_given()) continue;
@@ -266,7 +275,7 @@ std::optional<std::vector<at::Tensor>> results_on_meta(const Prepared& prepared,
         at::empty_strided(spec.sizes, spec.strides, at::TensorOptions(at::kMeta).dtype(spec.type));
   }
   try {
-    return flatten(prepared.program->evaluate(with_tensors(prepared, tensors, lists)));
+    return flatten(prepared.program->evaluate(with_tensors(prepared, tensors)));
   } catch (const std::invalid_argument&) {
     throw;
   } catch (const c10::Error& error) {
@@ -281,17 +290,15 @@ bool is_sized_by_data(const Prepared& prepared) {
   for (const TensorSpec& spec : prepared.tensors) {
     if (spec.role != Role::sized_by_data || !spec.is_given()) continue;
     found = true;
-    const bool is_dense =
-        spec.bytes == static_cast<size_t>(c10::multiply_integers(spec.sizes)) * c10::elementSize(spec.type);
-    if (!is_dense) refuse(spec.parameter, "a contiguous tensor", "a view with gaps");
+    if (!spec.is_dense()) refuse(spec.parameter, "a contiguous tensor", "a view with gaps");
   }
   return found;
 }
 
-void check_on_meta(Prepared& prepared, const std::vector<size_t>& lists) {
+void check_on_meta(Prepared& prepared) {
   if (is_sized_by_data(prepared)) return;
   std::vector<at::Tensor> tensors;
-  const auto results = results_on_meta(prepared, tensors, lists);
+  const auto results = results_on_meta(prepared, tensors);
   if (!results) return;
   check_count(prepared, results->size());
   bool can_be_written = results->size() == prepared.targets.size();
@@ -322,8 +329,7 @@ class AtenInterpreter final : public companion::Interpreter {
       const int64_t in_element = tensor != nullptr && tensor->type == ACL_INT4 ? 2 : 1;
       offsets.push_back(tensor == nullptr ? 0 : tensor->offset * element / in_element);
     });
-    return std::make_unique<Call>(prepared(function, arguments), std::move(offsets),
-                                  list_lengths(function, arguments));
+    return std::make_unique<Call>(prepared(function, arguments), std::move(offsets));
   }
 
  private:
@@ -351,11 +357,12 @@ class AtenInterpreter final : public companion::Interpreter {
     for (size_t i = 0; i < function.count; ++i) {
       const bool is_list = function.parameters[i].kind == Kind::tensor_list && arguments[i].handle != nullptr;
       prepared->values.push_back(is_list ? IValue(false) : attribute(function.parameters[i], arguments[i]));
+      if (is_list) prepared->lists.push_back(object<aclTensorList>(arguments[i]).members.size());
     }
     constexpr double kNanosecondsOfElement = 4;
     prepared->serial_nanoseconds = static_cast<double>(elements) * kNanosecondsOfElement;
     find_targets(*prepared);
-    check_on_meta(*prepared, list_lengths(function, arguments));
+    check_on_meta(*prepared);
     return prepared;
   }
 

@@ -1,12 +1,13 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "aten/load.h"
-
 #include <dlfcn.h>
 
 #include <stdexcept>
 #include <string>
 
-namespace aclgrad::aten {
+#include "executor/companion.h"
+
+using namespace aclgrad;
+
 namespace {
 
 constexpr const char* kInterpreter = "libaclgrad_aten_interpreter.so";
@@ -25,9 +26,8 @@ companion::Interpreter& open_interpreter() {
 
 }  // namespace
 
+// Opens the interpreter, and with it PyTorch, at the first call.
 companion::Interpreter& interpreter() {
   static companion::Interpreter& opened = open_interpreter();
   return opened;
 }
-
-}  // namespace aclgrad::aten

@@ -1,5 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Matrix products of groups, and of integers that stand for real numbers.
+#include <ATen/ops/arange.h>
 #include <ATen/ops/atleast_2d.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/tensor.h>
@@ -101,6 +102,15 @@ IValue grouped_matmul(const Arguments& arguments) {
 
 at::Tensor signed_nibbles(const at::Tensor& nibbles) {
   return nibbles.bitwise_xor(8).to(at::kChar).sub(8);
+}
+
+// Integers of four bits for an output: eight in an element of int32, else each by itself.
+IValue nibbles(const Arguments& a) {
+  const at::Tensor weight = a.at(0).toTensor();
+  if (a.at(1).toTensor().scalar_type() != at::kInt) return weight;
+  const at::Tensor shifts = at::arange(0, 32, 4, weight.options().dtype(at::kLong));
+  const at::Tensor eights = weight.to(at::kLong).bitwise_and(15).unflatten(-1, {-1, 8});
+  return eights.bitwise_left_shift(shifts).sum(at::IntArrayRef{-1}).to(at::kInt);
 }
 
 // The numbers as integers of a type, the nearest that it has.

@@ -131,10 +131,6 @@ class Mathematics:
         words = [word for name, node in self.definitions.items() for word in (":=" + name, *polish(node))]
         return " ".join(words + [word for node in self.results for word in polish(node)])
 
-    def called(self) -> list[str]:
-        """What is called, in the order in which it is written."""
-        return [word[1:].rpartition("/")[0] for word in self.polish().split() if word[0] == "@"]
-
 
 def polish(node: Node) -> Iterator[str]:
     kind, value = node[:2]

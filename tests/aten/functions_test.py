@@ -9,29 +9,35 @@ from typing import Any
 
 import pytest
 import torch
-from library import FUNCTIONS, Call, Function, Memory
+from library import FUNCTIONS, Call, Function, Memory, Worker
 import made_compositions  # noqa: F401
 from made import ARGUMENTS, REFERENCES, arguments_for
 from random_numbers import RANDOM
-from samples import NoSample, calls_of, copied, functional, leaves, overload, solve
+from samples import NoSample, calls_of, copied, functional, leaves, overload, record, solve, wanted_operators
 from tensors import TYPES, call_of, contiguous, strided, tensor_of, untouched, written
 
 COUNTS: dict[str, list[Any]] = {}  # samples, types
 
 
+@pytest.fixture(scope="session")
+def worker():
+    return Worker()
+
+
+@pytest.fixture(scope="session")
+def samples():
+    torch.set_num_threads(1)
+    return record(wanted_operators())
+
+
 def count(name: str, calls: list[Call]) -> None:
-    numbers = {m.type for call in calls for m in call.values.values() if isinstance(m, Memory)}
-    lists = [v for call in calls for v in call.values.values() if isinstance(v, list)]
-    numbers |= {m.type for members in lists for m in members if isinstance(m, Memory)}
+    values = [v for call in calls for value in call.values.values() for v in (value if isinstance(value, list) else [value])]
+    numbers = {v.type for v in values if isinstance(v, Memory)}
     COUNTS[name] = [len(calls), [str(t).removeprefix("torch.") for t, n in TYPES.items() if n in numbers]]
 
 
-def in_place(function: Function) -> bool:
-    return all(p.role in ("input", "in_place") for p in function.parameters)
-
-
-def is_sized_by_data(function: Function) -> bool:
-    return any(p.role == "sized_by_data" for p in function.parameters)
+def has(function: Function, *roles: str) -> bool:
+    return any(p.role in roles for p in function.parameters)
 
 
 def compute(name: str, arguments: list[Any]) -> Any:
@@ -57,9 +63,7 @@ def of_samples(function: Function, samples: dict[str, list[list[Any]]]) -> list[
         for arguments in recorded:
             values = dict(chosen)
             schema = overload(call[1])._schema.arguments
-            nodes = {}
-            for i, (keyword, node) in enumerate(call[2]):
-                nodes[keyword or schema[i].name] = node
+            nodes = {keyword or schema[i].name: node for i, (keyword, node) in enumerate(call[2])}
             try:
                 for parameter, argument in zip(schema, arguments, strict=False):
                     if parameter.name in nodes:
@@ -128,7 +132,7 @@ def made_call(function: Function, arguments: dict[str, Any], results: list[Any],
     if any(isinstance(r, torch.Tensor) and r.is_sparse for r in results):
         return None
     try:
-        return call_of(function, arguments, [] if in_place(function) else results, layout), results
+        return call_of(function, arguments, results if has(function, "output", "sized_by_data") else [], layout), results
     except TypeError:
         return None
 
@@ -162,7 +166,7 @@ def compare(expected: Any, found: Any) -> None:
 def test_computes_what_pytorch_computes(name, samples, worker):
     function = FUNCTIONS[name]
     pairs = pairs_of(function, samples)
-    layouts = [contiguous] if is_sized_by_data(function) else [contiguous, strided]
+    layouts = [contiguous] if has(function, "sized_by_data") else [contiguous, strided]
     made = [made_call(function, *pair, layout) for layout in layouts for pair in pairs]
     assert any(made), "no sample"
     calls, expected = zip(*filter(None, made), strict=True)
@@ -212,7 +216,7 @@ def test_draws_numbers_that_seed_and_offset_decide(name, worker):
     count(name, calls)
 
 
-WRONG_SHAPE, WRONG_TYPE = (2, 3, 1, 7), torch.complex32
+WRONG_SHAPE = (2, 3, 1, 7)
 
 
 def first_call(function: Function, samples: dict[str, list[list[Any]]]) -> Call:

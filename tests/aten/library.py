@@ -1,15 +1,16 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The companion library as a C program calls it. Run as a program, it makes calls for another process: this one has no
-PyTorch but the one that the library opens, whose meta device then has no kernels in Python, as in a user's program."""
+"""The companion library as a C program calls it, in a process that has no PyTorch but the one that the library opens: its
+meta device then has no kernels in Python, as in a user's program."""
 
 import ctypes
 import dataclasses
+import multiprocessing
 import os
 import pathlib
-import pickle
-import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 SOURCE = pathlib.Path(__file__).parents[2]
@@ -167,44 +168,22 @@ def array(values: Any, c_type: Any = ctypes.c_int64) -> Any:
 class Worker:
     """Makes calls in a process of its own, which a crash may end."""
 
-    def __init__(self, **environment: str) -> None:
-        self.environment = os.environ | environment
-        self.process: subprocess.Popen[bytes] | None = None
+    def __init__(self) -> None:
+        self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), start)
 
     def call(self, calls: list[Call]) -> list[Answer]:
-        if self.process is None or self.process.poll() is not None:
-            self.process = subprocess.Popen(
-                [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment
-            )
-        assert self.process.stdin and self.process.stdout
-        pickle.dump(calls, self.process.stdin)
-        self.process.stdin.flush()
-        answers = pickle.load(self.process.stdout)
-        return answers
-
-    def stop(self) -> None:
-        if self.process is not None and self.process.stdin:
-            self.process.stdin.close()
-            self.process.wait()
-
-
-def serve() -> None:
-    # What libraries print must not come between the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    library = Library()
-    while True:
         try:
-            calls = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump([library.call(call) for call in calls], answers)
-        answers.flush()
+            return self.pool.submit(make, calls).result()
+        except BrokenProcessPool:
+            self.__init__()  # type: ignore[misc]
+            raise
 
 
-if __name__ == "__main__":
-    sys.modules["library"] = sys.modules["__main__"]
-    # Pickled by name, so of the module that the other process knows.
-    for kind in (Memory, Call, Answer):
-        kind.__module__ = "library"
-    serve()
+def start() -> None:
+    global library
+    os.environ["ACLGRAD_NUM_THREADS"] = "1"
+    library = Library()
+
+
+def make(calls: list[Call]) -> list[Answer]:
+    return [library.call(call) for call in calls]

@@ -11,7 +11,6 @@ from torch import Tensor
 
 ARGUMENTS: dict[str, list[dict[str, Any]]] = {}
 REFERENCES: dict[str, Callable[..., Any]] = {}
-Keys = Any
 
 TYPE_OF_NUMBERS = {torch.float32: 1.5, torch.int64: 2, torch.bool: 1}
 
@@ -150,10 +149,6 @@ named("ReduceLogSum", lambda data, axes, keepDims, noopWithEmptyAxes: data.sum(a
       one(data=POSITIVE, axes=[1], keepDims=True, noopWithEmptyAxes=False))  # fmt: skip
 named("CumsumV2", lambda self, dim, exclusive, reverse: exclusive_sum(self, dim, exclusive, reverse),
       *[one(self=A, dim=d, exclusive=e, reverse=r) for d in (0, -1) for e in (0, 1) for r in (0, 1)])  # fmt: skip
-named("MeanV2", lambda self, dim, keepDim, noopWithEmptyAxes: self.mean(dim, bool(keepDim)),
-      one(self=A, dim=[1], keepDim=True, noopWithEmptyAxes=False))  # fmt: skip
-named("MaxV2", lambda self, dims, keepDims, noopWithEmptyDims: self.amax(dims, bool(keepDims)),
-      one(self=A, dims=[1], keepDims=True, noopWithEmptyDims=False))  # fmt: skip
 
 
 def exclusive_sum(x: Tensor, dim: int, exclusive: int, reverse: int) -> Tensor:
@@ -199,7 +194,6 @@ named("ConvDepthwise2d", lambda self, weight, kernelSize, bias, stride, padding,
     bias=CHANNELS, stride=[1, 1], padding=[1, 1], dilation=[1, 1]))  # fmt: skip
 named("ConvTbc", lambda self, weight, bias, pad: torch.conv_tbc(self, weight, bias, pad),
       one(self=torch.randn(5, 2, 3), weight=torch.randn(3, 3, 4), bias=torch.randn(4), pad=1))  # fmt: skip
-MIXED = [one(self=A, mat2=B.T.contiguous().half()), one(self=HALF, mat2=B.T.contiguous().half())]
 
 # ---- Normalisation ----
 
@@ -305,7 +299,6 @@ named("GatherV2", lambda self, dim, index: self.index_select(dim, index.reshape(
 named("OneHot", lambda self, numClasses, onValue, offValue, axis: torch.where(
     F.one_hot(self, numClasses).movedim(-1, axis).bool(), onValue, offValue),
     *[one(self=torch.tensor([[0, 2], [1, 3]]), numClasses=4, onValue=torch.tensor([2.0]), offValue=torch.tensor([-1.0]), axis=a) for a in (-1, 0)])  # fmt: skip
-named("RepeatInterleaveInt", lambda self, repeats, outputSize: self.repeat_interleave(repeats), one(self=A, repeats=3, outputSize=72))
 named("RepeatInterleave", lambda self, repeats, outputSize: self.repeat_interleave(repeats),
       one(self=CHANNELS, repeats=torch.tensor([1, 0, 3]), outputSize=4))  # fmt: skip
 named("CircularPad2d", lambda self, padding: F.pad(self, padding, "circular"), one(self=IMAGE, padding=[1, 2, 0, 3]))
@@ -348,25 +341,11 @@ named("LogSpace", lambda start, end, steps, base: torch.logspace(start, end, ste
 named("Eye", lambda n, m: torch.eye(n, m), one(n=3, m=5))
 
 # ---- Lists of tensors ----
-WITH_TENSOR = torch.tensor([1.5])
-for suffix, compute in {"Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Maximum": torch.clamp_min,
-                        "Minimum": torch.clamp_max, "Pow": torch.pow}.items():  # fmt: skip
-    named(f"Foreach{suffix}Scalar", lambda x, scalar, f=compute: ([f(t, scalar.item()) for t in x],),
-          one(x=[t.abs() for t in THREE], scalar=WITH_TENSOR))  # fmt: skip
-for suffix, compute in {"Sub": torch.sub, "Mul": torch.mul}.items():
-    named(f"Foreach{suffix}ScalarInplace", lambda x, scalar, f=compute: ([f(t, scalar.item()) for t in x],),
-          one(x=THREE, scalar=WITH_TENSOR))  # fmt: skip
-for suffix, compute in {"Add": torch.add, "Sub": torch.sub}.items():
-    for end in ("", "Inplace"):
-        named(f"Foreach{suffix}List{end}", lambda x1, x2, alpha, f=compute: ([f(a, b, alpha=alpha.item()) for a, b in zip(x1, x2, strict=False)],),
-              one(x1=THREE, x2=THREE[::1], alpha=WITH_TENSOR))  # fmt: skip
 for suffix, compute in {"div": torch.addcdiv, "mul": torch.addcmul}.items():
     for end in ("List", "ScalarList"):
         named(f"ForeachAddc{suffix}{end}", lambda x1, x2, x3, scalars, f=compute: (
             [f(a, b, c, value=s) for a, b, c, s in zip(x1, x2, x3, scalars.tolist(), strict=False)],),
             one(x1=THREE, x2=THREE, x3=THREE, scalars=torch.tensor([0.5, 1.0, 2.0])))  # fmt: skip
-    named(f"ForeachAddc{suffix}Scalar", lambda x1, x2, x3, scalar, f=compute: (
-        [f(a, b, c, value=scalar.item()) for a, b, c in zip(x1, x2, x3, strict=False)],), one(x1=THREE, x2=THREE, x3=THREE, scalar=WITH_TENSOR))  # fmt: skip
 named("ForeachCopy", lambda x: (x,), one(x=THREE))
 named("ForeachNonFiniteCheckAndUnscale", lambda scaledGrads, foundInf, invScale: ([g * invScale for g in scaledGrads], foundInf),
       one(scaledGrads=THREE, foundInf=torch.zeros(1), invScale=torch.tensor([0.5])))  # fmt: skip

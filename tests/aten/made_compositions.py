@@ -1,38 +1,10 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """References of attention, quantisation, experts and dropout, and of what else stands around them in a network."""
 
-from typing import Any
-
+# ruff: noqa: F403, F405
 import numpy as np
-import torch
-import torch.nn.functional as F
-from made import (
-    CHANNELS,
-    EXPERTS,
-    GAMMA,
-    GRADIENT,
-    HALF,
-    IMAGE,
-    OF_REDUCTIONS,
-    POSITIVE,
-    REDUCTIONS,
-    ROWS,
-    SCALES,
-    THREE,
-    VOLUME,
-    A,
-    B,
-    C,
-    geglu,
-    gradient,
-    grouped,
-    named,
-    one,
-    reference,
-    rotated,
-)
+from made import *
 from tensors import Int4
-from torch import Tensor
 
 # ---- Dropout with a mask of bits ----
 MASK = torch.from_numpy(np.random.default_rng(1).integers(0, 256, 16, dtype=np.uint8))
@@ -232,6 +204,25 @@ named("MoeTokenUnpermute", lambda permutedTokens, sortedIndices, probsOptional, 
     permutedTokens[sortedIndices].reshape(4, -1, 6) * (1 if probsOptional is None else probsOptional[..., None])).sum(1),
     one(permutedTokens=torch.randn(8, 6), sortedIndices=ORDER.argsort().int(), probsOptional=torch.rand(4, 2), paddedMode=False, restoreShapeOptional=None),
     one(permutedTokens=TOKENS, sortedIndices=torch.tensor([2, 0, 3, 1]), probsOptional=None, paddedMode=False, restoreShapeOptional=None))  # fmt: skip
+named("MoeTokenPermuteGrad", lambda permutedOutputGrad, **_: gradient(lambda t: t[ORDER // 2], TOKENS, permutedOutputGrad),
+      one(permutedOutputGrad=torch.randn(8, 6), sortedIndices=ORDER.argsort().int(), numTopk=2, paddedMode=False))  # fmt: skip
+
+
+@reference(*[one(permuteTokensOptional=torch.randn(8, 6), unpermutedTokensGrad=TOKENS, sortedIndices=ORDER.argsort().int(), probsOptional=p,
+                 paddedMode=False, restoreShapeOptional=None) for p in (None, torch.rand(4, 2))])  # fmt: skip
+def MoeTokenUnpermuteGrad(permuteTokensOptional: Tensor, unpermutedTokensGrad: Tensor, sortedIndices: Tensor, probsOptional: Any, **_: Any) -> Any:
+    x, p = permuteTokensOptional.clone().requires_grad_(), (torch.ones(4, 2) if probsOptional is None else probsOptional.clone()).requires_grad_()
+    with torch.enable_grad():
+        grads = torch.autograd.grad((x[sortedIndices].reshape(4, -1, 6) * p[..., None]).sum(1), (x, p), unpermutedTokensGrad)
+    return grads[0], None if probsOptional is None else grads[1]
+
+
+@reference(*[one(x=TOKENS, expertIdx=CHOSEN, activeNumOptional=n, expertCapacityOptional=0, expertNumOptional=3, dropPadModeOptional=0,
+                 expertTokensCountOrCumsumFlagOptional=f, expertTokensBeforeCapacityFlagOptional=False) for f, n in enumerate((0, 5, 0))])  # fmt: skip
+def MoeInitRoutingV2(x: Tensor, activeNumOptional: int, expertTokensCountOrCumsumFlagOptional: int, **_: Any) -> Any:
+    counts = torch.bincount(CHOSEN.flatten(), minlength=3)
+    counted = (None, counts.cumsum(0).int(), counts.int())[expertTokensCountOrCumsumFlagOptional]
+    return x[ORDER[: activeNumOptional or None] // 2], ORDER.argsort().int(), counted, None
 
 
 # ---- Results whose size the data decides ----
@@ -244,17 +235,15 @@ named("SearchSorteds", lambda sortedSequence, self, outInt32, right, sorter: tor
 
 
 # ---- What stands around ----
-@reference(*[one(dy=GRADIENT[0, 0].repeat(1, 2)[:3, :8].contiguous(), x1=A, x2=B, gamma=GAMMA, dsumOptional=d) | dict(zip(("mean", "rstd"),
-             torch.native_layer_norm(A + B, (8,), None, None, 1e-5)[1:], strict=True)) for d in (None, C)])  # fmt: skip
+@reference(*[one(dy=GRADIENT[0, 0].repeat(1, 2)[:3, :8].to(t), x1=A.to(t), x2=B.to(t), gamma=GAMMA.to(t), dsumOptional=d) | dict(zip(("mean", "rstd"),
+             torch.native_layer_norm(A + B, (8,), None, None, 1e-5)[1:], strict=True)) for d, t in ((None, torch.float32), (C, torch.float32), (None, torch.float16))])  # fmt: skip
 def AddLayerNormGrad(dy: Tensor, x1: Tensor, x2: Tensor, gamma: Tensor, dsumOptional: Any, **_: Any) -> Any:
-    x, g, b = (x1 + x2).requires_grad_(), gamma.clone().requires_grad_(), torch.zeros(8, requires_grad=True)
+    x, g, b = (x1 + x2).requires_grad_(), gamma.clone().requires_grad_(), torch.zeros_like(gamma, requires_grad=True)
     with torch.enable_grad():
         dx, dgamma, dbeta = torch.autograd.grad(F.layer_norm(x, (8,), g, b), (x, g, b), dy)
     return dx + (0 if dsumOptional is None else dsumOptional), dgamma, dbeta
 
 
-named("AddmmWeightNz", lambda self, mat1, mat2, beta, alpha: torch.addmm(self, mat1, mat2, beta=beta, alpha=alpha),
-      one(self=CHANNELS, mat1=A, mat2=B.T.contiguous(), beta=0.5, alpha=2.0))  # fmt: skip
 named("AsStrided", lambda x, size, stride, storageOffset: x.as_strided(size, stride, storageOffset[0]), one(x=A, size=[3, 2], stride=[5, 2], storageOffset=[1]))
 named("BatchNormReduce", lambda x: (x.sum((0, 2, 3)), x.square().sum((0, 2, 3))), one(x=IMAGE))
 named("ConfusionTranspose", lambda x, perm, shape, transpose_first: x.permute(perm).reshape(shape) if transpose_first else x.reshape(shape).permute(perm),
@@ -286,6 +275,32 @@ def FusedSgd(paramsRef: Any, gradsRef: Any, momentumBufferListOptionalRef: Any, 
     return [p - lr * s for p, s in zip(paramsRef, steps, strict=True)], None, buffers
 
 
+for x, pads in ((IMAGE, [1, 2, 0, 3]), (VOLUME, [1, 2, 0, 3, 1, 1])):
+    named(f"CircularPad{x.dim() - 2}dBackward", lambda gradOutput, self, padding: gradient(lambda x: F.pad(x, padding, "circular"), self, gradOutput),
+          one(gradOutput=torch.randn_like(F.pad(x, pads, "circular")), self=x, padding=pads))  # fmt: skip
+named("ConvertWeightToINT4Pack", lambda weight: torch.from_numpy(((weight.numpy().astype(np.uint32) & 15).reshape(3, 2, 8)
+      << np.arange(0, 32, 4, dtype=np.uint32)).sum(-1).astype(np.uint32).view(np.int32)), one(weight=torch.randint(-8, 8, (3, 16), dtype=torch.int32)))  # fmt: skip
+named("NpuFormatCast", lambda srcTensor: srcTensor, one(srcTensor=A))
+named("SignBitsPack", lambda self, size: torch.from_numpy(np.packbits(self.numpy() >= 0, bitorder="little")).reshape(size, -1),
+      one(self=A.flatten(), size=3), one(self=B.flatten()[:14], size=2))  # fmt: skip
+named("SignBitsUnpack", lambda self, size, dtype: (torch.from_numpy(np.unpackbits(self.numpy(), bitorder="little")).to(dtype) * 2 - 1).reshape(size, -1),
+      one(self=MASK, size=2, dtype=torch.float16))  # fmt: skip
+
+
+@reference(*[one(x=IMAGE, gamma=torch.rand(c), beta=torch.rand(c), dataFormat=f, eps=1e-5) for f, c in (("NCHW", 3), ("NHWC", 5))])
+def InstanceNorm(x: Tensor, gamma: Tensor, beta: Tensor, dataFormat: str, eps: float) -> Any:
+    channels, axes = (1, (2, 3)) if dataFormat == "NCHW" else (3, (1, 2))
+    y = F.instance_norm(x.movedim(channels, 1), weight=gamma, bias=beta, eps=eps).movedim(1, channels)
+    return y, x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
+
+
+@reference(one(data=torch.randn(2, 3, 6, 4), indices=torch.tensor([1, 3]), updates=torch.randn(2, 3, 2, 4), axis=-2))
+def InplaceScatterUpdate(data: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    for each, start, update in zip(data, indices, updates, strict=True):
+        each.narrow(axis, int(start), update.shape[axis]).copy_(update)
+    return data
+
+
 PLACES = torch.tensor([[0, 1], [1, 2]])
 named("GatherNd", lambda self, indices, negativeIndexSupport: self[tuple(indices.long().unbind(-1))],
       *[one(self=IMAGE, indices=PLACES.to(t), negativeIndexSupport=False) for t in (torch.int32, torch.int64)])  # fmt: skip
@@ -308,8 +323,6 @@ named("GlobalAveragePool", lambda self: self.mean((2, 3), keepdim=True), one(sel
 named("GlobalMaxPool", lambda self: self.amax((2, 3), keepdim=True), one(self=IMAGE))
 
 
-named("IndexAddV2", lambda self, dim, index, source, alpha, mode: self.index_add(dim, index, source, alpha=alpha),
-      one(self=A, dim=0, index=torch.tensor([0, 2]), source=B[:2], alpha=2.0, mode=0))  # fmt: skip
 named("IsInScalarTensor", lambda element, testElements, assumeUnique, invert: torch.isin(element, testElements, invert=bool(invert)),
       *[one(element=e, testElements=torch.arange(5), assumeUnique=False, invert=i) for e in (3, 7) for i in (0, 1)])  # fmt: skip
 named("KlDivTargetBackward", lambda gradOutput, self, target, reduction, logTarget: gradient(lambda t: F.kl_div(

@@ -8,8 +8,7 @@ import torch
 
 MANY = torch.zeros(100, 100)
 EVEN = torch.full((100, 100), 0.25)
-SEED, OFFSET = torch.tensor([7]), torch.tensor([3])
-TENSORS = {"seedTensor": SEED, "offsetTensor": OFFSET}
+TENSORS = {"seedTensor": torch.tensor([7]), "offsetTensor": torch.tensor([3])}
 
 
 def near(value: float, wanted: float) -> bool:
@@ -72,6 +71,7 @@ RANDOM: dict[str, tuple[dict[str, Any], list[torch.Tensor], Callable[[torch.Tens
     "InplaceRandomWithoutFromTo": ({"selfRef": MANY}, [], lambda x: x.min() >= 0 and x.max() > 1e6),
     "InplaceRandomWithoutFromToTensor": ({"selfRef": MANY, **TENSORS}, [], lambda x: x.min() >= 0 and x.max() > 1e6),
     "Dropout": ({"input": MANY + 1, "p": 0.2, "train": True}, [MANY, MASK], is_dropped),
+    "DropoutV3": ({"input": MANY + 1, "p": 0.2}, [MANY, MASK], is_dropped),
     "DropoutGenMask": (MASKED, [MASK], is_bits),
     "DropoutGenMaskV2": (MASKED, [MASK], is_bits),
     "DropoutGenMaskV2Tensor": ({**MASKED, **TENSORS}, [MASK], is_bits),

@@ -55,12 +55,10 @@ def solve_call(node: Node, value: Any, mathematics: Mathematics, found: dict[str
     name, arguments = node[1], [argument for _, argument in node[2]]
     if name == "positive":
         solve(arguments[0], 0 if value is None else value, mathematics, found)
-    elif name in ("default", "to.dtype", "dense"):
+    elif name in ("default", "to.dtype", "dense", "squeeze"):
         solve(arguments[0], value, mathematics, found)
     elif name == "none_if":
         solve(arguments[0], arguments[1][1] if value is None else value, mathematics, found)
-    elif name == "squeeze":
-        solve(arguments[0], value, mathematics, found)
     elif name == "dtype":
         return
     elif name == "vector":
@@ -144,10 +142,8 @@ def leaves(value: Any) -> list[torch.Tensor]:
 
 def bound(func: Any, args: Any, kwargs: Any) -> list[Any]:
     """The arguments in the order of the schema, with its defaults."""
-    arguments = []
-    for i, parameter in enumerate(func._schema.arguments):
-        arguments.append(args[i] if i < len(args) else kwargs.get(parameter.name, parameter.default_value))
-    return arguments
+    parameters = enumerate(func._schema.arguments)
+    return [args[i] if i < len(args) else kwargs.get(p.name, p.default_value) for i, p in parameters]
 
 
 def composite(name: str) -> bool:
