@@ -48,7 +48,7 @@
 // Unless it is deterministic, terms and sums of grad_input below 2^-126 (subnormal) count as zero there, except in double.
 // Source: the document of aclnnGridSampler2DBackward.
 //
-// Second derivatives, of images: where the gradient is itself differentiated, v and u are the gradients with respect to
+// Second derivatives: where the gradient is itself differentiated, v and u are the gradients with respect to
 // its results grad_input and grad_grid. With dw(t) = dw(t)/d(x, y) . u(n, i, j, :),
 //
 //   grad_grad_output[n, c, i, j] = sum over t of w(t) * v[n, c, t] + dw(t) * input[n, c, t]
@@ -62,7 +62,7 @@
 //
 // Three dimensions: a grid has coordinates (x, y, z), and z lies at voxels of the depth D as x and y do at those of W and
 // H. A bilinear (trilinear) sample has 2 x 2 x 2 taps, a nearest one reads the nearest voxel; there is no bicubic.
-// Paddings, positions that are not finite, types, rounding and determinism are as above.
+// Paddings, positions that are not finite, types, rounding, determinism and second derivatives are as above.
 #pragma once
 
 #include "aclgrad/types.h"
@@ -114,12 +114,22 @@ struct GridSampler3DBackward : GridSampling {
   Tensor grad_grid;
 };
 
+struct GridSampler3DDoubleBackward : GridSampling {
+  ConstTensor grad_output;
+  ConstTensor grad_grad_input;
+  ConstTensor grad_grad_grid;
+  Tensor grad_grad_output;
+  Tensor grad_input;
+  Tensor grad_grid;
+};
+
 // Bytes of workspace that the operator needs. They follow from types, shapes, strides and what is wanted.
 ACLGRAD_API size_t workspace_size(const GridSampler2D& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler2DBackward& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler2DDoubleBackward& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler3D& problem);
 ACLGRAD_API size_t workspace_size(const GridSampler3DBackward& problem);
+ACLGRAD_API size_t workspace_size(const GridSampler3DDoubleBackward& problem);
 
 ACLGRAD_API void grid_sampler_2d(const GridSampler2D& problem, const WorkspaceView& workspace);
 ACLGRAD_API void grid_sampler_2d_backward(const GridSampler2DBackward& problem,
@@ -129,6 +139,8 @@ ACLGRAD_API void grid_sampler_2d_double_backward(const GridSampler2DDoubleBackwa
 ACLGRAD_API void grid_sampler_3d(const GridSampler3D& problem, const WorkspaceView& workspace);
 ACLGRAD_API void grid_sampler_3d_backward(const GridSampler3DBackward& problem,
                                           const WorkspaceView& workspace);
+ACLGRAD_API void grid_sampler_3d_double_backward(const GridSampler3DDoubleBackward& problem,
+                                                 const WorkspaceView& workspace);
 
 // The same on a CUDA GPU, but for second derivatives. They throw std::exception where CUDA refuses, or the library was
 // built without CUDA.

@@ -98,7 +98,7 @@ TestTensor::TestTensor(Shape shape, DataType type, Layout layout, const std::vec
     if (is_far && axis < first_dense) step += 64;
   }
   offset_ = is_gapped ? 5 : 0;
-  storage_elements_ = step + offset_;
+  storage_elements_ = offset_ + (element_count(shape_) == 0 ? 1 : step);
   const size_t bytes = static_cast<size_t>(storage_elements_) * size_of(type_);
   storage_ = layout >= Layout::sparse ? map_zeros(bytes) : patterned(bytes);
   make_handle();

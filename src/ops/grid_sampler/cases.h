@@ -180,13 +180,15 @@ struct MoreInputs : Inputs {
   std::vector<double> grad_grad_input;
   std::vector<double> grad_grad_grid;
 
-  MoreInputs(const Sampling& s, DataType type, double reach)
+  template <class AnySampling>
+  MoreInputs(const AnySampling& s, DataType type, double reach)
       : Inputs(s, type, reach),
         grad_grad_input(rounded(uniform(element_count(input_shape(s)), -5, 5, 6), type)),
         grad_grad_grid(rounded(uniform(element_count(grid_shape(s)), -0.01, 0.01, 7), type)) {}
 };
 
-inline reference::GridSamplerSecondGradients expected_of(const Sampling& s, const MoreInputs& inputs) {
+template <class AnySampling>
+reference::GridSamplerSecondGradients expected_of(const AnySampling& s, const MoreInputs& inputs) {
   return reference::grid_sampler_double_backward(s, inputs.grad_output, inputs.input, inputs.grid,
                                                  inputs.grad_grad_input, inputs.grad_grad_grid);
 }

@@ -129,8 +129,8 @@ struct BlockTask {
   uint32_t bits;   // of those that are worked on
   uint32_t owned;  // whose own results are wanted; those of the others are left without a meaning
   const float* gradients[kBlock];
-  float* results[kBlock];      // of the gradient's gradient
-  Tangents<float> tangents{};  // the same
+  float* results[kBlock];             // of the gradient's gradient
+  Tangents<float, kAxes> tangents{};  // the same
 };
 
 // Taps are worked on four at a time, so that weights and sums fit the registers: those of a row of bicubic
@@ -332,18 +332,21 @@ void differentiate_block(const BoxTask& task, const BlockTask<kAxes>& samples,
 }
 
 // The same of the gradient. Also finds the results.
-template <int kTaps, int kChannels, bool kSums>
-void differentiate_gradient(const BoxTask& task, const BlockTask<2>& samples, float (&slopes)[2][kBlock]) {
-  constexpr int kTapCount = kTaps * kTaps;
+template <int kTaps, int kChannels, bool kSums, int kAxes>
+void differentiate_gradient(const BoxTask& task, const BlockTask<kAxes>& samples,
+                            float (&slopes)[kAxes][kBlock]) {
+  using Curves = BlockCurves<FloatTag, kTaps, kAxes>;
+  constexpr int kTapCount = kTapsOfSample<kTaps, kAxes>;
   const FloatTag d;
-  BlockTaps<kTaps, 2, kSources> taps;
+  BlockTaps<kTaps, kAxes, kSources> taps;
   std::memset(taps.product, 0, sizeof taps.product);
   for (size_t lane = 0; lane < kBlock; lane += kLanes) {
-    const BlockCurves<FloatTag, kTaps> curves(d, samples.block, samples.tangents, lane);
+    const Curves curves(d, samples.block, samples.tangents, lane);
     const auto weights = load_weights<FloatTag, kTaps>(d, samples.block, lane);
     for (int k = 0; k < kTapCount; ++k) {
-      hn::Store(curves.weight_along(k / kTaps, k % kTaps), d, taps.weight[kInput][k] + lane);
-      hn::Store(weights.of(TapIndex<kTaps>(k)), d, taps.weight[kGradGradInput][k] + lane);
+      const TapIndex<kTaps> tap(k);
+      hn::Store(curves.weight_along(tap), d, taps.weight[kInput][k] + lane);
+      hn::Store(weights.of(tap), d, taps.weight[kGradGradInput][k] + lane);
     }
   }
   const Rows<const float> input = task.sources[kInput], grad_grad_input = task.sources[kGradGradInput];
@@ -370,14 +373,13 @@ void differentiate_gradient(const BoxTask& task, const BlockTask<2>& samples, fl
   for (size_t lane = 0; lane < kBlock; lane += kLanes) {
     FloatVector product[kSources][kTapCount];
     for (int source = 0; source < kSources; ++source)
-      load_products<kTaps, 2>(taps.product[source], lane, product[source]);
+      load_products<kTaps, kAxes>(taps.product[source], lane, product[source]);
     const auto of = [&](Source source) HWY_ATTR {
-      return [&product, source](int row, int column)
-                 HWY_ATTR { return product[source][row * kTaps + column]; };
+      return [&product, source](int k) HWY_ATTR { return product[source][k]; };
     };
-    const auto gradient = BlockCurves<FloatTag, kTaps>(d, samples.block, samples.tangents, lane)
-                              .grid_gradient(d, of(kInput), of(kGradGradInput));
-    for (int axis = 0; axis < 2; ++axis) hn::Store(gradient.along[axis], d, slopes[axis] + lane);
+    const auto gradient =
+        Curves(d, samples.block, samples.tangents, lane).grid_gradient(d, of(kInput), of(kGradGradInput));
+    for (int axis = 0; axis < kAxes; ++axis) hn::Store(gradient.along[axis], d, slopes[axis] + lane);
   }
 }
 

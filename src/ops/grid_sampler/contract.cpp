@@ -90,6 +90,14 @@ static Axes check_backward(const Problem& p, Contract& contract, int sides, bool
   return axes;
 }
 
+template <class Problem>
+static void check_double_backward(const Problem& p, Contract& contract, int sides) {
+  const Axes axes = check_backward(p, contract, sides, false);
+  contract.optional_input("grad_grad_input", p.grad_grad_input, axes.images);
+  contract.optional_input("grad_grad_grid", p.grad_grad_grid, axes.grid);
+  contract.optional_output("grad_grad_output", p.grad_grad_output, axes.samples);
+}
+
 void check(const GridSampler2D& p, Contract& contract, bool channels_last) {
   check_forward(p, contract, 2, channels_last);
 }
@@ -97,16 +105,16 @@ void check(const GridSampler2DBackward& p, Contract& contract, bool channels_las
   check_backward(p, contract, 2, channels_last);
 }
 void check(const GridSampler2DDoubleBackward& p, Contract& contract) {
-  const Axes axes = check_backward(p, contract, 2, false);
-  contract.optional_input("grad_grad_input", p.grad_grad_input, axes.images);
-  contract.optional_input("grad_grad_grid", p.grad_grad_grid, axes.grid);
-  contract.optional_output("grad_grad_output", p.grad_grad_output, axes.samples);
+  check_double_backward(p, contract, 2);
 }
 void check(const GridSampler3D& p, Contract& contract, bool channels_last) {
   check_forward(p, contract, 3, channels_last);
 }
 void check(const GridSampler3DBackward& p, Contract& contract, bool channels_last) {
   check_backward(p, contract, 3, channels_last);
+}
+void check(const GridSampler3DDoubleBackward& p, Contract& contract) {
+  check_double_backward(p, contract, 3);
 }
 
 }  // namespace aclgrad
@@ -116,6 +124,7 @@ ACLGRAD_DEFINE_FUNCTION_AND_CUDA(GridSampler2DBackward, grid_sampler_2d_backward
 ACLGRAD_DEFINE_FUNCTION(GridSampler2DDoubleBackward, grid_sampler_2d_double_backward)
 ACLGRAD_DEFINE_FUNCTION_AND_CUDA(GridSampler3D, grid_sampler_3d)
 ACLGRAD_DEFINE_FUNCTION_AND_CUDA(GridSampler3DBackward, grid_sampler_3d_backward)
+ACLGRAD_DEFINE_FUNCTION(GridSampler3DDoubleBackward, grid_sampler_3d_double_backward)
 
 // ---- The C interface
 

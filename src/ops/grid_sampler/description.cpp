@@ -297,8 +297,9 @@ std::vector<Case> function_cases(DataType type) {
   return result;
 }
 
-// The gradient of the gradient, of images alone.
-Case second_case(const Sampling& s, DataType type, const MoreInputs& inputs) {
+// The gradient of the gradient.
+template <class S>
+Case second_case(const S& s, DataType type, const MoreInputs& inputs) {
   const TensorValue input{input_shape(s), type, inputs.input}, grid{grid_shape(s), type, inputs.grid};
   return {title_of(s),
           {TensorValue{output_shape(s), type, inputs.grad_output}, input, grid,
@@ -314,19 +315,20 @@ Case second_case(const Sampling& s, DataType type, const MoreInputs& inputs) {
           }};
 }
 
+template <class S>
 std::vector<Case> second_cases(DataType type) {
   std::vector<Case> result;
-  for (const Sampling& size : CaseSizes<Sampling>::any) {
+  for (const S& size : CaseSizes<S>::any) {
     const MoreInputs inputs(size, type, 1.3);
-    for_each_mode_to(2, size, type,
-                     [&](const Sampling& s) { result.push_back(second_case(s, type, inputs)); });
+    for_each_mode_to(kLastMode<S>, size, type,
+                     [&](const S& s) { result.push_back(second_case(s, type, inputs)); });
   }
-  Sizes<Sampling> empty = without_pixels<Sampling>();
-  empty.push_back(kGood<Sampling>);
+  Sizes<S> empty = without_pixels<S>();
+  empty.push_back(kGood<S>);
   empty.back().batch = 0;
-  for (const Sampling& s : empty) result.push_back(second_case(s, type, MoreInputs(s, type, 1)));
+  for (const S& s : empty) result.push_back(second_case(s, type, MoreInputs(s, type, 1)));
   for (size_t absent : {3u, 4u}) {
-    Sampling s = CaseSizes<Sampling>::any.back();
+    S s = CaseSizes<S>::any.back();
     s.positions_in_double = type == DataType::float64;
     MoreInputs inputs(s, type, 1.3);
     std::vector<double>& zeros = absent == 3 ? inputs.grad_grad_input : inputs.grad_grad_grid;
@@ -412,7 +414,9 @@ std::vector<LargeCase> large_backward_cases() {
 }
 
 template <class P>
-inline constexpr bool kIsSecond = std::is_same_v<P, GridSampler2DDoubleBackward>;
+inline constexpr bool kIsSecond = requires(P p) {
+  p.grad_grad_input;
+};
 
 template <class P, class S>
 FunctionOf<P> function_of(const char* name, auto run) {
@@ -444,7 +448,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
   if constexpr (is_backward) {
     of.fields.insert(of.fields.begin(), {"grad_output", Role::input, &P::grad_output});
     if constexpr (kIsSecond<P>) {
-      of.cases = second_cases;
+      of.cases = second_cases<S>;
       of.fields.push_back({"grad_grad_input", Role::optional_input, &P::grad_grad_input});
       of.fields.push_back({"grad_grad_grid", Role::optional_input, &P::grad_grad_grid});
       of.fields.push_back({"grad_grad_output", Role::optional_output, &P::grad_grad_output});
@@ -480,6 +484,8 @@ const FunctionRegistration kFunctions[] = {
         function_of<GridSampler3D, Sampling3D>("grid_sampler_3d", grid_sampler_3d, cuda::grid_sampler_3d)),
     FunctionRegistration(function_of<GridSampler3DBackward, Sampling3D>(
         "grid_sampler_3d_backward", grid_sampler_3d_backward, cuda::grid_sampler_3d_backward)),
+    FunctionRegistration(function_of<GridSampler3DDoubleBackward, Sampling3D>(
+        "grid_sampler_3d_double_backward", grid_sampler_3d_double_backward)),
 };
 
 // Of the results; others where the cases or the mathematics are others: test_determinism says which.
@@ -520,6 +526,10 @@ const HashRegistration kHashes({
     {"grid_sampler_3d_backward_float16", 0x5EFCE20530C28CE0u},
     {"grid_sampler_3d_backward_bfloat16", 0xA57901BD519DBBFAu},
     {"grid_sampler_3d_backward_float64", 0xD07ACE166CCC0720u},
+    {"grid_sampler_3d_double_backward_float32", 0x5A292C95B695E758u},
+    {"grid_sampler_3d_double_backward_float16", 0xCE5F015CC9BD857Du},
+    {"grid_sampler_3d_double_backward_bfloat16", 0xDAB4E5537B72670Cu},
+    {"grid_sampler_3d_double_backward_float64", 0xAE33E473A217F96Au},
 });
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The weights of taps as their samples move along grad_grad_grid. Bilinear and bicubic.
+// The weights of taps as their samples move along grad_grad_grid.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_DOUBLE_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_DOUBLE_BACKWARD_INL_H_
 #undef ACLGRAD_OPS_GRID_SAMPLER_DOUBLE_BACKWARD_INL_H_
@@ -13,10 +13,9 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // grad_grad_grid of a block of samples, in pixels.
-template <class Real>
+template <class Real, int kAxes = 2>
 struct Tangents {
-  alignas(64) Real x[kBlock];
-  alignas(64) Real y[kBlock];
+  alignas(64) Real along[kAxes][kBlock];  // x, y and z
 };
 
 // Whether a sample reads any pixel along an axis.
@@ -26,19 +25,25 @@ bool reads_axis(int32_t first, const Axis& axis) {
   return kTaps == 4 && axis.padding != Padding::zeros && first > kNowhere;
 }
 
-// A sample that reads nothing has none, and neither has one along an axis on which it is clipped, whatever
-// grad_grad_grid is: infinity times zero is no zero.
-template <int kTaps, class Real>
-HWY_INLINE void find_tangents(const Block<Real>& block, const Axis* axes, const Real* along_x,
-                              const Real* along_y, Tangents<Real>& tangents) {
-  for (size_t i = 0; i < kBlock; ++i) {
-    const bool reads =
-        reads_axis<kTaps>(block.x().first[i], axes[0]) && reads_axis<kTaps>(block.y().first[i], axes[1]);
-    const Real x_scale = reads ? block.x().scale[i] : 0;
-    const Real y_scale = reads ? block.y().scale[i] : 0;
-    tangents.x[i] = x_scale == 0 ? 0 : x_scale * along_x[i];
-    tangents.y[i] = y_scale == 0 ? 0 : y_scale * along_y[i];
+// From those of the samples from `first` on. A sample that reads nothing has none, and neither has one along an axis on
+// which it is clipped, whatever grad_grad_grid is: infinity times zero is no zero. Returns a bit for each sample that
+// reads something.
+template <int kTaps, class Real, int kAxes>
+HWY_INLINE uint32_t find_tangents(const Block<Real, kAxes>& block, const Axis* axes,
+                                  const Real (&along)[kAxes][kMostSamples], int64_t first,
+                                  Tangents<Real, kAxes>& tangents) {
+  uint32_t reading = 0;
+  for (int64_t i = 0; i < kBlock; ++i) {
+    bool reads = true;
+    for (int axis = 0; axis < kAxes; ++axis)
+      reads &= reads_axis<kTaps>(block.taps[axis].first[i], axes[axis]);
+    for (int axis = 0; axis < kAxes; ++axis) {
+      const Real scale = reads ? block.taps[axis].scale[i] : 0;
+      tangents.along[axis][i] = scale == 0 ? 0 : scale * along[axis][first + i];
+    }
+    reading |= uint32_t{reads} << i;
   }
+  return reading;
 }
 
 // The weights along one axis for the samples from `lane` on, with their first and second derivatives by the position in
@@ -70,7 +75,7 @@ struct AxisCurves {
 };
 
 // What the samples from `lane` on give.
-template <class D, int kTaps>
+template <class D, int kTaps, int kAxes = 2>
 class BlockCurves {
  public:
   using Real = hn::TFromD<D>;
@@ -79,19 +84,19 @@ class BlockCurves {
   HWY_INLINE BlockCurves(D d, const Block<Real>& block, const Tangents<Real>& tangents, size_t lane)
       : x_(d, block.x(), lane),
         y_(d, block.y(), lane),
-        along_x_(hn::Load(d, tangents.x + lane)),
-        along_y_(hn::Load(d, tangents.y + lane)),
+        along_x_(hn::Load(d, tangents.along[0] + lane)),
+        along_y_(hn::Load(d, tangents.along[1] + lane)),
         x_scale_(hn::Load(d, block.x().scale + lane)),
         y_scale_(hn::Load(d, block.y().scale + lane)) {}
 
   // The derivative of a tap's weight along the tangents.
-  HWY_INLINE V weight_along(int row, int column) const {
-    return hn::MulAdd(hn::Mul(y_.weight[row], x_.slope[column]), along_x_,
-                      hn::Mul(hn::Mul(y_.slope[row], x_.weight[column]), along_y_));
+  HWY_INLINE V weight_along(TapIndex<kTaps> tap) const {
+    return hn::MulAdd(hn::Mul(y_.weight[tap.row], x_.slope[tap.column]), along_x_,
+                      hn::Mul(hn::Mul(y_.slope[tap.row], x_.weight[tap.column]), along_y_));
   }
 
-  // The gradient of the grid: product(row, column) is the sum over all channels of grad_output times the input's pixel
-  // of the tap, and grad_product(row, column) the same with grad_grad_input's.
+  // The gradient of the grid: product(k) is the sum over all channels of grad_output times the input's pixel of tap k, and
+  // grad_product(k) the same with grad_grad_input's.
   template <class Product, class GradProduct>
   HWY_INLINE Slopes<V> grid_gradient(D d, Product&& product, GradProduct&& grad_product) const {
     V x = hn::Zero(d), y = hn::Zero(d);                      // of grad_grad_input
@@ -100,8 +105,8 @@ class BlockCurves {
       V weights = hn::Zero(d), slopes = hn::Zero(d);
       V grad_weights = hn::Zero(d), grad_slopes = hn::Zero(d), curvatures = hn::Zero(d);
       for (int column = 0; column < kTaps; ++column) {
-        const V of_input = product(row, column);
-        const V of_grad = grad_product(row, column);
+        const V of_input = product(row * kTaps + column);
+        const V of_grad = grad_product(row * kTaps + column);
         grad_weights = hn::MulAdd(x_.weight[column], of_grad, grad_weights);
         grad_slopes = hn::MulAdd(x_.slope[column], of_grad, grad_slopes);
         slopes = hn::MulAdd(x_.slope[column], of_input, slopes);
@@ -134,6 +139,65 @@ class BlockCurves {
   V along_y_;
   V x_scale_;
   V y_scale_;
+};
+
+// The same of volumes.
+template <class D>
+class BlockCurves<D, 2, 3> {
+ public:
+  using Real = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+
+  HWY_INLINE BlockCurves(D d, const Block<Real, 3>& block, const Tangents<Real, 3>& tangents, size_t lane)
+      : block_(block), lane_(lane), weights_(load_weights<D, 2>(d, block, lane)) {
+    for (int axis = 0; axis < 3; ++axis) along_[axis] = hn::Load(d, tangents.along[axis] + lane);
+  }
+
+  const TapWeights<D, 2, 3>& weights() const { return weights_; }
+
+  HWY_INLINE V weight_along(TapIndex<2> tap) const {
+    const V z = weights_.z()[tap.slice], y = weights_.y()[tap.row], x = weights_.x()[tap.column];
+    const auto times = [](int side, V v) HWY_ATTR { return side == 0 ? hn::Neg(v) : v; };
+    const V across = hn::MulAdd(y, times(tap.slice, along_[2]), hn::Mul(z, times(tap.row, along_[1])));
+    return hn::MulAdd(x, across, hn::Mul(hn::Mul(z, y), times(tap.column, along_[0])));
+  }
+
+  // The derivative of a volume along the tangents, from its slopes.
+  HWY_INLINE V along(const Slopes<V, 3>& slopes) const {
+    return hn::MulAdd(slopes.along[2], along_[2],
+                      hn::MulAdd(slopes.along[1], along_[1], hn::Mul(slopes.along[0], along_[0])));
+  }
+
+  // The derivatives of trilinear_slopes() along the tangents. Along its own axis a slope does not change.
+  template <class Value>
+  HWY_INLINE Slopes<V, 3> slopes_along(Value&& v) const {
+    const auto mix = [](const V(&weights)[2], V a, V b)
+                         HWY_ATTR { return hn::MulAdd(weights[1], b, hn::Mul(weights[0], a)); };
+    // How a difference of two taps, `a` from each other, changes over `b` taps.
+    const auto twist = [&](int tap, int a, int b) HWY_ATTR {
+      return hn::Sub(hn::Sub(v(tap + a + b), v(tap + b)), hn::Sub(v(tap + a), v(tap)));
+    };
+    const V xy = mix(weights_.z(), twist(0, 1, 2), twist(4, 1, 2));
+    const V xz = mix(weights_.y(), twist(0, 1, 4), twist(2, 1, 4));
+    const V yz = mix(weights_.x(), twist(0, 2, 4), twist(1, 2, 4));
+    const V *x = &along_[0], *y = &along_[1], *z = &along_[2];
+    return {hn::MulAdd(xy, *y, hn::Mul(xz, *z)), hn::MulAdd(xy, *x, hn::Mul(yz, *z)),
+            hn::MulAdd(xz, *x, hn::Mul(yz, *y))};
+  }
+
+  template <class Product, class GradProduct>
+  HWY_INLINE Slopes<V, 3> grid_gradient(D d, Product&& product, GradProduct&& grad_product) const {
+    const auto of_input = slopes_along(product), of_grad = trilinear_slopes(d, weights_, grad_product);
+    Slopes<V, 3> sum;
+    for (int axis = 0; axis < 3; ++axis) sum.along[axis] = hn::Add(of_input.along[axis], of_grad.along[axis]);
+    return scaled(d, block_, lane_, sum);
+  }
+
+ private:
+  const Block<Real, 3>& block_;
+  const size_t lane_;
+  const TapWeights<D, 2, 3> weights_;
+  V along_[3];
 };
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

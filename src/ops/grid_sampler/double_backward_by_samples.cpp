@@ -117,7 +117,7 @@ class DoubleBackwardBySamples {
       work.owned = reads ? work.bits & samples_owned(block, Box{{0, 1}, band_}) : 0;
       if (!sampling_.wants_input_grad) work.bits = 0;
       if ((work.bits | work.owned) == 0) continue;
-      find_tangents<kTaps>(block, sampling_.axes, along[0] + k, along[1] + k, work.tangents);
+      find_tangents<kTaps>(block, sampling_.axes, along, k, work.tangents);
       visit_block(work);
     }
   }
@@ -128,7 +128,8 @@ class DoubleBackwardBySamples {
       const BlockCurves<Tag, kTaps> curves(d, work.block, work.tangents, lane);
       const auto weights = load_weights<Tag, kTaps>(d, work.block, lane);
       for_each_tap([&](int row, int column) HWY_ATTR {
-        hn::Store(curves.weight_along(row, column), d, work.weights[0][row][column] + lane);
+        hn::Store(curves.weight_along(TapIndex<kTaps>(row * kTaps + column)), d,
+                  work.weights[0][row][column] + lane);
         hn::Store(weights.of(row, column), d, work.weights[1][row][column] + lane);
       });
     }
@@ -213,8 +214,8 @@ class DoubleBackwardBySamples {
     alignas(64) Real slopes[2][kBlock];
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
       const auto of = [&](int source) HWY_ATTR {
-        return [&work, source, lane](int row, int column)
-                   HWY_ATTR { return hn::Load(Tag(), work.products[source][row][column] + lane); };
+        return [&work, source, lane](int k)
+                   HWY_ATTR { return hn::Load(Tag(), work.products[source][k / kTaps][k % kTaps] + lane); };
       };
       const auto gradient =
           BlockCurves<Tag, kTaps>(d, work.block, work.tangents, lane).grid_gradient(d, of(0), of(1));
@@ -270,10 +271,12 @@ HWY_EXPORT(run_double_backward_by_samples);
 }  // namespace
 
 size_t double_backward_by_samples_workspace_size(const DoubleBackward& sampling) {
+  if (sampling.axis_count == 3) return grad_volumes_by_samples_workspace_size(sampling);
   return size_of_workspace<DoubleBackwardSamplesLayout>(sampling);
 }
 
 void double_backward_by_samples(const DoubleBackward& sampling, void* workspace) {
+  if (sampling.axis_count == 3) return double_backward_of_volumes(sampling, workspace);
   WorkspaceAllocator allocator(workspace);
   const DoubleBackwardSamplesLayout layout(sampling, allocator);
   HWY_DYNAMIC_DISPATCH(run_double_backward_by_samples)(sampling, layout);

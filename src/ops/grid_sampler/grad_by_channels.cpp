@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The gradient of grid sampling, and that of the gradient of images, vectorised over channels.
+// The gradient of grid sampling, and its own gradient, vectorised over channels.
 //
 // Each task takes a box of slices and rows of an image: it brings what its samples read into channels-last order, adds
 // what the samples give to a channels-last buffer, and writes the box out. The box that has a sample's first slice and row
@@ -185,8 +185,8 @@ class GradByChannels {
   DifferentiateBlock choose() const {
     const bool sums = sampling_.wants_input_grad;
     if constexpr (kIsSecond && kTaps > 1) {
-      return sums ? differentiate_gradient<kTaps, kChannels, true>
-                  : differentiate_gradient<kTaps, kChannels, false>;
+      return sums ? differentiate_gradient<kTaps, kChannels, true, kAxes>
+                  : differentiate_gradient<kTaps, kChannels, false, kAxes>;
     } else if constexpr (kTaps > 1) {
       if (sampling_.wants_grid_grad)
         return sums ? differentiate_block<kTaps, kChannels, true, true, kAxes>
@@ -327,7 +327,7 @@ class GradByChannels {
       const Samples samples = run.part(k, kMostSamples);
       Block<float, kAxes> blocks[kMostBlocks];
       prepare_blocks(sampling_, first_image_ + task.image, samples, blocks);
-      alignas(64) float along[2][kMostSamples] = {};
+      alignas(64) float along[kAxes][kMostSamples] = {};
       if constexpr (kIsSecond) {
         if (sampling_.has_grad_grad_grid)
           load_coordinates(image_of(sampling_.grad_grad_grid, task.image), samples, along);
@@ -342,9 +342,10 @@ class GradByChannels {
         }
         if (packs_each) pack_each(task, of_block, block_task);
         if constexpr (kIsSecond) {
-          const auto find = sampling_.interpolation == Interpolation::bicubic ? find_tangents<4, float>
-                                                                              : find_tangents<2, float>;
-          find(block_task.block, sampling_.axes, along[0] + i, along[1] + i, block_task.tangents);
+          const auto find = sampling_.interpolation == Interpolation::bicubic
+                                ? find_tangents<4, float, kAxes>
+                                : find_tangents<2, float, kAxes>;
+          find(block_task.block, sampling_.axes, along, i, block_task.tangents);
         }
         differentiate_samples(task, of_block, block_task);
       }
@@ -376,7 +377,7 @@ void run_by_channels(const Sampling& sampling, const ChannelsLayout& layout) {
 }
 
 void run_second_by_channels(const DoubleBackward& sampling, const ChannelsLayout& layout) {
-  GradByChannels<DoubleBackward, 2>(sampling, layout).run();
+  visit_axes(sampling, [&](auto axes) { GradByChannels<DoubleBackward, axes>(sampling, layout).run(); });
 }
 
 }  // namespace

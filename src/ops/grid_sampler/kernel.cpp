@@ -60,6 +60,30 @@ Sampling nearest_of(const DoubleBackward& sampling) {
   return nearest;
 }
 
+size_t second_workspace_size(const DoubleBackward& sampling) {
+  if (!has_second(sampling)) return 0;
+  if (sampling.interpolation == Interpolation::nearest)
+    return workspace_size(forward_implementations(), nearest_of(sampling));
+  return sampling.vectorises_over_channels ? double_backward_by_channels_workspace_size(sampling)
+                                           : double_backward_by_samples_workspace_size(sampling);
+}
+
+template <class Problem>
+void run_second(const char* name, const Problem& problem, void* workspace) {
+  const DoubleBackward sampling = sampling_of(problem);
+  const bool zeros = is_zero(sampling);
+  if (problem.wants_grad_grad_output && zeros) zero_images(sampling.grad_grad_output, sampling.batch);
+  if (problem.wants_input_grad && (zeros || !sampling.wants_input_grad))
+    zero_images(sampling.input_grad, sampling.batch);
+  if (problem.wants_grid_grad && (zeros || !sampling.wants_grid_grad))
+    zero_images(sampling.grid_grad, sampling.batch);
+  if (!has_second(sampling)) return;
+  if (sampling.interpolation == Interpolation::nearest)
+    return run(name, forward_implementations(), nearest_of(sampling), workspace);
+  sampling.vectorises_over_channels ? double_backward_by_channels(sampling, workspace)
+                                    : double_backward_by_samples(sampling, workspace);
+}
+
 }  // namespace
 
 size_t kernel_workspace_size(const GridSampler2D& problem) {
@@ -75,12 +99,10 @@ size_t kernel_workspace_size(const GridSampler3DBackward& problem) {
   return gradient_workspace_size(sampling_of(problem));
 }
 size_t kernel_workspace_size(const GridSampler2DDoubleBackward& problem) {
-  const DoubleBackward sampling = sampling_of(problem);
-  if (!has_second(sampling)) return 0;
-  if (sampling.interpolation == Interpolation::nearest)
-    return workspace_size(forward_implementations(), nearest_of(sampling));
-  return sampling.vectorises_over_channels ? double_backward_by_channels_workspace_size(sampling)
-                                           : double_backward_by_samples_workspace_size(sampling);
+  return second_workspace_size(sampling_of(problem));
+}
+size_t kernel_workspace_size(const GridSampler3DDoubleBackward& problem) {
+  return second_workspace_size(sampling_of(problem));
 }
 
 double kernel_nanoseconds(const GridSampler2D& problem) {
@@ -109,18 +131,10 @@ void run_kernel(const GridSampler3DBackward& problem, void* workspace) {
   run_gradient("GridSampler3DBackward", problem, workspace);
 }
 void run_kernel(const GridSampler2DDoubleBackward& problem, void* workspace) {
-  const DoubleBackward sampling = sampling_of(problem);
-  const bool zeros = is_zero(sampling);
-  if (problem.wants_grad_grad_output && zeros) zero_images(sampling.grad_grad_output, sampling.batch);
-  if (problem.wants_input_grad && (zeros || !sampling.wants_input_grad))
-    zero_images(sampling.input_grad, sampling.batch);
-  if (problem.wants_grid_grad && (zeros || !sampling.wants_grid_grad))
-    zero_images(sampling.grid_grad, sampling.batch);
-  if (!has_second(sampling)) return;
-  if (sampling.interpolation == Interpolation::nearest)
-    return run("GridSampler2DDoubleBackward", forward_implementations(), nearest_of(sampling), workspace);
-  sampling.vectorises_over_channels ? double_backward_by_channels(sampling, workspace)
-                                    : double_backward_by_samples(sampling, workspace);
+  run_second("GridSampler2DDoubleBackward", problem, workspace);
+}
+void run_kernel(const GridSampler3DDoubleBackward& problem, void* workspace) {
+  run_second("GridSampler3DDoubleBackward", problem, workspace);
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -13,6 +13,7 @@ size_t kernel_workspace_size(const GridSampler2DBackward& problem);
 size_t kernel_workspace_size(const GridSampler2DDoubleBackward& problem);
 size_t kernel_workspace_size(const GridSampler3D& problem);
 size_t kernel_workspace_size(const GridSampler3DBackward& problem);
+size_t kernel_workspace_size(const GridSampler3DDoubleBackward& problem);
 
 double kernel_nanoseconds(const GridSampler2D& problem);
 double kernel_nanoseconds(const GridSampler2DBackward& problem);
@@ -24,6 +25,7 @@ void run_kernel(const GridSampler2DBackward& problem, void* workspace);
 void run_kernel(const GridSampler2DDoubleBackward& problem, void* workspace);
 void run_kernel(const GridSampler3D& problem, void* workspace);
 void run_kernel(const GridSampler3DBackward& problem, void* workspace);
+void run_kernel(const GridSampler3DDoubleBackward& problem, void* workspace);
 
 }  // namespace aclgrad::ops::grid_sampler
 
@@ -36,6 +38,7 @@ void check(const GridSampler2DBackward& problem, Contract& contract, bool channe
 void check(const GridSampler2DDoubleBackward& problem, Contract& contract);
 void check(const GridSampler3D& problem, Contract& contract, bool channels_last = false);
 void check(const GridSampler3DBackward& problem, Contract& contract, bool channels_last = false);
+void check(const GridSampler3DDoubleBackward& problem, Contract& contract);
 
 template <class Problem, class Read = typename ops::grid_sampler::ReadAs<Problem>::type>
 size_t kernel_workspace_size(const Problem& problem) {

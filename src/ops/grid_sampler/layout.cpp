@@ -91,6 +91,24 @@ Sampling gradient_of(const BackwardOf<kAxes>& problem) {
   return sampling;
 }
 
+// Nearest interpolation has no derivative by the grid.
+template <int kAxes>
+DoubleBackward second_of(const DoubleBackwardOf<kAxes>& problem) {
+  DoubleBackward sampling{};
+  static_cast<Sampling&>(sampling) = gradient_of<kAxes>(problem);
+  sampling.has_few_channels = false;
+  sampling.has_grad_grad_input = problem.has_grad_grad_input;
+  sampling.has_grad_grad_grid = problem.has_grad_grad_grid && problem.interpolation != Interpolation::nearest;
+  sampling.wants_input_grad = problem.wants_input_grad && sampling.has_grad_grad_grid;
+  sampling.grad_grad_input =
+      as_input<kAxes>(problem, problem.grad_grad_input, problem.grad_grad_input_strides);
+  sampling.grad_grad_grid = as_grid<kAxes>(problem, problem.grad_grad_grid, problem.grad_grad_grid_strides);
+  sampling.grad_grad_output =
+      as_output<kAxes>(problem, problem.grad_grad_output, problem.grad_grad_output_strides);
+  sampling.wants_grad_grad_output = problem.wants_grad_grad_output;
+  return sampling;
+}
+
 // Whether the offsets of pixels of the input serve for the sums of its gradient, too: those of 16-bit types are contiguous.
 bool adds_alike(const Sampling& sampling) {
   const Image &input = sampling.input.first, &sums = sampling.input_grad.first;
@@ -163,21 +181,12 @@ Sampling sampling_of(const GridSampler3DBackward& problem) {
   return gradient_of(problem);
 }
 
-// Nearest interpolation has no derivative by the grid.
 DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem) {
-  DoubleBackward sampling{};
-  static_cast<Sampling&>(sampling) = sampling_of(static_cast<const GridSampler2DBackward&>(problem));
-  sampling.vectorises_over_channels = vectorises_over_channels(problem);
-  sampling.has_few_channels = false;
-  sampling.has_grad_grad_input = problem.has_grad_grad_input;
-  sampling.has_grad_grad_grid = problem.has_grad_grad_grid && problem.interpolation != Interpolation::nearest;
-  sampling.wants_input_grad = problem.wants_input_grad && sampling.has_grad_grad_grid;
-  sampling.grad_grad_input = as_input<2>(problem, problem.grad_grad_input, problem.grad_grad_input_strides);
-  sampling.grad_grad_grid = as_grid<2>(problem, problem.grad_grad_grid, problem.grad_grad_grid_strides);
-  sampling.grad_grad_output =
-      as_output<2>(problem, problem.grad_grad_output, problem.grad_grad_output_strides);
-  sampling.wants_grad_grad_output = problem.wants_grad_grad_output;
-  return sampling;
+  return second_of(problem);
+}
+
+DoubleBackward sampling_of(const GridSampler3DDoubleBackward& problem) {
+  return second_of(problem);
 }
 
 void zero_images(const Images& images, int64_t batch) {

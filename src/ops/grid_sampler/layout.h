@@ -114,6 +114,7 @@ Sampling sampling_of(const GridSampler2DBackward& problem);
 Sampling sampling_of(const GridSampler3D& problem);
 Sampling sampling_of(const GridSampler3DBackward& problem);
 DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem);
+DoubleBackward sampling_of(const GridSampler3DDoubleBackward& problem);
 
 inline bool is_empty(const Sampling& sampling) {
   return sampling.batch == 0 || sampling.channels == 0 || sampling.samples == 0 || sampling.pixels == 0;

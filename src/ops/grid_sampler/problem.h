@@ -132,6 +132,7 @@ using GridSampler2DDoubleBackward = DoubleBackwardOf<2>;
 using GridSampling3D = SamplingOf<3>;
 using GridSampler3D = ForwardOf<3>;
 using GridSampler3DBackward = BackwardOf<3>;
+using GridSampler3DDoubleBackward = DoubleBackwardOf<3>;
 
 // Which of them stands for a problem of the C++ interface.
 template <class Problem>
@@ -155,6 +156,10 @@ struct ReadAs<aclgrad::GridSampler3D> {
 template <>
 struct ReadAs<aclgrad::GridSampler3DBackward> {
   using type = GridSampler3DBackward;
+};
+template <>
+struct ReadAs<aclgrad::GridSampler3DDoubleBackward> {
+  using type = GridSampler3DDoubleBackward;
 };
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -41,22 +41,23 @@ Results backward(const Argument& grad_output, const Argument& input, const Argum
   return call.run(p);
 }
 
+template <class Problem>
 void read_second(Call& call, const Argument& grad_output, const Argument& input, const Argument& grid,
                  const Argument& grad_grad_input, const Argument& grad_grad_grid, const Argument& mode,
-                 const Argument& padding_mode, const Argument& align_corners,
-                 GridSampler2DDoubleBackward& p) {
+                 const Argument& padding_mode, const Argument& align_corners, Problem& p) {
   read_sampling(call, input, grid, mode, padding_mode, align_corners, p);
   call.input("grad_output", grad_output, p.grad_output);
   call.optional_input("grad_grad_input", grad_grad_input, p.grad_grad_input);
   call.optional_input("grad_grad_grid", grad_grad_grid, p.grad_grad_grid);
 }
 
+template <class Problem>
 Results double_backward(const Argument& grad_output, const Argument& input, const Argument& grid,
                         const Argument& grad_grad_input, const Argument& grad_grad_grid, const Argument& mode,
                         const Argument& padding_mode, const Argument& align_corners,
                         const Argument& output_mask, const Argument& out) {
   Call call(Call::Memory::cpu);
-  GridSampler2DDoubleBackward p;
+  Problem p;
   const std::vector<bool> wanted = call.flags("output_mask", output_mask, 3);
   read_second(call, grad_output, input, grid, grad_grad_input, grad_grad_grid, mode, padding_mode,
               align_corners, p);
@@ -119,12 +120,13 @@ Results reference_backward(const Argument& grad_output, const Argument& input, c
   });
 }
 
+template <class Problem, int kAxes>
 Results reference_double_backward(const Argument& grad_output, const Argument& input, const Argument& grid,
                                   const Argument& grad_grad_input, const Argument& grad_grad_grid,
                                   const Argument& mode, const Argument& padding_mode,
                                   const Argument& align_corners, bool positions_in_double) {
   Call call(Call::Memory::cpu);
-  GridSampler2DDoubleBackward p;
+  Problem p;
   read_second(call, grad_output, input, grid, grad_grad_input, grad_grad_grid, mode, padding_mode,
               align_corners, p);
   call.outputs({}, {true, true, true}, {&p.grad_grad_output, &p.grad_input, &p.grad_grid});
@@ -134,8 +136,8 @@ Results reference_double_backward(const Argument& grad_output, const Argument& i
       return tensor.defined() ? doubles_of(tensor) : std::vector<double>();
     };
     const reference::GridSamplerSecondGradients expected = reference::grid_sampler_double_backward(
-        reference_sampling<2>(p, positions_in_double), values(p.grad_output), values(p.input), values(p.grid),
-        values(p.grad_grad_input), values(p.grad_grad_grid));
+        reference_sampling<kAxes>(p, positions_in_double), values(p.grad_output), values(p.input),
+        values(p.grid), values(p.grad_grad_input), values(p.grad_grad_grid));
     write_doubles(expected.grad_output, p.grad_grad_output);
     write_doubles(expected.input, p.grad_input);
     write_doubles(expected.grid, p.grad_grid);
@@ -147,12 +149,16 @@ const Binding kBinding([](nb::module_& module) {
   define(module, "grid_sample_backward", backward<GridSampler2DBackward>);
   define(module, "reference_grid_sample", reference_forward<GridSampler2D, 2>);
   define(module, "reference_grid_sample_backward", reference_backward<GridSampler2DBackward, 2>);
-  define(module, "grid_sample_double_backward", double_backward);
-  define(module, "reference_grid_sample_double_backward", reference_double_backward);
+  define(module, "grid_sample_double_backward", double_backward<GridSampler2DDoubleBackward>);
+  define(module, "reference_grid_sample_double_backward",
+         reference_double_backward<GridSampler2DDoubleBackward, 2>);
   define(module, "grid_sample_3d", forward<GridSampler3D>);
   define(module, "grid_sample_3d_backward", backward<GridSampler3DBackward>);
   define(module, "reference_grid_sample_3d", reference_forward<GridSampler3D, 3>);
   define(module, "reference_grid_sample_3d_backward", reference_backward<GridSampler3DBackward, 3>);
+  define(module, "grid_sample_3d_double_backward", double_backward<GridSampler3DDoubleBackward>);
+  define(module, "reference_grid_sample_3d_double_backward",
+         reference_double_backward<GridSampler3DDoubleBackward, 3>);
 });
 
 }  // namespace

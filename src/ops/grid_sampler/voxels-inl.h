@@ -274,7 +274,7 @@ struct SampleOffsets {
   int64_t at[kBlock];
   bool are_contiguous;
 
-  SampleOffsets(const Image& volume, const Samples& samples)
+  HWY_INLINE SampleOffsets(const Image& volume, const Samples& samples)
       : are_contiguous(samples.are_neighbours() && samples.count == kBlock &&
                        volume.has_contiguous_channels()) {
     if (are_contiguous) {

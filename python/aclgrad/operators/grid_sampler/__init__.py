@@ -200,3 +200,54 @@ def grid_sample_3d_backward(
     (array([0.125, 0.125]), array([1., 2., 4.]))
     """
     return _core.grid_sample_3d_backward(grad_output, input, grid, mode, padding_mode, align_corners, output_mask, out)
+
+
+@function("grad_grad_output", "grad_input", "grad_grid")
+def grid_sample_3d_double_backward(
+    grad_output: Array,
+    input: Array,
+    grid: Array,
+    grad_grad_input: Array | None = None,
+    grad_grad_grid: Array | None = None,
+    mode: VolumeMode = "bilinear",
+    padding_mode: PaddingMode = "zeros",
+    align_corners: bool | None = False,
+    *,
+    output_mask: tuple[bool, bool, bool] = (True, True, True),
+    out: Sequence[Array | None] | None = None,
+) -> tuple[Any, Any, Any]:
+    """The gradients of `grid_sample_3d_backward`, for arrays in the memory of the CPU.
+
+    Args:
+        grad_output: [N, C, Do, Ho, Wo], as for `grid_sample_3d_backward`.
+        input, grid, mode, padding_mode, align_corners: as for `grid_sample_3d`.
+        grad_grad_input: [N, C, D, H, W], the gradient of the first result of `grid_sample_3d_backward`. None means
+            zeros.
+        grad_grad_grid: [N, Do, Ho, Wo, 3], the gradient of its second result. None means zeros.
+        output_mask: whether the gradients of `grad_output`, `input` and `grid` are wanted. The others are None.
+        out: where the three results shall go, or None for a new array.
+
+    Returns:
+        The gradients of `grad_output`, `input` and `grid`, of their shapes, as those of `grid_sample_double_backward`.
+
+    >>> import aclgrad, numpy
+    >>> volume, grid = numpy.arange(8.0).reshape(1, 1, 2, 2, 2), numpy.zeros((1, 1, 1, 1, 3))
+    >>> grad_output, to_the_right = numpy.ones((1, 1, 1, 1, 1)), numpy.array([[[[[1.0, 0.0, 0.0]]]]])
+    >>> grad_grad_output, grad_input, grad_grid = aclgrad.grid_sample_3d_double_backward(
+    ...     grad_output, volume, grid, grad_grad_grid=to_the_right
+    ... )
+    >>> grad_grad_output.item(), grad_input.ravel()[:2]
+    (1.0, array([-0.25,  0.25]))
+    """
+    return _core.grid_sample_3d_double_backward(
+        grad_output,
+        input,
+        grid,
+        grad_grad_input,
+        grad_grad_grid,
+        mode,
+        padding_mode,
+        align_corners,
+        output_mask,
+        out,
+    )

@@ -157,7 +157,7 @@ def _operator(
     name: str,
     forward: Callable[..., Any],
     backward: Callable[..., Any],
-    double_backward: Callable[..., Any] | None = None,
+    double_backward: Callable[..., Any],
 ) -> Operator:
     gradient = Gradient(
         f"{name}_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
@@ -182,7 +182,9 @@ def _operator(
 
 
 _sample = _operator("grid_sample", _core.grid_sample, _core.grid_sample_backward, _core.grid_sample_double_backward)
-_sample_3d = _operator("grid_sample_3d", _core.grid_sample_3d, _core.grid_sample_3d_backward)
+_sample_3d = _operator(
+    "grid_sample_3d", _core.grid_sample_3d, _core.grid_sample_3d_backward, _core.grid_sample_3d_double_backward
+)
 
 
 def _operator_for(input: Tensor) -> Operator:
