@@ -103,13 +103,14 @@ inline int lanes_for(int64_t channels) {
 struct Lanes {
   int count;
   int index;      // of the thread in its group
+  int first;      // lane of the warp
   unsigned mask;  // the group's lanes in the warp
 
   __device__ explicit Lanes(int lane_count)
-      : count(lane_count), index(static_cast<int>(threadIdx.x) & (lane_count - 1)) {
-    const unsigned first = (threadIdx.x & 31u) & ~static_cast<unsigned>(lane_count - 1);
-    mask = (lane_count == 32 ? ~0u : (1u << lane_count) - 1u) << first;
-  }
+      : count(lane_count),
+        index(static_cast<int>(threadIdx.x) & (lane_count - 1)),
+        first(static_cast<int>(threadIdx.x) & 31 & ~(lane_count - 1)),
+        mask((lane_count == 32 ? ~0u : (1u << lane_count) - 1u) << first) {}
 
   // The group's number in the grid, and the number of groups there. The count is a power of two: nothing is divided.
   __device__ int64_t group() const { return thread_index() >> (31 - __clz(count)); }
@@ -118,7 +119,7 @@ struct Lanes {
   // The value that a lane of the group has.
   template <class Value>
   __device__ Value from(int lane, Value value) const {
-    return __shfl_sync(mask, value, lane, count);
+    return __shfl_sync(mask, value, first + lane);
   }
 
   // In every lane the sum over the group, always added up the same way.
@@ -134,7 +135,49 @@ struct Lanes {
       for (Real& value : values) value += __shfl_xor_sync(mask, value, offset);
     }
   }
+
+  // Of groups of at least four lanes, lane by lane: a quarter of the group has sums of one of four values.
+  __device__ int quarter() const { return count / 4; }
+  template <class Real>
+  __device__ Real sum_of_quarter(const Real (&values)[4]) const {
+    const bool second_half = (index & 2 * quarter()) != 0, odd = (index & quarter()) != 0;
+    Real halves[2];
+    for (int i = 0; i < 2; ++i) {
+      halves[i] = second_half ? values[i + 2] : values[i];
+      halves[i] += __shfl_xor_sync(mask, second_half ? values[i] : values[i + 2], 2 * quarter());
+    }
+    Real sum = odd ? halves[1] : halves[0];
+    sum += __shfl_xor_sync(mask, odd ? halves[0] : halves[1], quarter());
+    for (int offset = quarter() / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(mask, sum, offset);
+    return sum;
+  }
+  // Value j of quarter k goes to value k of quarter j.
+  template <class Real>
+  __device__ void exchange_between_quarters(Real (&values)[4]) const {
+    for (int bit = 2; bit > 0; bit /= 2) {
+      const bool is_set = (index & bit * quarter()) != 0;
+      for (int i = 0; i < 4; ++i) {
+        if ((i & bit) != 0) continue;
+        const Real other = __shfl_xor_sync(mask, is_set ? values[i] : values[i + bit], bit * quarter());
+        values[i] = is_set ? other : values[i];
+        values[i + bit] = is_set ? values[i + bit] : other;
+      }
+    }
+  }
 };
+
+// Rows of a tensor that are so many bytes apart. With 32 bits for both numbers, the compiler makes one instruction of it.
+template <class T, class Index>
+__device__ T* row_at(T* first, Index row, Index bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  int64_t offset;
+  if constexpr (sizeof(Index) == 4) {
+    asm("mul.wide.s32 %0, %1, %2;" : "=l"(offset) : "r"(row), "r"(bytes));
+  } else {
+    offset = row * bytes;
+  }
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(first) + offset);
+}
 
 template <class Real>
 struct Quad {
@@ -219,7 +262,7 @@ class BlockedSum {
   float inner_ = 0;
   float middle_ = 0;
   float outer_ = 0;
-  int64_t count_ = 0;
+  unsigned count_ = 0;  // modulo 2^32
 };
 
 // The sum of the values of all threads of the block up to and with this one. `shared` has room for one value for each

@@ -28,17 +28,19 @@ struct FloatSums {
 
   __device__ void add(int64_t at, Real value) const { atomicAdd(cells + at, value); }
 
-  // To a row's channels from c on: `count`, or four where there are more. `whole`: their cells are on a 16-byte boundary.
-  __device__ void add_quad(int64_t row, int64_t c, const Quad<Real>& quad, int64_t count, bool whole) const {
-    const int64_t at = row + c;
+  // Of channel c of a row, where a quad begins.
+  __device__ Cell* cell(int64_t row, int64_t c) const { return cells + row + c; }
+
+  // To `count` channels from there on, or four where there are more. `whole`: their cells are on a 16-byte boundary.
+  __device__ void add_quad(Cell* to, const Quad<Real>& quad, int64_t count, bool whole) const {
     if constexpr (std::is_same_v<Real, float>) {
       if (whole && count >= kQuad) {
-        add_four(cells + at, quad.lane[0], quad.lane[1], quad.lane[2], quad.lane[3]);
+        add_four(to, quad.lane[0], quad.lane[1], quad.lane[2], quad.lane[3]);
         return;
       }
     }
     for (int i = 0; i < kQuad; ++i) {
-      if (i < count) add(at + i, quad.lane[i]);
+      if (i < count) atomicAdd(to + i, quad.lane[i]);
     }
   }
 
@@ -123,8 +125,10 @@ struct FixedSums {
     }
   }
 
-  __device__ void add(int64_t at, Real value) const {
+  __device__ void add(int64_t at, Real value) const { add_to(cells + at, value); }
+  __device__ void add_to(Cell* to, Real value) const {
     if (!(std::fabs(value) <= std::numeric_limits<Real>::max())) {
+      const int64_t at = to - cells;
       const unsigned bits = value > 0 ? 1u : value < 0 ? 2u : 3u;
       atomicOr(specials + at / kCellsOfWord, bits << (at % kCellsOfWord * 2));
       atomicOr(&largest()->any_special, 1u);
@@ -132,18 +136,20 @@ struct FixedSums {
     }
     if constexpr (kLimbs == 1) {
       // To the nearest whole number, ties to even. The factors are powers of two: only what is below one half is rounded.
-      atomicAdd(cells + at, static_cast<Cell>(__float2ll_rn(value * factors[0] * factors[1])));
+      atomicAdd(to, static_cast<Cell>(__float2ll_rn(value * factors[0] * factors[1])));
     } else {
       const double scaled = std::ldexp(value, places);
       const double whole = std::rint(scaled);
-      add_to(cells + at, whole);
-      add_to(cells + size + at, std::rint(std::ldexp(scaled - whole, low_shift())));
+      add_whole(to, whole);
+      add_whole(to + size, std::rint(std::ldexp(scaled - whole, low_shift())));
     }
   }
 
-  __device__ void add_quad(int64_t row, int64_t c, const Quad<Real>& quad, int64_t count, bool) const {
+  __device__ Cell* cell(int64_t row, int64_t c) const { return cells + row + (quads == 1 ? c : c / kQuad); }
+
+  __device__ void add_quad(Cell* to, const Quad<Real>& quad, int64_t count, bool) const {
     for (int i = 0; i < kQuad; ++i) {
-      if (i < count) add(cell(row, c, i), quad.lane[i]);
+      if (i < count) add_to(to + i * quads, quad.lane[i]);
     }
   }
 
@@ -155,7 +161,7 @@ struct FixedSums {
         *reinterpret_cast<PackedQuad<Cell>*>(sums) =
             *reinterpret_cast<const PackedQuad<Cell>*>(cells + row + c);
       } else {
-        const Cell* from = cells + cell(row, c, 0);
+        const Cell* from = cell(row, c);
         for (int i = 0; i < kQuad; ++i, from += quads) sums[i] = *from;
       }
       for (int i = 0; i < kQuad; ++i) quad.lane[i] = real(sums[i]);
@@ -168,7 +174,7 @@ struct FixedSums {
   }
 
   __device__ Real value(int64_t row, int64_t c) const {
-    const int64_t at = cell(row, c / kQuad * kQuad, static_cast<int>(c % kQuad));
+    const int64_t at = cell(row, c / kQuad * kQuad) + c % kQuad * quads - cells;
     if (magnitudes->any_special != 0) {
       const unsigned bits = specials[at / kCellsOfWord] >> (at % kCellsOfWord * 2) & 3u;
       if (bits == 3u) return std::numeric_limits<Real>::quiet_NaN();
@@ -182,16 +188,11 @@ struct FixedSums {
   }
 
  private:
-  // Of channel c + i of a row, where a quad begins at c.
-  __device__ int64_t cell(int64_t row, int64_t c, int i) const {
-    return row + (quads == 1 ? c : c / kQuad) + i * quads;
-  }
-
   __device__ Real real(Cell sum) const {
     return static_cast<Real>(static_cast<double>(static_cast<long long>(sum)) * unit);
   }
 
-  __device__ static void add_to(Cell* cell, double whole) {
+  __device__ static void add_whole(Cell* cell, double whole) {
     atomicAdd(cell, static_cast<Cell>(static_cast<long long>(whole)));
   }
 };

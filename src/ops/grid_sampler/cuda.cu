@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kThreads) interpolate(ForwardOf<kAxes> problem
 // ---- Gradient by samples
 
 template <class T, int kTaps, class Sums, int kAxes>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : 3)
     scatter_by_samples(BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides, Axes<kAxes> axes) {
   using Real = RealOf<T>;
   if (problem.wants_input_grad) sums.begin();
@@ -225,7 +225,7 @@ bool scatters_by_channels(const GridSampler2DBackward& problem) {
 
 // Images and their gradient sums have strides of 1 between channels.
 template <class T, int kTaps, class Sums>
-__global__ void __launch_bounds__(kThreads, kBlocksForHalf)
+__global__ void __launch_bounds__(kThreads, kTaps == 4 ? 3 : kBlocksForHalf)
     scatter_by_channels(GridSampler2DBackward problem, Sums sums, Strides<2> sums_strides, Axes<2> axes,
                         int lane_count, bool whole) {
   using Real = RealOf<T>;
@@ -273,8 +273,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
           if (x[i].pixel < 0) continue;
           Quad<Real> term;
           for (int k = 0; k < kQuad; ++k) term.lane[k] = y.weight * x[i].weight * gradient.lane[k];
-          sums.add_quad(sums_at + y.pixel * sums_strides[2] + x[i].pixel * sums_strides[3], c, term, left,
-                        whole);
+          const int64_t row = sums_at + y.pixel * sums_strides[2] + x[i].pixel * sums_strides[3];
+          sums.add_quad(sums.cell(row, c), term, left, whole);
         }
       }
     }

@@ -23,7 +23,12 @@ struct Level {
         width(element(problem.spatial_shapes, 2 * index + 1)),
         start(element(problem.level_start_index, index)) {}
 
-  // Whether the tensor has a row for a pixel of the level.
+  // Whether the tensor has rows for all pixels of the level.
+  __device__ bool has_all_rows(int64_t rows) const {
+    constexpr int64_t kSmall = int64_t{1} << 30;
+    return start >= 0 && start <= rows && width < kSmall && height < kSmall && height * width <= rows - start;
+  }
+  // For a pixel of it.
   __device__ bool has_row(int64_t y, int64_t x, int64_t rows) const {
     constexpr int64_t kSmall = int64_t{1} << 30;
     if (y < kSmall && width < kSmall && start < kSmall && start > -kSmall) {
@@ -57,48 +62,60 @@ struct Corners {
     const auto left = static_cast<int64_t>(x_floor), top = static_cast<int64_t>(y_floor);
     right = x - x_floor;
     below = y - y_floor;
-    for (int k = 0; k < 4; ++k) {
-      const int64_t column = left + k % 2, line = top + k / 2;
-      const bool inside = column >= 0 && column < level.width && line >= 0 && line < level.height;
-      if (inside && level.has_row(line, column, rows)) counting |= 1u << k;
+    const unsigned columns_inside =
+        (left >= 0 && left < level.width ? 1u : 0u) + (left + 1 < level.width ? 2u : 0u);
+    if (top >= 0 && top < level.height) counting = columns_inside;
+    if (top + 1 < level.height) counting |= columns_inside << 2;
+    if (!level.has_all_rows(rows)) {
+#pragma unroll 1
+      for (int k = 0; k < 4; ++k) {
+        if (counts(k) && !level.has_row(top + k / 2, left + k % 2, rows)) counting &= ~(1u << k);
+      }
     }
     first_row =
         static_cast<uint64_t>(level.start) + static_cast<uint64_t>(top) * width + static_cast<uint64_t>(left);
   }
 
-  __device__ bool counts(int k) const { return (counting >> k & 1u) != 0; }
+  __device__ bool counts(int k) const {
+    return (counting >> k & 1u) != 0;
+  }
 
   // Of a pixel that counts.
   __device__ int64_t row(int k) const {
     return static_cast<int64_t>(first_row + static_cast<uint64_t>(k % 2) + (k / 2 ? width : 0));
   }
 
-  __device__ Real weight(int k) const { return (k % 2 ? right : 1 - right) * (k / 2 ? below : 1 - below); }
+  __device__ Real weight(int k) const {
+    return (k % 2 ? right : 1 - right) * (k / 2 ? below : 1 - below);
+  }
 };
 
-struct Query {
-  int64_t batch, query, head;
+// How a group goes through a row of value. kWholeRow: in one round, in whole quads, and what is counted fits 32 bits: fewer
+// instructions, and less to hand over.
+template <bool kWholeRow>
+using Index = std::conditional_t<kWholeRow, int32_t, int64_t>;
 
-  __device__ Query(const MultiScaleDeformableSampling& problem, int64_t index)
-      : batch(index / (problem.queries() * problem.heads())),
-        query(index / problem.heads() % problem.queries()),
-        head(index % problem.heads()) {}
+template <class Index>
+struct Query {
+  Index batch, query, head;
+
+  __device__ Query(const MultiScaleDeformableSampling& problem, Index index) {
+    const auto heads = static_cast<Index>(problem.heads()), queries = static_cast<Index>(problem.queries());
+    const Index of_all = index / heads;
+    head = index - of_all * heads;
+    batch = of_all / queries;
+    query = of_all - batch * queries;
+  }
 
   template <class Void>
   __device__ int64_t offset(const BasicTensor<Void>& tensor) const {
-    return offset_of_row(tensor.strides, *this, query);
+    return batch * tensor.stride(0) + query * tensor.stride(1) + head * tensor.stride(2);
   }
-
-  // Of a tensor with rows in place of queries.
-  __device__ static int64_t offset_of_row(const Shape& strides, const Query& at, int64_t row) {
-    return at.batch * strides[0] + row * strides[1] + at.head * strides[2];
+  // Of row 0, in a tensor with rows in place of queries.
+  __device__ int64_t offset_of_rows(const Shape& strides) const {
+    return batch * strides[0] + head * strides[2];
   }
 };
-
-// How a group goes through a row of value. kWholeRow: in one round, in whole quads, and elements of a batch are counted
-// in 32 bits: fewer instructions, and less to hand over.
-template <bool kWholeRow>
-using Index = std::conditional_t<kWholeRow, int32_t, int64_t>;
 
 // What the lanes of a group read from the one that has found a point's corners.
 template <class Real, class Row>
@@ -110,83 +127,77 @@ struct SharedCorners {
     for (int k = 0; k < 4; ++k) {
       row[k] = corners.counts(k) ? static_cast<Row>(corners.row(k)) : Row{-1};
       weight[k] = of_point * corners.weight(k);
-    }
-  }
-
-  __device__ SharedCorners(const SharedCorners& own, const Lanes& lanes, int lane) {
-    for (int k = 0; k < 4; ++k) {
-      row[k] = lanes.from(lane, own.row[k]);
-      weight[k] = lanes.from(lane, own.weight[k]);
+      // Computed here, not again for each lane that reads them.
+      if constexpr (sizeof(Row) + sizeof(Real) == 8) asm volatile("" : "+r"(row[k]), "+f"(weight[k]));
     }
   }
 };
 
 // The points of one query and head, of which a lane finds the corners of every so many'th.
-template <class T>
+template <class T, class Index>
 class Points {
  public:
   using Real = RealOf<T>;
 
-  int64_t own;  // the lane's point of this turn; there is none from count on
-  int64_t count;
+  Index own;  // the lane's point of this turn; there is none from count on
+  Index count;
   Real weight = 0;  // of the point
 
-  __device__ Points(const MultiScaleDeformableSampling& problem, const Query& at, const Lanes& lanes)
+  __device__ Points(const MultiScaleDeformableSampling& problem, const Query<Index>& at, const Lanes& lanes)
       : own(lanes.index),
-        count(problem.levels() * problem.samples()),
+        count(static_cast<Index>(problem.levels() * problem.samples())),
         problem_(problem),
-        locations_(static_cast<const T*>(problem.sampling_locations.data) +
-                   at.offset(problem.sampling_locations)),
-        weights_(static_cast<const T*>(problem.attention_weights.data) +
-                 at.offset(problem.attention_weights)) {}
+        at_(at) {}
 
   __device__ Corners<Real> find_corners() {
     if (own >= count) return {};
-    while (own >= (level_ + 1) * problem_.samples()) ++level_;
-    weight = widen(weights_[own]);
-    return {level(), widen(locations_[2 * own]), widen(locations_[2 * own + 1]), problem_.rows()};
+    while (own >= (level_ + 1) * static_cast<Index>(problem_.samples())) ++level_;
+    const auto* weights = static_cast<const T*>(problem_.attention_weights.data);
+    weight = widen(weights[at_.offset(problem_.attention_weights) + own]);
+    const T* location = static_cast<const T*>(problem_.sampling_locations.data) +
+                        at_.offset(problem_.sampling_locations) + int64_t{2} * own;
+    return {level(), widen(location[0]), widen(location[1]), problem_.rows()};
   }
 
   __device__ Level level() const { return {problem_, level_}; }
 
  private:
   const MultiScaleDeformableSampling& problem_;
-  const T* locations_;
-  const T* weights_;
-  int64_t level_ = 0;
+  const Query<Index>& at_;
+  Index level_ = 0;
 };
 
 // ---- Forward
 
 // `whole`: the rows of value and output consist of quads.
 template <class T, bool kWholeRow>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kWholeRow && sizeof(T) < 8 ? 3 : 1)
     sample(MultiScaleDeformableAttention problem, int lane_count, bool whole) {
   using Real = RealOf<T>;
   const Lanes lanes(lane_count);
-  const auto row_stride = static_cast<Index<kWholeRow>>(problem.value.stride(1));
-  const int64_t queries = problem.batches() * problem.queries() * problem.heads();
-  for (int64_t index = lanes.group(); index < queries; index += lanes.groups()) {
-    const Query at(problem, index);
-    const T* value =
-        static_cast<const T*>(problem.value.data) + Query::offset_of_row(problem.value.strides, at, 0);
+  const auto row_bytes = static_cast<Index<kWholeRow>>(problem.value.stride(1) * sizeof(T));
+  const auto queries = static_cast<Index<kWholeRow>>(problem.batches() * problem.queries() * problem.heads());
+  const auto groups = static_cast<Index<kWholeRow>>(lanes.groups());
+  for (auto index = static_cast<Index<kWholeRow>>(lanes.group()); index < queries; index += groups) {
+    const Query<Index<kWholeRow>> at(problem, index);
+    const T* value = static_cast<const T*>(problem.value.data) + at.offset_of_rows(problem.value.strides);
     T* output = static_cast<T*>(problem.output.data) + at.offset(problem.output);
     // All lanes go through all rounds, as those without channels find corners, too.
     for (int64_t round = 0; round < problem.channels(); round += kQuad * lanes.count) {
       const int64_t c = round + kQuad * lanes.index, left = problem.channels() - c;
       Quad<Real> sum{};
-      Points<T> points(problem, at, lanes);
-      for (int64_t turn = 0; turn < points.count; turn += lanes.count, points.own += lanes.count) {
+      Points<T, Index<kWholeRow>> points(problem, at, lanes);
+      for (Index<kWholeRow> turn = 0; turn < points.count; turn += lanes.count, points.own += lanes.count) {
         const Corners<Real> corners = points.find_corners();
         const SharedCorners<Real, Index<kWholeRow>> own(corners, points.weight);
-        const int in_turn = static_cast<int>(min(int64_t{lanes.count}, points.count - turn));
+        const int in_turn = static_cast<int>(min(Index<kWholeRow>{lanes.count}, points.count - turn));
         for (int lane = 0; lane < in_turn; ++lane) {
-          const SharedCorners<Real, Index<kWholeRow>> of(own, lanes, lane);
-          if (left <= 0) continue;
           for (int k = 0; k < 4; ++k) {
-            if (of.row[k] < 0) continue;
-            const T* row = value + c + of.row[k] * row_stride;
-            add_scaled(sum, of.weight[k], kWholeRow ? load_whole_quad(row) : load_quad(row, left, whole));
+            const auto number = lanes.from(lane, own.row[k]);
+            const Real weight = lanes.from(lane, own.weight[k]);
+            if (number < 0 || left <= 0) continue;
+            const T* row = row_at(value + c, number, row_bytes);
+            add_scaled(sum, weight, kWholeRow ? load_whole_quad(row) : load_quad(row, left, whole));
           }
         }
       }
@@ -200,15 +211,17 @@ __global__ void __launch_bounds__(kThreads)
 // What a kernel computes, as far as that is known when it is compiled: the loops then have no questions to ask.
 enum class Wanted { all, value, points, as_the_problem_says };
 
-template <class T>
+template <class T, class Index>
 __device__ void store_gradients_of_point(const MultiScaleDeformableAttentionBackward& problem,
-                                         const Query& at, const Points<T>& points,
-                                         const Corners<RealOf<T>>& corners, const RealOf<T> (&products)[4]) {
+                                         const Query<Index>& at, const Points<T, Index>& points,
+                                         const Corners<RealOf<T>>& corners,
+                                         const SharedCorners<RealOf<T>, Index>& shared,
+                                         const RealOf<T> (&products)[4]) {
   using Real = RealOf<T>;
   Real of_attention = 0, of_x = 0, of_y = 0;
-  if (corners.counting != 0) {
+  if (max(max(shared.row[0], shared.row[1]), max(shared.row[2], shared.row[3])) >= 0) {
     Real of[4];
-    for (int k = 0; k < 4; ++k) of[k] = corners.counts(k) ? products[k] : Real{0};
+    for (int k = 0; k < 4; ++k) of[k] = shared.row[k] >= 0 ? products[k] : Real{0};
     const Real right = corners.right, below = corners.below;
     for (int k = 0; k < 4; ++k) of_attention += corners.weight(k) * of[k];
     const Level level = points.level();
@@ -223,7 +236,7 @@ __device__ void store_gradients_of_point(const MultiScaleDeformableAttentionBack
   }
   if (!problem.grad_sampling_locations.defined()) return;
   T* grad_location = static_cast<T*>(problem.grad_sampling_locations.data) +
-                     at.offset(problem.grad_sampling_locations) + 2 * points.own;
+                     at.offset(problem.grad_sampling_locations) + int64_t{2} * points.own;
   grad_location[0] = narrow<T>(of_x);
   grad_location[1] = narrow<T>(of_y);
 }
@@ -233,32 +246,39 @@ template <class T, class Sums, bool kWholeRow>
 struct ChannelsOfLane {
   using Real = RealOf<T>;
 
-  const T* value;  // of row 0
   const Sums& sums;
-  int64_t first_sum;  // of row 0
-  Index<kWholeRow> value_stride, sums_stride;
+  Index<kWholeRow> value_bytes, sums_bytes;  // of a row
   bool wants_points, wants_value, whole;
 
-  __device__ void visit(const SharedCorners<Real, Index<kWholeRow>>& of, int64_t c, int64_t left,
+  // `value` and `sum`: of row 0. All lanes of a group call it with the corners of one of them.
+  __device__ void visit(const SharedCorners<Real, Index<kWholeRow>>& own, const Lanes& lanes, int lane,
+                        const T* value, typename Sums::Cell* sum, Index<kWholeRow> left,
                         const Quad<Real>& gradient, Real (&products)[4]) const {
-    if (wants_points) {
-      // All on their way before anything is added; what does not count is read from row 0.
-      Quad<Real> values[4];
+    Index<kWholeRow> number[4];
+    Real weight[4];
+    const int64_t count = kWholeRow ? kQuad : left;
+    for (int k = 0; k < 4; ++k) number[k] = lanes.from(lane, own.row[k]);
+    if (wants_points && left > 0) {
+      // Two at a time on their way, as registers are few; what does not count is read from row 0.
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const T* row = value + c + max(of.row[k], Index<kWholeRow>{0}) * value_stride;
-        values[k] = kWholeRow ? load_whole_quad(row) : load_quad(row, left, whole);
+      for (int pair = 0; pair < 4; pair += 2) {
+        Quad<Real> values[2];
+        for (int k = 0; k < 2; ++k) {
+          const T* row = row_at(value, max(number[pair + k], Index<kWholeRow>{0}), value_bytes);
+          values[k] = kWholeRow ? load_whole_quad(row) : load_quad(row, count, whole);
+        }
+        for (int k = 0; k < 2; ++k) products[pair + k] = dot(gradient, values[k], products[pair + k]);
       }
-#pragma unroll
-      for (int k = 0; k < 4; ++k) products[k] = dot(gradient, values[k], products[k]);
     }
     if (!wants_value) return;
+    for (int k = 0; k < 4; ++k) weight[k] = lanes.from(lane, own.weight[k]);
+    if (left <= 0) return;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      if (of.row[k] < 0) continue;
+      if (number[k] < 0) continue;
       Quad<Real> term;
-      for (int i = 0; i < kQuad; ++i) term.lane[i] = of.weight[k] * gradient.lane[i];
-      sums.add_quad(first_sum + of.row[k] * sums_stride, c, term, left, kWholeRow || whole);
+      for (int i = 0; i < kQuad; ++i) term.lane[i] = weight[k] * gradient.lane[i];
+      sums.add_quad(row_at(sum, number[k], sums_bytes), term, count, kWholeRow || whole);
     }
   }
 };
@@ -274,46 +294,64 @@ __global__ void __launch_bounds__(kThreads, kWholeRow ? kBlocksForHalf : 1)
   if (wants_value) sums.begin();
   using Real = RealOf<T>;
   const Lanes lanes(lane_count);
-  const int64_t queries = problem.batches() * problem.queries() * problem.heads();
-  for (int64_t index = lanes.group(); index < queries; index += lanes.groups()) {
-    const Query at(problem, index);
-    const ChannelsOfLane<T, Sums, kWholeRow> channels{
-        static_cast<const T*>(problem.value.data) + Query::offset_of_row(problem.value.strides, at, 0),
-        sums,
-        Query::offset_of_row(sums_strides, at, 0),
-        static_cast<Index<kWholeRow>>(problem.value.stride(1)),
-        static_cast<Index<kWholeRow>>(sums_strides[1]),
-        wants_points,
-        wants_value,
-        whole};
+  const auto value_bytes = static_cast<Index<kWholeRow>>(problem.value.stride(1) * sizeof(T));
+  const auto sums_bytes = static_cast<Index<kWholeRow>>(sums_strides[1] * sizeof(typename Sums::Cell));
+  const ChannelsOfLane<T, Sums, kWholeRow> channels{sums,         value_bytes, sums_bytes,
+                                                    wants_points, wants_value, whole};
+  const auto queries = static_cast<Index<kWholeRow>>(problem.batches() * problem.queries() * problem.heads());
+  const auto groups = static_cast<Index<kWholeRow>>(lanes.groups());
+  for (auto index = static_cast<Index<kWholeRow>>(lanes.group()); index < queries; index += groups) {
+    const Query<Index<kWholeRow>> at(problem, index);
+    const T* value = static_cast<const T*>(problem.value.data) + at.offset_of_rows(problem.value.strides);
+    const int64_t sum = at.offset_of_rows(sums_strides);
     const T* grad_output = static_cast<const T*>(problem.grad_output.data) + at.offset(problem.grad_output);
     const int64_t first = kQuad * lanes.index;
+    int own_channels = first < problem.channels() ? kQuad : 0;  // of a whole row
+    asm volatile("" : "+r"(own_channels));                      // computed here, not again in the loop
     Quad<Real> gradient{};
-    if (kWholeRow && first < problem.channels()) gradient = load_whole_quad(grad_output + first);
-    Points<T> points(problem, at, lanes);
-    for (int64_t turn = 0; turn < points.count; turn += lanes.count, points.own += lanes.count) {
+    if (kWholeRow && own_channels > 0) gradient = load_whole_quad(grad_output + first);
+    const T* first_value = value + first;
+    auto* first_sum = sums.cell(sum, first);
+    Points<T, Index<kWholeRow>> points(problem, at, lanes);
+    for (Index<kWholeRow> turn = 0; turn < points.count; turn += lanes.count, points.own += lanes.count) {
       const Corners<Real> corners = points.find_corners();
       const SharedCorners<Real, Index<kWholeRow>> own(corners, points.weight);
       Real own_products[4] = {};  // of grad_output with each corner
-      const int in_turn = static_cast<int>(min(int64_t{lanes.count}, points.count - turn));
+      if constexpr (kWholeRow) {
+        Real kept = 0;
+        // A quarter of the lanes adds up the products with one corner of all points. Lanes keep what belongs to the lane in
+        // their place of each quarter.
+        const int last_place = lanes.quarter() - 1;
 #pragma unroll 1  // registers are few
-      for (int lane = 0; lane < in_turn; ++lane) {
-        const SharedCorners<Real, Index<kWholeRow>> of(own, lanes, lane);
-        Real products[4] = {};
-        if constexpr (kWholeRow) {
-          if (first < problem.channels()) channels.visit(of, first, kQuad, gradient, products);
-        } else {
-          for (int64_t c = first; c < problem.channels(); c += kQuad * lanes.count) {
-            const int64_t left = problem.channels() - c;
-            channels.visit(of, c, left, load_quad(grad_output + c, left, whole), products);
+        for (int lane = 0; lane < lanes.count; ++lane) {
+          if (turn + lane < points.count) {
+            Real products[4] = {};
+            channels.visit(own, lanes, lane, first_value, first_sum, own_channels, gradient, products);
+            if (!wants_points) continue;
+            const Real product = lanes.sum_of_quarter(products);
+            if (((lane ^ lanes.index) & last_place) == 0) kept = product;
           }
+          if ((lane & last_place) != last_place) continue;
+          for (int k = 0; k < 3; ++k) own_products[k] = own_products[k + 1];
+          own_products[3] = kept;
         }
-        if (!wants_points) continue;
-        lanes.sum(products);
-        for (int k = 0; k < 4; ++k) own_products[k] = lane == lanes.index ? products[k] : own_products[k];
+        if (wants_points) lanes.exchange_between_quarters(own_products);
+      } else {
+#pragma unroll 1
+        for (int lane = 0; lane < lanes.count && turn + lane < points.count; ++lane) {
+          Real products[4] = {};
+          for (int64_t round = 0; round < problem.channels(); round += kQuad * lanes.count) {
+            const int64_t c = round + first, left = problem.channels() - c;
+            channels.visit(own, lanes, lane, value + c, sums.cell(sum, c), left,
+                           load_quad(grad_output + c, left, whole), products);
+          }
+          if (!wants_points) continue;
+          lanes.sum(products);
+          for (int k = 0; k < 4; ++k) own_products[k] = lane == lanes.index ? products[k] : own_products[k];
+        }
       }
       if (wants_points && points.own < points.count)
-        store_gradients_of_point(problem, at, points, corners, own_products);
+        store_gradients_of_point(problem, at, points, corners, own, own_products);
     }
   }
 }
@@ -356,11 +394,15 @@ bool blocks_hold_quads(const ConstTensor& tensor) {
   return blocks_hold_quads<T>(tensor.data, tensor.strides);
 }
 
-// Whether the lanes of a group go through a row in one round, and 32 bits count the elements of a batch.
+// Whether the lanes of a group go through a row in one round, and 32 bits count queries, points of one, rows of a batch
+// and bytes of a row.
 bool takes_whole_rows(const MultiScaleDeformableSampling& problem, int lanes) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   const int64_t largest_stride = std::max(problem.value.strides[1], sums_strides_of(problem)[1]);
-  return problem.channels() <= kQuad * lanes && largest_stride <= kMax / std::max(int64_t{1}, problem.rows());
+  return problem.channels() <= kQuad * lanes && problem.rows() <= kMax &&
+         problem.batches() * problem.queries() * problem.heads() <= kMax / 2 &&
+         problem.levels() * problem.samples() <= kMax / 2 &&
+         largest_stride <= kMax / static_cast<int64_t>(sizeof(double));
 }
 
 template <class T, class Sums>
@@ -374,7 +416,7 @@ void scatter(const MultiScaleDeformableAttentionBackward& problem, const Sums& s
                     sums, sums_strides_of(problem), lanes, whole);
   };
   if constexpr (!std::is_same_v<T, double>) {
-    const bool whole_rows = whole && takes_whole_rows(problem, lanes);
+    const bool whole_rows = whole && lanes >= 4 && takes_whole_rows(problem, lanes);
     if (whole_rows && !wants_samples(problem))
       return launch_kernel(scatter_gradient<T, Sums, true, Wanted::value>);
     if (whole_rows && problem.grad_value.defined())

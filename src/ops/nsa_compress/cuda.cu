@@ -121,7 +121,7 @@ __device__ const T* row_of(const ConstTensor& rows, int64_t row, int64_t head) {
 
 // A group of lanes for each window and head.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocksForHalf)
     compress(NsaCompress problem, SlidingWindows windows, WindowTable table, int lane_count, bool whole) {
   if (*table.is_right == 0) return;
   const Lanes lanes(lane_count);
@@ -133,14 +133,14 @@ __global__ void __launch_bounds__(kThreads)
         table.begin_of(sequence) + (window - table.first_window_of(sequence)) * windows.stride;
     for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
       Quad<float> sum{};
+      const T* row = row_of<T>(problem.input, start, head) + c;
+      const T* factor = weight + head;
       for (int64_t first = 0; first < windows.block; first += 32) {
         Quad<float> part{};
+        const int count = static_cast<int>(min(int64_t{32}, windows.block - first));
 #pragma unroll 4
-        for (int64_t j = first; j < windows.block && j < first + 32; ++j) {
-          const T* row = row_of<T>(problem.input, start + j, head) + c;
-          add_scaled(part, widen(weight[j * problem.heads() + head]),
-                     load_quad(row, problem.channels() - c, whole));
-        }
+        for (int j = 0; j < count; ++j, row += problem.input.stride(0), factor += problem.heads())
+          add_scaled(part, widen(*factor), load_quad(row, problem.channels() - c, whole));
         for (int i = 0; i < kQuad; ++i) sum.lane[i] += part.lane[i];
       }
       store_quad(row_of<T>(problem.output, window, head) + c, sum, problem.channels() - c, whole);
