@@ -10,14 +10,6 @@ using namespace aclgrad;
 
 namespace {
 
-// An entry that programs also call to find out whether it fails.
-template <class Body>
-aclError question(std::string_view function, Body&& body) noexcept {
-  const aclError status = entry(function, std::forward<Body>(body));
-  if (runtime_observer != nullptr && status != ACL_SUCCESS) runtime_observer->question_failed();
-  return status;
-}
-
 int64_t attribute_of(const Device& device, aclrtDevAttr attribute) {
   switch (attribute) {
     case ACL_DEV_ATTR_AICORE_CORE_NUM:
@@ -31,6 +23,16 @@ int64_t attribute_of(const Device& device, aclrtDevAttr attribute) {
   }
   throw bad_parameter(ACL_ERROR_INVALID_PARAM, {"aclrtGetDeviceInfo", "attr"}, "a value of aclrtDevAttr",
                       static_cast<int>(attribute));
+}
+
+void check_device(Parameter parameter, uint32_t id) {
+  require(id < static_cast<uint32_t>(visible_device_count()), ACL_ERROR_RT_INVALID_DEVICEID, parameter,
+          fmt::format("0 to {}", visible_device_count() - 1), id);
+}
+
+void check_peer(std::string_view function, int32_t id) {
+  check_device({function, "peerDeviceId"}, static_cast<uint32_t>(id));
+  if (visible_device_kind() != DeviceKind::cpu) throw not_supported(function);
 }
 
 }  // namespace
@@ -66,11 +68,27 @@ aclError aclrtGetDeviceCount(uint32_t* count) {
 
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value) {
   return question(__func__, [&] {
-    require(deviceId < static_cast<uint32_t>(visible_device_count()), ACL_ERROR_RT_INVALID_DEVICEID,
-            {"aclrtGetDeviceInfo", "deviceId"}, fmt::format("0 to {}", visible_device_count() - 1), deviceId);
+    check_device({"aclrtGetDeviceInfo", "deviceId"}, deviceId);
     require_pointer(value, {"aclrtGetDeviceInfo", "value"});
     *value = attribute_of(visible_device(static_cast<int>(deviceId)), attr);
   });
+}
+
+aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
+  return entry(__func__, [&] {
+    require_pointer(canAccessPeer, {"aclrtDeviceCanAccessPeer", "canAccessPeer"});
+    check_device({"aclrtDeviceCanAccessPeer", "deviceId"}, static_cast<uint32_t>(deviceId));
+    check_device({"aclrtDeviceCanAccessPeer", "peerDeviceId"}, static_cast<uint32_t>(peerDeviceId));
+    *canAccessPeer = visible_device_kind() == DeviceKind::cpu ? 1 : 0;
+  });
+}
+
+aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t) {
+  return entry(__func__, [&] { check_peer("aclrtDeviceEnablePeerAccess", peerDeviceId); });
+}
+
+aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
+  return entry(__func__, [&] { check_peer("aclrtDeviceDisablePeerAccess", peerDeviceId); });
 }
 
 aclError aclrtGetRunMode(aclrtRunMode* runMode) {

@@ -210,3 +210,31 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
     *total = info.total_bytes;
   });
 }
+
+aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp*, aclrtMemGranularityOptions, size_t*) {
+  return question(__func__, [] { throw not_supported("Physical memory"); });
+}
+
+aclError aclrtReserveMemAddress(void**, size_t, size_t, void*, uint64_t) {
+  return question(__func__, [] { throw not_supported("Physical memory"); });
+}
+
+aclError aclrtReleaseMemAddress(void*) {
+  return entry(__func__, [] { throw not_supported("Physical memory"); });
+}
+
+aclError aclrtMallocPhysical(aclrtDrvMemHandle*, size_t, const aclrtPhysicalMemProp*, uint64_t) {
+  return question(__func__, [] { throw not_supported("Physical memory"); });
+}
+
+aclError aclrtFreePhysical(aclrtDrvMemHandle) {
+  return entry(__func__, [] { throw not_supported("Physical memory"); });
+}
+
+aclError aclrtMapMem(void*, size_t, size_t, aclrtDrvMemHandle, uint64_t) {
+  return entry(__func__, [] { throw not_supported("Physical memory"); });
+}
+
+aclError aclrtUnmapMem(void*) {
+  return entry(__func__, [] { throw not_supported("Physical memory"); });
+}

@@ -9,6 +9,7 @@
 
 #include "acl/acl_base.h"
 #include "base/error.h"
+#include "runtime/observer.h"
 #include "runtime/parameter.h"
 
 namespace aclgrad {
@@ -35,6 +36,14 @@ aclError entry(std::string_view function, Body&& body) noexcept {
     }
   });
   if (status != ACL_SUCCESS) last_error = status;
+  return status;
+}
+
+// An entry that programs also call to find out whether it fails.
+template <class Body>
+aclError question(std::string_view function, Body&& body) noexcept {
+  const aclError status = entry(function, std::forward<Body>(body));
+  if (runtime_observer != nullptr && status != ACL_SUCCESS) runtime_observer->question_failed();
   return status;
 }
 

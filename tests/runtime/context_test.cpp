@@ -70,6 +70,18 @@ TEST(Devices, AreDescribedWithoutAContext) {
               testing::HasSubstr("aclrtGetDeviceInfo.attr: expected a value of aclrtDevAttr, got 12345."));
 }
 
+TEST(Devices, OfCpusReachEachOther) {
+  if (visible_device(0).kind() != DeviceKind::cpu) GTEST_SKIP() << "GPUs are the devices here";
+  int32_t reaches = -1;
+  ASSERT_EQ(aclrtDeviceCanAccessPeer(&reaches, 0, 1), ACL_SUCCESS);
+  EXPECT_EQ(reaches, 1);
+  EXPECT_EQ(aclrtDeviceEnablePeerAccess(1, 0), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDeviceDisablePeerAccess(1), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDeviceCanAccessPeer(&reaches, 0, 99), ACL_ERROR_RT_INVALID_DEVICEID);
+  EXPECT_EQ(aclrtDeviceCanAccessPeer(nullptr, 0, 1), ACL_ERROR_INVALID_PARAM);
+  EXPECT_EQ(aclrtDeviceEnablePeerAccess(-1, 0), ACL_ERROR_RT_INVALID_DEVICEID);
+}
+
 TEST(Context, ThreadsShareTheDefaultContext) {
   ASSERT_EQ(aclrtSetDevice(3), ACL_SUCCESS);
   const aclrtContext mine = current();

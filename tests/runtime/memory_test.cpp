@@ -216,5 +216,29 @@ TEST_F(MemoryTest, MemoryInfoChecksParameters) {
   EXPECT_EQ(aclrtGetMemInfo(ACL_DDR_MEM, &free, nullptr), ACL_ERROR_INVALID_PARAM);
 }
 
+// As programs do to find out whether there is memory apart from its addresses.
+TEST_F(MemoryTest, HasNoGranularity) {
+  aclrtPhysicalMemProp properties = {ACL_MEM_HANDLE_TYPE_NONE,
+                                     ACL_MEM_ALLOCATION_TYPE_PINNED,
+                                     ACL_HBM_MEM_HUGE,
+                                     {0, ACL_MEM_LOCATION_TYPE_DEVICE},
+                                     0};
+  size_t granularity = 0;
+  void* start = nullptr;
+  aclrtDrvMemHandle handle = nullptr;
+  constexpr aclError kRefused = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+  EXPECT_EQ(
+      aclrtMemGetAllocationGranularity(&properties, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &granularity),
+      kRefused);
+  EXPECT_THAT(recent_message(),
+              testing::HasSubstr("aclrtMemGetAllocationGranularity: Physical memory is not"));
+  EXPECT_EQ(aclrtReserveMemAddress(&start, 1 << 20, 0, nullptr, 1), kRefused);
+  EXPECT_EQ(aclrtMallocPhysical(&handle, 1 << 20, &properties, 0), kRefused);
+  EXPECT_EQ(aclrtMapMem(start, 1 << 20, 0, handle, 0), kRefused);
+  EXPECT_EQ(aclrtUnmapMem(start), kRefused);
+  EXPECT_EQ(aclrtFreePhysical(handle), kRefused);
+  EXPECT_EQ(aclrtReleaseMemAddress(start), kRefused);
+}
+
 }  // namespace
 }  // namespace aclgrad
