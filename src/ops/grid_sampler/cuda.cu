@@ -4,9 +4,9 @@
 // By samples: a thread owns a sample and goes through the channels. Neighbouring threads own neighbouring samples, so
 // images in which the pixels of a channel lie side by side are read in long pieces, as far as the grid is smooth.
 //
-// By channels, for the gradient of images of many channels: a group of lanes owns a sample, and each lane four channels of
-// it. What is added to a pixel then lies side by side, however wild the grid is. Images whose pixels do not hold their
-// channels side by side are brought into that order first.
+// By channels, for images of many channels: a group of lanes owns a sample, and each lane four channels of it. What is read
+// of a pixel and added to it then lies side by side, however wild the grid is. Images whose pixels do not hold their channels
+// side by side are brought into that order first.
 #include <limits>
 
 #include "cuda/sums.h"
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : 3)
 // From so many on, the channels of a pixel fill 32 bytes, which is what memory is moved in, in every type.
 constexpr int64_t kFewestChannels = 16;
 
-bool scatters_by_channels(const GridSampler2DBackward& problem) {
+bool works_by_channels(const GridSampling& problem) {
   return vectorises_over_channels(problem) && problem.channels >= kFewestChannels;
 }
 
@@ -380,7 +380,7 @@ bool pixels_hold_quads(const void* data, const Strides<2>& strides) {
 }
 
 // Brings an image into the workspace, unless its channels lie side by side already, and changes data and strides to where
-// it then is. With a allocator without memory it only takes the room.
+// it then is. With an allocator without memory it only takes the room.
 template <class T>
 void pack_image(const Image& image, const void*& data, Strides<2>& strides, WorkspaceAllocator& allocator,
                 const CudaLaunch* on) {
@@ -404,6 +404,63 @@ GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, 
                    pixel_stride(problem)},
                   problem.input, problem.input_strides, allocator, on);
   }
+  return problem;
+}
+
+// ---- Forward by channels
+
+// Pixels of the input have their channels side by side. A block's samples go through shared memory to planes of the output.
+template <class T, int kTaps>
+__global__ void __launch_bounds__(kThreads, kBlocksForHalf)
+    interpolate_by_channels(GridSampler2D problem, Axes<2> axes, int lane_count, bool whole) {
+  using Real = RealOf<T>;
+  __shared__ T tile[kQuad * kThreads + kTileChannels];
+  const Lanes lanes(lane_count);
+  const int samples_of_tile = kThreads / lanes.count, line = samples_of_tile + 1;
+  const int thread = static_cast<int>(threadIdx.x), row = thread / lanes.count;
+  const int stored = thread % samples_of_tile, first_stored = thread / samples_of_tile;
+  const int64_t samples = problem.batch * problem.output_height * problem.output_width;
+  for (int64_t first = int64_t{samples_of_tile} * blockIdx.x; first < samples;
+       first += int64_t{samples_of_tile} * gridDim.x) {
+    const Sample<2> sample(problem, min(first + row, samples - 1));
+    const Sample<2> to(problem, min(first + stored, samples - 1));
+    const SampleTaps<T, kTaps, 2> taps(problem, sample, axes);
+    const T* input = static_cast<const T*>(problem.input) + sample.batch * problem.input_strides[0];
+    T* output = static_cast<T*>(problem.output) + to.offset(problem.output_strides);
+    Tap<Real> x[kTaps];
+    for (int k = 0; k < kTaps; ++k) x[k] = taps.along[0].tap(k, axes[0]);
+    for (int64_t round = 0; round < problem.channels; round += kQuad * lanes.count) {
+      const int64_t c = round + kQuad * lanes.index, left = problem.channels - c;
+      Quad<Real> sum;
+      for (Real& of : sum.lane) of = taps.is_finite() ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
+#pragma unroll(kTaps == 4 ? 1 : kTaps)
+      for (int j = 0; j < kTaps; ++j) {
+        const Tap<Real> y = taps.along[1].tap(j, axes[1]);
+        if (y.pixel < 0 || left <= 0) continue;
+#pragma unroll
+        for (int i = 0; i < kTaps; ++i) {
+          if (x[i].pixel < 0) continue;
+          const T* pixel = input + y.pixel * problem.input_strides[2] + x[i].pixel * problem.input_strides[3];
+          add_scaled(sum, y.weight * x[i].weight, load_quad(pixel + c, left, whole));
+        }
+      }
+      for (int i = 0; i < kQuad; ++i) tile[(kQuad * lanes.index + i) * line + row] = narrow<T>(sum.lane[i]);
+      __syncthreads();
+      for (int k = first_stored; k < kQuad * lanes.count; k += lanes.count) {
+        if (round + k < problem.channels && first + stored < samples)
+          output[(round + k) * problem.output_strides[1]] = tile[k * line + stored];
+      }
+      __syncthreads();
+    }
+  }
+}
+
+// The problem with its input in that order. Without a launch it only takes the room.
+template <class T>
+GridSampler2D with_packed_input(GridSampler2D problem, WorkspaceAllocator& allocator, const CudaLaunch* on) {
+  pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
+                 pixel_stride(problem)},
+                problem.input, problem.input_strides, allocator, on);
   return problem;
 }
 
@@ -434,7 +491,7 @@ bool sums_in_place(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
   const bool rounds = problem.type != DataType::float32 && problem.type != DataType::float64;
   auto strides = planar_strides<kAxes>(problem);
   if constexpr (kAxes == 2) {
-    if (scatters_by_channels(problem))
+    if (works_by_channels(problem))
       strides = channels_last_strides(problem.height, problem.width, problem.channels);
   }
   return !rounds && problem.input_grad_strides == strides;
@@ -444,7 +501,7 @@ template <int kAxes>
 Strides<kAxes> sums_strides(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
   if (sums_in_place(problem, on)) return problem.input_grad_strides;
   if constexpr (kAxes == 2) {
-    if (scatters_by_channels(problem))
+    if (works_by_channels(problem))
       return channels_last_strides(problem.height, problem.width, pixel_stride(problem));
   }
   return planar_strides<kAxes>(problem);
@@ -457,7 +514,7 @@ GradientSums<RealOf<T>> sums_of(const BackwardOf<kAxes>& problem, const CudaLaun
   const bool in_place = sums_in_place(problem, on);
   int64_t channels = problem.channels, channels_of_row = 0;
   if constexpr (kAxes == 2) {
-    if (scatters_by_channels(problem) && !in_place) channels = channels_of_row = pixel_stride(problem);
+    if (works_by_channels(problem) && !in_place) channels = channels_of_row = pixel_stride(problem);
   }
   return {problem.batch * channels * pixels_of<kAxes>(problem),
           kMaxTaps * samples_of<kAxes>(problem),
@@ -474,7 +531,7 @@ void scatter(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<k
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
   visit_taps_of<kAxes>(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
     if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-      if (scatters_by_channels(problem)) {
+      if (works_by_channels(problem)) {
         const auto packed = with_channels_side_by_side<T>(problem, allocator, &on);
         const bool whole =
             pixels_hold_quads<T>(packed.grad_output, packed.grad_output_strides) &&
@@ -492,7 +549,7 @@ void scatter(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<k
 template <class T, class Sums, int kAxes>
 void store(const BackwardOf<kAxes>& problem, const Sums& sums, const CudaLaunch& on) {
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-    if (scatters_by_channels(problem)) {
+    if (works_by_channels(problem)) {
       const Image image{problem.batch, problem.channels,           problem.height,
                         problem.width, problem.input_grad_strides, pixel_stride(problem)};
       return launch(on, tiles_of(image), kThreads, 0, store_pixels<T, Sums>, image, sums,
@@ -528,7 +585,7 @@ template <class T, int kAxes>
 void take_workspace(const BackwardOf<kAxes>& problem, const CudaLaunch& on, WorkspaceAllocator& allocator) {
   if (problem.wants_input_grad) sums_of<T>(problem, on, allocator);
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-    if (scatters_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
+    if (works_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
   }
 }
 
@@ -541,12 +598,39 @@ size_t backward_workspace_size(const Problem& given, const CudaLaunch& on) {
 }
 
 template <int kAxes, class Problem>
-void run_forward(const Problem& given, void*, const CudaLaunch& on) {
+size_t forward_workspace_size(const Problem& given, const CudaLaunch&) {
+  const ForwardOf<kAxes> problem(given);
+  WorkspaceAllocator allocator;
+  if constexpr (kAxes == 2) {
+    visit_element_type(problem.type, [&]<class T>(T) {
+      if (works_by_channels(problem)) with_packed_input<T>(problem, allocator, nullptr);
+    });
+  }
+  return allocator.size();
+}
+
+template <class T, int kTaps, int kAxes>
+void interpolate_all(const ForwardOf<kAxes>& problem, void* workspace, const CudaLaunch& on) {
+  const auto axes = axes_of<kAxes>(problem, true);
+  const int64_t samples = problem.batch * samples_of<kAxes>(problem);
+  if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
+    if (works_by_channels(problem)) {
+      WorkspaceAllocator allocator(workspace);
+      const auto packed = with_packed_input<T>(problem, allocator, &on);
+      const int lanes = std::min(kTileChannels / kQuad, lanes_for(problem.channels));
+      return launch(on, divide_up(samples * lanes, kThreads), kThreads, 0, interpolate_by_channels<T, kTaps>,
+                    packed, axes, lanes, pixels_hold_quads<T>(packed.input, packed.input_strides));
+    }
+  }
+  launch_for_each(on, samples, interpolate<T, kTaps, kAxes>, problem, axes);
+}
+
+template <int kAxes, class Problem>
+void run_forward(const Problem& given, void* workspace, const CudaLaunch& on) {
   const ForwardOf<kAxes> problem(given);
   visit_element_type(problem.type, [&]<class T>(T) {
     visit_taps_of<kAxes>(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
-      launch_for_each(on, problem.batch * samples_of<kAxes>(problem), interpolate<T, kTaps, kAxes>, problem,
-                      axes_of<kAxes>(problem, true));
+      interpolate_all<T, kTaps>(problem, workspace, on);
     });
   });
 }
@@ -560,14 +644,9 @@ void run_backward(const Problem& given, void* workspace, const CudaLaunch& on) {
   visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
 }
 
-template <class Problem>
-size_t no_workspace_size(const Problem&, const CudaLaunch&) {
-  return 0;
-}
-
-const CudaKernel<aclgrad::GridSampler2D> kForward(no_workspace_size<aclgrad::GridSampler2D>,
+const CudaKernel<aclgrad::GridSampler2D> kForward(forward_workspace_size<2, aclgrad::GridSampler2D>,
                                                   run_forward<2, aclgrad::GridSampler2D>);
-const CudaKernel<aclgrad::GridSampler3D> kForward3D(no_workspace_size<aclgrad::GridSampler3D>,
+const CudaKernel<aclgrad::GridSampler3D> kForward3D(forward_workspace_size<3, aclgrad::GridSampler3D>,
                                                     run_forward<3, aclgrad::GridSampler3D>);
 const CudaKernel<aclgrad::GridSampler2DBackward> kBackward(
     backward_workspace_size<2, aclgrad::GridSampler2DBackward>,
