@@ -53,8 +53,8 @@ inline nb::typed<nb::tuple, nb::any, nb::ellipsis> object_of(const Results& resu
   return nb::borrow<nb::typed<nb::tuple, nb::any, nb::ellipsis>>(nb::tuple(objects));
 }
 
-template <class Parameter>
-using Bound = std::conditional_t<std::is_same_v<Parameter, const Argument&>, nb::handle, Parameter>;
+template <size_t>
+using Handle = nb::handle;
 
 template <bool kIsLast>
 auto argument() {
@@ -65,13 +65,6 @@ auto argument() {
   }
 }
 
-// The function of aclgrad or of aclgrad.reference that has it.
-inline std::string caller_of(std::string_view name) {
-  constexpr std::string_view kReference = "reference_";
-  if (!name.starts_with(kReference)) return std::string(name);
-  return "reference." + std::string(name.substr(kReference.size()));
-}
-
 // Defines a function whose arguments may all be None: what is wrong with one is the function's own to say. The last one
 // is None where it is left out.
 template <class Result, class... Parameters>
@@ -79,19 +72,38 @@ void define(nb::module_& module, const char* name, Result (*function)(Parameters
   [&]<size_t... i>(std::index_sequence<i...>) {
     module.def(
         name,
-        [function, caller = caller_of(name)](Bound<Parameters>... arguments) {
+        [function, caller = std::string(name)](Handle<i>... arguments) {
           const Caller named(caller);
           return object_of(function(arguments...));
         },
         argument<i + 1 == sizeof...(Parameters)>()...);
-    if constexpr ((std::is_same_v<Parameters, const Argument&> && ...)) {
-      functions()[name] = [function](std::vector<Argument> arguments) {
-        arguments.resize(sizeof...(Parameters));
-        return results_of(function(arguments[i]...));
-      };
-    }
+    functions()[name] = [function](std::vector<Argument> arguments) {
+      arguments.resize(sizeof...(Parameters));
+      return results_of(function(arguments[i]...));
+    };
   }
   (std::index_sequence_for<Parameters...>());
+}
+
+// Also that of aclgrad.reference, without the last arguments, `output_mask` of several results and `out`. It is told
+// whether positions are in double precision.
+template <class Result, class... Parameters>
+void define_with_reference(nb::module_& module, const char* name, Result (*function)(Parameters...)) {
+  define(module, name, function);
+  [&]<size_t... i>(std::index_sequence<i...>) {
+    module.def(("reference_" + std::string(name)).c_str(),
+               [function, caller = "reference." + std::string(name)](Handle<i>... arguments, bool in_double) {
+                 const Caller named(caller, in_double);
+                 const Argument none;
+                 if constexpr (std::is_same_v<Result, Array>) {
+                   return object_of(function(arguments..., none));
+                 } else {
+                   return object_of(function(arguments..., none, none));
+                 }
+               },
+               argument<i == sizeof...(Parameters)>()..., nb::arg());
+  }
+  (std::make_index_sequence<sizeof...(Parameters) - (std::is_same_v<Result, Array> ? 1 : 2)>());
 }
 
 }  // namespace aclgrad::python

@@ -48,7 +48,7 @@ bool is_on_same_device(const Array& a, const Array& b) {
 
 }  // namespace
 
-thread_local std::string_view Caller::current_;
+thread_local Caller::Current Caller::current_;
 
 // ---- Arguments
 
@@ -126,6 +126,7 @@ bool Call::flag(const char* name, const Argument& argument) const {
 }
 
 std::vector<bool> Call::flags(const char* name, const Argument& argument, size_t count) const {
+  if (Caller::reference()) return std::vector<bool>(count, true);
   const auto fail_flags = [&](bool wrong_type) {
     fail(wrong_type, name, fmt::format("a tuple of {} bools", count), repr_of(argument));
   };

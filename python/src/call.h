@@ -24,18 +24,26 @@ namespace aclgrad::python {
 // What a function gives: what is not wanted is absent.
 using Results = std::vector<std::optional<Array>>;
 
-// By what name the calls of this thread are made, while the object lives.
+// By what name the calls of this thread are made, while the object lives, and whether references answer them, with
+// positions in double precision or not.
 class Caller {
  public:
-  explicit Caller(std::string_view name) : before_(current_) { current_ = name; }
+  explicit Caller(std::string_view name, std::optional<bool> reference = std::nullopt) : before_(current_) {
+    current_ = {name, reference};
+  }
   Caller(const Caller&) = delete;
   ~Caller() { current_ = before_; }
 
-  static std::string_view current() { return current_; }
+  static std::string_view current() { return current_.name; }
+  static std::optional<bool> reference() { return current_.reference; }
 
  private:
-  static thread_local std::string_view current_;
-  std::string_view before_;
+  struct Current {
+    std::string_view name;
+    std::optional<bool> reference;
+  };
+  static thread_local Current current_;
+  Current before_;
 };
 
 // Whatever is wrong is thrown as TypeError or ValueError that names function, argument, what was expected and what came.
@@ -43,7 +51,8 @@ class Call final : public Contract {
  public:
   enum class Memory { cpu, cpu_or_gpu };
 
-  explicit Call(Memory memory) : Contract(Caller::current(), Interface::python), memory_(memory) {}
+  explicit Call(Memory memory)
+      : Contract(Caller::current(), Interface::python), memory_(Caller::reference() ? Memory::cpu : memory) {}
   ~Call() override { std::destroy(members_.begin(), members_.end()); }
 
   // Arguments as members of the problem, which points to their own memory.
@@ -69,7 +78,8 @@ class Call final : public Contract {
                  const Argument& argument) const;  // int32 or int64, in an array or a sequence
   int64_t integer(const char* name, const Argument& argument) const;
   bool flag(const char* name, const Argument& argument) const;  // of Python or NumPy
-  std::vector<bool> flags(const char* name, const Argument& argument, size_t count) const;
+  std::vector<bool> flags(const char* name, const Argument& argument,
+                          size_t count) const;  // of a reference all
 
   // Checks beside those of the contract.
   using Contract::input;
@@ -88,11 +98,12 @@ class Call final : public Contract {
     fail(false, name, expected, got);
   }
 
-  // Runs the problem's kernel, or `body`, without the interpreter's lock, where any result is wanted. Tensors that a kernel
-  // cannot read or write where they lie are copied before and after.
+  // Runs the problem's kernel, its reference or `body`, without the interpreter's lock, where any result is wanted.
+  // Tensors that a kernel cannot read or write where they lie are copied before and after.
   template <class Problem>
-  Results run(const Problem& problem) {
-    return compute([&] { launch(problem); });
+  Results run(const Problem& problem, void (*reference)(const Problem&, bool in_double) = nullptr) {
+    const std::optional<bool> in_double = Caller::reference();
+    return compute([&] { in_double ? reference(problem, *in_double) : launch(problem); });
   }
   Results compute(const std::function<void()>& body);
 

@@ -16,56 +16,6 @@ void read_sampling(Call& call, const Argument& input, const Argument& grid, cons
   p.align_corners = !align_corners.is_none() && call.flag("align_corners", align_corners);
 }
 
-template <class Problem>
-Array forward(const Argument& input, const Argument& grid, const Argument& mode, const Argument& padding_mode,
-              const Argument& align_corners, const Argument& out) {
-  Call call(Call::Memory::cpu_or_gpu);
-  Problem p;
-  read_sampling(call, input, grid, mode, padding_mode, align_corners, p);
-  call.output("out", out, p.output);
-  check(p, call);
-  return only(call.run(p));
-}
-
-template <class Problem>
-Results backward(const Argument& grad_output, const Argument& input, const Argument& grid,
-                 const Argument& mode, const Argument& padding_mode, const Argument& align_corners,
-                 const Argument& output_mask, const Argument& out) {
-  Call call(Call::Memory::cpu_or_gpu);
-  Problem p;
-  const std::vector<bool> wanted = call.flags("output_mask", output_mask, 2);
-  call.input("grad_output", grad_output, p.grad_output);
-  read_sampling(call, input, grid, mode, padding_mode, align_corners, p);
-  call.outputs(out, wanted, {&p.grad_input, &p.grad_grid});
-  check(p, call);
-  return call.run(p);
-}
-
-template <class Problem>
-void read_second(Call& call, const Argument& grad_output, const Argument& input, const Argument& grid,
-                 const Argument& grad_grad_input, const Argument& grad_grad_grid, const Argument& mode,
-                 const Argument& padding_mode, const Argument& align_corners, Problem& p) {
-  read_sampling(call, input, grid, mode, padding_mode, align_corners, p);
-  call.input("grad_output", grad_output, p.grad_output);
-  call.optional_input("grad_grad_input", grad_grad_input, p.grad_grad_input);
-  call.optional_input("grad_grad_grid", grad_grad_grid, p.grad_grad_grid);
-}
-
-template <class Problem>
-Results double_backward(const Argument& grad_output, const Argument& input, const Argument& grid,
-                        const Argument& grad_grad_input, const Argument& grad_grad_grid, const Argument& mode,
-                        const Argument& padding_mode, const Argument& align_corners,
-                        const Argument& output_mask, const Argument& out) {
-  Call call(Call::Memory::cpu);
-  Problem p;
-  const std::vector<bool> wanted = call.flags("output_mask", output_mask, 3);
-  read_second(call, grad_output, input, grid, grad_grad_input, grad_grad_grid, mode, padding_mode,
-              align_corners, p);
-  call.outputs(out, wanted, {&p.grad_grad_output, &p.grad_input, &p.grad_grid});
-  check(p, call);
-  return call.run(p);
-}
-
 // ---- The reference. It takes float64, but finds positions as the type did that the arrays had before they were widened.
 
 template <int kAxes>
@@ -85,80 +35,88 @@ reference::GridSamplingOf<kAxes> reference_sampling(const GridSampling& p, bool 
           .positions_in_double = positions_in_double};
 }
 
-template <class Problem, int kAxes>
-Array reference_forward(const Argument& input, const Argument& grid, const Argument& mode,
-                        const Argument& padding_mode, const Argument& align_corners,
-                        bool positions_in_double) {
-  Call call(Call::Memory::cpu);
-  Problem p;
-  read_sampling(call, input, grid, mode, padding_mode, align_corners, p);
-  call.output("out", {}, p.output);
-  check(p, call);
-  return only(call.compute([&] {
-    write_doubles(reference::grid_sampler(reference_sampling<kAxes>(p, positions_in_double),
-                                          doubles_of(p.input), doubles_of(p.grid)),
-                  p.output);
-  }));
+template <int kAxes, class Problem>
+void sample(const Problem& p, bool in_double) {
+  write_doubles(reference::grid_sampler(reference_sampling<kAxes>(p, in_double), doubles_of(p.input),
+                                        doubles_of(p.grid)),
+                p.output);
 }
 
-template <class Problem, int kAxes>
-Results reference_backward(const Argument& grad_output, const Argument& input, const Argument& grid,
-                           const Argument& mode, const Argument& padding_mode, const Argument& align_corners,
-                           bool positions_in_double) {
-  Call call(Call::Memory::cpu);
+template <int kAxes, class Problem>
+void differentiate(const Problem& p, bool in_double) {
+  const reference::GridSamplerGradients expected =
+      reference::grid_sampler_backward(reference_sampling<kAxes>(p, in_double), doubles_of(p.grad_output),
+                                       doubles_of(p.input), doubles_of(p.grid));
+  write_doubles(expected.input, p.grad_input);
+  write_doubles(expected.grid, p.grad_grid);
+}
+
+template <int kAxes, class Problem>
+void differentiate_twice(const Problem& p, bool in_double) {
+  const auto values = [](const ConstTensor& tensor) {
+    return tensor.defined() ? doubles_of(tensor) : std::vector<double>();
+  };
+  const reference::GridSamplerSecondGradients expected = reference::grid_sampler_double_backward(
+      reference_sampling<kAxes>(p, in_double), values(p.grad_output), values(p.input), values(p.grid),
+      values(p.grad_grad_input), values(p.grad_grad_grid));
+  write_doubles(expected.grad_output, p.grad_grad_output);
+  write_doubles(expected.input, p.grad_input);
+  write_doubles(expected.grid, p.grad_grid);
+}
+
+// ---- The functions
+
+template <int kAxes, class Problem>
+Array forward(const Argument& input, const Argument& grid, const Argument& mode, const Argument& padding_mode,
+              const Argument& align_corners, const Argument& out) {
+  Call call(Call::Memory::cpu_or_gpu);
   Problem p;
+  read_sampling(call, input, grid, mode, padding_mode, align_corners, p);
+  call.output("out", out, p.output);
+  check(p, call);
+  return only(call.run(p, sample<kAxes, Problem>));
+}
+
+template <int kAxes, class Problem>
+Results backward(const Argument& grad_output, const Argument& input, const Argument& grid,
+                 const Argument& mode, const Argument& padding_mode, const Argument& align_corners,
+                 const Argument& output_mask, const Argument& out) {
+  Call call(Call::Memory::cpu_or_gpu);
+  Problem p;
+  const std::vector<bool> wanted = call.flags("output_mask", output_mask, 2);
   call.input("grad_output", grad_output, p.grad_output);
   read_sampling(call, input, grid, mode, padding_mode, align_corners, p);
-  call.outputs({}, {true, true}, {&p.grad_input, &p.grad_grid});
+  call.outputs(out, wanted, {&p.grad_input, &p.grad_grid});
   check(p, call);
-  return call.compute([&] {
-    const reference::GridSamplerGradients expected =
-        reference::grid_sampler_backward(reference_sampling<kAxes>(p, positions_in_double),
-                                         doubles_of(p.grad_output), doubles_of(p.input), doubles_of(p.grid));
-    write_doubles(expected.input, p.grad_input);
-    write_doubles(expected.grid, p.grad_grid);
-  });
+  return call.run(p, differentiate<kAxes, Problem>);
 }
 
-template <class Problem, int kAxes>
-Results reference_double_backward(const Argument& grad_output, const Argument& input, const Argument& grid,
-                                  const Argument& grad_grad_input, const Argument& grad_grad_grid,
-                                  const Argument& mode, const Argument& padding_mode,
-                                  const Argument& align_corners, bool positions_in_double) {
+template <int kAxes, class Problem>
+Results double_backward(const Argument& grad_output, const Argument& input, const Argument& grid,
+                        const Argument& grad_grad_input, const Argument& grad_grad_grid, const Argument& mode,
+                        const Argument& padding_mode, const Argument& align_corners,
+                        const Argument& output_mask, const Argument& out) {
   Call call(Call::Memory::cpu);
   Problem p;
-  read_second(call, grad_output, input, grid, grad_grad_input, grad_grad_grid, mode, padding_mode,
-              align_corners, p);
-  call.outputs({}, {true, true, true}, {&p.grad_grad_output, &p.grad_input, &p.grad_grid});
+  const std::vector<bool> wanted = call.flags("output_mask", output_mask, 3);
+  read_sampling(call, input, grid, mode, padding_mode, align_corners, p);
+  call.input("grad_output", grad_output, p.grad_output);
+  call.optional_input("grad_grad_input", grad_grad_input, p.grad_grad_input);
+  call.optional_input("grad_grad_grid", grad_grad_grid, p.grad_grad_grid);
+  call.outputs(out, wanted, {&p.grad_grad_output, &p.grad_input, &p.grad_grid});
   check(p, call);
-  return call.compute([&] {
-    const auto values = [](const ConstTensor& tensor) {
-      return tensor.defined() ? doubles_of(tensor) : std::vector<double>();
-    };
-    const reference::GridSamplerSecondGradients expected = reference::grid_sampler_double_backward(
-        reference_sampling<kAxes>(p, positions_in_double), values(p.grad_output), values(p.input),
-        values(p.grid), values(p.grad_grad_input), values(p.grad_grad_grid));
-    write_doubles(expected.grad_output, p.grad_grad_output);
-    write_doubles(expected.input, p.grad_input);
-    write_doubles(expected.grid, p.grad_grid);
-  });
+  return call.run(p, differentiate_twice<kAxes, Problem>);
 }
 
 const Binding kBinding([](nb::module_& module) {
-  define(module, "grid_sample", forward<GridSampler2D>);
-  define(module, "grid_sample_backward", backward<GridSampler2DBackward>);
-  define(module, "reference_grid_sample", reference_forward<GridSampler2D, 2>);
-  define(module, "reference_grid_sample_backward", reference_backward<GridSampler2DBackward, 2>);
-  define(module, "grid_sample_double_backward", double_backward<GridSampler2DDoubleBackward>);
-  define(module, "reference_grid_sample_double_backward",
-         reference_double_backward<GridSampler2DDoubleBackward, 2>);
-  define(module, "grid_sample_3d", forward<GridSampler3D>);
-  define(module, "grid_sample_3d_backward", backward<GridSampler3DBackward>);
-  define(module, "reference_grid_sample_3d", reference_forward<GridSampler3D, 3>);
-  define(module, "reference_grid_sample_3d_backward", reference_backward<GridSampler3DBackward, 3>);
-  define(module, "grid_sample_3d_double_backward", double_backward<GridSampler3DDoubleBackward>);
-  define(module, "reference_grid_sample_3d_double_backward",
-         reference_double_backward<GridSampler3DDoubleBackward, 3>);
+  define_with_reference(module, "grid_sample", forward<2, GridSampler2D>);
+  define_with_reference(module, "grid_sample_backward", backward<2, GridSampler2DBackward>);
+  define_with_reference(module, "grid_sample_double_backward",
+                        double_backward<2, GridSampler2DDoubleBackward>);
+  define_with_reference(module, "grid_sample_3d", forward<3, GridSampler3D>);
+  define_with_reference(module, "grid_sample_3d_backward", backward<3, GridSampler3DBackward>);
+  define_with_reference(module, "grid_sample_3d_double_backward",
+                        double_backward<3, GridSampler3DDoubleBackward>);
 });
 
 }  // namespace

@@ -51,83 +51,7 @@ void read_sampling(Call& call, const Inputs& in, MultiScaleDeformableSampling& p
   call.input("attention_weights", in.weights, p.attention_weights);
 }
 
-void read_forward(Call& call, const Inputs& in, const Argument& out, MultiScaleDeformableAttention& p) {
-  read_sampling(call, in, p);
-  call.output("out", out, p.output);
-  check(p, call);
-  check_levels(call, p);
-  split_heads(p.output, p.heads());
-}
-
-Array forward(const Argument& value, const Argument& spatial_shapes, const Argument& level_start_index,
-              const Argument& locations, const Argument& weights, const Argument& out) {
-  Call call(Call::Memory::cpu_or_gpu);
-  MultiScaleDeformableAttention p;
-  read_forward(call, {value, spatial_shapes, level_start_index, locations, weights}, out, p);
-  return only(call.run(p));
-}
-
-void read_backward(Call& call, const Argument& grad_output, const Inputs& in, const std::vector<bool>& wanted,
-                   const Argument& out, MultiScaleDeformableAttentionBackward& p) {
-  call.input("grad_output", grad_output, p.grad_output);
-  read_sampling(call, in, p);
-  call.outputs(out, wanted, {&p.grad_value, &p.grad_sampling_locations, &p.grad_attention_weights});
-  check(p, call);
-  check_levels(call, p);
-  split_heads(p.grad_output, p.heads());
-}
-
-Results backward(const Argument& grad_output, const Argument& value, const Argument& spatial_shapes,
-                 const Argument& level_start_index, const Argument& locations, const Argument& weights,
-                 const Argument& output_mask, const Argument& out) {
-  Call call(Call::Memory::cpu_or_gpu);
-  MultiScaleDeformableAttentionBackward p;
-  const std::vector<bool> wanted = call.flags("output_mask", output_mask, 3);
-  read_backward(call, grad_output, {value, spatial_shapes, level_start_index, locations, weights}, wanted,
-                out, p);
-  return call.run(p);
-}
-
-// ---- The gradient of the gradient, on CPUs
-
-// The gradients with respect to the results of msda_backward; None stands for zeros.
-struct Tangents {
-  const Argument& value;
-  const Argument& locations;
-  const Argument& weights;
-};
-
-void read_double_backward(Call& call, const Argument& grad_output, const Inputs& in, const Tangents& tangents,
-                          const std::vector<bool>& wanted, const Argument& out,
-                          MultiScaleDeformableAttentionDoubleBackward& p) {
-  call.input("grad_output", grad_output, p.grad_output);
-  read_sampling(call, in, p);
-  call.optional_input("grad_grad_value", tangents.value, p.grad_grad_value);
-  call.optional_input("grad_grad_sampling_locations", tangents.locations, p.grad_grad_sampling_locations);
-  call.optional_input("grad_grad_attention_weights", tangents.weights, p.grad_grad_attention_weights);
-  call.outputs(out, wanted,
-               {&p.grad_grad_output, &p.grad_value, &p.grad_sampling_locations, &p.grad_attention_weights});
-  check(p, call);
-  check_levels(call, p);
-  split_heads(p.grad_output, p.heads());
-  if (p.grad_grad_output.defined()) split_heads(p.grad_grad_output, p.heads());
-}
-
-Results double_backward(const Argument& grad_output, const Argument& value, const Argument& spatial_shapes,
-                        const Argument& level_start_index, const Argument& locations, const Argument& weights,
-                        const Argument& grad_grad_value, const Argument& grad_grad_locations,
-                        const Argument& grad_grad_weights, const Argument& output_mask, const Argument& out) {
-  Call call(Call::Memory::cpu);
-  MultiScaleDeformableAttentionDoubleBackward p;
-  const std::vector<bool> wanted = call.flags("output_mask", output_mask, 4);
-  read_double_backward(call, grad_output, {value, spatial_shapes, level_start_index, locations, weights},
-                       {grad_grad_value, grad_grad_locations, grad_grad_weights}, wanted, out, p);
-  return call.run(p);
-}
-
-// ---- The reference
-
-// It takes float64, but finds positions as the type did that the arrays had before they were widened.
+// ---- The reference. It takes float64, but finds positions as the type did that the arrays had before they were widened.
 reference::MultiScaleDeformableAttention reference_of(const MultiScaleDeformableSampling& p,
                                                       bool positions_in_double) {
   reference::MultiScaleDeformableAttention expected{};
@@ -153,65 +77,88 @@ void write_gradients(const reference::MultiScaleDeformableAttention& expected, c
   write_doubles(expected.grad_attention_weight, p.grad_attention_weights);
 }
 
-Array reference_forward(const Argument& value, const Argument& spatial_shapes,
-                        const Argument& level_start_index, const Argument& locations, const Argument& weights,
-                        bool positions_in_double) {
-  Call call(Call::Memory::cpu);
+void compute_reference(const MultiScaleDeformableAttention& p, bool in_double) {
+  auto expected = reference_of(p, in_double);
+  expected.run();
+  write_doubles(expected.output, p.output);
+}
+
+void compute_reference(const MultiScaleDeformableAttentionBackward& p, bool in_double) {
+  auto expected = reference_of(p, in_double);
+  expected.grad_output = doubles_of(p.grad_output);
+  expected.run();
+  write_gradients(expected, p);
+}
+
+void compute_reference(const MultiScaleDeformableAttentionDoubleBackward& p, bool in_double) {
+  const auto values = [](const ConstTensor& tensor) {
+    return tensor.defined() ? doubles_of(tensor) : std::vector<double>();
+  };
+  auto expected = reference_of(p, in_double);
+  expected.grad_output = doubles_of(p.grad_output);
+  expected.grad_grad_value = values(p.grad_grad_value);
+  expected.grad_grad_location = values(p.grad_grad_sampling_locations);
+  expected.grad_grad_attention_weight = values(p.grad_grad_attention_weights);
+  expected.run_double_backward();
+  write_doubles(expected.grad_grad_output, p.grad_grad_output);
+  write_gradients(expected, p);
+}
+
+// ---- The functions
+
+Array forward(const Argument& value, const Argument& spatial_shapes, const Argument& level_start_index,
+              const Argument& locations, const Argument& weights, const Argument& out) {
+  Call call(Call::Memory::cpu_or_gpu);
   MultiScaleDeformableAttention p;
-  read_forward(call, {value, spatial_shapes, level_start_index, locations, weights}, {}, p);
-  return only(call.compute([&] {
-    auto expected = reference_of(p, positions_in_double);
-    expected.run();
-    write_doubles(expected.output, p.output);
-  }));
+  read_sampling(call, {value, spatial_shapes, level_start_index, locations, weights}, p);
+  call.output("out", out, p.output);
+  check(p, call);
+  check_levels(call, p);
+  split_heads(p.output, p.heads());
+  return only(call.run(p, compute_reference));
 }
 
-Results reference_backward(const Argument& grad_output, const Argument& value, const Argument& spatial_shapes,
-                           const Argument& level_start_index, const Argument& locations,
-                           const Argument& weights, bool positions_in_double) {
-  Call call(Call::Memory::cpu);
+Results backward(const Argument& grad_output, const Argument& value, const Argument& spatial_shapes,
+                 const Argument& level_start_index, const Argument& locations, const Argument& weights,
+                 const Argument& output_mask, const Argument& out) {
+  Call call(Call::Memory::cpu_or_gpu);
   MultiScaleDeformableAttentionBackward p;
-  read_backward(call, grad_output, {value, spatial_shapes, level_start_index, locations, weights},
-                {true, true, true}, {}, p);
-  return call.compute([&] {
-    auto expected = reference_of(p, positions_in_double);
-    expected.grad_output = doubles_of(p.grad_output);
-    expected.run();
-    write_gradients(expected, p);
-  });
+  const std::vector<bool> wanted = call.flags("output_mask", output_mask, 3);
+  call.input("grad_output", grad_output, p.grad_output);
+  read_sampling(call, {value, spatial_shapes, level_start_index, locations, weights}, p);
+  call.outputs(out, wanted, {&p.grad_value, &p.grad_sampling_locations, &p.grad_attention_weights});
+  check(p, call);
+  check_levels(call, p);
+  split_heads(p.grad_output, p.heads());
+  return call.run(p, compute_reference);
 }
 
-Results reference_double_backward(const Argument& grad_output, const Argument& value,
-                                  const Argument& spatial_shapes, const Argument& level_start_index,
-                                  const Argument& locations, const Argument& weights,
-                                  const Argument& grad_grad_value, const Argument& grad_grad_locations,
-                                  const Argument& grad_grad_weights, bool positions_in_double) {
+// The gradient of the gradient, on CPUs. Of what the gradients are multiplied with there, None stands for zeros.
+Results double_backward(const Argument& grad_output, const Argument& value, const Argument& spatial_shapes,
+                        const Argument& level_start_index, const Argument& locations, const Argument& weights,
+                        const Argument& grad_grad_value, const Argument& grad_grad_locations,
+                        const Argument& grad_grad_weights, const Argument& output_mask, const Argument& out) {
   Call call(Call::Memory::cpu);
   MultiScaleDeformableAttentionDoubleBackward p;
-  read_double_backward(call, grad_output, {value, spatial_shapes, level_start_index, locations, weights},
-                       {grad_grad_value, grad_grad_locations, grad_grad_weights}, {true, true, true, true},
-                       {}, p);
-  return call.compute([&] {
-    auto expected = reference_of(p, positions_in_double);
-    expected.grad_output = doubles_of(p.grad_output);
-    if (p.grad_grad_value.defined()) expected.grad_grad_value = doubles_of(p.grad_grad_value);
-    if (p.grad_grad_sampling_locations.defined())
-      expected.grad_grad_location = doubles_of(p.grad_grad_sampling_locations);
-    if (p.grad_grad_attention_weights.defined())
-      expected.grad_grad_attention_weight = doubles_of(p.grad_grad_attention_weights);
-    expected.run_double_backward();
-    write_doubles(expected.grad_grad_output, p.grad_grad_output);
-    write_gradients(expected, p);
-  });
+  const std::vector<bool> wanted = call.flags("output_mask", output_mask, 4);
+  call.input("grad_output", grad_output, p.grad_output);
+  read_sampling(call, {value, spatial_shapes, level_start_index, locations, weights}, p);
+  call.optional_input("grad_grad_value", grad_grad_value, p.grad_grad_value);
+  call.optional_input("grad_grad_sampling_locations", grad_grad_locations, p.grad_grad_sampling_locations);
+  call.optional_input("grad_grad_attention_weights", grad_grad_weights, p.grad_grad_attention_weights);
+  call.outputs(out, wanted,
+               {&p.grad_grad_output, &p.grad_value, &p.grad_sampling_locations, &p.grad_attention_weights});
+  check(p, call);
+  check_levels(call, p);
+  split_heads(p.grad_output, p.heads());
+  if (p.grad_grad_output.defined()) split_heads(p.grad_grad_output, p.heads());
+  return call.run(p, compute_reference);
 }
 
 const Binding kBinding([](nb::module_& module) {
-  define(module, "msda_forward", forward);
-  define(module, "msda_backward", backward);
-  define(module, "reference_msda_forward", reference_forward);
-  define(module, "reference_msda_backward", reference_backward);
-  define(module, "msda_double_backward", double_backward);
-  define(module, "reference_msda_double_backward", reference_double_backward);
+  define_with_reference(module, "msda_forward", forward);
+  define_with_reference(module, "msda_backward", backward);
+  define_with_reference(module, "msda_double_backward", double_backward);
 });
 
 }  // namespace
