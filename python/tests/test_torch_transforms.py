@@ -280,7 +280,7 @@ def kernels_of(call):
     return kernels
 
 
-@pytest.mark.parametrize("name", ["attention", "compress", "sample"])
+@pytest.mark.parametrize("name", ["attention", "compress", "sample", "sample a volume"])
 def test_second_backward_runs_one_kernel(name):
     case = Case(name)
     floats = case.learned()

@@ -14,14 +14,6 @@ def grid(seed: int = 0) -> dict[str, Any]:
     }
 
 
-def grid_twice(seed: int = 0) -> dict[str, Any]:
-    generator = numpy.random.default_rng(seed + 1)
-    return grid(seed) | {
-        "grad_grad_input": generator.standard_normal((2, 5, 9, 14)),
-        "grad_grad_grid": generator.standard_normal((2, 6, 7, 2)),
-    }
-
-
 def grid_3d(seed: int = 0) -> dict[str, Any]:
     generator = numpy.random.default_rng(seed)
     return {
@@ -29,6 +21,11 @@ def grid_3d(seed: int = 0) -> dict[str, Any]:
         "grid": generator.uniform(-1.3, 1.3, (2, 3, 6, 7, 3)),
         "grad_output": generator.standard_normal((2, 5, 3, 6, 7)),
     }
+
+
+def twice(arrays: dict[str, Any]) -> dict[str, Any]:
+    generator = numpy.random.default_rng(1)
+    return arrays | {f"grad_grad_{name}": generator.standard_normal(arrays[name].shape) for name in ("input", "grid")}
 
 
 CASES = {}
@@ -45,10 +42,9 @@ for _function, _arrays, _modes in (
                 CASES[f"{_function}_backward, {_name}"] = case(
                     f"{_function}_backward", _arrays(), "grad_output input grid", **_attributes
                 )
-                if _function == "grid_sample":
-                    CASES[f"{_function}_double_backward, {_name}"] = case(
-                        f"{_function}_double_backward",
-                        grid_twice(),
-                        "grad_output input grid grad_grad_input grad_grad_grid",
-                        **_attributes,
-                    )
+                CASES[f"{_function}_double_backward, {_name}"] = case(
+                    f"{_function}_double_backward",
+                    twice(_arrays()),
+                    "grad_output input grid grad_grad_input grad_grad_grid",
+                    **_attributes,
+                )
