@@ -182,11 +182,6 @@ def _in_words(problem: dict) -> str:
     return f"{problem['operator']}, {text}, {problem['type']}"
 
 
-def _newer(summary: dict) -> list[str]:
-    """What was changed after the measurement: written into the JSON by hand, until the next --publish."""
-    return [summary["newer"]] if "newer" in summary else []
-
-
 def readme_table(summary: dict) -> str:
     """The problems that have words for it."""
     counts = _threads(summary)
@@ -194,14 +189,11 @@ def readme_table(summary: dict) -> str:
             for problem in summary["problems"] if problem["readme"]]
     circumstances = f"{summary['machine']}; {summary['software'].split(',')[0]}; commit {summary['commit']}."
     return "\n".join([_BEGIN, circumstances, "", *_table(["", *_heads(counts), "fastest baseline"], body), "",
-                      *_paragraph(" ".join([_worst(summary), *_newer(summary)]))[:-1], _END])
+                      *_paragraph(_worst(summary))[:-1], _END])
 
 
 def _in_numpy_memory(summary: dict) -> list[str]:
-    numpy = [(measured["numpy"], problem) for problem in summary["problems"] for measured in problem["threads"].values()
-             if "numpy" in measured]
-    if not numpy:
-        return []
+    numpy = [(measured["numpy"], problem) for problem in summary["problems"] for measured in problem["threads"].values()]
     most, problem = max(numpy, key=lambda entry: entry[0])
     return _paragraph(
         "PyTorch's tensors begin on a cache line, NumPy's large arrays 16 bytes past one. There calls take "
@@ -220,7 +212,6 @@ def page(summary: dict) -> str:
         *(f"- Memory bandwidth, {head}: read {summary['rooflines'][count]['read']} GB/s, copy "
           f"{summary['rooflines'][count]['copy']} GB/s (read and written bytes together)"
           for count, head in zip(counts, _heads(counts), strict=True)), "",
-        *(line for text in _newer(summary) for line in _paragraph(text)),
         *_paragraph(
             "Each problem runs in one process on the same data and the same number of threads, ours and every baseline "
             "in turn. Gradients are the backward pass alone. Times in brackets are aclgrad's medians, of the faster of two "
@@ -250,14 +241,13 @@ def page(summary: dict) -> str:
                  _fastest(p, counts), *([_roofline(p, counts[-1])] if bounded else [])]
                 for p in problems]
         lines += [f"## {operator[0].upper()}{operator[1:]}", "", *_table(head, body), ""]
-    if "costs" in summary:
-        sizes = list(next(iter(summary["costs"].values())))
-        lines += ["## Cost over size", "",
-                  *_paragraph(
-                      "Nanoseconds for each KiB of compulsory traffic on one thread, for problems that read and write "
-                      "about so much in a call: the smallest stay in the first-level cache, the largest outgrow all."),
-                  *_table(["operator", *sizes], [[name, *(f"{cost[size]:.0f}" for size in sizes)]
-                                                 for name, cost in summary["costs"].items()]), ""]
+    sizes = list(next(iter(summary["costs"].values())))
+    lines += ["## Cost over size", "",
+              *_paragraph(
+                  "Nanoseconds for each KiB of compulsory traffic on one thread, for problems that read and write "
+                  "about so much in a call: the smallest stay in the first-level cache, the largest outgrow all."),
+              *_table(["operator", *sizes], [[name, *(f"{cost[size]:.0f}" for size in sizes)]
+                                             for name, cost in summary["costs"].items()]), ""]
     lines += ["## Overhead of a call", "",
               *_paragraph(
                   "The smallest problem of these functions through the C interface, in microseconds. *Planned each "

@@ -61,11 +61,4 @@ __device__ inline void add_four(float* to, float a, float b, float c, float d) {
 #endif
 }
 
-// The block's shared memory of the size that the launch asked for.
-template <class T>
-__device__ T* launched_shared_memory() {
-  extern __shared__ uint4 memory[];
-  return reinterpret_cast<T*>(memory);
-}
-
 }  // namespace aclgrad::cuda

@@ -218,14 +218,6 @@ bool TensorView::is_dense_from(int axis) const {
   return true;
 }
 
-bool TensorView::has_shape(const Shape& expected) const {
-  return rank == expected.rank() && std::equal(expected.begin(), expected.end(), shape.begin());
-}
-
-bool TensorView::same_shape(const TensorView& other) const {
-  return rank == other.rank && std::equal(shape.begin(), shape.begin() + rank, other.shape.begin());
-}
-
 std::string format_shape(const int64_t* shape, int64_t rank) {
   std::string text = "[";
   for (int64_t i = 0; i < rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);

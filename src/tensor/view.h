@@ -32,8 +32,6 @@ struct TensorView {
   bool empty() const { return size() == 0; }
   bool is_contiguous() const { return size() <= 1 || is_dense_from(0); }
   bool is_dense_from(int axis) const;  // whether the elements along the axes from there on lie side by side
-  bool has_shape(const Shape& expected) const;
-  bool same_shape(const TensorView& other) const;
 };
 
 // The view as a tensor of the C++ interface, at an address.

@@ -21,6 +21,9 @@ inline constexpr DataType kTypes[] = {DataType::float32, DataType::float16, Data
 using Sampling = reference::GridSampling;
 using Sampling3D = reference::GridSampling3D;
 
+template <class AnySampling>
+inline constexpr bool kIs3D = std::is_same_v<AnySampling, Sampling3D>;
+
 // Of a tensor [N, C, H, W] or [N, C, D, H, W].
 template <int kAxes>
 Shape input_shape(const reference::GridSamplingOf<kAxes>& s) {
@@ -138,7 +141,7 @@ std::vector<double> smooth_grid(const reference::GridSamplingOf<kAxes>& s, DataT
 
 // Bicubic interpolation, the last mode, is of images alone.
 template <class AnySampling>
-inline constexpr int kLastMode = std::is_same_v<AnySampling, Sampling3D> ? 1 : 2;
+inline constexpr int kLastMode = kIs3D<AnySampling> ? 1 : 2;
 
 // Calls body with all modes up to the last one, paddings and alignments of the sizes.
 template <class AnySampling, class Body>

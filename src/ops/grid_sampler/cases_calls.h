@@ -28,9 +28,6 @@ class Mask {
 };
 
 template <class S>
-inline constexpr bool kIs3D = std::is_same_v<S, Sampling3D>;
-
-template <class S>
 aclnnStatus run_forward(const S& s, aclTensor* input, aclTensor* grid, aclTensor* output) {
   constexpr auto phase1 = kIs3D<S> ? aclnnGridSampler3DGetWorkspaceSize : aclnnGridSampler2DGetWorkspaceSize;
   return run(

@@ -15,10 +15,6 @@ using namespace grid_sampler_cases;
 using Mask = std::vector<bool>;  // inputGrad, gridGrad
 const Mask kBoth = {true, true};
 
-// What the two operators differ in. `S` is Sampling or Sampling3D.
-template <class S>
-inline constexpr bool kIs3D = std::is_same_v<S, Sampling3D>;
-
 template <class S>
 int last_mode(bool is_backward, DataType type) {
   return kIs3D<S> || (!is_backward && type == DataType::float64) ? 1 : 2;

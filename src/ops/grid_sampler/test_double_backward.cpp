@@ -19,9 +19,6 @@ using namespace grid_sampler_cases;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <class S>
-inline constexpr bool kIs3D = std::is_same_v<S, Sampling3D>;
-
-template <class S>
 using DoubleBackward = std::conditional_t<kIs3D<S>, GridSampler3DDoubleBackward, GridSampler2DDoubleBackward>;
 
 void run(const GridSampler2DDoubleBackward& problem) {
