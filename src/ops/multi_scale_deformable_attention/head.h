@@ -39,14 +39,11 @@ struct HeadTask {
   int64_t outside = -1;  // the row that pixels outside have: none, or one of zeros, behind those of a plane
 };
 
-// Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but works for whole
-// chunks only. Rows of several lines pay for their copy earlier: in the tensor they have a small part of each cache.
+// Whether value is copied. Reading it in the tensor is better where most of its rows are never sampled, but
+// works for whole chunks only.
 inline bool packs_value(const MultiScaleDeformableSampling& problem) {
-  constexpr int64_t kLine = 64;
-  const int64_t row_bytes = problem.channels() * static_cast<int64_t>(size_of(problem.value.type));
-  const int64_t enough = row_bytes > kLine ? problem.rows() / 4 * 3 : problem.rows();
   return problem.channels() % kChunkChannels != 0 ||
-         problem.queries() * problem.levels() * problem.samples() >= enough;
+         problem.queries() * problem.levels() * problem.samples() >= problem.rows();
 }
 
 // Bytes of a row of value in a plane.
