@@ -2,7 +2,8 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # Tries the files in build/release-artifacts/ in clean systems made by debootstrap, which are kept in build/roots/: the wheels
 # on Debian 12 (Python 3.11) and Debian 13 (3.13), neither of which has a compiler, those for AArch64 there, too, under QEMU;
-# the archive and the Debian package on a Debian 12 that has g++ alone. Needs root. Nothing in those systems reaches a network but apt-get.
+# the archive and the Debian package on a Debian 12 that has g++ alone; and the guides for Python. The commands are those of
+# the page on installing. Needs root. Nothing in those systems reaches a network but apt-get.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 artifacts=$PWD/build/release-artifacts
@@ -43,33 +44,64 @@ fill() {  # root, files: into its folder /try
   cp -r "${@:2}" "$roots/$1/try"
 }
 
-try_wheel() {  # root, version of Python, requirements
-  local root=$1 python=$2 platform=
-  case $root in *-arm64) platform=--platform=manylinux_2_28_aarch64 ;; esac
-  echo "---- The wheel in $root"
-  ! inside "$root" 'command -v cc gcc g++ clang' || { echo "There is a compiler in $root" && return 1; }
-  mkdir -p "$roots/wheels-for-$root"
-  build/release-environment/bin/pip download --quiet --python-version "$python" --only-binary=:all: $platform \
-    --dest "$roots/wheels-for-$root" "${@:3}"
-  fill "$root" release/try.py "$roots/wheels-for-$root" "$artifacts"/*.whl
-  inside "$root" "cd /try && python3 -m venv environment &&
-    environment/bin/pip install --quiet --no-index --find-links . --find-links wheels-for-$root aclgrad ${*:3} &&
-    environment/bin/python try.py"
+# The commands of docs/guides/install.md that follow some words.
+commands_after() {  # words
+  sed -n "/$1/,\$ { /^\`\`\`sh/,/^\`\`\`\$/ { /^\`\`\`\$/q; /^\`/!p } }" docs/guides/install.md
+}
+
+# The system gets the packages as files, since it reaches no index. Their versions are those of the tests.
+fill_with_wheels() {  # root, version of Python, packages, further files
+  local platform=
+  case $1 in *-arm64) platform=--platform=manylinux_2_28_aarch64 ;; esac
+  mkdir -p "$roots/wheels-for-$1"
+  build/release-environment/bin/pip download --quiet --python-version "$2" --only-binary=:all: $platform \
+    --constraint tests/pytorch/requirements.txt --dest "$roots/wheels-for-$1" $3
+  fill "$1" "$roots/wheels-for-$1" "$artifacts"/*.whl "${@:4}"
+}
+
+# Makes an environment and installs the wheel.
+install_wheel() {  # root, tag of its Python
+  local machine=x86_64
+  case $1 in *-arm64) machine=aarch64 ;; esac
+  echo "cd /try && rm -rf ~/environment && export PIP_NO_INDEX=1 PIP_FIND_LINKS=/try/wheels-for-$1 PIP_QUIET=1"
+  commands_after 'The wheel, for Python' | sed "s/cp311/$2/; s/x86_64/$machine/"
+}
+
+try_wheel() {  # root, version of Python, its tag, packages
+  echo "---- The wheel in $1"
+  ! inside "$1" 'command -v cc gcc g++ clang' || { echo "There is a compiler in $1" && return 1; }
+  fill_with_wheels "$1" "$2" "$4" release/try.py
+  inside "$1" "$(install_wheel "$1" "$3")
+    pip install $4 && python try.py"
+}
+
+# All of a guide, one block after the other, in an environment with what the page installs.
+try_guide() {  # name
+  local root=debian12-guides packages
+  packages=$(sed -n 's/^pip install \. //p' "docs/guides/$1.md")
+  echo "---- The guide $1.md in $root"
+  fill_with_wheels $root 3.11 "pytest $packages" README.md docs python/tests/test_documentation.py
+  inside $root "$(install_wheel $root cp311)
+    pip install pytest $packages && mkdir -p python/tests && mv test_documentation.py python/tests
+    pytest --quiet -p no:cacheprovider -k $1 python/tests"
 }
 
 try_archive() {
-  echo "---- The archive, moved, in debian12-gxx"
-  fill debian12-gxx examples "$artifacts"/*-linux-"$(uname -m)".tar.gz
-  inside debian12-gxx 'cd /try && tar xzf *.tar.gz && rm *.tar.gz && mv aclgrad-*-linux-* "a folder" && . "a folder/set_env.sh" &&
-    '"$(example '$ASCEND_HOME_PATH')"
+  echo "---- The archive, in a folder with a space, in debian12-gxx"
+  fill debian12-gxx examples/example.h "$artifacts"/*-linux-"$(uname -m)".tar.gz
+  cp examples/moe_bias.cpp "$roots/debian12-gxx/try/program.cpp"
+  inside debian12-gxx "rm -rf '/a folder' && mv /try '/a folder' && cd '/a folder'
+    $(commands_after 'The archive, for programs' | sed "s/x86_64/$(uname -m)/")
+    ./program"
 }
 
 try_debian_package() {
   echo "---- The Debian package in debian12-gxx"
   fill debian12-gxx examples "$artifacts"/*.deb
-  inside debian12-gxx 'cd /try && apt-get install -qq ./*.deb >/dev/null && . /usr/lib/aclgrad/set_env.sh &&
-    '"$(example /usr/lib/aclgrad)"' && cd / && apt-get purge -qq aclgrad >/dev/null && apt-get autopurge -qq >/dev/null &&
-    ! ls /usr/lib/aclgrad 2>/dev/null'
+  inside debian12-gxx "cd /try && echo 'APT::Get::Assume-Yes \"true\";' >/etc/apt/apt.conf.d/yes
+    $(commands_after 'The Debian package, which' | sed "s/amd64/$(dpkg --print-architecture)/")
+    $(example /usr/lib/aclgrad) && cd / && apt-get purge aclgrad >/dev/null && apt-get autopurge >/dev/null
+    ! ls /usr/lib/aclgrad 2>/dev/null"
 }
 
 # What the cross-compiler makes, with Debian's arm64 libraries of C and C++.
@@ -117,18 +149,20 @@ has_texts() {  # file, its folder, what it holds, names of texts
 (cd "$artifacts" && sha256sum --quiet --check SHA256SUMS)
 check_licences
 lintian --fail-on error --suppress-tags initial-upload-closes-no-bugs "$artifacts"/*.deb
-torch=$(grep '^torch==' tests/pytorch/requirements.txt)
 root debian12 bookworm python3,python3-venv
-try_wheel debian12 3.11 numpy "$torch"
+try_wheel debian12 3.11 cp311 'numpy torch'
 root debian13 trixie python3,python3-venv
-try_wheel debian13 3.13 numpy
+try_wheel debian13 3.13 cp312 numpy
+root debian12-guides bookworm g++,python3,python3-venv
+try_guide train
+try_guide verify
 root debian12-gxx bookworm g++
 try_archive
 try_debian_package
 if [ "$(uname -m)" = x86_64 ]; then
   root debian12-arm64 bookworm python3,python3-venv
-  try_wheel debian12-arm64 3.11 numpy
+  try_wheel debian12-arm64 3.11 cp311 numpy
   root debian13-arm64 trixie python3,python3-venv
-  try_wheel debian13-arm64 3.13 numpy
+  try_wheel debian13-arm64 3.13 cp312 numpy
   try_aarch64_archive
 fi
