@@ -1,6 +1,6 @@
 #!/bin/sh
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-# Builds the wheel, installs it in a clean virtual environment and runs the tests there.
+# Installs the package by the commands of the page on installing, in a clean virtual environment, and runs the tests there.
 # usage: [EXTRA_PACKAGES="torch==2.13.0"] python/run_tests.sh [folder of work, default build/python-test] [arguments of pytest …]
 # Tests that need a package which is not there, PyTorch or JAX, are skipped.
 set -eu
@@ -11,11 +11,11 @@ python=${PYTHON:-python3}
 
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
-rm -rf "$work/wheels" "$work/environment"
-"$python" -m venv "$work/environment"
+rm -rf "$work/environment"
+cd "$root"
+eval "$(sed -n '/^## With pip/,/^## / { /^```sh/,/^```$/ { /^`/!p } }' docs/guides/install.md |
+  sed "s|^python3|'$python'|; s|~/environment|'$work/environment'|g")"
+pip install --quiet --requirement python/tests/requirements.txt ${EXTRA_PACKAGES:-}
 cd "$work"
-environment=$work/environment/bin
-"$environment/pip" wheel --quiet --no-deps --wheel-dir wheels "$root"
-"$environment/pip" install --quiet --requirement "$root/python/tests/requirements.txt" ${EXTRA_PACKAGES:-} wheels/aclgrad-*.whl
 # Not from the root, where the sources lie that must not be imported in place of the wheel.
-"$environment/python" -m pytest -q --rootdir "$root/python/tests" -p no:cacheprovider "$root/python/tests" "$@"
+python -m pytest -q --rootdir "$root/python/tests" -p no:cacheprovider "$root/python/tests" "$@"
