@@ -36,6 +36,7 @@ SHELL = {
     "export PKG_CONFIG_PATH=": "install.guides",
     "export ACLGRAD_CHECK=error": "install.guides",
     ". build/prefix/set_env.sh": "install.guides",
+    ". $PREFIX/set_env.sh": "install.guides",
     "OMP_WAIT_POLICY=passive python train.py": "python/tests/test_documentation.py",
     "python -m aclgrad verify": "python/tests/test_documentation.py",
     "./dev demo": "./dev test all",
@@ -68,7 +69,7 @@ def is_tested(page: str, language: str, line: str) -> bool:
 
 def main() -> int:
     source = pathlib.Path(sys.argv[1])
-    pages = [*source.glob("*.md"), *(source / "docs").rglob("*.md")]
+    pages = [*source.glob("*.md"), *source.glob("examples/*.md"), *source.glob("docs/**/*.md")]
     mistakes, blocks, commands = [], 0, set()
     for path in pages:
         page, text = path.relative_to(source).as_posix(), path.read_text()

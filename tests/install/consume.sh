@@ -152,8 +152,9 @@ readme() {
 
 # The commands of the guides as they stand there, one after the other, beside the programs that they build.
 guides() {
-  local pages archive=aclgrad-0-linux-x86_64
-  pages=$(realpath "$sources/../../docs/guides")
+  local root pages archive=aclgrad-0-linux-x86_64
+  root=$(realpath "$sources/../..")
+  pages=$root/docs/guides
   mkdir -p laptop/build cpp ci archive install
   ln -s "$prefix" laptop/build/prefix
   block cpp "$pages/laptop.md" | tee laptop/sums.cpp archive/program.cpp >ci/program.cpp
@@ -161,6 +162,8 @@ guides() {
   block cmake "$pages/cpp.md" >cpp/CMakeLists.txt
   (cd laptop && blocks sh "$pages/laptop.md" | sh -eu)
   (cd cpp && blocks sh "$pages/cpp.md" | PREFIX=$prefix sh -eu)
+  ln -s "$root/examples" examples
+  block sh examples/README.md | PREFIX=$prefix sh -eu
   # The workflow's steps, which follow the name of each, then what it says above them.
   (cd ci && { sed -n "s|^ \{10\}||; T; s|/usr/lib/aclgrad|$prefix|; p" "$pages/ci.md" && blocks sh "$pages/ci.md"; } | sh -eu)
 
@@ -168,7 +171,7 @@ guides() {
   (cd archive && tar czf $archive.tar.gz $archive && rm -r $archive && { block_from "tar " "$pages/install.md" && echo ./program; } | sh -eu)
   # With CMake: what would be compiled is only shown, and what is built already gets installed.
   (cd install && block_from "cmake -S" "$pages/install.md" |
-    sed "s|-S \.|-G Ninja -S '$pages/../..'|; s|--parallel.*|-- -t commands|; s|--install build/plain|--install '$build'|" |
+    sed "s|-S \.|-G Ninja -S '$root'|; s|--parallel.*|-- -t commands|; s|--install build/plain|--install '$build'|" |
     HOME=$PWD sh -eu >log 2>&1 && [ -e aclgrad/set_env.sh ] && ! grep "not used by the project" log) || { cat install/log; return 1; }
 }
 
