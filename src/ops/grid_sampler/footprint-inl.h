@@ -103,9 +103,9 @@ HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (
 
 // ---- Pixels
 
-// How the pixels of a vector of samples lie: next to each other in each row, as the samples are; or anywhere in the image.
-// At an edge some taps are no pixels.
-enum class Reach { line, interior, line_at_edge, edge };
+// How the pixels of a vector of samples lie: next to each other in each row, as the samples are; so in two lines, between
+// which the samples choose; or anywhere in the image. At an edge some taps are no pixels.
+enum class Reach { line, two_lines, interior, line_at_edge, edge };
 
 // Of vectors of samples in images of T whose pixels lie side by side in each row, kTogether channels interleaved in each.
 template <class T, int kTaps, int kTogether>
@@ -127,7 +127,11 @@ class Footprint {
         surplus_(offsets_of_units(image.row_stride)),
         last_column_(hn::Set(D(), static_cast<Real>(image.width - kTaps))),
         last_row_(hn::Set(D(), static_cast<Real>(image.height - kTaps))),
-        row_stride_(image.row_stride) {}
+        row_stride_(image.row_stride),
+        last_line_(image.row_stride == image.width * kTogether
+                       ? image.height * image.row_stride - (kTaps - 1) * image.row_stride -
+                             (static_cast<int64_t>(kSamples) + kTaps - 1) * kTogether
+                       : -1) {}
 
   // Of samples at these coordinates, whose taps x and y become.
   HWY_INLINE Reach find(V x_coordinate, V y_coordinate, VectorTaps<D, kTaps>& x, VectorTaps<D, kTaps>& y) {
@@ -146,11 +150,18 @@ class Footprint {
     x.find_at(d, x_pixel);
     y.find_at(d, y_pixel);
     const Index offsets = offsets_of(y.first, x.first);
-    const auto line = hn::Set(Integer(), hn::GetLane(offsets));
-    line_ = hn::GetLane(offsets);
-    if (hn::AllTrue(Integer(), hn::Eq(hn::Sub(offsets, steps_), line))) return Reach::line;
+    const Index lines = hn::Sub(offsets, steps_);
+    line_ = hn::GetLane(lines);
+    const auto is_in_first = is_in_line(lines, line_);
+    if (hn::AllTrue(Integer(), is_in_first)) return Reach::line;
     hn::Store(offsets, Integer(), offsets_[0]);
-    return Reach::interior;
+    second_line_ = offsets_[0][kSamples - 1] - static_cast<int64_t>(kSamples - 1) * kTogether;
+    const auto is_in_second = is_in_line(lines, second_line_);
+    if (!hn::AllTrue(Integer(), hn::Or(is_in_first, is_in_second))) return Reach::interior;
+    // Each is read where the samples are the other's, too.
+    if (second_line_ < 0 || line_ > last_line_) return Reach::interior;
+    is_in_second_ = hn::RebindMask(d, is_in_second);
+    return Reach::two_lines;
   }
 
   // pixels[column * kTogether + c] of one row of the taps; zeros where a tap is no pixel.
@@ -159,6 +170,12 @@ class Footprint {
     const D d;
     if constexpr (kReach == Reach::line) {
       load_line(from + line_ + row * row_stride_, pixels);
+    } else if constexpr (kReach == Reach::two_lines) {
+      V of_second[kRowElements];
+      load_line(from + line_ + row * row_stride_, pixels);
+      load_line(from + second_line_ + row * row_stride_, of_second);
+      for (int k = 0; k < kRowElements; ++k)
+        pixels[k] = hn::IfThenElse(is_in_second_, of_second[k], pixels[k]);
     } else if constexpr (kReach == Reach::interior) {
       load_elements(d, from + row * row_stride_, offsets_[0], pixels);
     } else if constexpr (kReach == Reach::line_at_edge) {
@@ -174,6 +191,13 @@ class Footprint {
     }
   }
 
+  // Asks for what the samples of the next row of a grid will be the first to read of a channel, if they lie as these do:
+  // the row above or the row below.
+  HWY_INLINE void prefetch_next_row(const T* from) const {
+    prefetch_for_later(from + line_ - row_stride_);
+    prefetch_for_later(from + line_ + kTaps * row_stride_);
+  }
+
   // Where the first tap of each sample is, if all are pixels: of neighbours, or of each.
   HWY_INLINE int64_t line() const { return line_; }
   HWY_INLINE const Offset* offsets() const { return offsets_[0]; }
@@ -183,7 +207,8 @@ class Footprint {
   template <Reach kReach>
   HWY_INLINE Index starts_of_lines(const VectorTaps<D, kTaps>& x, const VectorTaps<D, kTaps>& y) const {
     const Integer integer;
-    if constexpr (kReach == Reach::interior) return hn::Sub(hn::Load(integer, offsets_[0]), steps_);
+    if constexpr (kReach == Reach::two_lines || kReach == Reach::interior)
+      return hn::Sub(hn::Load(integer, offsets_[0]), steps_);
     // Beyond the edges numbers are shifted by a row and a column, so that none is negative.
     const auto one = hn::Set(D(), Real{1});
     const auto most = hn::Set(D(), kUnits / 2);
@@ -221,6 +246,10 @@ class Footprint {
     return hn::Sub(
         hn::Add(row, kTogether == 1 ? column : hn::Mul(column, hn::Set(integer, Offset{kTogether}))),
         surplus_);
+  }
+
+  static HWY_INLINE hn::Mask<Integer> is_in_line(Index lines, int64_t line) {
+    return hn::Eq(lines, hn::Set(Integer(), static_cast<Offset>(line)));
   }
 
   struct PaddedTap {
@@ -343,8 +372,11 @@ class Footprint {
   const V last_column_, last_row_;  // that the first tap of an interior sample may have
   hn::Mask<D> is_pixel_[kTaps][kTaps];
   hn::Mask<D> is_at_[kTaps][kTaps];  // at an edge: whether tap k is the j-th of the columns
+  hn::Mask<D> is_in_second_;         // of two lines
   const int64_t row_stride_;
-  int64_t line_ = 0;  // where the first of neighbours has its first tap
+  const int64_t last_line_;  // that may be read whole; -1 where rows do not follow each other
+  int64_t line_ = 0;  // where the first of neighbours has its first tap, and that of the second line would be
+  int64_t second_line_ = 0;
   int64_t edge_lines_[kTaps];
 };
 

@@ -37,6 +37,7 @@ class Forward {
         grid_(sampling.grid[image]),
         output_(sampling.output[image]),
         reads_pairs_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_)),
+        prefetches_(outgrows_cache(sampling)),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
 
@@ -78,6 +79,8 @@ class Forward {
     switch (pixels.find(x_coordinate, y_coordinate, x, y)) {
       case Reach::line:
         return sample_channels<Reach::line>(pixels, x, y, first, count);
+      case Reach::two_lines:
+        return sample_channels<Reach::two_lines>(pixels, x, y, first, count);
       case Reach::interior:
         return sample_channels<Reach::interior>(pixels, x, y, first, count);
       case Reach::line_at_edge:
@@ -105,6 +108,8 @@ class Forward {
     for (int64_t channel = 0; channel < input_.channels; channel += kTogether) {
       V values[kTogether];
       for (V& value : values) value = hn::Zero(d);
+      if ((kReach == Reach::line || kReach == Reach::two_lines) && prefetches_)
+        pixels.prefetch_next_row(from);
       for (int row = 0; row < kTaps; ++row) {
         V taps[kTaps * kTogether];
         pixels.template load_row<kReach>(from, row, taps);
@@ -144,6 +149,7 @@ class Forward {
   const Image grid_;
   const Image output_;
   const bool reads_pairs_;  // whose coordinates are loaded from the grid
+  const bool prefetches_;
   const bool has_plain_output_;
   const bool has_interleaved_output_;
 };

@@ -78,6 +78,8 @@ class FewChannels {
     const Reach reach = pixels_.find(x_coordinate, y_coordinate, x, y);
     if (HWY_LIKELY(reach == Reach::line))
       return differentiate_reach<Reach::line>(x, y, first, count, is_inside);
+    if (reach == Reach::two_lines)
+      return differentiate_reach<Reach::two_lines>(x, y, first, count, is_inside);
     if (HWY_LIKELY(reach == Reach::interior))
       return differentiate_reach<Reach::interior>(x, y, first, count, is_inside);
     const Taps x_of_edge = x, y_of_edge = y;  // copies, so that the others need no memory
