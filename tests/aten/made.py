@@ -167,6 +167,7 @@ def Svd(input: Tensor, fullMatrices: int, computeUV: int) -> Any:
 named("Gemm", lambda A, B, C, alpha, beta, transA, transB: alpha * (A.T if transA else A) @ (B.T if transB else B) + beta * C,
       *[one(A=A if not a else A.T.contiguous(), B=B.T.contiguous() if not b else B, C=torch.randn(3, 3), alpha=2.0, beta=0.5,
             transA=a, transB=b) for a in (0, 1) for b in (0, 1)])  # fmt: skip
+named("AddmmWeightNz", lambda self, mat1, mat2, beta, alpha: beta * self + alpha * (mat1.float() @ mat2.float()), one(self=CHANNELS, mat1=HALF, mat2=HALF.T.contiguous(), beta=0.5, alpha=2.0))
 named("Ger", lambda self, vec2: torch.outer(self, vec2), one(self=CHANNELS, vec2=A[0]))
 named("Inverse", lambda self: torch.linalg.inv(self), one(self=torch.randn(2, 4, 4) + 4 * torch.eye(4)))
 
