@@ -14,6 +14,7 @@ import torch
 from bench import peers
 from bench.aclnn import GpuKernel, Library, Planned
 from bench.case import ROOT, Call, Case, Run, Work, identity, joined
+from bench.report import predicted_ms
 
 _LONG = 0.2  # seconds
 _FAR_BEHIND = 3  # times as slow as the fastest implementation: such a one is timed once
@@ -125,6 +126,7 @@ class Measurement:
         rate = rates[case.roofline or "copy"]
         return result | {
             "ours_ms": {name: 1e3 * medians["ours", name] for name in ours},
+            "predicted_ms": predicted_ms(case.name()) if self.device == "cuda" else {},
             "baselines_ms": {name: 1e3 * medians["baseline", name] for name in baselines},
             "ours": our_best[1],
             "baseline": best[1],

@@ -33,6 +33,13 @@ def _times(times: dict[str, float], name: str) -> str:
     return ", ".join(f"{variant or name} {_three_digits(ms)}" for variant, ms in by_time)
 
 
+def predicted_ms(problem: str) -> dict[str, float]:
+    """On an H100, by the table in docs/cuda.md, of our ways to compute a problem."""
+    pattern = rf"^\| {re.escape(problem)}(?:, (\w+))?: (\d+) µs"
+    rows = re.findall(pattern, (_ROOT / "docs" / "cuda.md").read_text(), re.MULTILINE)
+    return {way: float(microseconds) / 1e3 for way, microseconds in rows}
+
+
 def line(record: dict) -> str:
     """A record as the running benchmark prints it."""
     if "rooflines" in record:
@@ -50,8 +57,10 @@ def line(record: dict) -> str:
     numpy = record["slower_in_numpy_memory"]
     numpy = f", in NumPy's memory {numpy:.2f} of the time" if numpy else ""
     before = ", ".join(f"{name or 'ours'} {ratio:.2f}x" for name, ratio in record["speedup_over_before"].items())
+    predicted = {name: ms for name, ms in record["predicted_ms"].items() if name in record["ours_ms"]}
+    predicted = f" | predicted for an H100: {_times(predicted, 'ours')}" if predicted else ""
     return (f"{title}: {record['ratio']:.1f}x{roofline}{numpy}{before and f'; over before: {before}'}\n"
-            f"    ms: {_times(record['ours_ms'], 'ours')} | {_times(record['baselines_ms'], 'PyTorch')}")
+            f"    ms: {_times(record['ours_ms'], 'ours')} | {_times(record['baselines_ms'], 'PyTorch')}{predicted}")
 
 
 def cells(records: list[dict]) -> str:

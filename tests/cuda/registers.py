@@ -13,7 +13,6 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MARKS = "<!-- registers -->\n", "<!-- end of registers -->\n"
 FLAGS = re.search(r"\(aclgrad_cuda_flags (.*)\)", (ROOT / "cmake/cuda_flags.cmake").read_text())[1].split()
 
 
@@ -37,9 +36,14 @@ def kernels_of(text):
         yield part[: part.index("'")], int(registers), int(stack), int(spilled), int(shared[1]) if shared else 0
 
 
+def kernel_name(name):
+    """Of a demangled one, without namespaces and arguments."""
+    return re.search(r"(\w+)($|<|\()", name.replace("(anonymous namespace)::", ""))[1]
+
+
 def row_of(source, name):
     """Of a kernel's instances by the folder and its name, those for float64 apart."""
-    return (source.parent.name.replace("_", " "), re.search(r"(\w+)(<|\()", name)[1]), "double" in name.split("(")[0]
+    return (source.parent.name.replace("_", " "), kernel_name(name)), "double" in name.split("(")[0]
 
 
 def most_of(instances):
@@ -56,28 +60,30 @@ def table(nvcc):
         mangled = "\n".join(kernel[0] for kernel in kernels)
         names = output_of(["c++filt"], mangled).stdout.splitlines()
         for name, (_, *numbers) in zip(names, kernels, strict=True):
-            name = name.replace("(anonymous namespace)::", "").removeprefix("void ")
+            name = name.replace("(anonymous namespace)::", "")
             row, is_double = row_of(source, name)
             rows[row][is_double].append(numbers)
     lines = ["| of | kernel | float, half, bfloat16 | float64 |", "| --- | --- | --- | --- |"]
     for (of, name), row in sorted(rows.items()):
         lines.append(f"| {of} | `{name}` | {most_of(row[False])} | {most_of(row[True])} |")
-    return "\n" + "\n".join(lines) + "\n\n"
+    return lines
 
 
-def main():
+def main(name, table):
+    """Writes the lines between the document's marks of that name, or looks whether they are there."""
     nvcc, document = sys.argv[1], pathlib.Path(sys.argv[2])
-    before, rest = document.read_text().split(MARKS[0])
-    old, after = rest.split(MARKS[1])
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    before, rest = document.read_text().split(begin)
+    old, after = rest.split(end)
     release = re.search(r"release ([\d.]+)", output_of([nvcc, "--version"]).stdout)[1]
     if f"nvcc {release}" not in before:
         sys.exit(f"The table in {document} is of another release than {nvcc}, which is {release}.")
-    new = table(nvcc)
+    new = "\n".join(["", *table(nvcc), "", ""])
     if "--check" not in sys.argv:
-        document.write_text(before + MARKS[0] + new + MARKS[1] + after)
+        document.write_text(before + begin + new + end + after)
     elif new != old:
-        sys.exit(f"The table of registers in {document} is not what {nvcc} gives; ./dev registers writes it:\n{new}")
+        sys.exit(f"The table of {name} in {document} is not what {nvcc} gives; ./dev {name} writes it:\n{new}")
 
 
 if __name__ == "__main__":
-    main()
+    main("registers", table)

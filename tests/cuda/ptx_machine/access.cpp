@@ -106,20 +106,6 @@ bool is_defined(const Target& at, size_t bytes) {
   return defined;
 }
 
-// ---- Counts
-
-void count(Kernel::Requests& requests, const uint64_t* addresses, Lanes active, size_t bytes) {
-  if (settings().counts.empty()) return;
-  constexpr uint64_t kSector = 32;
-  uint64_t sectors[kLanes];
-  size_t found = 0;
-  for_each_lane(active, [&](int lane) { sectors[found++] = addresses[lane] / kSector; });
-  std::sort(sectors, sectors + found);
-  ++requests.requests;
-  requests.sectors += static_cast<uint64_t>(std::unique(sectors, sectors + found) - sectors);
-  requests.bytes += found * bytes;
-}
-
 // The addresses of all lanes.
 struct Addresses {
   uint64_t of[kLanes];
@@ -136,6 +122,10 @@ struct Addresses {
     }
   }
 };
+
+void note_requests(Requests& requests, const Addresses& addresses, Lanes active, size_t bytes) {
+  requests.note(addresses.of, active, bytes, Grid::running()->blocks_like_this());
+}
 
 bool are_equal(const Addresses& addresses) {
   return std::all_of(addresses.of, addresses.of + kLanes,
@@ -172,7 +162,7 @@ void load(Warp& warp, const Instruction& in, Lanes active) {
   const size_t parts = in.to.size(), bytes = sizeof(T) * parts;
   if (in.space == Space::param && are_equal(addresses))
     return load_parameter<T>(warp, in, active, addresses.of[0]);
-  if (in.space == Space::global) count(Grid::running()->kernel().loads, addresses.of, active, bytes);
+  if (in.space == Space::global) note_requests(Grid::running()->kernel().loads, addresses, active, bytes);
   Lanes defined[4] = {};
   for_each_lane(active, [&](int lane) {
     const Target at = locate(warp, in, lane, addresses.of[lane], bytes);
@@ -194,7 +184,7 @@ template <class T>
 void store(Warp& warp, const Instruction& in, Lanes active) {
   const Addresses addresses(warp, in, active);
   const size_t parts = in.from.size() - 1, bytes = sizeof(T) * parts;
-  if (in.space == Space::global) count(Grid::running()->kernel().stores, addresses.of, active, bytes);
+  if (in.space == Space::global) note_requests(Grid::running()->kernel().stores, addresses, active, bytes);
   for_each_lane(active, [&](int lane) {
     const Target at = locate(warp, in, lane, addresses.of[lane], bytes);
     if (at.memory == nullptr) return;
@@ -242,7 +232,7 @@ Run atomic(Function) {
   return [](Warp& warp, const Instruction& in, Lanes active) {
     const Addresses addresses(warp, in, active);
     const size_t count_in_lane = in.from.size() - 1, bytes = in.bytes * count_in_lane;
-    count(Grid::running()->kernel().atomics, addresses.of, active, bytes);
+    note_requests(Grid::running()->kernel().atomics, addresses, active, bytes);
     const Use use = &in == planted_fault() ? Use::write : Use::add;
     for (int i = 0; i < kLanes; ++i) {
       const int lane = settings().reversed ? kLanes - 1 - i : i;

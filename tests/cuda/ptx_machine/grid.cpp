@@ -54,7 +54,14 @@ void Grid::run(const Launch& launch) {
   const unsigned blocks = limit == 0 ? launch.blocks : std::min(launch.blocks, limit);
   kernel.threads += uint64_t{blocks} * launch.threads;
   grid.moment_.launch = next_interval();
-  for (unsigned i = 0; i < blocks; ++i) grid.run_block(settings().reversed ? blocks - 1 - i : i, blocks);
+  if (settings().sampled_blocks > 0) grid.step_ = std::max(1u, blocks / settings().sampled_blocks);
+  for (unsigned first = 0; first < blocks; first += grid.step_) {
+    const unsigned i = first + first * 0x9E3779B9u % grid.step_;  // as what blocks do may repeat
+    if (i >= blocks) continue;
+    grid.run_block(settings().reversed ? blocks - 1 - i : i, blocks);
+    for (Requests* requests : {&kernel.loads, &kernel.stores, &kernel.atomics}) requests->end_block();
+  }
+  for (Requests* requests : {&kernel.loads, &kernel.stores, &kernel.atomics}) requests->end_launch();
   take_fault_out();
   running_ = nullptr;
 }

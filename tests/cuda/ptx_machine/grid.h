@@ -38,6 +38,7 @@ class Grid {
   const Kernel& kernel() const { return *launch_.kernel; }
   unsigned threads() const { return launch_.threads; }
   const Moment& moment() const { return moment_; }
+  uint64_t blocks_like_this() const { return step_; }  // as many count as does the one that runs
 
   // Memory beyond the global one.
   Region& parameters() { return parameters_; }
@@ -63,7 +64,7 @@ class Grid {
   std::vector<Region*> last_regions_;
   Moment moment_;
 
-  unsigned block_ = 0;
+  unsigned block_ = 0, step_ = 1;
   const Instruction* instruction_ = nullptr;
   const Warp* warp_ = nullptr;
   Lanes group_ = 0;

@@ -8,10 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "requests.h"
+
 namespace ptx {
 
 inline constexpr int kLanes = 32;
-using Lanes = uint32_t;  // some of a warp, one bit for each
 inline constexpr Lanes kAllLanes = ~Lanes{0};
 
 class Warp;
@@ -75,10 +76,7 @@ struct Kernel {
   std::vector<Constant> constants;
   std::vector<std::pair<Operand, Special>> specials;
 
-  // Counts of all launches. A request is one access of a warp, a sector 32 bytes that it touches.
-  struct Requests {
-    uint64_t requests = 0, sectors = 0, bytes = 0;
-  };
+  // Counts of all launches.
   mutable Requests loads, stores, atomics;
   mutable uint64_t launches = 0, threads = 0;
 };

@@ -40,3 +40,6 @@ void forget_contexts();
 // Memory from here on holds no value until a kernel or a copy writes one. For programs that may run on a GPU as well, where
 // there is no such function.
 extern "C" void ptxUndefine(void* memory, size_t bytes);
+
+// Adds what was counted since the last time to the file that PTX_COUNTS names.
+extern "C" void ptxWriteCounts();

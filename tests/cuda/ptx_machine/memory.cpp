@@ -112,6 +112,7 @@ void Memory::copy(void* to, const void* from, size_t bytes) {
 void Memory::fill(void* to, int value, size_t bytes) {
   const std::lock_guard lock(mutex);
   check(to, bytes, "a fill");
+  filled_bytes += bytes;
   std::memset(to, value, bytes);
   if (Region* target = find(to)) target->define(static_cast<std::byte*>(to), bytes, true);
 }

@@ -101,6 +101,7 @@ class Memory {
   static Memory& get();
 
   std::recursive_mutex mutex;
+  uint64_t filled_bytes = 0;  // for the counts
 
   void* allocate(size_t bytes, bool of_host);
   bool release(void* memory);

@@ -10,9 +10,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "findings.h"
 #include "grid.h"
+#include "machine.h"
 #include "parser.h"
 #include "settings.h"
 
@@ -72,11 +74,8 @@ void read_fat_binary(Module& module, const unsigned char* bytes) {
 
 // ---- Counts
 
-void print_requests(std::FILE* file, const char* name, const Kernel::Requests& requests) {
-  std::fprintf(file, " %s=%lu/%lu/%lu", name, requests.requests, requests.sectors, requests.bytes);
-}
-
-// One line a kernel: threads, and in how many lanes each opcode has run; requests, sectors and bytes of accesses.
+// One line a kernel: threads, and in how many lanes each opcode has run. Of accesses: requests, sectors and bytes; sectors,
+// each once in a block; and each once in a launch.
 void print_counts(std::FILE* file, const Kernel& kernel) {
   uint64_t warps = 0, lanes = 0;
   std::map<std::string, uint64_t> opcodes;
@@ -89,23 +88,33 @@ void print_counts(std::FILE* file, const Kernel& kernel) {
   }
   std::fprintf(file, "%s\tlaunches=%lu threads=%lu warps=%lu lanes=%lu", demangled(kernel.name).c_str(),
                kernel.launches, kernel.threads, warps, lanes);
-  print_requests(file, "loads", kernel.loads);
-  print_requests(file, "stores", kernel.stores);
-  print_requests(file, "atomics", kernel.atomics);
+  kernel.loads.print(file, "loads");
+  kernel.stores.print(file, "stores");
+  kernel.atomics.print(file, "atomics");
   std::fputc('\t', file);
   for (const auto& [opcode, count] : opcodes) std::fprintf(file, " %s=%lu", opcode.c_str(), count);
   std::fputc('\n', file);
 }
 
-struct CountsAtExit {
-  ~CountsAtExit() {
-    std::FILE* file = settings().counts.empty() ? nullptr : std::fopen(settings().counts.c_str(), "a");
-    if (file == nullptr) return;
-    for (const auto& [host, function] : Functions::get().all) {
-      if (function.kernel != nullptr && function.kernel->launches > 0) print_counts(file, *function.kernel);
-    }
-    std::fclose(file);
+// Since the last time.
+void write_counts() {
+  std::FILE* file = settings().counts.empty() ? nullptr : std::fopen(settings().counts.c_str(), "a");
+  if (file == nullptr) return;
+  for (const auto& [host, function] : Functions::get().all) {
+    if (function.kernel == nullptr || function.kernel->launches == 0) continue;
+    const Kernel& kernel = *function.kernel;
+    print_counts(file, kernel);
+    for (const Instruction& instruction : kernel.code) instruction.runs = instruction.lanes = 0;
+    kernel.launches = kernel.threads = 0;
+    kernel.loads = kernel.stores = kernel.atomics = {};
   }
+  const uint64_t filled = std::exchange(Memory::get().filled_bytes, 0);
+  if (filled > 0) std::fprintf(file, "cudaMemsetAsync\tbytes=%lu\n", filled);
+  std::fclose(file);
+}
+
+struct CountsAtExit {
+  ~CountsAtExit() { write_counts(); }
 };
 CountsAtExit counts_at_exit;
 
@@ -127,6 +136,10 @@ using ptx::Functions;
 using ptx::Module;
 
 extern "C" {
+
+void ptxWriteCounts() {
+  ptx::write_counts();
+}
 
 void** __cudaRegisterFatBinary(void* wrapper) {
   struct Wrapper {

@@ -14,6 +14,10 @@ std::string text_of(const char* name) {
   return text == nullptr ? "" : text;
 }
 
+uint32_t number(const char* name) {
+  return static_cast<uint32_t>(std::strtoul(text_of(name).c_str(), nullptr, 10));
+}
+
 // The word's number in the list. Nothing is the first.
 template <class Enum>
 Enum choice(const char* name, std::initializer_list<const char*> words) {
@@ -33,9 +37,10 @@ Settings& settings() {
       text_of("PTX_ARCHITECTURE"),
       choice<Schedule>("PTX_SCHEDULE", {"lowest", "highest", "random"}),
       choice<int>("PTX_REVERSED", {"0", "1"}) == 1,
-      static_cast<uint32_t>(std::strtoul(text_of("PTX_BLOCKS").c_str(), nullptr, 10)),
+      number("PTX_BLOCKS"),
       choice<Plant>("PTX_PLANT", {"nothing", "barriers", "atomics"}),
       text_of("PTX_COUNTS"),
+      number("PTX_SAMPLE"),
   };
   return settings;
 }

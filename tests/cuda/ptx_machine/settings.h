@@ -18,6 +18,8 @@ struct Settings {
   uint32_t max_blocks = 0;       // PTX_BLOCKS: of a grid, so that kernels go over their work in steps; 0: any
   Plant plant = Plant::nothing;  // PTX_PLANT: a fault in each launch, see fault.h
   std::string counts;            // PTX_COUNTS: a file to which the counts of all kernels are added at the end
+  uint32_t sampled_blocks =
+      0;  // PTX_SAMPLE: about so many of a launch run, each counts for many; results are wrong
 };
 
 Settings& settings();

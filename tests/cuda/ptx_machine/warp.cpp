@@ -116,12 +116,13 @@ Lanes Warp::active_of(const Instruction& instruction, Lanes group) {
 }
 
 void Warp::run_group(int place, Lanes group, int stop) {
+  const uint64_t blocks = Grid::running()->blocks_like_this();
   do {
     const Instruction& instruction = kernel_.code[static_cast<size_t>(place)];
     Grid::running()->set_place(instruction, *this, group);
     const Lanes active = active_of(instruction, group);
-    ++instruction.runs;
-    instruction.lanes += static_cast<unsigned>(std::popcount(active));
+    instruction.runs += blocks;
+    instruction.lanes += blocks * static_cast<unsigned>(std::popcount(active));
     ++place;
     switch (instruction.kind) {
       case Kind::plain:
