@@ -603,7 +603,9 @@ size_t forward_workspace_size(const Problem& given, const CudaLaunch&) {
   WorkspaceAllocator allocator;
   if constexpr (kAxes == 2) {
     visit_element_type(problem.type, [&]<class T>(T) {
-      if (works_by_channels(problem)) with_packed_input<T>(problem, allocator, nullptr);
+      if constexpr (!std::is_same_v<T, double>) {
+        if (works_by_channels(problem)) with_packed_input<T>(problem, allocator, nullptr);
+      }
     });
   }
   return allocator.size();
