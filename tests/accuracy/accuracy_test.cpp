@@ -37,17 +37,16 @@ TEST_P(Accuracy, KeepsTheBoundsOfTheDocumentation) {
   for (DataType type : of.types) {
     for (const Case& c : of.cases(type)) {
       SCOPED_TRACE("type " + std::to_string(static_cast<int>(type)) + ", " + c.title);
-      const bool uses_positions = c.expected_in_double != nullptr;
       const FunctionCall call(of, c.arguments);
       call.run();
-      Outputs expected = outputs_with_terms(c);
-      const Outputs in_double = uses_positions ? c.expected_in_double() : expected;
+      Outputs expected = outputs_with_terms(of.expected, c.arguments);
+      const Outputs in_double = of.expected(c.arguments, true);
       for (size_t i = 0; i < outputs.size(); ++i) {
         const std::vector<double> values = call.tensor(outputs[i])->values();
         const std::string& name = of.fields[outputs[i]].name;
-        expected[i]->allowed = bound(type, uses_positions);
+        expected[i]->allowed = bound(type, of.uses_positions);
         EXPECT_EQ(mistake_in(values, type, *expected[i]), "") << name;
-        if (!uses_positions || expected[i]->jumps) continue;
+        if (!of.uses_positions || expected[i]->jumps) continue;
         EXPECT_LE(expected[i]->error(values, in_double[i]->values), bound_in_double(type)) << name;
       }
     }

@@ -26,8 +26,8 @@ void write_case(const Function& of, DataType type, const Case& c) {
     const auto value = static_cast<long long>(std::get<int64_t>(c.arguments[of.fields.size() + i]));
     std::printf("attribute %s %lld\n", of.attributes[i].c_str(), value);
   }
-  const Outputs expected = outputs_with_terms(c);
-  const Outputs in_double = c.expected_in_double == nullptr ? expected : c.expected_in_double();
+  const Outputs expected = outputs_with_terms(of.expected, c.arguments);
+  const Outputs in_double = of.expected(c.arguments, of.uses_positions);
   size_t output = 0;
   for (size_t i = 0; i < of.fields.size(); ++i) {
     const auto& [name, role, dense_axes, free_axes] = of.fields[i];

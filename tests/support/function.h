@@ -71,6 +71,8 @@ struct Function {
   std::vector<DataType> types;
   // Their arguments are the problem's tensors, in the order of `fields`, then its attributes.
   std::vector<Case> (*cases)(DataType type);
+  ReferenceCall expected;
+  bool uses_positions;  // which are computed in the type's arithmetic
   std::vector<ProblemMistake> mistakes;
   std::vector<LargeCase> (*large_cases)();
   bool runs_on_gpu;
@@ -155,6 +157,8 @@ struct FunctionOf {
   std::vector<FieldOf<P>> fields;
   std::vector<AttributeOf<P>> attributes;
   std::vector<DataType> types;
+  ReferenceCall expected;
+  bool uses_positions = false;
   std::vector<Case> (*cases)(DataType type);
   std::vector<MistakeOf<P>> mistakes{};  // beyond those that a tensor of any function may have
   std::vector<LargeCase> (*large_cases)() = no_large_cases;
@@ -204,10 +208,15 @@ struct FunctionRegistration {
   template <class P>
   explicit FunctionRegistration(FunctionOf<P> description) {
     const auto of = std::make_shared<const FunctionOf<P>>(std::move(description));
-    Function function{
-        of->name, {}, {}, of->types, of->cases, {}, of->large_cases, of->run_on_gpu != nullptr, [of] {
-          return std::make_unique<ProblemOf<P>>(of);
-        }};
+    Function function;
+    function.name = of->name;
+    function.types = of->types;
+    function.cases = of->cases;
+    function.expected = of->expected;
+    function.uses_positions = of->uses_positions;
+    function.large_cases = of->large_cases;
+    function.runs_on_gpu = of->run_on_gpu != nullptr;
+    function.make_problem = [of] { return std::make_unique<ProblemOf<P>>(of); };
     function.fields.assign(of->fields.begin(), of->fields.end());
     for (const auto& attribute : of->attributes) function.attributes.push_back(attribute.name);
     for (const auto& [field, make, is_in_memory] : of->mistakes) {

@@ -91,10 +91,27 @@ std::vector<std::byte> Operator::output_bytes(const Arguments& arguments) const 
   return all;
 }
 
-Outputs outputs_with_terms(const Case& of) {
-  Outputs outputs = of.expected();
+std::vector<const TensorValue*> tensors_in(const std::vector<Value>& arguments) {
+  std::vector<const TensorValue*> tensors;
+  for (const Value& argument : arguments) {
+    const auto* tensor = std::get_if<TensorValue>(&argument);
+    if (tensor != nullptr || std::holds_alternative<Null>(argument)) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+std::vector<int64_t> numbers_in(const std::vector<Value>& arguments) {
+  std::vector<int64_t> numbers;
+  for (const Value& argument : arguments) {
+    if (const auto* number = std::get_if<int64_t>(&argument)) numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+Outputs outputs_with_terms(ReferenceCall expected, const std::vector<Value>& arguments) {
+  Outputs outputs = expected(arguments, false);
   reference::sums_absolute_values = true;
-  Outputs terms = of.expected();
+  Outputs terms = expected(arguments, false);
   reference::sums_absolute_values = false;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].has_value()) outputs[i]->terms = std::move(terms[i]->values);
@@ -133,8 +150,8 @@ const Operator& operator_named(std::string_view name) {
   throw std::out_of_range("no operator is described as " + std::string(name));
 }
 
-std::map<std::string, uint64_t>& known_hashes() {
-  static std::map<std::string, uint64_t> hashes;
+Hashes& known_hashes() {
+  static Hashes hashes;
   return hashes;
 }
 

@@ -95,16 +95,21 @@ struct Expected {
 // One entry for each output, in the order of the call; without a value, the output must be left as it was.
 using Outputs = std::vector<std::optional<Expected>>;
 
+// What the outputs of a call must be. Positions are computed in the arithmetic of its type, or in double precision.
+using ReferenceCall = Outputs (*)(const std::vector<Value>& arguments, bool positions_in_double);
+
+// The same with `terms`.
+Outputs outputs_with_terms(ReferenceCall expected, const std::vector<Value>& arguments);
+
 struct Case {
   std::string title;
   std::vector<Value> arguments;
-  std::function<Outputs()> expected;
-  // With positions in double precision, where they are computed in the type's arithmetic otherwise.
-  std::function<Outputs()> expected_in_double{};
 };
 
-// What a case expects, with `terms`.
-Outputs outputs_with_terms(const Case& of);
+// What references read of a call's arguments, in their order.
+std::vector<const TensorValue*> tensors_in(
+    const std::vector<Value>& arguments);  // null where one is left out
+std::vector<int64_t> numbers_in(const std::vector<Value>& arguments);
 
 // What is wrong with the values of an output, as a whole or of an element; empty where nothing is.
 std::string mistake_in(const std::vector<double>& values, DataType type, const Expected& expected);
@@ -127,6 +132,7 @@ struct Operator {
   std::vector<DataType> types;  // of its floating-point tensors
   aclnnStatus (*phase1)(const CArguments&, uint64_t* workspace_size, aclOpExecutor** executor);
   Phase2 phase2;
+  ReferenceCall expected;
   std::vector<Case> (*cases)(DataType type);
   std::vector<Case> (*parallel_cases)(DataType type);  // large enough for several threads
   std::vector<Mistake> (*mistakes)() = no_mistakes;    // beyond those that a tensor of any operator may have
@@ -149,15 +155,14 @@ struct Registration {
   explicit Registration(Operator description);
 };
 
-// By operator or function and type, "aclnnGridSampler2D_float32": the hash of the outputs' bits in all cases, on every
-// processor. tests/determinism/ says what it must be.
-std::map<std::string, uint64_t>& known_hashes();
+// By operator or function, for each of its types: the hash of the outputs' bits in all cases, on every processor.
+// tests/determinism/ says what it must be.
+using Hashes = std::map<std::string, std::vector<uint64_t>>;
+Hashes& known_hashes();
 
 // A static object of this type adds some.
 struct HashRegistration {
-  HashRegistration(std::initializer_list<std::pair<const std::string, uint64_t>> hashes) {
-    known_hashes().insert(hashes);
-  }
+  HashRegistration(std::initializer_list<Hashes::value_type> hashes) { known_hashes().insert(hashes); }
 };
 
 // aclnn…GetWorkspaceSize over a list of arguments. `Parameters` are their types as the operator's document gives them:

@@ -32,9 +32,12 @@ double to_double(T element) {
   }
 }
 
+// The largest integer of 64 bits is none that double has: 2^63 and more stand for it.
 template <class T>
 T from_double(double value) {
-  if constexpr (std::is_arithmetic_v<T>) {
+  if constexpr (std::is_same_v<T, int64_t>) {
+    return value >= 0x1p63 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(value);
+  } else if constexpr (std::is_arithmetic_v<T>) {
     return static_cast<T>(value);
   } else {
     return from_float<T>(to_float_for_rounding(value));
@@ -97,6 +100,12 @@ double rounded(double value, DataType type) {
 std::vector<double> rounded(std::vector<double> values, DataType type) {
   for (double& value : values) value = rounded(value, type);
   return values;
+}
+
+std::vector<int64_t> integers_of(const std::vector<double>& values) {
+  std::vector<int64_t> integers;
+  for (double value : values) integers.push_back(from_double<int64_t>(value));
+  return integers;
 }
 
 std::vector<double> uniform(int64_t count, double low, double high, uint32_t seed) {

@@ -21,6 +21,7 @@ void write_elements(const double* from, int64_t count, DataType type, std::byte*
 int64_t element_count(const Shape& shape);
 double rounded(double value, DataType type);  // to the nearest value of the type
 std::vector<double> rounded(std::vector<double> values, DataType type);
+std::vector<int64_t> integers_of(const std::vector<double>& values);  // as a tensor of int64 has them
 
 // Random values in [low, high], reproducible.
 std::vector<double> uniform(int64_t count, double low, double high, uint32_t seed);

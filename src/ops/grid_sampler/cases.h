@@ -47,6 +47,7 @@ struct Inputs {
   std::vector<double> input;
   std::vector<double> grid;
 
+  Inputs() = default;
   template <class AnySampling>
   Inputs(const AnySampling& s, DataType type, double reach)
       : grad_output(rounded(uniform(element_count(output_shape(s)), -5, 5, 1), type)),
@@ -183,6 +184,7 @@ struct MoreInputs : Inputs {
   std::vector<double> grad_grad_input;
   std::vector<double> grad_grad_grid;
 
+  MoreInputs() = default;
   template <class AnySampling>
   MoreInputs(const AnySampling& s, DataType type, double reach)
       : Inputs(s, type, reach),

@@ -44,8 +44,38 @@ std::vector<Value> arguments_of(const S& s, DataType type, const Inputs& inputs,
   return arguments;
 }
 
+// The sampling that the arguments of a call describe. `input` is the number of its tensor, before the grid.
+template <class S>
+S sampling_of(const std::vector<Value>& arguments, size_t input, bool positions_in_double) {
+  const std::vector<const TensorValue*> tensors = tensors_in(arguments);
+  const Shape &images = tensors[input]->shape, &grid = tensors[input + 1]->shape;
+  S s;
+  if constexpr (kIs3D<S>) {
+    s = sizes(images[0], images[1], images[2], images[3], images[4], grid[1], grid[2], grid[3]);
+  } else {
+    s = sizes(images[0], images[1], images[2], images[3], grid[1], grid[2]);
+  }
+  const std::vector<int64_t> modes = numbers_in(arguments);
+  s.mode = static_cast<int>(modes[0]);
+  s.padding = static_cast<int>(modes[1]);
+  s.align_corners = modes[2] != 0;
+  s.positions_in_double = positions_in_double || tensors[input]->type == DataType::float64;
+  return s;
+}
+
 template <bool is_backward, class S>
-Outputs outputs_of(const S& s, DataType type, const Inputs& inputs, const Mask& mask) {
+Outputs outputs_of(const std::vector<Value>& arguments, bool positions_in_double) {
+  const std::vector<const TensorValue*> tensors = tensors_in(arguments);
+  const DataType type = tensors[0]->type;
+  const S s = sampling_of<S>(arguments, is_backward ? 1 : 0, positions_in_double);
+  Inputs inputs;
+  if (is_backward) inputs.grad_output = tensors[0]->values;
+  inputs.input = tensors[is_backward ? 1 : 0]->values;
+  inputs.grid = tensors[is_backward ? 2 : 1]->values;
+  Mask mask = kBoth;
+  for (const Value& argument : arguments) {
+    if (const auto* flags = std::get_if<Mask>(&argument)) mask = *flags;
+  }
   const bool is_nearest = s.mode == 1;
   const auto expect = [&](std::vector<double> values) {
     const double allowed = allowed_error(type, values);
@@ -66,8 +96,7 @@ Outputs outputs_of(const S& s, DataType type, const Inputs& inputs, const Mask& 
 template <bool is_backward, class S>
 Case case_of(const S& s, DataType type, const Inputs& inputs, const Mask& mask = kBoth) {
   return {title_of(s) + (is_backward ? " mask " + std::to_string(mask[0]) + std::to_string(mask[1]) : ""),
-          arguments_of<is_backward>(s, type, inputs, mask),
-          [=] { return outputs_of<is_backward>(s, type, inputs, mask); }};
+          arguments_of<is_backward>(s, type, inputs, mask)};
 }
 
 template <bool is_backward, class S, class Body>
@@ -232,6 +261,7 @@ Operator operator_of(const char* name, auto phase1, Phase2 phase2) {
           .types = {std::begin(kTypes), std::end(kTypes)},
           .phase1 = phase1,
           .phase2 = phase2,
+          .expected = outputs_of<is_backward, S>,
           .cases = cases<is_backward, S>,
           .parallel_cases = parallel_cases<is_backward, S>,
           .mistakes = mistakes<is_backward, S>,
@@ -267,29 +297,22 @@ std::vector<Value> problem_of(const S& s, DataType type, const Inputs& inputs) {
   return values;
 }
 
-template <bool is_backward, class S>
-Case function_case(S s, DataType type, const Inputs& inputs) {
-  Case result{title_of(s), problem_of<is_backward>(s, type, inputs),
-              [=] { return outputs_of<is_backward>(s, type, inputs, kBoth); }};
-  s.positions_in_double = true;
-  result.expected_in_double = [=] { return outputs_of<is_backward>(s, type, inputs, kBoth); };
-  return result;
-}
-
 // Also those without samples, and for the gradient without pixels.
 template <bool is_backward, class S>
 std::vector<Case> function_cases(DataType type) {
   std::vector<Case> result;
   for (const S& size : CaseSizes<S>::any) {
     const Inputs inputs(size, type, 1.3);
-    for_each_mode_to(kLastMode<S>, size, type,
-                     [&](const S& s) { result.push_back(function_case<is_backward>(s, type, inputs)); });
+    for_each_mode_to(kLastMode<S>, size, type, [&](const S& s) {
+      result.push_back({title_of(s), problem_of<is_backward>(s, type, inputs)});
+    });
   }
   Sizes<S> empty = is_backward ? without_pixels<S>() : Sizes<S>{};
   empty.push_back(S{});
   empty.push_back(kGood<S>);
   empty.back().batch = 0;
-  for (const S& s : empty) result.push_back(function_case<is_backward>(s, type, Inputs(s, type, 1)));
+  for (const S& s : empty)
+    result.push_back({title_of(s), problem_of<is_backward>(s, type, Inputs(s, type, 1))});
   return result;
 }
 
@@ -302,13 +325,27 @@ Case second_case(const S& s, DataType type, const MoreInputs& inputs) {
            TensorValue{input.shape, type, inputs.grad_grad_input},
            TensorValue{grid.shape, type, inputs.grad_grad_grid}, TensorValue{output_shape(s), type},
            TensorValue{input.shape, type}, TensorValue{grid.shape, type}, int64_t{s.mode}, int64_t{s.padding},
-           int64_t{s.align_corners}},
-          [=] {
-            const auto expected = expected_of(s, inputs);
-            return Outputs{Expected{expected.grad_output, allowed_error(type, expected.grad_output)},
-                           Expected{expected.input, allowed_error(type, expected.input), gradient_error},
-                           Expected{expected.grid, allowed_error(type, expected.grid), gradient_error}};
-          }};
+           int64_t{s.align_corners}}};
+}
+
+template <class S>
+Outputs second_outputs(const std::vector<Value>& arguments, bool positions_in_double) {
+  const std::vector<const TensorValue*> tensors = tensors_in(arguments);
+  const DataType type = tensors[0]->type;
+  const auto values_or_zeros = [&](size_t tangent, size_t of) {
+    return tensors[tangent] != nullptr ? tensors[tangent]->values
+                                       : std::vector<double>(tensors[of]->values.size());
+  };
+  MoreInputs inputs;
+  inputs.grad_output = tensors[0]->values;
+  inputs.input = tensors[1]->values;
+  inputs.grid = tensors[2]->values;
+  inputs.grad_grad_input = values_or_zeros(3, 1);
+  inputs.grad_grad_grid = values_or_zeros(4, 2);
+  const auto expected = expected_of(sampling_of<S>(arguments, 1, positions_in_double), inputs);
+  return {Expected{expected.grad_output, allowed_error(type, expected.grad_output)},
+          Expected{expected.input, allowed_error(type, expected.input), gradient_error},
+          Expected{expected.grid, allowed_error(type, expected.grid), gradient_error}};
 }
 
 template <class S>
@@ -324,12 +361,8 @@ std::vector<Case> second_cases(DataType type) {
   empty.back().batch = 0;
   for (const S& s : empty) result.push_back(second_case(s, type, MoreInputs(s, type, 1)));
   for (size_t absent : {3u, 4u}) {
-    S s = CaseSizes<S>::any.back();
-    s.positions_in_double = type == DataType::float64;
-    MoreInputs inputs(s, type, 1.3);
-    std::vector<double>& zeros = absent == 3 ? inputs.grad_grad_input : inputs.grad_grad_grid;
-    std::fill(zeros.begin(), zeros.end(), 0.0);
-    result.push_back(second_case(s, type, inputs));
+    const S& s = CaseSizes<S>::any.back();
+    result.push_back(second_case(s, type, MoreInputs(s, type, 1.3)));
     result.back().arguments[absent] = Null{};
   }
   return result;
@@ -428,6 +461,8 @@ FunctionOf<P> function_of(const char* name, auto run) {
                                   {"padding", [](P& p, int64_t v) { p.padding = Padding(v); }},
                                   {"align_corners", [](P& p, int64_t v) { p.align_corners = v != 0; }}},
                    .types = {std::begin(kTypes), std::end(kTypes)},
+                   .expected = outputs_of<is_backward, S>,
+                   .uses_positions = !kIsSecond<P>,
                    .cases = function_cases<is_backward, S>};
   of.mistakes = {
       {"interpolation", [](P& p) { p.interpolation = Interpolation(kIs3D<S> ? 2 : 3); }},
@@ -444,6 +479,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
   if constexpr (is_backward) {
     of.fields.insert(of.fields.begin(), {"grad_output", Role::input, &P::grad_output});
     if constexpr (kIsSecond<P>) {
+      of.expected = second_outputs<S>;
       of.cases = second_cases<S>;
       of.fields.push_back({"grad_grad_input", Role::optional_input, &P::grad_grad_input});
       of.fields.push_back({"grad_grad_grid", Role::optional_input, &P::grad_grad_grid});
@@ -484,48 +520,24 @@ const FunctionRegistration kFunctions[] = {
         "grid_sampler_3d_double_backward", grid_sampler_3d_double_backward)),
 };
 
-// Of the results; others where the cases or the mathematics are others: test_determinism says which.
+// Of the results in each type; others where the cases or the mathematics are others: test_determinism says which.
 const HashRegistration kHashes({
-    {"aclnnGridSampler2D_float32", 0x078D7F1747A0C705u},
-    {"aclnnGridSampler2D_float16", 0x3BA9551EEE7DE8A6u},
-    {"aclnnGridSampler2D_bfloat16", 0x003640C1A2B01E6Cu},
-    {"aclnnGridSampler2D_float64", 0x0D91EFD389DEC4B8u},
-    {"aclnnGridSampler2DBackward_float32", 0x54404F6A1183B2C0u},
-    {"aclnnGridSampler2DBackward_float16", 0xD7C19873872860Du},
-    {"aclnnGridSampler2DBackward_bfloat16", 0x8FBFAE0ECC19FAE1u},
-    {"aclnnGridSampler2DBackward_float64", 0x48E5621BABE16BD6u},
-    {"aclnnGridSampler3D_float32", 0xAD0869F4E7DE4CDCu},
-    {"aclnnGridSampler3D_float16", 0x53ADBCD4D8CCB9BEu},
-    {"aclnnGridSampler3D_bfloat16", 0x8D1265647E35935Fu},
-    {"aclnnGridSampler3D_float64", 0x09F37AC1CF0296E7u},
-    {"aclnnGridSampler3DBackward_float32", 0x5B9EA293C9CE71BCu},
-    {"aclnnGridSampler3DBackward_float16", 0x3E7B4DE481819F0Cu},
-    {"aclnnGridSampler3DBackward_bfloat16", 0x6DF03D0936AF9DF9u},
-    {"aclnnGridSampler3DBackward_float64", 0xB73FCF3C49B2BC9Bu},
-    {"grid_sampler_2d_float32", 0x0B88BEF7833D01F4u},
-    {"grid_sampler_2d_float16", 0xD59B2BBB9D311B5Fu},
-    {"grid_sampler_2d_bfloat16", 0x5569E13194500DD8u},
-    {"grid_sampler_2d_float64", 0x4D71EFBE99652E19u},
-    {"grid_sampler_2d_backward_float32", 0x4F831FF436468C09u},
-    {"grid_sampler_2d_backward_float16", 0xAE7255A07DC6C465u},
-    {"grid_sampler_2d_backward_bfloat16", 0xA680DCC665862758u},
-    {"grid_sampler_2d_backward_float64", 0x74E838245BE7678Au},
-    {"grid_sampler_2d_double_backward_float32", 0x420B6EE51A2CADC8u},
-    {"grid_sampler_2d_double_backward_float16", 0x19D0710875D6DC2Eu},
-    {"grid_sampler_2d_double_backward_bfloat16", 0x2C60829AF83326BBu},
-    {"grid_sampler_2d_double_backward_float64", 0x6A3BD24F052D2ADBu},
-    {"grid_sampler_3d_float32", 0x778442A68F374828u},
-    {"grid_sampler_3d_float16", 0x69C8A3D2EC8E33F4u},
-    {"grid_sampler_3d_bfloat16", 0x691775244623955Cu},
-    {"grid_sampler_3d_float64", 0xF890D9FC9D17789Bu},
-    {"grid_sampler_3d_backward_float32", 0x72D6257364EC4AF6u},
-    {"grid_sampler_3d_backward_float16", 0x5EFCE20530C28CE0u},
-    {"grid_sampler_3d_backward_bfloat16", 0xA57901BD519DBBFAu},
-    {"grid_sampler_3d_backward_float64", 0xD07ACE166CCC0720u},
-    {"grid_sampler_3d_double_backward_float32", 0x5A292C95B695E758u},
-    {"grid_sampler_3d_double_backward_float16", 0xCE5F015CC9BD857Du},
-    {"grid_sampler_3d_double_backward_bfloat16", 0xDAB4E5537B72670Cu},
-    {"grid_sampler_3d_double_backward_float64", 0xAE33E473A217F96Au},
+    {"aclnnGridSampler2D", {0x078D7F1747A0C705, 0x3BA9551EEE7DE8A6, 0x003640C1A2B01E6C, 0x0D91EFD389DEC4B8}},
+    {"aclnnGridSampler2DBackward",
+     {0x54404F6A1183B2C0, 0xD7C19873872860D, 0x8FBFAE0ECC19FAE1, 0x48E5621BABE16BD6}},
+    {"aclnnGridSampler3D", {0xAD0869F4E7DE4CDC, 0x53ADBCD4D8CCB9BE, 0x8D1265647E35935F, 0x09F37AC1CF0296E7}},
+    {"aclnnGridSampler3DBackward",
+     {0x5B9EA293C9CE71BC, 0x3E7B4DE481819F0C, 0x6DF03D0936AF9DF9, 0xB73FCF3C49B2BC9B}},
+    {"grid_sampler_2d", {0x0B88BEF7833D01F4, 0xD59B2BBB9D311B5F, 0x5569E13194500DD8, 0x4D71EFBE99652E19}},
+    {"grid_sampler_2d_backward",
+     {0x4F831FF436468C09, 0xAE7255A07DC6C465, 0xA680DCC665862758, 0x74E838245BE7678A}},
+    {"grid_sampler_2d_double_backward",
+     {0x420B6EE51A2CADC8, 0x19D0710875D6DC2E, 0x2C60829AF83326BB, 0x6A3BD24F052D2ADB}},
+    {"grid_sampler_3d", {0x778442A68F374828, 0x69C8A3D2EC8E33F4, 0x691775244623955C, 0xF890D9FC9D17789B}},
+    {"grid_sampler_3d_backward",
+     {0x72D6257364EC4AF6, 0x5EFCE20530C28CE0, 0xA57901BD519DBBFA, 0xD07ACE166CCC0720}},
+    {"grid_sampler_3d_double_backward",
+     {0x5A292C95B695E758, 0xCE5F015CC9BD857D, 0xDAB4E5537B72670C, 0xAE33E473A217F96A}},
 });
 
 }  // namespace

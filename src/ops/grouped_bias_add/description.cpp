@@ -20,44 +20,43 @@ std::vector<double> grad_y_of(int64_t count, DataType type) {
 test::Case grouped_case(const grouped_bias_add_cases::Case& c, DataType type, DataType index_type,
                         bool has_type) {
   const auto groups = static_cast<int64_t>(c.group_idx.size());
-  const std::vector<double> grad_y = grad_y_of(c.rows * c.columns, type);
   test::Case result;
   result.title = std::to_string(c.rows) + "x" + std::to_string(c.columns) + " in " + std::to_string(groups) +
                  " groups, index " + std::to_string(static_cast<int>(index_type));
-  result.arguments = {TensorValue{{c.rows, c.columns}, type, grad_y},
+  result.arguments = {TensorValue{{c.rows, c.columns}, type, grad_y_of(c.rows * c.columns, type)},
                       TensorValue{{groups}, index_type, c.group_idx}};
   if (has_type) result.arguments.push_back(c.group_idx_type);
   result.arguments.push_back(TensorValue{{groups, c.columns}, type});
-  result.expected = [=] {
-    const Ranges ranges = ranges_of(c.group_idx, c.group_idx_type, c.rows);
-    return Outputs{Expected{reference::grouped_bias_add_grad(grad_y, c.columns, ranges.begin, ranges.end),
-                            tolerance(type, false)}};
-  };
   return result;
 }
 
-Ranges equal_ranges(int64_t groups, int64_t rows) {
+// The groups of a call on these rows; the number, where there is one, is the type of the index.
+Ranges ranges_in(const std::vector<Value>& arguments, const Shape& rows) {
+  const std::vector<int64_t> numbers = numbers_in(arguments);
+  if (const TensorValue* index = tensors_in(arguments)[1])
+    return ranges_of(index->values, numbers.empty() ? 0 : numbers[0], rows[0]);
   Ranges ranges;
-  for (int64_t g = 0; g < groups; ++g) {
-    ranges.begin.push_back(g * rows);
-    ranges.end.push_back((g + 1) * rows);
+  for (int64_t g = 0; g < rows[0]; ++g) {
+    ranges.begin.push_back(g * rows[1]);
+    ranges.end.push_back((g + 1) * rows[1]);
   }
   return ranges;
 }
 
+Outputs outputs_of(const std::vector<Value>& arguments, bool) {
+  const TensorValue& rows = *tensors_in(arguments)[0];
+  const Ranges ranges = ranges_in(arguments, rows.shape);
+  return {Expected{reference::grouped_bias_add_grad(rows.values, rows.shape.back(), ranges.begin, ranges.end),
+                   tolerance(rows.type, false)}};
+}
+
 // Without: groups of equal size.
 test::Case equal_case(const Shape& shape, DataType type, bool has_type) {
-  const std::vector<double> grad_y = grad_y_of(element_count(shape), type);
   test::Case result;
   result.title = text(shape) + " in groups of equal size";
-  result.arguments = {TensorValue{shape, type, grad_y}, Null{}};
+  result.arguments = {TensorValue{shape, type, grad_y_of(element_count(shape), type)}, Null{}};
   if (has_type) result.arguments.push_back(int64_t{0});
   result.arguments.push_back(TensorValue{{shape[0], shape[2]}, type});
-  result.expected = [=] {
-    const Ranges ranges = equal_ranges(shape[0], shape[1]);
-    return Outputs{Expected{reference::grouped_bias_add_grad(grad_y, shape[2], ranges.begin, ranges.end),
-                            tolerance(type, false)}};
-  };
   return result;
 }
 
@@ -122,6 +121,7 @@ const Registration kGrad({
     .phase1 =
         phase1_of<aclnnGroupedBiasAddGradGetWorkspaceSize, const aclTensor*, const aclTensor*, aclTensor*>,
     .phase2 = aclnnGroupedBiasAddGrad,
+    .expected = outputs_of,
     .cases = cases<false>,
     .parallel_cases = parallel_cases<false>,
     .mistakes = mistakes<false>,
@@ -138,6 +138,7 @@ const Registration kGradV2({
     .phase1 = phase1_of<aclnnGroupedBiasAddGradV2GetWorkspaceSize, const aclTensor*, const aclTensor*,
                         int64_t, aclTensor*>,
     .phase2 = aclnnGroupedBiasAddGradV2,
+    .expected = outputs_of,
     .cases = cases<true>,
     .parallel_cases = parallel_cases<true>,
     .mistakes = mistakes<true>,
@@ -166,27 +167,24 @@ std::vector<test::Case> second_cases(DataType type) {
   for (const test::Case& first : function_cases(type)) {
     const auto& rows = std::get<TensorValue>(first.arguments[0]);
     const auto& groups = std::get<TensorValue>(first.arguments[2]);
-    const auto* index = std::get_if<TensorValue>(&first.arguments[1]);
     std::vector<double> bias = grad_y_of(element_count(groups.shape), type);
     for (double& value : bias)
       value = std::round(value);  // a row may lie in a few groups, whose sum is exact then
-    const Shape shape = rows.shape;
-    const bool is_equal = index == nullptr;
-    const std::vector<double> group_idx = is_equal ? std::vector<double>() : index->values;
-    const int64_t kind = std::get<int64_t>(first.arguments[3]);
-    result.push_back(
-        {first.title,
-         {TensorValue{groups.shape, type, bias}, first.arguments[1], TensorValue{shape, type}, kind},
-         [=] {
-           const Ranges ranges =
-               is_equal ? equal_ranges(shape[0], shape[1]) : ranges_of(group_idx, kind, shape[0]);
-           const int64_t all_rows = is_equal ? shape[0] * shape[1] : shape[0];
-           return Outputs{Expected{reference::grouped_bias_add_double_backward(bias, all_rows, shape.back(),
-                                                                               ranges.begin, ranges.end),
-                                   0}};
-         }});
+    result.push_back({first.title,
+                      {TensorValue{groups.shape, type, bias}, first.arguments[1],
+                       TensorValue{rows.shape, type}, first.arguments[3]}});
   }
   return result;
+}
+
+Outputs second_outputs(const std::vector<Value>& arguments, bool) {
+  const std::vector<const TensorValue*> tensors = tensors_in(arguments);
+  const Shape& rows = tensors[2]->shape;
+  const Ranges ranges = ranges_in(arguments, rows);
+  const int64_t row_count = tensors[1] == nullptr ? rows[0] * rows[1] : rows[0];
+  return {Expected{reference::grouped_bias_add_double_backward(tensors[0]->values, row_count, rows.back(),
+                                                               ranges.begin, ranges.end),
+                   0}};
 }
 
 std::vector<LargeCase> large_cases() {
@@ -217,6 +215,7 @@ const FunctionRegistration kFunction(FunctionOf<P>{
                {"grad_bias", Role::output, &P::grad_bias, kContiguous}},
     .attributes = {{"kind", [](P& p, int64_t v) { p.kind = GroupKind(v); }}},
     .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+    .expected = outputs_of,
     .cases = function_cases,
     .mistakes = {{"kind", [](P& p) { p.kind = GroupKind(2); }},
                  {"grad_output: expected data type", [](P& p) { p.grad_output.type = DataType::float64; }},
@@ -240,6 +239,7 @@ const FunctionRegistration kDoubleBackwardFunction(FunctionOf<DoubleBackward>{
                {"grad_grad_output", Role::output, &DoubleBackward::grad_grad_output, 1, {0, 1}}},
     .attributes = {{"kind", [](DoubleBackward& p, int64_t v) { p.kind = GroupKind(v); }}},
     .types = {std::begin(kTypesOfSecond), std::end(kTypesOfSecond)},
+    .expected = second_outputs,
     .cases = second_cases,
     .mistakes = {{"kind", [](DoubleBackward& p) { p.kind = GroupKind(2); }},
                  {"grad_grad_bias: expected data type",
@@ -248,21 +248,13 @@ const FunctionRegistration kDoubleBackwardFunction(FunctionOf<DoubleBackward>{
                   [](DoubleBackward& p) { ++p.grad_grad_output.shape[p.has_equal_groups() ? 2 : 1]; }}},
 });
 
-// Of the results; others where the cases or the mathematics are others: test_determinism says which.
+// Of the results in each type; others where the cases or the mathematics are others: test_determinism says which.
 const HashRegistration kHashes({
-    {"aclnnGroupedBiasAddGrad_float32", 0x7DFFC926AD6541A8u},
-    {"aclnnGroupedBiasAddGrad_float16", 0xE6DFCF84F84EF713u},
-    {"aclnnGroupedBiasAddGrad_bfloat16", 0x11525CDF84E2CDF2u},
-    {"aclnnGroupedBiasAddGradV2_float32", 0x122D8C0A83634637u},
-    {"aclnnGroupedBiasAddGradV2_float16", 0x6A964BF070CE6BF4u},
-    {"aclnnGroupedBiasAddGradV2_bfloat16", 0x43F4D8852242F5C6u},
-    {"grouped_bias_add_backward_float32", 0x5F9F8BDE84B3A22Au},
-    {"grouped_bias_add_backward_float16", 0x5A6A7B32165782D4u},
-    {"grouped_bias_add_backward_bfloat16", 0xF9E29854C60B5AA5u},
-    {"grouped_bias_add_double_backward_float32", 0x69D387D7A90B7415u},
-    {"grouped_bias_add_double_backward_float16", 0x6B0D935CC4339522u},
-    {"grouped_bias_add_double_backward_bfloat16", 0x508975684F9D798u},
-    {"grouped_bias_add_double_backward_float64", 0x52D3514AD09E4FE9u},
+    {"aclnnGroupedBiasAddGrad", {0x7DFFC926AD6541A8, 0xE6DFCF84F84EF713, 0x11525CDF84E2CDF2}},
+    {"aclnnGroupedBiasAddGradV2", {0x122D8C0A83634637, 0x6A964BF070CE6BF4, 0x43F4D8852242F5C6}},
+    {"grouped_bias_add_backward", {0x5F9F8BDE84B3A22A, 0x5A6A7B32165782D4, 0xF9E29854C60B5AA5}},
+    {"grouped_bias_add_double_backward",
+     {0x69D387D7A90B7415, 0x6B0D935CC4339522, 0x508975684F9D798, 0x52D3514AD09E4FE9}},
 });
 
 }  // namespace

@@ -18,6 +18,20 @@ TensorValue index_tensor(const Shape& shape, DataType type, const std::vector<in
   return {shape, type, std::vector<double>(values.begin(), values.end())};
 }
 
+// Sizes of a call without its values.
+Reference sizes_only(int64_t batches, int64_t rows, int64_t heads, int64_t channels, int64_t queries,
+                     int64_t levels, int64_t points) {
+  Reference r{};
+  r.batches = batches;
+  r.rows = rows;
+  r.heads = heads;
+  r.channels = channels;
+  r.queries = queries;
+  r.levels = levels;
+  r.points = points;
+  return r;
+}
+
 // How the same problem may be said.
 struct Form {
   DataType index_type = DataType::int64;
@@ -52,10 +66,31 @@ std::vector<Value> arguments_of(const Reference& r, DataType type, Form form = {
   return is_grad ? grad_arguments(r, type, form) : forward_arguments(r, type, form);
 }
 
+// The reference of a call, whose gradient or result is the sixth tensor.
+Reference reference_of(const std::vector<const TensorValue*>& tensors, bool positions_in_double) {
+  const Shape &value = tensors[0]->shape, &location = tensors[3]->shape;
+  Reference r = sizes_only(value[0], value[1], value[2], value[3], location[1], location[3], location[4]);
+  r.positions_in_double = positions_in_double || tensors[0]->type == DataType::float64;
+  r.value = tensors[0]->values;
+  r.spatial_shape = integers_of(tensors[1]->values);
+  r.level_start_index = integers_of(tensors[2]->values);
+  r.location = tensors[3]->values;
+  r.attention_weight = tensors[4]->values;
+  r.grad_output = tensors[5]->values;
+  return r;
+}
+
 template <bool is_grad>
-Outputs outputs_of(Reference r, DataType type, bool positions_in_double) {
-  r.positions_in_double = positions_in_double;
+Outputs outputs_of(const std::vector<Value>& arguments, bool positions_in_double) {
+  const std::vector<const TensorValue*> tensors = tensors_in(arguments);
+  const DataType type = tensors[0]->type;
+  Reference r = reference_of(tensors, positions_in_double);
   r.run();
+  if (r.grad_output.empty()) {  // nor are there gradients
+    r.grad_value.resize(r.value.size());
+    r.grad_location.resize(r.location.size());
+    r.grad_attention_weight.resize(r.attention_weight.size());
+  }
   const double allowed = tolerance(type, true);
   if (!is_grad) return {Expected{r.output, allowed}};
   // The product of a location in 16 bits and the size of a level is exact in float.
@@ -70,9 +105,7 @@ Case case_of(const Reference& r, DataType type, Form form) {
   return {"batches, heads, channels, queries, points " +
               text({r.batches, r.heads, r.channels, r.queries, r.points}) + ", levels " + levels +
               (form.joined ? ", joined" : ""),
-          arguments_of<is_grad>(r, type, form),
-          [=] { return outputs_of<is_grad>(r, type, type == DataType::float64); },
-          [=] { return outputs_of<is_grad>(r, type, true); }};
+          arguments_of<is_grad>(r, type, form)};
 }
 
 template <bool is_grad>
@@ -119,20 +152,6 @@ const std::vector<Parameter> kGradParameters = {
     {"location", Role::input},   {"attnWeight", Role::input},    {"gradOutput", Role::input},
     {"gradValue", Role::output}, {"gradLocation", Role::output}, {"gradAttnWeight", Role::output}};
 
-// Sizes of a call that need not have memory for its values.
-Reference sizes_only(int64_t batches, int64_t rows, int64_t heads, int64_t channels, int64_t queries,
-                     int64_t levels, int64_t points) {
-  Reference r{};
-  r.batches = batches;
-  r.rows = rows;
-  r.heads = heads;
-  r.channels = channels;
-  r.queries = queries;
-  r.levels = levels;
-  r.points = points;
-  return r;
-}
-
 template <bool is_grad>
 std::vector<Mistake> mistakes() {
   const auto wrong = [](const char* title, const char* parameter, const Reference& r,
@@ -155,6 +174,7 @@ const Registration kForward({
     .phase1 = phase1_of<aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize, const aclTensor*,
                         const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, aclTensor*>,
     .phase2 = aclnnMultiScaleDeformableAttnFunction,
+    .expected = outputs_of<false>,
     .cases = cases<false>,
     .parallel_cases = parallel_cases<false>,
     .mistakes = mistakes<false>,
@@ -169,6 +189,7 @@ const Registration kGrad({
                         const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
                         const aclTensor*, aclTensor*, aclTensor*, aclTensor*>,
     .phase2 = aclnnMultiScaleDeformableAttentionGrad,
+    .expected = outputs_of<true>,
     .cases = cases<true>,
     .parallel_cases = parallel_cases<true>,
     .mistakes = mistakes<true>,
@@ -217,29 +238,28 @@ Case second_case(const Reference& r, DataType type) {
   add(location_shape(r));
   add(attention_shape(r));
   return {text({r.batches, r.heads, r.channels, r.queries, r.points}) + ", levels " + text(r.spatial_shape),
-          arguments, [=] {
-            Reference run = r;
-            run.run_double_backward();
-            const double allowed = tolerance(type, true);
-            return Outputs{Expected{run.grad_grad_output, allowed}, Expected{run.grad_value, allowed},
-                           Expected{run.grad_location, allowed},
-                           Expected{run.grad_attention_weight, allowed}};
-          }};
+          arguments};
+}
+
+Outputs second_outputs(const std::vector<Value>& arguments, bool positions_in_double) {
+  const std::vector<const TensorValue*> tensors = tensors_in(arguments);
+  Reference r = reference_of(tensors, positions_in_double);
+  if (tensors[6] != nullptr) r.grad_grad_value = tensors[6]->values;
+  if (tensors[7] != nullptr) r.grad_grad_location = tensors[7]->values;
+  if (tensors[8] != nullptr) r.grad_grad_attention_weight = tensors[8]->values;
+  r.run_double_backward();
+  const double allowed = tolerance(tensors[0]->type, true);
+  return {Expected{r.grad_grad_output, allowed}, Expected{r.grad_value, allowed},
+          Expected{r.grad_location, allowed}, Expected{r.grad_attention_weight, allowed}};
 }
 
 std::vector<Case> second_cases(DataType type) {
   std::vector<Case> result;
   for (const Sizes& sizes : function_sizes()) result.push_back(second_case(random_twice(sizes, type), type));
   // What the first gradients are multiplied with may be left out.
-  const std::pair<size_t, std::vector<double> Reference::*> tangents[] = {
-      {6, &Reference::grad_grad_value},
-      {7, &Reference::grad_grad_location},
-      {8, &Reference::grad_grad_attention_weight}};
-  for (const auto& [argument, tangent] : tangents) {
-    Reference r = random_twice({2, 3, 16, 7, 3, {5, 4, 3, 2}}, type);
-    std::fill((r.*tangent).begin(), (r.*tangent).end(), 0.0);
-    result.push_back(second_case(r, type));
-    result.back().arguments[argument] = Null{};
+  for (size_t tangent : {6u, 7u, 8u}) {
+    result.push_back(second_case(random_twice({2, 3, 16, 7, 3, {5, 4, 3, 2}}, type), type));
+    result.back().arguments[tangent] = Null{};
   }
   return result;
 }
@@ -294,6 +314,8 @@ FunctionOf<P> function_of(const char* name, auto run) {
                  {"attention_weights", Role::input, &P::attention_weights, 2}},
       .attributes = {},
       .types = {std::begin(kTypes), std::end(kTypes)},
+      .expected = outputs_of<is_grad>,
+      .uses_positions = !kIsSecond<P>,
       .cases = function_cases<is_grad>,
       .mistakes = {
           {"value: expected data type", [](P& p) { p.value.type = DataType::int64; }},
@@ -311,6 +333,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
   if constexpr (is_grad) {
     of.fields.push_back({"grad_output", Role::input, &P::grad_output, 1});
     if constexpr (kIsSecond<P>) {
+      of.expected = second_outputs;
       of.cases = second_cases;
       of.fields.push_back({"grad_grad_value", Role::optional_input, &P::grad_grad_value, 1});
       of.fields.push_back(
@@ -347,26 +370,16 @@ const FunctionRegistration kBackwardFunction(function_of<MultiScaleDeformableAtt
 const FunctionRegistration kDoubleBackwardFunction(function_of<MultiScaleDeformableAttentionDoubleBackward>(
     "multi_scale_deformable_attention_double_backward", multi_scale_deformable_attention_double_backward));
 
-// Of the results; others where the cases or the mathematics are others: test_determinism says which.
+// Of the results in each type; others where the cases or the mathematics are others: test_determinism says which.
 const HashRegistration kHashes({
-    {"aclnnMultiScaleDeformableAttentionGrad_float32", 0xEA3E19F13AB49EBAu},
-    {"aclnnMultiScaleDeformableAttentionGrad_float16", 0x71FD6747B16AC325u},
-    {"aclnnMultiScaleDeformableAttentionGrad_bfloat16", 0x6FE5263927E98899u},
-    {"aclnnMultiScaleDeformableAttnFunction_float32", 0x452B77D7FA19F9EFu},
-    {"aclnnMultiScaleDeformableAttnFunction_float16", 0x8C8E4A730E205579u},
-    {"aclnnMultiScaleDeformableAttnFunction_bfloat16", 0xA36E59F0D08F47BBu},
-    {"multi_scale_deformable_attention_float32", 0xEC8875DFF45EE0B3u},
-    {"multi_scale_deformable_attention_float16", 0x7CCC1E5EDFA70CC1u},
-    {"multi_scale_deformable_attention_bfloat16", 0xEB7BD42F16A55BD0u},
-    {"multi_scale_deformable_attention_float64", 0x160DEDBB1E4A92B6u},
-    {"multi_scale_deformable_attention_backward_float32", 0x4997E8417D09A3BEu},
-    {"multi_scale_deformable_attention_backward_float16", 0x604EDA5934943D87u},
-    {"multi_scale_deformable_attention_backward_bfloat16", 0x7DD447A18C8537E3u},
-    {"multi_scale_deformable_attention_backward_float64", 0xBA4E3BB581870E2Fu},
-    {"multi_scale_deformable_attention_double_backward_float32", 0x45637FCDA33E7179u},
-    {"multi_scale_deformable_attention_double_backward_float16", 0xA64978FB4C0BDDA5u},
-    {"multi_scale_deformable_attention_double_backward_bfloat16", 0xB64EE2E8769ACDB6u},
-    {"multi_scale_deformable_attention_double_backward_float64", 0x07FBD2E664CC9DBFu},
+    {"aclnnMultiScaleDeformableAttentionGrad", {0xEA3E19F13AB49EBA, 0x71FD6747B16AC325, 0x6FE5263927E98899}},
+    {"aclnnMultiScaleDeformableAttnFunction", {0x452B77D7FA19F9EF, 0x8C8E4A730E205579, 0xA36E59F0D08F47BB}},
+    {"multi_scale_deformable_attention",
+     {0xEC8875DFF45EE0B3, 0x7CCC1E5EDFA70CC1, 0xEB7BD42F16A55BD0, 0x160DEDBB1E4A92B6}},
+    {"multi_scale_deformable_attention_backward",
+     {0x4997E8417D09A3BE, 0x604EDA5934943D87, 0x7DD447A18C8537E3, 0xBA4E3BB581870E2F}},
+    {"multi_scale_deformable_attention_double_backward",
+     {0x45637FCDA33E7179, 0xA64978FB4C0BDDA5, 0xB64EE2E8769ACDB6, 0x07FBD2E664CC9DBF}},
 });
 
 }  // namespace

@@ -55,22 +55,46 @@ std::vector<Value> grad_arguments(const NsaSizes& sizes, DataType type, const Va
           TensorValue{weight, type}};
 }
 
-template <bool is_forward>
-Outputs outputs_of(const NsaSizes& sizes, DataType type, const Values& values) {
-  const double allowed = tolerance(type, false);
-  if (is_forward) return {Expected{reference::nsa_compress(sizes, values.input, values.weight), allowed}};
-  auto gradients = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
-  return {Expected{std::move(gradients.input), allowed}, Expected{std::move(gradients.weight), allowed}};
+// What the references read of a call: two of its tensors, ends as an array, a tensor or not at all, and the stride.
+struct Compression {
+  const TensorValue &input, &weight;
+  NsaSizes sizes;
+  double allowed;
+
+  Compression(const Value& of_input, const Value& of_weight, const Value& ends, const Value& stride)
+      : input(std::get<TensorValue>(of_input)),
+        weight(std::get<TensorValue>(of_weight)),
+        sizes{input.shape[1], input.shape[2], weight.shape[0], std::get<int64_t>(stride), {}},
+        allowed(tolerance(input.type, false)) {
+    if (const auto* array = std::get_if<std::vector<int64_t>>(&ends)) sizes.sequence_ends = *array;
+    if (const auto* tensor = std::get_if<TensorValue>(&ends))
+      sizes.sequence_ends = integers_of(tensor->values);
+    if (sizes.sequence_ends.empty()) sizes.sequence_ends = {input.shape[0]};
+  }
+
+  Outputs forward() const {
+    return {Expected{reference::nsa_compress(sizes, input.values, weight.values), allowed}};
+  }
+  Outputs backward(const Value& output_grad) const {
+    auto gradients = reference::nsa_compress_grad(sizes, std::get<TensorValue>(output_grad).values,
+                                                  input.values, weight.values);
+    return {Expected{std::move(gradients.input), allowed}, Expected{std::move(gradients.weight), allowed}};
+  }
+};
+
+template <Kind kind>
+Outputs outputs_of(const std::vector<Value>& arguments, bool) {
+  if (kind == Kind::forward)
+    return Compression(arguments[0], arguments[1], arguments[2], arguments[5]).forward();
+  return Compression(arguments[1], arguments[2], arguments[3], arguments[5]).backward(arguments[0]);
 }
 
 template <Kind kind>
 Case case_of(const NsaSizes& sizes, DataType type) {
   constexpr bool is_forward = kind == Kind::forward;
   const Values values(sizes, type);
-  return {title_of(sizes),
-          is_forward ? forward_arguments(sizes, type, values)
-                     : grad_arguments(sizes, type, values, kind == Kind::grad_with_tensor),
-          [=] { return outputs_of<is_forward>(sizes, type, values); }};
+  return {title_of(sizes), is_forward ? forward_arguments(sizes, type, values)
+                                      : grad_arguments(sizes, type, values, kind == Kind::grad_with_tensor)};
 }
 
 template <Kind kind>
@@ -185,6 +209,7 @@ const Registration kCompress({
     .phase1 = phase1_of<aclnnNsaCompressGetWorkspaceSize, const aclTensor*, const aclTensor*,
                         const aclIntArray*, char*, int64_t, int64_t, int64_t, aclTensor*>,
     .phase2 = aclnnNsaCompress,
+    .expected = outputs_of<Kind::forward>,
     .cases = cases<Kind::forward>,
     .parallel_cases = parallel_cases<Kind::forward>,
     .mistakes = mistakes<Kind::forward>,
@@ -199,6 +224,7 @@ const Registration kCompressGrad({
         phase1_of<aclnnNsaCompressGradGetWorkspaceSize, const aclTensor*, const aclTensor*, const aclTensor*,
                   const aclIntArray*, int64_t, int64_t, int64_t, char*, const aclTensor*, const aclTensor*>,
     .phase2 = aclnnNsaCompressGrad,
+    .expected = outputs_of<Kind::grad>,
     .cases = cases<Kind::grad>,
     .parallel_cases = parallel_cases<Kind::grad>,
     .mistakes = mistakes<Kind::grad>,
@@ -214,6 +240,7 @@ const Registration kCompressGradTensor({
                         const aclTensor*, const aclTensor*, int64_t, int64_t, int64_t, char*,
                         const aclTensor*, const aclTensor*>,
     .phase2 = aclnnNsaCompressGrad,
+    .expected = outputs_of<Kind::grad_with_tensor>,
     .cases = cases<Kind::grad_with_tensor>,
     .parallel_cases = parallel_cases<Kind::grad_with_tensor>,
     .mistakes = mistakes<Kind::grad_with_tensor>,
@@ -245,38 +272,26 @@ std::vector<Value> problem_of(const NsaSizes& sizes, DataType type, const Values
   return result;
 }
 
-Outputs second_outputs_of(const NsaSizes& sizes, DataType type, const Values& values,
-                          const SecondValues& second) {
-  const double allowed = tolerance(type, false);
-  auto gradients =
-      reference::nsa_compress_double_backward(sizes, values.output_grad, values.input, values.weight,
-                                              second.grad_grad_input, second.grad_grad_weight);
-  return {Expected{std::move(gradients.output_grad), allowed}, Expected{std::move(gradients.input), allowed},
-          Expected{std::move(gradients.weight), allowed}};
+template <class P>
+Outputs function_outputs(const std::vector<Value>& arguments, bool) {
+  const Compression of(arguments[0], arguments[1], arguments[2], arguments.back());
+  if (kIsForward<P>) return of.forward();
+  if (!kIsSecond<P>) return of.backward(arguments[3]);
+  const auto values_or_zeros = [](const Value& tangent, const TensorValue& like) {
+    const auto* tensor = std::get_if<TensorValue>(&tangent);
+    return tensor != nullptr ? tensor->values : std::vector<double>(like.values.size());
+  };
+  auto gradients = reference::nsa_compress_double_backward(
+      of.sizes, std::get<TensorValue>(arguments[3]).values, of.input.values, of.weight.values,
+      values_or_zeros(arguments[4], of.input), values_or_zeros(arguments[5], of.weight));
+  return {Expected{std::move(gradients.output_grad), of.allowed},
+          Expected{std::move(gradients.input), of.allowed},
+          Expected{std::move(gradients.weight), of.allowed}};
 }
 
 template <class P>
 Case function_case(const NsaSizes& sizes, DataType type) {
-  const Values values(sizes, type);
-  return {title_of(sizes), problem_of<P>(sizes, type, values), [=] {
-            if constexpr (kIsSecond<P>) return second_outputs_of(sizes, type, values, {sizes, type});
-            return outputs_of<kIsForward<P>>(sizes, type, values);
-          }};
-}
-
-// Those of the second gradient in which one of what it multiplies with is left out.
-std::vector<Case> cases_with_zeros(DataType type) {
-  const NsaSizes sizes{3, 20, 8, 4, {17, 40}};
-  const Values values(sizes, type);
-  SecondValues without_input(sizes, type), without_weight(sizes, type);
-  std::fill(without_input.grad_grad_input.begin(), without_input.grad_grad_input.end(), 0.0);
-  std::fill(without_weight.grad_grad_weight.begin(), without_weight.grad_grad_weight.end(), 0.0);
-  std::vector<Case> result(2, function_case<NsaCompressDoubleBackward>(sizes, type));
-  result[0].arguments[4] = Null{};
-  result[0].expected = [=] { return second_outputs_of(sizes, type, values, without_input); };
-  result[1].arguments[5] = Null{};
-  result[1].expected = [=] { return second_outputs_of(sizes, type, values, without_weight); };
-  return result;
+  return {title_of(sizes), problem_of<P>(sizes, type, Values(sizes, type))};
 }
 
 template <class P>
@@ -292,8 +307,11 @@ std::vector<Case> function_cases(DataType type) {
   without_ends.title = "without ends";
   without_ends.arguments[2] = Null{};
   result.push_back(std::move(without_ends));
-  if (kIsSecond<P>) {
-    for (Case& of_zeros : cases_with_zeros(type)) result.push_back(std::move(of_zeros));
+  // Of what the second gradient multiplies with, either may be left out.
+  for (size_t tangent : {4u, 5u}) {
+    if (!kIsSecond<P>) break;
+    result.push_back(function_case<P>({3, 20, 8, 4, {17, 40}}, type));
+    result.back().arguments[tangent] = Null{};
   }
   return result;
 }
@@ -333,6 +351,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
                               {"sequence_ends", Role::optional_input, &P::sequence_ends, kContiguous, {0}}},
                    .attributes = {{"stride", [](P& p, int64_t v) { p.stride = v; }}},
                    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+                   .expected = function_outputs<P>,
                    .cases = function_cases<P>,
                    .mistakes = {{"input: expected data type", [](P& p) { p.input.type = DataType::float64; }},
                                 {"input: expected at most",
@@ -379,23 +398,14 @@ const FunctionRegistration kBackwardFunction(function_of<NsaCompressBackward>("n
 const FunctionRegistration kDoubleBackwardFunction(
     function_of<NsaCompressDoubleBackward>("nsa_compress_double_backward", nsa_compress_double_backward));
 
-// Of the results; others where the cases or the mathematics are others: test_determinism says which.
+// Of the results in each type; others where the cases or the mathematics are others: test_determinism says which.
 const HashRegistration kHashes({
-    {"aclnnNsaCompress_float16", 0xE7A1D0AD9C172AF8u},
-    {"aclnnNsaCompress_bfloat16", 0xAE8802BF8C97659Au},
-    {"aclnnNsaCompressGrad_float16", 0x96531DD7A0FFDFEDu},
-    {"aclnnNsaCompressGrad_bfloat16", 0xE6B9CC896A7216EBu},
-    {"aclnnNsaCompressGradTensor_float16", 0x96531DD7A0FFDFEDu},
-    {"aclnnNsaCompressGradTensor_bfloat16", 0xE6B9CC896A7216EBu},
-    {"nsa_compress_float32", 0xD45FCC8BE504CF03u},
-    {"nsa_compress_float16", 0x3979610A712EB22Au},
-    {"nsa_compress_bfloat16", 0xF6C40626BA66AFDDu},
-    {"nsa_compress_backward_float32", 0x7564C90DBC43D838u},
-    {"nsa_compress_backward_float16", 0xFBFDAD3AA450EE7Du},
-    {"nsa_compress_backward_bfloat16", 0x3006ED33D09FB14u},
-    {"nsa_compress_double_backward_float32", 0xE9FA6B2B2B82F6A9u},
-    {"nsa_compress_double_backward_float16", 0xA21D178B0ED96644u},
-    {"nsa_compress_double_backward_bfloat16", 0x20E6FC927AF3690u},
+    {"aclnnNsaCompress", {0xE7A1D0AD9C172AF8, 0xAE8802BF8C97659A}},
+    {"aclnnNsaCompressGrad", {0x96531DD7A0FFDFED, 0xE6B9CC896A7216EB}},
+    {"aclnnNsaCompressGradTensor", {0x96531DD7A0FFDFED, 0xE6B9CC896A7216EB}},
+    {"nsa_compress", {0xD45FCC8BE504CF03, 0x3979610A712EB22A, 0xF6C40626BA66AFDD}},
+    {"nsa_compress_backward", {0x7564C90DBC43D838, 0xFBFDAD3AA450EE7D, 0x3006ED33D09FB14}},
+    {"nsa_compress_double_backward", {0xE9FA6B2B2B82F6A9, 0xA21D178B0ED96644, 0x20E6FC927AF3690}},
 });
 
 }  // namespace
