@@ -51,12 +51,7 @@ Bytes results_of(const Operator& of, const Case& one, bool reversed) {
   ptx::settings().reversed = reversed;
   EXPECT_EQ(of.run(arguments), OK) << one.title;
   ptx::settings().reversed = false;
-  Bytes all;
-  for (size_t index : of.indices_of(Role::output)) {
-    const Bytes bytes = arguments.tensor(index).bytes();
-    all.insert(all.end(), bytes.begin(), bytes.end());
-  }
-  return all;
+  return arguments.bytes(of.outputs());
 }
 
 // How many small cases of an operator have other bits where threads run in another order.

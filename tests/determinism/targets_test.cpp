@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/data_type.h"
-#include "support/function.h"
+#include "support/expect_reference.h"
 
 namespace aclgrad::test {
 namespace {
@@ -36,18 +36,6 @@ std::vector<Case> cases_of(const Function& of, DataType type) {
   return of.cases(type);
 }
 
-Bytes results_of(const Operator& of, const std::vector<Value>& values) {
-  const Arguments arguments(values);
-  EXPECT_EQ(of.run(arguments), OK);
-  return of.output_bytes(arguments);
-}
-
-Bytes results_of(const Function& of, const std::vector<Value>& arguments) {
-  const FunctionCall call(of, arguments);
-  call.run();
-  return call.output_bytes();
-}
-
 std::vector<Described> all_described() {
   std::vector<Described> all;
   const auto add = [&](const auto& described) {
@@ -58,7 +46,9 @@ std::vector<Described> all_described() {
         const DataType type = of.types[i];
         all.push_back({std::string(of.name) + "_" + std::string(aclgrad::name_of(type)), hashes[i],
                        [&of, type] { return cases_of(of, type); },
-                       [&of](const std::vector<Value>& arguments) { return results_of(of, arguments); }});
+                       [&of](const std::vector<Value>& arguments) {
+                         return run_call(of, arguments)->bytes(of.outputs());
+                       }});
       }
     }
   };

@@ -204,9 +204,9 @@ std::vector<Values> run_in_layouts(const Operator& of, const std::vector<Value>&
     const Arguments made(arguments, i == 0 ? Layout::contiguous : layout);
     status[i] = run_exactly(of, made);
     require(status[i] == ACL_SUCCESS || data == Data::any, name + " succeeds");
-    for (size_t output : of.indices_of(Role::output)) {
-      require(made.tensor(output).holes_untouched(), name + " leaves holes alone");
-      results[i].push_back(made.tensor(output).values());
+    for (size_t output : of.outputs()) {
+      require(made.tensor(output)->holes_untouched(), name + " leaves holes alone");
+      results[i].push_back(made.tensor(output)->values());
     }
   }
   require(status[0] == status[1], name + " refuses data whatever the strides");

@@ -231,7 +231,7 @@ void plan(Program& program) {
   const std::string_view function = program.function();
   const test::Operator& of = test::operator_named(function.substr(0, function.size() - kPhase1.size()));
   Problem problem = draw_problem(program, of);
-  const size_t first_output = of.indices_of(test::Role::output).front();
+  const size_t first_output = of.outputs().front();
   Plan plan;
   plan.operator_name = of.said_name;
   test::CArguments arguments;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/data_type.h"
-#include "support/function.h"
+#include "support/expect_reference.h"
 
 namespace aclgrad::test {
 namespace {
@@ -28,33 +28,16 @@ class TypedFunction : public testing::TestWithParam<Typed> {
 
 INSTANTIATE_TEST_SUITE_P(, TypedFunction, testing::ValuesIn(typed_functions()), name_of_typed);
 
-// Values, bitwise the same for any strides and number of threads, and nothing written between the elements.
 TEST_P(TypedFunction, MatchesItsReferenceInAllLayouts) {
-  const std::vector<size_t> outputs = of().outputs();
-  int checked = 0;
-  for (const Case& c : of().cases(type())) {
-    SCOPED_TRACE(c.title);
-    const Outputs expected = outputs_with_terms(of().expected, c.arguments);
-    ASSERT_EQ(expected.size(), outputs.size());
-    std::vector<std::byte> first;
-    for (Layout layout : kLayouts) {
-      SCOPED_TRACE(name_of(layout));
-      set_thread_count(layout == Layout::contiguous ? 1 : 4);
-      const FunctionCall call(of(), c.arguments, layout);
-      call.run();
-      EXPECT_TRUE(call.holes_untouched());
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        const TestTensor& output = *call.tensor(outputs[i]);
-        EXPECT_EQ(mistake_in(output.values(), output.type(), *expected[i]), "")
-            << of().fields[outputs[i]].name;
-        ++checked;
-      }
-      if (layout == Layout::contiguous) first = call.output_bytes();
-      EXPECT_EQ(call.output_bytes(), first);
-    }
-  }
+  const int checked = expect_reference(
+      of(), of().cases(type()), {{Layout::contiguous, 1}, {Layout::transposed, 4}, {Layout::gapped, 4}});
   EXPECT_GT(checked, 0);
   RecordProperty("checked", checked);
+}
+
+// What no operator has.
+TEST_P(TypedFunction, TakesAnyContents) {
+  expect_reference(of(), of().hard_cases(type()), kHardWays);
 }
 
 // Subsets of the outputs that may be left out: each case has another one.

@@ -55,7 +55,7 @@ void register_function(Function function) {
 }
 
 FunctionCall::FunctionCall(const Function& of, const std::vector<Value>& arguments, Layout layout)
-    : of_(of), problem_(of.make_problem()) {
+    : problem_(of.make_problem()) {
   const size_t fields = of.fields.size();
   for (size_t i = 0; i < fields; ++i) {
     const auto* value = std::get_if<TensorValue>(&arguments.at(i));
@@ -71,21 +71,6 @@ FunctionCall::FunctionCall(const Function& of, const std::vector<Value>& argumen
 
 void FunctionCall::run() const {
   problem_->run(Workspace(problem_->workspace_size()));
-}
-
-std::vector<std::byte> FunctionCall::output_bytes() const {
-  std::vector<std::byte> all;
-  for (size_t i : of_.outputs()) {
-    if (tensors_[i] == nullptr) continue;
-    const std::vector<std::byte> bytes = tensors_[i]->bytes();
-    all.insert(all.end(), bytes.begin(), bytes.end());
-  }
-  return all;
-}
-
-bool FunctionCall::holes_untouched() const {
-  return std::all_of(tensors_.begin(), tensors_.end(),
-                     [](const auto& tensor) { return tensor == nullptr || tensor->holes_untouched(); });
 }
 
 }  // namespace aclgrad::test

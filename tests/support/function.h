@@ -71,6 +71,7 @@ struct Function {
   std::vector<DataType> types;
   // Their arguments are the problem's tensors, in the order of `fields`, then its attributes.
   std::vector<Case> (*cases)(DataType type);
+  std::vector<Case> (*hard_cases)(DataType type);  // as of an operator, which has no such function
   ReferenceCall expected;
   bool uses_positions;  // which are computed in the type's arithmetic
   std::vector<ProblemMistake> mistakes;
@@ -99,20 +100,15 @@ inline constexpr auto name_of_typed = [](const auto& test) {
 void PrintTo(const Typed& typed, std::ostream* out);
 
 // A function's problem on tensors of its own.
-class FunctionCall {
+class FunctionCall : public CallTensors {
  public:
   FunctionCall(const Function& of, const std::vector<Value>& arguments, Layout layout = Layout::contiguous);
 
   void run() const;  // with a workspace of the size that the function asks for
 
   AnyProblem& problem() const { return *problem_; }
-  const TestTensor* tensor(size_t field) const { return tensors_.at(field).get(); }  // null: not defined
-  std::vector<std::byte> output_bytes() const;
-  bool holes_untouched() const;
 
  private:
-  const Function& of_;
-  std::vector<std::unique_ptr<TestTensor>> tensors_;
   std::unique_ptr<AnyProblem> problem_;
 };
 
@@ -160,6 +156,7 @@ struct FunctionOf {
   ReferenceCall expected;
   bool uses_positions = false;
   std::vector<Case> (*cases)(DataType type);
+  std::vector<Case> (*hard_cases)(DataType type) = no_cases;
   std::vector<MistakeOf<P>> mistakes{};  // beyond those that a tensor of any function may have
   std::vector<LargeCase> (*large_cases)() = no_large_cases;
 };
@@ -212,6 +209,7 @@ struct FunctionRegistration {
     function.name = of->name;
     function.types = of->types;
     function.cases = of->cases;
+    function.hard_cases = of->hard_cases;
     function.expected = of->expected;
     function.uses_positions = of->uses_positions;
     function.large_cases = of->large_cases;

@@ -2,6 +2,7 @@
 #include "support/operator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "base/reference_terms.h"
@@ -16,7 +17,23 @@ std::vector<Operator>& registered() {
 
 }  // namespace
 
-Arguments::Arguments(const std::vector<Value>& values, Layout layout) : tensors_(values.size()) {
+std::vector<std::byte> CallTensors::bytes(const std::vector<size_t>& indices) const {
+  std::vector<std::byte> all;
+  for (size_t i : indices) {
+    if (tensors_.at(i) == nullptr) continue;
+    const std::vector<std::byte> bytes = tensors_[i]->bytes();
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+bool CallTensors::holes_untouched() const {
+  return std::all_of(tensors_.begin(), tensors_.end(),
+                     [](const auto& tensor) { return tensor == nullptr || tensor->holes_untouched(); });
+}
+
+Arguments::Arguments(const std::vector<Value>& values, Layout layout) {
+  tensors_.resize(values.size());
   for (const Value& value : values) arguments_.push_back(make(value, layout));
 }
 
@@ -53,10 +70,10 @@ aclnnStatus Operator::run(const Arguments& arguments) const {
   return test::run([&](auto* size, auto* executor) { return phase1(arguments.c(), size, executor); }, phase2);
 }
 
-std::vector<size_t> Operator::indices_of(Role role) const {
+std::vector<size_t> Operator::outputs() const {
   std::vector<size_t> indices;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].role == role) indices.push_back(i);
+    if (parameters[i].role == Role::output) indices.push_back(i);
   }
   return indices;
 }
@@ -78,15 +95,6 @@ std::vector<Mistake> Operator::all_mistakes() const {
       ++std::get<TensorValue>(longer.arguments[i]).shape[axis];
       all.push_back(std::move(longer));
     }
-  }
-  return all;
-}
-
-std::vector<std::byte> Operator::output_bytes(const Arguments& arguments) const {
-  std::vector<std::byte> all;
-  for (size_t index : indices_of(Role::output)) {
-    const std::vector<std::byte> bytes = arguments.tensor(index).bytes();
-    all.insert(all.end(), bytes.begin(), bytes.end());
   }
   return all;
 }
@@ -119,7 +127,18 @@ Outputs outputs_with_terms(ReferenceCall expected, const std::vector<Value>& arg
   return outputs;
 }
 
-std::string mistake_in(const std::vector<double>& values, DataType type, const Expected& expected) {
+std::string mistake_in(std::vector<double> values, DataType type, Expected expected, bool mixes_infinities) {
+  const auto of_element = [&](size_t i) {
+    return "element " + std::to_string(i) + ": expected " + std::to_string(expected.values[i]) + ", got " +
+           std::to_string(values[i]);
+  };
+  if (values.size() != expected.values.size()) return "another number of elements";
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i]) && std::isfinite(expected.values[i])) continue;
+    expected.values[i] = rounded(expected.values[i], type);
+    if (std::isfinite(values[i]) != std::isfinite(expected.values[i])) return of_element(i);
+    if (mixes_infinities) values[i] = expected.values[i] = 0;
+  }
   const double error = expected.error(values, expected.values);
   if (!(error <= expected.allowed)) {
     return "error " + std::to_string(error) + ", allowed " + std::to_string(expected.allowed);
@@ -127,10 +146,8 @@ std::string mistake_in(const std::vector<double>& values, DataType type, const E
   const std::vector<double> errors = errors_in_terms(values, expected.values, expected.terms, type);
   const auto worst = std::max_element(errors.begin(), errors.end());
   if (worst == errors.end() || *worst <= kAllowedInTerms) return "";
-  const auto i = static_cast<size_t>(worst - errors.begin());
-  return "element " + std::to_string(i) + ": expected " + std::to_string(expected.values[i]) + ", got " +
-         std::to_string(values[i]) + ", the error is " + std::to_string(*worst) +
-         " rounding errors of its terms";
+  return of_element(static_cast<size_t>(worst - errors.begin())) + ", the error is " +
+         std::to_string(*worst) + " rounding errors of its terms";
 }
 
 std::string text(const Shape& shape) {

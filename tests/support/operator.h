@@ -51,21 +51,32 @@ struct CArgument {
 
 using CArguments = std::vector<CArgument>;
 
+// The tensors among a call's arguments.
+class CallTensors {
+ public:
+  virtual ~CallTensors() = default;
+
+  const TestTensor* tensor(size_t index) const { return tensors_.at(index).get(); }  // null: none
+  std::vector<std::byte> bytes(const std::vector<size_t>& indices) const;
+  bool holes_untouched() const;
+
+ protected:
+  std::vector<std::unique_ptr<TestTensor>> tensors_;
+};
+
 // The handles of a call's arguments.
-class Arguments {
+class Arguments : public CallTensors {
  public:
   explicit Arguments(const std::vector<Value>& values, Layout layout = Layout::contiguous);
-  ~Arguments();
+  ~Arguments() override;
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
 
   const CArguments& c() const { return arguments_; }
-  TestTensor& tensor(size_t index) const { return *tensors_.at(index); }
 
  private:
   CArgument make(const Value& value, Layout layout);
 
-  std::vector<std::unique_ptr<TestTensor>> tensors_;  // null for the arguments that are no tensors
   std::vector<std::function<void()>> releases_;
   std::vector<std::unique_ptr<std::string>> strings_;
   CArguments arguments_;
@@ -104,6 +115,7 @@ Outputs outputs_with_terms(ReferenceCall expected, const std::vector<Value>& arg
 struct Case {
   std::string title;
   std::vector<Value> arguments;
+  bool mixes_infinities = false;  // so that the order of terms says whether a result is infinite or NaN
 };
 
 // What references read of a call's arguments, in their order.
@@ -112,7 +124,8 @@ std::vector<const TensorValue*> tensors_in(
 std::vector<int64_t> numbers_in(const std::vector<Value>& arguments);
 
 // What is wrong with the values of an output, as a whole or of an element; empty where nothing is.
-std::string mistake_in(const std::vector<double>& values, DataType type, const Expected& expected);
+std::string mistake_in(std::vector<double> values, DataType type, Expected expected,
+                       bool mixes_infinities = false);
 
 struct Mistake {
   std::string title;
@@ -122,6 +135,9 @@ struct Mistake {
 };
 
 inline std::vector<Mistake> no_mistakes() {
+  return {};
+}
+inline std::vector<Case> no_cases(DataType) {
   return {};
 }
 
@@ -135,13 +151,14 @@ struct Operator {
   ReferenceCall expected;
   std::vector<Case> (*cases)(DataType type);
   std::vector<Case> (*parallel_cases)(DataType type);  // large enough for several threads
-  std::vector<Mistake> (*mistakes)() = no_mistakes;    // beyond those that a tensor of any operator may have
-  bool adds_in_any_order = false;                      // on a GPU, without ACL_OPT_DETERMINISTIC
+  // With any contents of device memory, and with tensors without elements.
+  std::vector<Case> (*hard_cases)(DataType type) = no_cases;
+  std::vector<Mistake> (*mistakes)() = no_mistakes;  // beyond those that a tensor of any operator may have
+  bool adds_in_any_order = false;                    // on a GPU, without ACL_OPT_DETERMINISTIC
 
   std::vector<Mistake> all_mistakes() const;          // tensors have no values
   aclnnStatus run(const Arguments& arguments) const;  // both phases
-  std::vector<size_t> indices_of(Role role) const;
-  std::vector<std::byte> output_bytes(const Arguments& arguments) const;
+  std::vector<size_t> outputs() const;
 };
 
 std::string text(const Shape& shape);  // 2x3x4

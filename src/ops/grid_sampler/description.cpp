@@ -1,5 +1,8 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid samplers and their gradients as the tests see them.
+#include <cmath>
+#include <limits>
+
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "aclnnop/aclnn_grid_sampler3d.h"
@@ -14,6 +17,7 @@ using namespace grid_sampler_cases;
 
 using Mask = std::vector<bool>;  // inputGrad, gridGrad
 const Mask kBoth = {true, true};
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <class S>
 int last_mode(bool is_backward, DataType type) {
@@ -107,7 +111,8 @@ void for_each_mode(const S& s, DataType type, Body&& body) {
 template <class S>
 using Sizes = std::vector<S>;
 
-// Sizes of any kind; with a smooth grid; few samples of a large image or volume; and those that keep threads busy.
+// Sizes of any kind; with a smooth grid; few samples of a large image or volume; those of hard cases; and those that keep
+// threads busy. Of the second gradient: many bands or boxes and few, packed and in place, scattered and in lines.
 template <class S>
 struct CaseSizes;
 
@@ -116,6 +121,15 @@ struct CaseSizes<Sampling> {
   static inline const Sizes<Sampling> any{std::begin(kSizes), std::end(kSizes)};
   static inline const Sizes<Sampling> smooth{sizes(2, 3, 40, 70, 40, 70), sizes(1, 1, 33, 64, 33, 64)};
   static inline const Sizes<Sampling> few{sizes(2, 24, 20, 30, 17, 19), sizes(1, 16, 90, 90, 3, 3)};
+  static inline const Sizes<Sampling> hard{sizes(1, 3, 8, 8, 20, 20), sizes(2, 16, 9, 4, 20, 20),
+                                           sizes(1, 1, 300, 1, 1, 1), sizes(1, 20, 1, 5, 16, 16)};
+  static inline const Sizes<Sampling> infinite{sizes(1, 1, 32, 64, 32, 64), sizes(1, 16, 17, 20, 17, 20)};
+  static inline const Sizes<Sampling> empty{sizes(2, 3, 4, 5, 0, 6), sizes(2, 0, 4, 5, 3, 6),
+                                            sizes(0, 3, 4, 5, 3, 6)};
+  static inline const Sizes<Sampling> not_finite{sizes(1, 2, 6, 6, 5, 7), sizes(1, 16, 6, 6, 5, 7)};
+  static inline const Sizes<Sampling> second{sizes(2, 3, 40, 70, 40, 70),  sizes(1, 32, 96, 64, 80, 90),
+                                             sizes(18, 1, 33, 34, 33, 34), sizes(1, 16, 90, 90, 3, 3),
+                                             sizes(2, 24, 20, 30, 17, 19), sizes(3, 64, 70, 20, 70, 20)};
   static inline const Sizes<Sampling> parallel{sizes(1, 3, 160, 150, 170, 140), sizes(1, 32, 96, 64, 80, 90),
                                                sizes(64, 2, 40, 40, 40, 40), sizes(3, 16, 200, 200, 30, 30),
                                                sizes(1, 3, 160, 150, 160, 150)};
@@ -128,6 +142,19 @@ struct CaseSizes<Sampling3D> {
                                                sizes(1, 1, 8, 17, 32, 8, 17, 32)};
   static inline const Sizes<Sampling3D> few{sizes(2, 24, 9, 8, 10, 7, 6, 5),
                                             sizes(1, 16, 20, 21, 22, 2, 3, 3)};
+  // Few channels and many, and as many samples as voxels or few.
+  static inline const Sizes<Sampling3D> hard{sizes(1, 3, 5, 6, 7, 6, 7, 8), sizes(2, 16, 4, 9, 4, 5, 10, 6),
+                                             sizes(1, 20, 1, 1, 5, 4, 4, 4),
+                                             sizes(1, 6, 20, 19, 18, 2, 3, 7)};
+  static inline const Sizes<Sampling3D> infinite{sizes(1, 1, 8, 17, 32, 8, 17, 32),
+                                                 sizes(1, 16, 6, 7, 8, 6, 7, 8)};
+  static inline const Sizes<Sampling3D> empty{sizes(2, 3, 4, 5, 6, 2, 0, 6), sizes(2, 0, 4, 5, 6, 2, 3, 6)};
+  static inline const Sizes<Sampling3D> not_finite{sizes(1, 2, 3, 6, 6, 2, 5, 7),
+                                                   sizes(1, 16, 3, 6, 6, 2, 5, 7)};
+  static inline const Sizes<Sampling3D> second{
+      sizes(2, 3, 12, 14, 40, 12, 14, 40), sizes(1, 32, 14, 16, 12, 13, 15, 14),
+      sizes(1, 1, 33, 9, 20, 33, 9, 20),   sizes(1, 16, 20, 20, 20, 3, 3, 3),
+      sizes(2, 24, 6, 9, 10, 5, 9, 8),     sizes(1, 2, 40, 30, 31, 20, 30, 40)};
   static inline const Sizes<Sampling3D> parallel{
       sizes(1, 3, 30, 28, 32, 27, 30, 29), sizes(1, 32, 20, 24, 16, 20, 18, 20),
       sizes(12, 2, 12, 13, 14, 12, 13, 14), sizes(2, 16, 40, 36, 40, 10, 12, 14),
@@ -164,6 +191,51 @@ std::vector<Case> cases(DataType type) {
         if (is_backward || mask[0]) result.push_back(case_of<is_backward>(s, type, inputs, mask));
       }
     });
+  }
+  return result;
+}
+
+// Any grid; infinities in gradOutput and in input, which come out where taps read them, and nowhere else; and tensors
+// without elements.
+template <bool is_backward, class S>
+std::vector<Case> hard_cases(DataType type) {
+  std::vector<Case> result;
+  const auto add = [&](const S& size, const Inputs& inputs, const Mask& mask, bool mixes_infinities = false) {
+    for_each_mode<is_backward>(size, type, [&](const S& s) {
+      result.push_back(case_of<is_backward>(s, type, inputs, mask));
+      result.back().mixes_infinities = mixes_infinities;
+    });
+  };
+  for (const S& size : CaseSizes<S>::hard) {
+    Inputs inputs(size, type, 1);
+    inputs.grid = hostile_grid(size, type);
+    add(size, inputs, kBoth);
+  }
+  for (const S& size : CaseSizes<S>::infinite) {
+    if (!is_backward || type == DataType::float16 || type == DataType::bfloat16) break;
+    Inputs inputs(size, type, 1);
+    inputs.grid = smooth_grid(size, type);
+    for (size_t i = 37; i < inputs.grad_output.size(); i += 41) inputs.grad_output[i] = kInfinity;
+    for (size_t i = 11; i < inputs.input.size(); i += 233) inputs.input[i] = -kInfinity;
+    add(size, inputs, kBoth, true);
+  }
+  // At the edges, too, where vectors of neighbours are read beyond the ends of rows.
+  if constexpr (!is_backward && !kIs3D<S>) {
+    for (const S& size : {sizes(1, 1, 33, 60, 33, 60), sizes(2, 6, 17, 32, 17, 32)}) {
+      Inputs inputs(size, type, 1);
+      inputs.grid = smooth_grid(size, type);
+      const auto width = static_cast<size_t>(size.width);
+      for (size_t i = 0; i < inputs.input.size(); i += 7 * width) {
+        inputs.input[i] = inputs.input[i + width / 2] = kInfinity;
+        inputs.input[i + width - 1] = -kInfinity;
+      }
+      for_each_mode_to(1, size, type,
+                       [&](const S& s) { result.push_back(case_of<is_backward>(s, type, inputs)); });
+    }
+  }
+  for (const S& size : CaseSizes<S>::empty) {
+    for (const Mask& mask : {kBoth, Mask{true, false}})
+      if (is_backward || mask == kBoth) add(size, Inputs(size, type, 1), mask);
   }
   return result;
 }
@@ -264,6 +336,7 @@ Operator operator_of(const char* name, auto phase1, Phase2 phase2) {
           .expected = outputs_of<is_backward, S>,
           .cases = cases<is_backward, S>,
           .parallel_cases = parallel_cases<is_backward, S>,
+          .hard_cases = hard_cases<is_backward, S>,
           .mistakes = mistakes<is_backward, S>,
           .adds_in_any_order = is_backward};
 }
@@ -364,6 +437,43 @@ std::vector<Case> second_cases(DataType type) {
     const S& s = CaseSizes<S>::any.back();
     result.push_back(second_case(s, type, MoreInputs(s, type, 1.3)));
     result.back().arguments[absent] = Null{};
+  }
+  return result;
+}
+
+template <class S>
+std::vector<Case> hard_second_cases(DataType type) {
+  std::vector<Case> result;
+  const auto add = [&](const S& size, const MoreInputs& inputs, bool mixes_infinities = false) {
+    for_each_mode_to(kLastMode<S>, size, type, [&](const S& s) {
+      result.push_back(second_case(s, type, inputs));
+      result.back().mixes_infinities = mixes_infinities;
+    });
+  };
+  for (const S& size : CaseSizes<S>::hard) {
+    MoreInputs inputs(size, type, 1);
+    inputs.grid = hostile_grid(size, type);
+    add(size, inputs);
+  }
+  for (const S& size : CaseSizes<S>::not_finite) {
+    MoreInputs inputs(size, type, 1.2);
+    inputs.input[3] = inputs.grad_grad_grid[17] = inputs.grad_grad_grid[24] = inputs.grid[40] = std::nan("");
+    inputs.input[20] = inputs.grad_grad_input[31] = inputs.grad_grad_grid[8] = inputs.grid[24] = kInfinity;
+    inputs.grad_output[4] = -kInfinity;
+    // What moves samples that are nowhere, or beyond the border.
+    for (size_t i = 40; i < (kIs3D<S> ? 51 : 46); ++i) {
+      if (i >= 44) inputs.grid[i] = 2;
+      inputs.grad_grad_grid[i] = kInfinity;
+    }
+    add(size, inputs, true);
+  }
+  for (const S& size : CaseSizes<S>::empty) add(size, MoreInputs(size, type, 1));
+  for (const S& size : CaseSizes<S>::second) {
+    MoreInputs inputs(size, type, 1.3);
+    if (has_as_many_samples(size)) inputs.grid = smooth_grid(size, type);
+    for_each_mode_to(kLastMode<S>, size, type, [&](const S& s) {
+      if (s.padding == s.mode) result.push_back(second_case(s, type, inputs));
+    });
   }
   return result;
 }
@@ -481,6 +591,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
     if constexpr (kIsSecond<P>) {
       of.expected = second_outputs<S>;
       of.cases = second_cases<S>;
+      of.hard_cases = hard_second_cases<S>;
       of.fields.push_back({"grad_grad_input", Role::optional_input, &P::grad_grad_input});
       of.fields.push_back({"grad_grad_grid", Role::optional_input, &P::grad_grad_grid});
       of.fields.push_back({"grad_grad_output", Role::optional_output, &P::grad_grad_output});

@@ -16,38 +16,6 @@ using namespace grid_sampler_cases;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-template <class S>
-void expect_any_grid_is_taken(const S& size) {
-  for (DataType type : kTypes) {
-    Inputs inputs(size, type, 1);
-    inputs.grid = hostile_grid(size, type);
-    for_each_mode(size, type, [&](const S& s) {
-      const Call call(s, type, inputs);
-      // The C interface has no bicubic forward in double.
-      if (s.mode != 2 || type != DataType::float64) {
-        const auto expected = sample(s, inputs);
-        ASSERT_EQ(call.forward(), OK);
-        EXPECT_LE(relative_error(call.output.values(), expected), allowed_error(type, expected));
-      }
-      ASSERT_EQ(call.backward(), OK);
-      call.expect_gradients(gradients_of(s, inputs));
-    });
-  }
-}
-
-TEST(GridSampler2D, TakesAnyGrid) {
-  for (const Sampling& size : {sizes(1, 3, 8, 8, 20, 20), sizes(2, 16, 9, 4, 20, 20),
-                               sizes(1, 1, 300, 1, 1, 1), sizes(1, 20, 1, 5, 16, 16)})
-    expect_any_grid_is_taken(size);
-}
-
-// Few channels and many, and as many samples as voxels or few.
-TEST(GridSampler3D, TakesAnyGrid) {
-  for (const Sampling3D& size : {sizes(1, 3, 5, 6, 7, 6, 7, 8), sizes(2, 16, 4, 9, 4, 5, 10, 6),
-                                 sizes(1, 20, 1, 1, 5, 4, 4, 4), sizes(1, 6, 20, 19, 18, 2, 3, 7)})
-    expect_any_grid_is_taken(size);
-}
-
 // ---- What is not finite
 
 void expect_same_kinds(const TestTensor& actual, const std::vector<double>& expected) {
@@ -55,63 +23,6 @@ void expect_same_kinds(const TestTensor& actual, const std::vector<double>& expe
   int others = 0;
   for (size_t i = 0; i < values.size(); ++i) others += std::isfinite(values[i]) != std::isfinite(expected[i]);
   EXPECT_EQ(others, 0);
-}
-
-// Where infinities are in gradOutput and in input they come out, and nowhere else: what a tap does not read has no part.
-template <class S>
-void expect_infinities_stay(const S& size) {
-  for (DataType type : {DataType::float32, DataType::float64}) {
-    Inputs inputs(size, type, 1);
-    inputs.grid = smooth_grid(size, type);
-    for (size_t i = 37; i < inputs.grad_output.size(); i += 41) inputs.grad_output[i] = kInfinity;
-    for (size_t i = 11; i < inputs.input.size(); i += 233) inputs.input[i] = -kInfinity;
-    for_each_mode(size, type, [&](const S& s) {
-      const auto expected = gradients_of(s, inputs);
-      const Call call(s, type, inputs);
-      ASSERT_EQ(call.backward(), OK);
-      expect_same_kinds(call.input_grad, expected.input);
-      expect_same_kinds(call.grid_grad, expected.grid);
-    });
-  }
-}
-
-TEST(GridSampler2DBackward, InfinitiesStayWhereTheyAre) {
-  for (const Sampling& size : {sizes(1, 1, 32, 64, 32, 64), sizes(1, 16, 17, 20, 17, 20)})
-    expect_infinities_stay(size);
-}
-
-TEST(GridSampler3DBackward, InfinitiesStayWhereTheyAre) {
-  for (const Sampling3D& size : {sizes(1, 1, 8, 17, 32, 8, 17, 32), sizes(1, 16, 6, 7, 8, 6, 7, 8)})
-    expect_infinities_stay(size);
-}
-
-// Pixels that are infinite, at the edges too, where vectors of neighbours are read beyond the ends of rows.
-TEST(GridSampler2D, InfinityReachesItsOwnSamplesOnASmoothGrid) {
-  for (const Sampling& size : {sizes(1, 1, 33, 60, 33, 60), sizes(2, 6, 17, 32, 17, 32)}) {
-    for (DataType type : {DataType::float32, DataType::float64}) {
-      Inputs inputs(size, type, 1);
-      inputs.grid = smooth_grid(size, type);
-      const auto width = static_cast<size_t>(size.width);
-      for (size_t i = 0; i < inputs.input.size(); i += 7 * width) {
-        inputs.input[i] = kInfinity;
-        inputs.input[i + width - 1] = -kInfinity;
-        inputs.input[i + width / 2] = kInfinity;
-      }
-      for_each_mode(size, type, [&](const Sampling& s) {
-        if (s.mode == 2) return;
-        const Call call(s, type, inputs);
-        ASSERT_EQ(call.forward(), OK);
-        const std::vector<double> values = call.output.values(), expected = sample(s, inputs);
-        for (size_t i = 0; i < values.size(); ++i) {
-          EXPECT_EQ(std::isnan(values[i]), std::isnan(expected[i])) << i;
-          if (std::isinf(expected[i]))
-            EXPECT_EQ(values[i], expected[i]) << i;
-          else
-            EXPECT_FALSE(std::isinf(values[i])) << i;
-        }
-      });
-    }
-  }
 }
 
 TEST(GridSampler2DBackward, CarriesNanAndInfinityOfItsInputs) {
@@ -163,27 +74,6 @@ TEST(GridSampler2DBackward, MaskedOutputsNeedNoData) {
   EXPECT_LE(relative_error(call.grid_grad.values(), expected.grid),
             allowed_error(DataType::float32, expected.grid));
   EXPECT_EQ(call.backward(), 161001);
-}
-
-bool is_zero(const TestTensor& tensor) {
-  return tensor.holes_untouched() &&
-         tensor.values() == std::vector<double>(static_cast<size_t>(element_count(tensor.shape())), 0.0);
-}
-
-TEST(GridSampler2D, EmptyTensors) {
-  const auto call_of = [](const Sampling& s) {
-    return Call(s, DataType::bfloat16, Inputs(s, DataType::bfloat16, 1), Layout::gapped);
-  };
-  const Call no_points = call_of(sizes(2, 3, 4, 5, 0, 6)), no_channels = call_of(sizes(2, 0, 4, 5, 3, 6)),
-             no_images = call_of(sizes(0, 3, 4, 5, 3, 6));
-  EXPECT_EQ(no_channels.backward(Mask(true, false)), OK);
-  EXPECT_FALSE(is_zero(no_channels.grid_grad));
-  for (const Call<Sampling>* call : {&no_points, &no_channels, &no_images}) {
-    EXPECT_EQ(call->forward(), OK);
-    EXPECT_EQ(call->backward(), OK);
-    EXPECT_TRUE(is_zero(call->input_grad));
-    EXPECT_TRUE(is_zero(call->grid_grad));
-  }
 }
 
 // Without a mask nothing else is looked at, and nothing computed.

@@ -1,6 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The grouped bias-add gradient as the tests see it.
 #include <cmath>
+#include <limits>
 
 #include "aclgrad/grouped_bias_add.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
@@ -86,6 +87,15 @@ std::vector<test::Case> parallel_cases(DataType type) {
 }
 
 template <bool has_type>
+std::vector<test::Case> hard_cases(DataType type) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  test::Case not_finite = grouped_case({4, 3, {1, 4}, 0}, type, DataType::int32, has_type);
+  std::get<TensorValue>(not_finite.arguments[0]).values = {
+      1, 2, 3, std::nan(""), kInfinity, -kInfinity, 1, 1, kInfinity, 1, 1, 1};
+  return {not_finite};
+}
+
+template <bool has_type>
 std::vector<Mistake> mistakes() {
   constexpr DataType kFloat = DataType::float32;
   constexpr DataType kIndex = DataType::int64;
@@ -124,6 +134,7 @@ const Registration kGrad({
     .expected = outputs_of,
     .cases = cases<false>,
     .parallel_cases = parallel_cases<false>,
+    .hard_cases = hard_cases<false>,
     .mistakes = mistakes<false>,
 });
 
@@ -141,6 +152,7 @@ const Registration kGradV2({
     .expected = outputs_of,
     .cases = cases<true>,
     .parallel_cases = parallel_cases<true>,
+    .hard_cases = hard_cases<true>,
     .mistakes = mistakes<true>,
 });
 

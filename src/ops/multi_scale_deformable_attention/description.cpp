@@ -1,6 +1,8 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Multi-scale deformable attention and its gradient as the tests see them.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -130,6 +132,103 @@ std::vector<Case> cases(DataType type) {
   return result;
 }
 
+// Index tensors that no program should send, samples that do not count, and values that are not finite. `make` makes a
+// problem of sizes and a type, and `case_of` its case.
+template <class Make, class CaseOf>
+std::vector<Case> hard_cases_of(DataType type, Make&& make, CaseOf&& case_of) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = std::numeric_limits<int64_t>::max();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<Case> all;
+  const double bad_locations[] = {kNan, kInfinity, -kInfinity, 3e38, -3e38, 1e300,
+                                  1e10, -1e10,     6e4,        1.5,  -0.5};
+  // Usual, empty, negative, with a positive product, absurd, beyond what floats can count.
+  const std::vector<int64_t> spatial_shapes[] = {{4, 5, 2, 3},
+                                                 {0, 5, 2, 0},
+                                                 {-4, 5, 2, -3},
+                                                 {0, 5, -2, 3},
+                                                 {-4, -5, kMin, kMin},
+                                                 {int64_t{1} << 30, int64_t{1} << 30, 2, 3},
+                                                 {1, kHuge, kHuge, 1},
+                                                 {kHuge, kHuge, kMax, kMax},
+                                                 {kMax, kMax, 3, kMax},
+                                                 {kMax, kMax, kMin, 3},
+                                                 {1, int64_t{1} << 25, int64_t{1} << 25, 1}};
+  // Levels that lie behind each other, leave the tensor, begin before it, share rows, or are nowhere.
+  const std::vector<int64_t> starts[] = {{0, 20}, {0, 22},       {-7, 20},     {10, 0},
+                                         {0, 0},  {1000, -1000}, {kMin, kMax}, {kMax, kMin}};
+  const auto add_levels = [&](const std::vector<int64_t>& spatial_shape, const std::vector<int64_t>& start) {
+    Reference r = make({1, 2, 16, 40, 3, {4, 5, 2, 3}});
+    r.spatial_shape = spatial_shape;
+    r.level_start_index = start;
+    all.push_back(case_of(r));
+    const std::vector<double> locations = r.location;
+    for (size_t i = 0; i < locations.size(); i += 5)
+      r.location[i] = rounded(bad_locations[i / 5 % std::size(bad_locations)], type);
+    all.push_back(case_of(r));
+    // Near zero, huge levels are hit in their first few pixels. No result of 16 bits has room for their slopes.
+    if (type == DataType::float16 || type == DataType::bfloat16) return;
+    for (size_t i = 0; i < locations.size(); ++i) {
+      const auto size = static_cast<double>(spatial_shape[2 * (i / 6 % 2) + 1 - i % 2]);
+      r.location[i] = rounded(locations[i] * 6 / std::max(1.0, std::fabs(size)), type);
+    }
+    all.push_back(case_of(r));
+  };
+  for (const auto& spatial_shape : spatial_shapes) {
+    for (const auto& start : starts) add_levels(spatial_shape, start);
+  }
+
+  // An infinite weight shows whether a sample is left out or only weighted with zero.
+  for (double bad : bad_locations) {
+    if (std::isfinite(bad) && std::isinf(rounded(bad, type))) continue;
+    for (size_t axis : {0u, 1u}) {
+      Reference r = make({1, 1, 16, 3, 4, {4, 5}});
+      for (size_t sample : {0u, 5u, 11u}) {
+        r.location[2 * sample + axis] = rounded(bad, type);
+        r.attention_weight[sample] = kInfinity;
+        if (!r.grad_grad_value.empty())
+          r.grad_grad_attention_weight[sample] = r.grad_grad_location[2 * sample + axis] = kInfinity;
+      }
+      all.push_back(case_of(r));
+    }
+  }
+  for (double special : {kNan, kInfinity, -kInfinity}) {
+    for (auto values : {&Reference::value, &Reference::attention_weight, &Reference::grad_output}) {
+      Reference r = make({2, 2, 24, 9, 3, {4, 5, 2, 3}});
+      for (size_t i = 3; i < (r.*values).size(); i += (r.*values).size() / 5) (r.*values)[i] = special;
+      all.push_back(case_of(r));
+      all.back().mixes_infinities = true;
+    }
+  }
+  return all;
+}
+
+template <bool is_grad>
+std::vector<Case> hard_problems(DataType type, Form form) {
+  return hard_cases_of(
+      type, [&](const Sizes& sizes) { return random_problem(sizes, type); },
+      [&](const Reference& r) { return case_of<is_grad>(r, type, form); });
+}
+
+// The C interface takes tensors without elements, too.
+template <bool is_grad>
+std::vector<Case> hard_cases(DataType type) {
+  std::vector<Case> result = hard_problems<is_grad>(type, {});
+  for (auto axis : {&Reference::batches, &Reference::rows, &Reference::heads, &Reference::queries,
+                    &Reference::levels, &Reference::points, &Reference::channels}) {
+    Reference r = random_problem({2, 2, 8, 5, 3, {2, 3}}, type);
+    r.*axis = 0;
+    if (r.levels == 0) r.spatial_shape = r.level_start_index = {};
+    r.value.resize(static_cast<size_t>(element_count(value_shape(r))));
+    r.location.resize(static_cast<size_t>(element_count(location_shape(r))));
+    r.attention_weight.resize(static_cast<size_t>(element_count(attention_shape(r))));
+    r.grad_output.resize(static_cast<size_t>(element_count(query_shape(r, false))));
+    result.push_back(case_of<is_grad>(r, type, {}));
+  }
+  return result;
+}
+
 template <bool is_grad>
 std::vector<Case> parallel_cases(DataType type) {
   std::vector<Case> result;
@@ -177,6 +276,7 @@ const Registration kForward({
     .expected = outputs_of<false>,
     .cases = cases<false>,
     .parallel_cases = parallel_cases<false>,
+    .hard_cases = hard_cases<false>,
     .mistakes = mistakes<false>,
 });
 
@@ -192,6 +292,7 @@ const Registration kGrad({
     .expected = outputs_of<true>,
     .cases = cases<true>,
     .parallel_cases = parallel_cases<true>,
+    .hard_cases = hard_cases<true>,
     .mistakes = mistakes<true>,
     .adds_in_any_order = true,
 });
@@ -221,6 +322,13 @@ std::vector<Case> function_cases(DataType type) {
   for (const Sizes& sizes : function_sizes())
     result.push_back(case_of<is_grad>(random_problem(sizes, type), type, {DataType::int64, false}));
   return result;
+}
+
+// Of the type that the C interface does not have.
+template <bool is_grad>
+std::vector<Case> hard_function_cases(DataType type) {
+  if (type != DataType::float64) return {};
+  return hard_problems<is_grad>(type, {DataType::int64, false});
 }
 
 // The gradient of the gradient.
@@ -262,6 +370,12 @@ std::vector<Case> second_cases(DataType type) {
     result.back().arguments[tangent] = Null{};
   }
   return result;
+}
+
+std::vector<Case> hard_second_cases(DataType type) {
+  return hard_cases_of(
+      type, [&](const Sizes& sizes) { return random_twice(sizes, type); },
+      [&](const Reference& r) { return second_case(r, type); });
 }
 
 // A level that begins at `start`, the last of `rows` rows.
@@ -317,6 +431,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
       .expected = outputs_of<is_grad>,
       .uses_positions = !kIsSecond<P>,
       .cases = function_cases<is_grad>,
+      .hard_cases = hard_function_cases<is_grad>,
       .mistakes = {
           {"value: expected data type", [](P& p) { p.value.type = DataType::int64; }},
           {"value: expected at most", [](P& p) { p.value.shape[1] = p.value.shape[3] = int64_t{1} << 40; }},
@@ -335,6 +450,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
     if constexpr (kIsSecond<P>) {
       of.expected = second_outputs;
       of.cases = second_cases;
+      of.hard_cases = hard_second_cases;
       of.fields.push_back({"grad_grad_value", Role::optional_input, &P::grad_grad_value, 1});
       of.fields.push_back(
           {"grad_grad_sampling_locations", Role::optional_input, &P::grad_grad_sampling_locations, 3});
