@@ -32,10 +32,12 @@ size_t contiguous_axes(Layout layout) {
   return layout == Layout::far ? 0 : layout == Layout::far_rows ? 1 : 2;
 }
 
-std::vector<size_t> axes_from_the_innermost(size_t rank, bool is_transposed, size_t first_dense) {
+std::vector<size_t> axes_from_the_innermost(size_t rank, Layout layout, size_t first_dense) {
   std::vector<size_t> axes;
   for (size_t axis = rank; axis-- > 0;) axes.push_back(axis);
-  if (is_transposed) std::reverse(axes.end() - static_cast<ptrdiff_t>(first_dense), axes.end());
+  if (layout == Layout::transposed)
+    std::reverse(axes.end() - static_cast<ptrdiff_t>(first_dense), axes.end());
+  if (layout == Layout::channels_last) std::rotate(axes.begin(), axes.end() - 2, axes.end() - 1);
   return axes;
 }
 
@@ -56,8 +58,8 @@ std::shared_ptr<std::byte> map_zeros(size_t bytes) {
 }
 
 std::string name_of(Layout layout) {
-  constexpr const char* kNames[] = {"contiguous", "transposed", "gapped",    "sparse",
-                                    "far",        "far_rows",   "far_planes"};
+  constexpr const char* kNames[] = {"contiguous", "transposed", "gapped",   "channels_last",
+                                    "sparse",     "far",        "far_rows", "far_planes"};
   return kNames[static_cast<size_t>(layout)];
 }
 
@@ -90,7 +92,7 @@ TestTensor::TestTensor(Shape shape, DataType type, Layout layout, const std::vec
   if (is_far) dense_axes = std::max(dense_axes, contiguous_axes(layout));
   const size_t first_dense = rank - std::min(rank, dense_axes);
   int64_t step = is_gapped && first_dense == rank ? 2 : 1;
-  for (size_t axis : axes_from_the_innermost(rank, layout == Layout::transposed, first_dense)) {
+  for (size_t axis : axes_from_the_innermost(rank, layout, first_dense)) {
     if (is_far && axis < first_dense) step = std::max(step, kFar);
     strides_[axis] = step;
     step *= std::max<int64_t>(1, shape_[axis]);

@@ -17,8 +17,9 @@ namespace aclgrad::test {
 
 enum class Layout {
   contiguous,
-  transposed,  // axes lie in memory in reverse order
-  gapped,      // every stride has room between elements, and the first element has an offset
+  transposed,     // axes lie in memory in reverse order
+  gapped,         // every stride has room between elements, and the first element has an offset
+  channels_last,  // the second axis lies innermost
   // Memory that is zero at first, taken only where it is written:
   sparse,      // contiguous
   far,         // every stride is beyond 2^31
