@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ops/grid_sampler/cases.h"
-#include "support/differences.h"
 
 namespace aclgrad::test::grid_sampler_cases {
 
@@ -26,13 +25,6 @@ void for_each_mode(const AnySampling& sizes, DataType type, Body&& body) {
     SCOPED_TRACE(describe(s, type));
     body(s);
   });
-}
-
-// Compares the slope of loss() along each variable with `expected`.
-template <class Loss>
-void expect_derivatives(Loss&& loss, std::vector<double>& variables, const std::vector<double>& expected) {
-  const std::vector<double> slopes = differences(variables, 1e-6, loss);
-  for (size_t i = 0; i < variables.size(); ++i) EXPECT_NEAR(slopes[i], expected[i], 1e-5) << i;
 }
 
 }  // namespace aclgrad::test::grid_sampler_cases

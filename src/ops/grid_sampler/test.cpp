@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <numeric>
 
 #include "ops/grid_sampler/cases_calls.h"
 
@@ -44,22 +43,6 @@ TEST(GridSampler2DBackward, CarriesNanAndInfinityOfItsInputs) {
       });
     }
   }
-}
-
-// ---- References
-
-TEST(GridSampler2DBackward, ReferenceIsTheDerivativeOfTheForwardReference) {
-  Sampling size = sizes(1, 2, 5, 6, 4, 5);
-  Inputs inputs(size, DataType::float64, 1.4);
-  for_each_mode(size, DataType::float64, [&](const Sampling& s) {
-    const auto gradients = gradients_of(s, inputs);
-    const auto loss = [&] {
-      const auto output = sample(s, inputs);
-      return std::inner_product(output.begin(), output.end(), inputs.grad_output.begin(), 0.0);
-    };
-    expect_derivatives(loss, inputs.input, gradients.input);
-    expect_derivatives(loss, inputs.grid, gradients.grid);
-  });
 }
 
 // ---- Calls with little or nothing to do

@@ -68,6 +68,20 @@ TEST(GridSampler2DDoubleBackward, ChannelsLastGivesTheSameBits) {
   }
 }
 
+// Compares the slope of loss() along each variable, across two steps, with `expected`.
+template <class Loss>
+void expect_derivatives(Loss&& loss, std::vector<double>& variables, const std::vector<double>& expected) {
+  constexpr double kStep = 1e-6;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const double value = variables[i];
+    variables[i] = value + kStep;
+    const double above = loss();
+    variables[i] = value - kStep;
+    EXPECT_NEAR((above - loss()) / (2 * kStep), expected[i], 1e-5) << i;
+    variables[i] = value;
+  }
+}
+
 template <class S>
 void expect_reference_is_the_derivative(const S& size) {
   MoreInputs inputs(size, DataType::float64, 1.4);

@@ -3,74 +3,14 @@
 // tests/operators/.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdlib>
-#include <numeric>
 
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
-#include "ops/multi_scale_deformable_attention/cases.h"
-#include "support/differences.h"
-#include "support/test_tensor.h"
+#include "support/values.h"
 
 namespace aclgrad::test {
 namespace {
-
-using namespace multi_scale_deformable_attention_cases;
-
-// The gradient of the reference against differences of its forward pass. Sizes are powers of two and steps a
-// part of a pixel that floats hold, so that the bilinear surface is differenced exactly.
-TEST(MultiScaleDeformableAttention, ReferenceGradientIsThatOfItsForward) {
-  Reference r = random_problem({1, 2, 8, 4, 2, {8, 4, 4, 2}}, DataType::float32);
-  for (size_t i = 0; i < r.location.size(); ++i) {
-    const auto size = static_cast<double>(r.spatial_shape[2 * (i / 4 % 2) + 1 - i % 2]);
-    r.location[i] = (std::floor(r.location[i] * size) + 0.25) / size;
-  }
-  r.run();
-  Reference forward = r;
-  forward.grad_output.clear();
-  const auto loss = [&] {
-    forward.run();
-    return std::inner_product(forward.output.begin(), forward.output.end(), r.grad_output.begin(), 0.0);
-  };
-  const auto check = [&](std::vector<double> Reference::*input, const std::vector<double>& gradient) {
-    EXPECT_LE(relative_error(gradient, differences(forward.*input, 1.0 / 128, loss)), 1e-10);
-  };
-  check(&Reference::value, r.grad_value);
-  check(&Reference::location, r.grad_location);
-  check(&Reference::attention_weight, r.grad_attention_weight);
-}
-
-// Samples keep away from the borders of pixels, between which every gradient is a polynomial of degree 2 at most:
-// differences across two steps have no error but rounding.
-TEST(MultiScaleDeformableAttention, DoubleBackwardReferenceIsTheDerivativeOfTheGradient) {
-  Reference r = random_twice({2, 2, 5, 3, 2, {7, 5, 3, 4}}, DataType::float64);
-  for (size_t i = 0; i < r.location.size(); ++i) {
-    const auto size = static_cast<double>(r.spatial_shape[2 * (i / 4 % 2) + 1 - i % 2]);
-    const double pixel = r.location[i] * size - 0.5;
-    r.location[i] = (std::floor(pixel) + 0.1 + 0.8 * (pixel - std::floor(pixel)) + 0.5) / size;
-  }
-  Reference twice = r;
-  twice.run_double_backward();
-  const auto inner = [](const std::vector<double>& a, const std::vector<double>& b) {
-    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-  };
-  const auto loss = [&] {
-    Reference run = r;
-    run.run();
-    return inner(run.grad_value, r.grad_grad_value) + inner(run.grad_location, r.grad_grad_location) +
-           inner(run.grad_attention_weight, r.grad_grad_attention_weight);
-  };
-  const auto expect_gradient = [&](std::vector<double>& input, const std::vector<double>& gradient) {
-    EXPECT_LE(relative_error(gradient, differences(input, 1e-3, loss)), 1e-9);
-  };
-  expect_gradient(r.grad_output, twice.grad_grad_output);
-  expect_gradient(r.value, twice.grad_value);
-  expect_gradient(r.location, twice.grad_location);
-  expect_gradient(r.attention_weight, twice.grad_attention_weight);
-}
-
-// ---- Calls that are refused
 
 struct Extents {
   int64_t batches, rows, heads, channels, queries, levels, points;

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <numeric>
 
 #include "aclgrad/nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress.h"
@@ -17,7 +16,6 @@
 #include "base/data_type.h"
 #include "ops/nsa_compress/cases.h"
 #include "ops/nsa_compress/reference.h"
-#include "support/differences.h"
 #include "support/kernel_memory.h"
 #include "support/test_tensor.h"
 
@@ -140,20 +138,6 @@ TEST(NsaCompressGrad, GivesTheSameBitsPastTheCaches) {
       }
     });
   }
-}
-
-// The gradients are those of the forward operator: it is linear in its input and in its weight, so that a
-// step of 1 makes no error but rounding.
-TEST(NsaCompressGrad, ReferenceIsTheGradientOfTheForwardReference) {
-  const NsaSizes sizes{2, 3, 5, 2, {4, 13, 20}};
-  Values values(sizes, DataType::float32);
-  const auto gradients = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
-  const auto loss = [&] {
-    const std::vector<double> output = reference::nsa_compress(sizes, values.input, values.weight);
-    return std::inner_product(output.begin(), output.end(), values.output_grad.begin(), 0.0);
-  };
-  EXPECT_LE(relative_error(gradients.input, differences(values.input, 1, loss)), 1e-12);
-  EXPECT_LE(relative_error(gradients.weight, differences(values.weight, 1, loss)), 1e-12);
 }
 
 TEST(NsaCompressGrad, ErrorGrowsSlowlyWithLength) {
@@ -381,29 +365,6 @@ TEST(NsaCompress, CppInterfaceChecksWhereItCountsWindows) {
   auto every_token = right;
   every_token.weight.shape[0] = every_token.stride = 1;
   EXPECT_EQ(count_windows(every_token), 20);
-}
-
-TEST(NsaCompressDoubleBackward, ReferenceIsTheDerivativeOfTheGradient) {
-  const NsaSizes sizes{2, 3, 4, 2, {5, 12}};
-  Values values(sizes, DataType::float32);
-  const SecondValues second(sizes, DataType::float32);
-  const auto expected =
-      reference::nsa_compress_double_backward(sizes, values.output_grad, values.input, values.weight,
-                                              second.grad_grad_input, second.grad_grad_weight);
-  const auto loss = [&] {
-    const auto gradients =
-        reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
-    return std::inner_product(second.grad_grad_input.begin(), second.grad_grad_input.end(),
-                              gradients.input.begin(), 0.0) +
-           std::inner_product(second.grad_grad_weight.begin(), second.grad_grad_weight.end(),
-                              gradients.weight.begin(), 0.0);
-  };
-  const auto expect_gradient = [&](std::vector<double>& input, const std::vector<double>& gradient) {
-    EXPECT_LE(relative_error(gradient, differences(input, 1, loss)), 1e-12);
-  };
-  expect_gradient(values.output_grad, expected.output_grad);
-  expect_gradient(values.input, expected.input);
-  expect_gradient(values.weight, expected.weight);
 }
 
 }  // namespace
