@@ -14,15 +14,13 @@ PADDINGS = ["zeros", "border", "reflection"]
 EDGES = [-5.0, -3.0, -2.0, -1.0, -0.75, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0]
 
 
-def grid_with_edges(generator, batches, positions_in_double):
-    shape = (batches, 9, len(EDGES), 2)
-    if positions_in_double:
-        random = 2 * reference.random(generator, *shape)
-    else:
-        random = reference.random_coordinates(generator, -3, 3, *shape)
-    edges = torch.tensor(list(itertools.product(EDGES, EDGES)), dtype=torch.float64)
-    edges = edges.view(1, len(EDGES), len(EDGES), 2).expand(batches, -1, -1, -1)
-    return torch.cat([random, edges], dim=1)
+def grid_with_edges(generator, axes, positions_in_double):
+    edges = [EDGES, EDGES] if axes == 2 else [EDGES[::2], EDGES[1::2], EDGES[::3]]
+    edges = torch.tensor(list(itertools.product(*edges)), dtype=torch.float64).expand(2, -1, -1)
+    random = 2 * reference.random(generator, 2, 99, axes)
+    if not positions_in_double:
+        random = reference.random_coordinates(generator, -3, 3, 2, 99, axes)
+    return torch.cat([random, edges], dim=1).view(2, *[1] * (axes - 1), -1, axes)
 
 
 def both(image, grid, grad_output, *how):
@@ -34,16 +32,19 @@ def both(image, grid, grad_output, *how):
     ]
 
 
-@pytest.mark.parametrize("height, width", [(1, 1), (1, 6), (5, 7), (8, 8), (33, 2)])
+IMAGES = [(1, 1), (1, 6), (5, 7), (8, 8), (33, 2)]
+VOLUMES = [(1, 1, 1), (1, 6, 2), (5, 7, 4), (4, 8, 8), (9, 1, 3)]
+MODES_OF_SIDES = [*itertools.product(MODES, IMAGES), *itertools.product(MODES[:2], VOLUMES)]
+
+
 @pytest.mark.parametrize("positions_in_double", [False, True])
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("padding", PADDINGS)
-@pytest.mark.parametrize("mode", MODES)
-def test_forward_and_gradients(mode, padding, align_corners, positions_in_double, height, width):
-    generator = torch.Generator().manual_seed(height)
-    batches, channels = 2, 3
-    image = reference.random(generator, batches, channels, height, width).requires_grad_()
-    grid = grid_with_edges(generator, batches, positions_in_double).requires_grad_()
+@pytest.mark.parametrize("mode, sides", MODES_OF_SIDES)
+def test_forward_and_gradients(mode, sides, padding, align_corners, positions_in_double):
+    generator = torch.Generator().manual_seed(sides[-2])
+    image = reference.random(generator, 2, 3, *sides).requires_grad_()
+    grid = grid_with_edges(generator, len(sides), positions_in_double).requires_grad_()
     expected = grid_sample(image, grid, mode, padding, align_corners)
     grad_output = reference.random(generator, *expected.shape)
     expected.backward(grad_output)
@@ -147,7 +148,7 @@ def gather_and_weigh(image, grid, mode, padding, align_corners):
     return result.movedim(-1, 1)
 
 
-@pytest.mark.parametrize("height, width", [(1, 1), (1, 6), (5, 7), (8, 8), (33, 2)])
+@pytest.mark.parametrize("height, width", IMAGES)
 @pytest.mark.parametrize("positions_in_double", [False, True])
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("padding", PADDINGS)
@@ -169,33 +170,3 @@ def test_second_gradients(mode, padding, align_corners, positions_in_double, hei
     how = mode, padding, align_corners, positions_in_double
     actual = reference.call("reference_grid_sample_double_backward", grad_output, image, grid, *grad_grads, *how)
     reference.assert_all_equal(actual, expected)
-
-
-# ---- Three dimensions
-
-
-def volume_with_edges(generator, positions_in_double):
-    edges = torch.tensor(list(itertools.product(EDGES[::2], EDGES[1::2], EDGES[::3])), dtype=torch.float64)
-    shape = (2, 3, 4, 5, 3)
-    random = 2 * reference.random(generator, *shape)
-    if not positions_in_double:
-        random = reference.random_coordinates(generator, -3, 3, *shape)
-    edges = edges.view(1, 1, 1, -1, 3).expand(2, -1, -1, -1, -1)
-    return torch.cat([random.reshape(2, 1, 1, -1, 3), edges], dim=3)
-
-
-@pytest.mark.parametrize("depth, height, width", [(1, 1, 1), (1, 6, 2), (5, 7, 4), (4, 8, 8), (9, 1, 3)])
-@pytest.mark.parametrize("positions_in_double", [False, True])
-@pytest.mark.parametrize("align_corners", [False, True])
-@pytest.mark.parametrize("padding", PADDINGS)
-@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
-def test_volumes(mode, padding, align_corners, positions_in_double, depth, height, width):
-    generator = torch.Generator().manual_seed(height)
-    volume = reference.random(generator, 2, 3, depth, height, width).requires_grad_()
-    grid = volume_with_edges(generator, positions_in_double).requires_grad_()
-    expected = grid_sample(volume, grid, mode, padding, align_corners)
-    grad_output = reference.random(generator, *expected.shape)
-    expected.backward(grad_output)
-
-    actual = both(volume, grid, grad_output, mode, padding, align_corners, positions_in_double)
-    reference.assert_all_equal(actual, [expected, volume.grad, grid.grad])
