@@ -104,16 +104,18 @@ struct Lanes {
   int count;
   int index;      // of the thread in its group
   int first;      // lane of the warp
-  unsigned mask;  // the group's lanes in the warp
+  unsigned mask;  // the lanes of the warp that read from each other
 
-  __device__ explicit Lanes(int lane_count)
+  // `together`: where one lane of the warp reads from another, all do, so that nobody has to ask which are there.
+  __device__ explicit Lanes(int lane_count, bool together = false)
       : count(lane_count),
         index(static_cast<int>(threadIdx.x) & (lane_count - 1)),
         first(static_cast<int>(threadIdx.x) & 31 & ~(lane_count - 1)),
-        mask((lane_count == 32 ? ~0u : (1u << lane_count) - 1u) << first) {}
+        mask(together || lane_count == 32 ? ~0u : ((1u << lane_count) - 1u) << first) {}
 
   // The group's number in the grid, and the number of groups there. The count is a power of two: nothing is divided.
   __device__ int64_t group() const { return thread_index() >> (31 - __clz(count)); }
+  __device__ int group_in_warp() const { return first >> (31 - __clz(count)); }
   __device__ int64_t groups() const { return thread_count_of_grid() >> (31 - __clz(count)); }
 
   // The value that a lane of the group has.
@@ -137,7 +139,7 @@ struct Lanes {
   }
 
   // Of groups of at least four lanes, lane by lane: a quarter of the group has sums of one of four values.
-  __device__ int quarter() const { return count / 4; }
+  __device__ int quarter() const { return count >> 2; }
   template <class Real>
   __device__ Real sum_of_quarter(const Real (&values)[4]) const {
     const bool second_half = (index & 2 * quarter()) != 0, odd = (index & quarter()) != 0;
@@ -148,7 +150,7 @@ struct Lanes {
     }
     Real sum = odd ? halves[1] : halves[0];
     sum += __shfl_xor_sync(mask, odd ? halves[0] : halves[1], quarter());
-    for (int offset = quarter() / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(mask, sum, offset);
+    for (int offset = count >> 3; offset > 0; offset >>= 1) sum += __shfl_xor_sync(mask, sum, offset);
     return sum;
   }
   // Value j of quarter k goes to value k of quarter j.

@@ -139,13 +139,15 @@ class Points {
  public:
   using Real = RealOf<T>;
 
-  Index own;  // the lane's point of this turn; there is none from count on
-  Index count;
+  const Index count;
+  Index own;        // the lane's point of this turn; there is none from count on
   Real weight = 0;  // of the point
 
-  __device__ Points(const MultiScaleDeformableSampling& problem, const Query<Index>& at, const Lanes& lanes)
-      : own(lanes.index),
-        count(static_cast<Index>(problem.levels() * problem.samples())),
+  // `exist`: or the lane has none, and goes with the other groups of its warp.
+  __device__ Points(const MultiScaleDeformableSampling& problem, const Query<Index>& at, const Lanes& lanes,
+                    bool exist)
+      : count(static_cast<Index>(problem.levels() * problem.samples())),
+        own(exist ? lanes.index : count),
         problem_(problem),
         at_(at) {}
 
@@ -174,19 +176,20 @@ template <class T, bool kWholeRow>
 __global__ void __launch_bounds__(kThreads, kWholeRow && sizeof(T) < 8 ? 3 : 1)
     sample(MultiScaleDeformableAttention problem, int lane_count, bool whole) {
   using Real = RealOf<T>;
-  const Lanes lanes(lane_count);
+  const Lanes lanes(lane_count, kWholeRow);
   const auto row_bytes = static_cast<Index<kWholeRow>>(problem.value.stride(1) * sizeof(T));
   const auto queries = static_cast<Index<kWholeRow>>(problem.batches() * problem.queries() * problem.heads());
   const auto groups = static_cast<Index<kWholeRow>>(lanes.groups());
-  for (auto index = static_cast<Index<kWholeRow>>(lanes.group()); index < queries; index += groups) {
-    const Query<Index<kWholeRow>> at(problem, index);
+  const auto end = queries + (kWholeRow ? lanes.group_in_warp() : 0);
+  for (auto index = static_cast<Index<kWholeRow>>(lanes.group()); index < end; index += groups) {
+    const Query<Index<kWholeRow>> at(problem, min(index, queries - 1));
     const T* value = static_cast<const T*>(problem.value.data) + at.offset_of_rows(problem.value.strides);
     T* output = static_cast<T*>(problem.output.data) + at.offset(problem.output);
     // All lanes go through all rounds, as those without channels find corners, too.
     for (int64_t round = 0; round < problem.channels(); round += kQuad * lanes.count) {
       const int64_t c = round + kQuad * lanes.index, left = problem.channels() - c;
       Quad<Real> sum{};
-      Points<T, Index<kWholeRow>> points(problem, at, lanes);
+      Points<T, Index<kWholeRow>> points(problem, at, lanes, index < queries);
       for (Index<kWholeRow> turn = 0; turn < points.count; turn += lanes.count, points.own += lanes.count) {
         const Corners<Real> corners = points.find_corners();
         const SharedCorners<Real, Index<kWholeRow>> own(corners, points.weight);
@@ -201,7 +204,7 @@ __global__ void __launch_bounds__(kThreads, kWholeRow && sizeof(T) < 8 ? 3 : 1)
           }
         }
       }
-      if (left > 0) store_quad(output + c, sum, left, whole);
+      if (left > 0 && index < queries) store_quad(output + c, sum, left, whole);
     }
   }
 }
@@ -283,7 +286,8 @@ struct ChannelsOfLane {
   }
 };
 
-template <class T, class Sums, bool kWholeRow, Wanted kWanted>
+// kLanes: of a group, or 0 where the launch says how many.
+template <class T, class Sums, bool kWholeRow, Wanted kWanted, int kLanes>
 __global__ void __launch_bounds__(kThreads, kWholeRow ? kBlocksForHalf : 1)
     scatter_gradient(MultiScaleDeformableAttentionBackward problem, Sums sums, const Shape sums_strides,
                      int lane_count, bool whole) {
@@ -293,15 +297,16 @@ __global__ void __launch_bounds__(kThreads, kWholeRow ? kBlocksForHalf : 1)
   const bool wants_points = kAsks ? asks_for_points : kWanted != Wanted::value;
   if (wants_value) sums.begin();
   using Real = RealOf<T>;
-  const Lanes lanes(lane_count);
+  const Lanes lanes(kLanes > 0 ? kLanes : lane_count, kWholeRow);
   const auto value_bytes = static_cast<Index<kWholeRow>>(problem.value.stride(1) * sizeof(T));
   const auto sums_bytes = static_cast<Index<kWholeRow>>(sums_strides[1] * sizeof(typename Sums::Cell));
   const ChannelsOfLane<T, Sums, kWholeRow> channels{sums,         value_bytes, sums_bytes,
                                                     wants_points, wants_value, whole};
   const auto queries = static_cast<Index<kWholeRow>>(problem.batches() * problem.queries() * problem.heads());
   const auto groups = static_cast<Index<kWholeRow>>(lanes.groups());
-  for (auto index = static_cast<Index<kWholeRow>>(lanes.group()); index < queries; index += groups) {
-    const Query<Index<kWholeRow>> at(problem, index);
+  const auto end = queries + (kWholeRow ? lanes.group_in_warp() : 0);
+  for (auto index = static_cast<Index<kWholeRow>>(lanes.group()); index < end; index += groups) {
+    const Query<Index<kWholeRow>> at(problem, min(index, queries - 1));
     const T* value = static_cast<const T*>(problem.value.data) + at.offset_of_rows(problem.value.strides);
     const int64_t sum = at.offset_of_rows(sums_strides);
     const T* grad_output = static_cast<const T*>(problem.grad_output.data) + at.offset(problem.grad_output);
@@ -312,28 +317,29 @@ __global__ void __launch_bounds__(kThreads, kWholeRow ? kBlocksForHalf : 1)
     if (kWholeRow && own_channels > 0) gradient = load_whole_quad(grad_output + first);
     const T* first_value = value + first;
     auto* first_sum = sums.cell(sum, first);
-    Points<T, Index<kWholeRow>> points(problem, at, lanes);
+    Points<T, Index<kWholeRow>> points(problem, at, lanes, index < queries);
     for (Index<kWholeRow> turn = 0; turn < points.count; turn += lanes.count, points.own += lanes.count) {
       const Corners<Real> corners = points.find_corners();
       const SharedCorners<Real, Index<kWholeRow>> own(corners, points.weight);
       Real own_products[4] = {};  // of grad_output with each corner
       if constexpr (kWholeRow) {
-        Real kept = 0;
         // A quarter of the lanes adds up the products with one corner of all points. Lanes keep what belongs to the lane in
         // their place of each quarter.
-        const int last_place = lanes.quarter() - 1;
+        const int last_place = lanes.quarter() - 1, own_place = lanes.index & last_place;
+        const int in_turn = points.count - turn;
 #pragma unroll 1  // registers are few
         for (int lane = 0; lane < lanes.count; ++lane) {
-          if (turn + lane < points.count) {
+          const int place = lane & last_place;
+          if (place == 0) {
+            for (int k = 0; k < 3; ++k) own_products[k] = own_products[k + 1];
+          }
+          if (lane < in_turn) {
             Real products[4] = {};
             channels.visit(own, lanes, lane, first_value, first_sum, own_channels, gradient, products);
             if (!wants_points) continue;
             const Real product = lanes.sum_of_quarter(products);
-            if (((lane ^ lanes.index) & last_place) == 0) kept = product;
+            if (place == own_place) own_products[3] = product;
           }
-          if ((lane & last_place) != last_place) continue;
-          for (int k = 0; k < 3; ++k) own_products[k] = own_products[k + 1];
-          own_products[3] = kept;
         }
         if (wants_points) lanes.exchange_between_quarters(own_products);
       } else {
@@ -418,14 +424,16 @@ void scatter(const MultiScaleDeformableAttentionBackward& problem, const Sums& s
   if constexpr (!std::is_same_v<T, double>) {
     const bool whole_rows = whole && lanes >= 4 && takes_whole_rows(problem, lanes);
     if (whole_rows && !wants_samples(problem))
-      return launch_kernel(scatter_gradient<T, Sums, true, Wanted::value>);
+      return launch_kernel(scatter_gradient<T, Sums, true, Wanted::value, 0>);
+    // 32 channels of a head, as nearly all models have.
     if (whole_rows && problem.grad_value.defined())
-      return launch_kernel(scatter_gradient<T, Sums, true, Wanted::all>);
+      return launch_kernel(lanes == 8 ? scatter_gradient<T, Sums, true, Wanted::all, 8>
+                                      : scatter_gradient<T, Sums, true, Wanted::all, 0>);
     if constexpr (std::is_same_v<Sums, FloatSums<float>>) {
-      if (whole_rows) return launch_kernel(scatter_gradient<T, Sums, true, Wanted::points>);
+      if (whole_rows) return launch_kernel(scatter_gradient<T, Sums, true, Wanted::points, 0>);
     }
   }
-  launch_kernel(scatter_gradient<T, Sums, false, Wanted::as_the_problem_says>);
+  launch_kernel(scatter_gradient<T, Sums, false, Wanted::as_the_problem_says, 0>);
 }
 
 template <class T>
