@@ -28,7 +28,7 @@ TESTED = {
 }
 SHELL = {
     "python3 -m venv ~/environment": "release/try.sh, python/run_tests.sh",
-    "pip install . torch transformers scipy": "release/try.sh",
+    "pip install . torch transformers scipy pillow": "release/try.sh",
     "pip install . matplotlib": "release/try.sh",
     "apt install ./aclgrad_*_amd64.deb": "release/try.sh",
     "tar xzf aclgrad-*-linux-x86_64.tar.gz": "release/try.sh, install.guides",
