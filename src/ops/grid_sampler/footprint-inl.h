@@ -107,8 +107,9 @@ HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (
 // which the samples choose; or anywhere in the image. At an edge some taps are no pixels.
 enum class Reach { line, two_lines, interior, line_at_edge, edge };
 
-// Of vectors of samples in images of T whose pixels lie side by side in each row, kTogether channels interleaved in each.
-template <class T, int kTaps, int kTogether>
+// Of vectors of samples in images, or volumes, of T whose pixels lie side by side in each row, kTogether channels
+// interleaved in each.
+template <class T, int kTaps, int kTogether, int kAxes = 2>
 class Footprint {
  public:
   using Real = RealOf<T>;
@@ -117,39 +118,39 @@ class Footprint {
   using Offset = OffsetOf<Real>;
   using Integer = hn::RebindToSigned<D>;
   using Index = hn::Vec<Integer>;
+  using Taps = VectorTaps<D, kTaps>;
   static constexpr size_t kSamples = hn::MaxLanes(D());
-  static constexpr int kRowElements = kTaps * kTogether;  // that a sample reads of a row
+  static constexpr int kRows = kTapsOfSample<kTaps, kAxes> / kTaps;  // that it reads
+  static constexpr int kRowElements = kTaps * kTogether;             // that it reads of each
 
   HWY_INLINE Footprint(const Image& image, const Axis* axes)
-      : x_axis_(axes[0]),
-        y_axis_(axes[1]),
-        steps_(hn::Mul(hn::Iota(Integer(), 0), hn::Set(Integer(), kTogether))),
-        surplus_(offsets_of_units(image.row_stride)),
-        last_column_(hn::Set(D(), static_cast<Real>(image.width - kTaps))),
-        last_row_(hn::Set(D(), static_cast<Real>(image.height - kTaps))),
-        row_stride_(image.row_stride),
-        last_line_(image.row_stride == image.width * kTogether
-                       ? image.height * image.row_stride - (kTaps - 1) * image.row_stride -
-                             (static_cast<int64_t>(kSamples) + kTaps - 1) * kTogether
-                       : -1) {}
+      : Footprint(image, axes, std::make_index_sequence<kAxes>()) {}
 
-  // Of samples at these coordinates, whose taps x and y become.
-  HWY_INLINE Reach find(V x_coordinate, V y_coordinate, VectorTaps<D, kTaps>& x, VectorTaps<D, kTaps>& y) {
+  // Of samples at these coordinates, whose taps are found.
+  HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes]) {
     const D d;
-    const V x_pixel = find_position<kTaps>(d, x_axis_, x_coordinate, x.scale);
-    const V y_pixel = find_position<kTaps>(d, y_axis_, y_coordinate, y.scale);
-    const V first_column = first_tap<kTaps>(d, x_pixel), first_row = first_tap<kTaps>(d, y_pixel);
-    const auto zero = hn::Zero(d);
-    const auto is_column = hn::And(hn::Ge(first_column, zero), hn::Le(first_column, last_column_));
-    const auto is_row = hn::And(hn::Ge(first_row, zero), hn::Le(first_row, last_row_));
-    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::And(is_column, is_row)))) {
-      x.find_anywhere(d, x_axis_, x_pixel);
-      y.find_anywhere(d, y_axis_, y_pixel);
-      return find_edge(x.first, y.first);
+    V pixels[kAxes];
+    auto is_interior = hn::FirstN(d, kSamples);
+    for (int k = 0; k < kAxes; ++k) {
+      pixels[k] = find_position<kTaps>(d, axes_[k], coordinates[k], taps[k].scale);
+      const V first = first_tap<kTaps>(d, pixels[k]);
+      is_interior =
+          hn::And(is_interior, hn::And(hn::Ge(first, hn::Zero(d)), hn::Le(first, last_first_tap_[k])));
     }
-    x.find_at(d, x_pixel);
-    y.find_at(d, y_pixel);
-    const Index offsets = offsets_of(y.first, x.first);
+    if (HWY_UNLIKELY(!hn::AllTrue(d, is_interior))) {
+      V first[kAxes];
+      for (int k = 0; k < kAxes; ++k) {
+        taps[k].find_anywhere(d, axes_[k], pixels[k]);
+        first[k] = taps[k].first;
+      }
+      return find_edge(first);
+    }
+    V first[kAxes];
+    for (int k = 0; k < kAxes; ++k) {
+      taps[k].find_at(d, pixels[k]);
+      first[k] = taps[k].first;
+    }
+    const Index offsets = offsets_of(first);
     const Index lines = hn::Sub(offsets, steps_);
     line_ = hn::GetLane(lines);
     const auto is_in_first = is_in_line(lines, line_);
@@ -159,7 +160,7 @@ class Footprint {
     const auto is_in_second = is_in_line(lines, second_line_);
     if (!hn::AllTrue(Integer(), hn::Or(is_in_first, is_in_second))) return Reach::interior;
     // Each is read where the samples are the other's, too.
-    if (second_line_ < 0 || line_ > last_line_) return Reach::interior;
+    if (!has_dense_rows_ || second_line_ < 0 || line_ > last_line_) return Reach::interior;
     is_in_second_ = hn::RebindMask(d, is_in_second);
     return Reach::two_lines;
   }
@@ -169,15 +170,15 @@ class Footprint {
   HWY_INLINE void load_row(const T* from, int row, V (&pixels)[kRowElements]) const {
     const D d;
     if constexpr (kReach == Reach::line) {
-      load_line(from + line_ + row * row_stride_, pixels);
+      load_line(from + line_ + step_to(row), pixels);
     } else if constexpr (kReach == Reach::two_lines) {
       V of_second[kRowElements];
-      load_line(from + line_ + row * row_stride_, pixels);
-      load_line(from + second_line_ + row * row_stride_, of_second);
+      load_line(from + line_ + step_to(row), pixels);
+      load_line(from + second_line_ + step_to(row), of_second);
       for (int k = 0; k < kRowElements; ++k)
         pixels[k] = hn::IfThenElse(is_in_second_, of_second[k], pixels[k]);
     } else if constexpr (kReach == Reach::interior) {
-      load_elements(d, from + row * row_stride_, offsets_[0], pixels);
+      load_elements(d, from + step_to(row), offsets_[0], pixels);
     } else if constexpr (kReach == Reach::line_at_edge) {
       load_line(from + edge_lines_[row], pixels);
       for (int column = 0; column < kTaps; ++column) {
@@ -192,10 +193,11 @@ class Footprint {
   }
 
   // Asks for what the samples of the next row of a grid will be the first to read of a channel, if they lie as these do:
-  // the row above or the row below.
+  // the row above or the row below, in the last slice.
   HWY_INLINE void prefetch_next_row(const T* from) const {
-    prefetch_for_later(from + line_ - row_stride_);
-    prefetch_for_later(from + line_ + kTaps * row_stride_);
+    const T* first = from + line_ + step_to(kRows - kTaps);
+    prefetch_for_later(first - row_stride_);
+    prefetch_for_later(first + kTaps * row_stride_);
   }
 
   // Where the first tap of each sample is, if all are pixels: of neighbours, or of each.
@@ -205,7 +207,7 @@ class Footprint {
   // Where the first tap of lane 0 would be if its sample were a neighbour of that of each lane. Without a meaning where a
   // sample has no place.
   template <Reach kReach>
-  HWY_INLINE Index starts_of_lines(const VectorTaps<D, kTaps>& x, const VectorTaps<D, kTaps>& y) const {
+  HWY_INLINE Index starts_of_lines(const Taps& x, const Taps& y) const {
     const Integer integer;
     if constexpr (kReach == Reach::two_lines || kReach == Reach::interior)
       return hn::Sub(hn::Load(integer, offsets_[0]), steps_);
@@ -215,7 +217,7 @@ class Footprint {
     const auto shifted = [&](V first)
                              HWY_ATTR { return hn::Min(hn::Max(hn::Add(first, one), hn::Zero(D())), most); };
     const auto back = hn::Set(integer, static_cast<Offset>(row_stride_ + kTogether));
-    return hn::Sub(hn::Sub(offsets_of(shifted(y.first), shifted(x.first)), steps_), back);
+    return hn::Sub(hn::Sub(offsets_of({shifted(x.first), shifted(y.first)}), steps_), back);
   }
 
   // The first and the last row that each sample at an edge reads; row 0 where it reads none.
@@ -223,29 +225,48 @@ class Footprint {
   HWY_INLINE V last_edge_row() const { return hn::Load(D(), edge_rows_[1]); }
   HWY_INLINE hn::Mask<D> is_pixel(int row, int column) const { return is_pixel_[row][column]; }
 
-  HWY_INLINE const Axis& x_axis() const { return x_axis_.axis; }
-  HWY_INLINE const Axis& y_axis() const { return y_axis_.axis; }
+  HWY_INLINE const Axis& x_axis() const { return axes_[0].axis; }
+  HWY_INLINE const Axis& y_axis() const { return axes_[1].axis; }
 
  private:
   // Those of pixels, which are whole numbers from 0 on below 2^23, or 2^52: added to a number whose unit in the last place
   // is one, they are its last bits.
   static constexpr Real kUnits = std::is_same_v<Real, float> ? Real{1 << 23} : Real{int64_t{1} << 52};
 
-  static HWY_INLINE Index offsets_of_units(int64_t row_stride) {
+  template <size_t... kAxis>
+  HWY_INLINE Footprint(const Image& image, const Axis* axes, std::index_sequence<kAxis...>)
+      : axes_{VectorAxis<D>(axes[kAxis])...},
+        last_first_tap_{hn::Set(D(), static_cast<Real>(axes[kAxis].size - kTaps))...},
+        steps_(hn::Mul(hn::Iota(Integer(), 0), hn::Set(Integer(), kTogether))),
+        surplus_(offsets_of_units(image)),
+        row_stride_(image.row_stride),
+        slice_stride_(image.slice_stride),
+        has_dense_rows_((image.depth * image.height == 1 || image.row_stride == image.width * kTogether) &&
+                        (image.depth == 1 || image.slice_stride == image.height * image.row_stride)),
+        last_line_(image.pixels() * kTogether - step_to(kRows - 1) - kLineElements) {}
+
+  // From the first of the rows that a sample reads.
+  HWY_INLINE int64_t step_to(int row) const {
+    const int64_t step = row % kTaps * row_stride_;
+    return kAxes == 2 ? step : step + row / kTaps * slice_stride_;
+  }
+
+  static HWY_INLINE Index offsets_of_units(const Image& image) {
     using Bits = hwy::MakeUnsigned<Real>;
-    const auto bits =
-        static_cast<Bits>(std::bit_cast<Bits>(kUnits) * (static_cast<Bits>(row_stride) + kTogether));
+    const int64_t strides = kTogether + image.row_stride + (kAxes == 2 ? 0 : image.slice_stride);
+    const auto bits = static_cast<Bits>(std::bit_cast<Bits>(kUnits) * static_cast<Bits>(strides));
     return hn::Set(Integer(), static_cast<Offset>(bits));
   }
 
-  HWY_INLINE Index offsets_of(V rows, V columns) const {
+  HWY_INLINE Index offsets_of(const V (&pixels)[kAxes]) const {
     const Integer integer;
-    const auto bits = [&](V v) HWY_ATTR { return hn::BitCast(integer, hn::Add(v, hn::Set(D(), kUnits))); };
-    const Index row = hn::Mul(bits(rows), hn::Set(integer, static_cast<Offset>(row_stride_)));
-    const Index column = bits(columns);
-    return hn::Sub(
-        hn::Add(row, kTogether == 1 ? column : hn::Mul(column, hn::Set(integer, Offset{kTogether}))),
-        surplus_);
+    const auto times = [&](V v, int64_t stride) HWY_ATTR {
+      const auto bits = hn::BitCast(integer, hn::Add(v, hn::Set(D(), kUnits)));
+      return stride == 1 ? bits : hn::Mul(bits, hn::Set(integer, static_cast<Offset>(stride)));
+    };
+    Index sum = hn::Add(times(pixels[1], row_stride_), times(pixels[0], kTogether));
+    if constexpr (kAxes == 3) sum = hn::Add(sum, times(pixels[2], slice_stride_));
+    return hn::Sub(sum, surplus_);
   }
 
   static HWY_INLINE hn::Mask<Integer> is_in_line(Index lines, int64_t line) {
@@ -291,55 +312,67 @@ class Footprint {
 
   // Whether the first taps are neighbours. Then those that are no pixels are read in their place, too: rows beyond the
   // image at its edge, columns beyond it in the next row, if that follows without a gap.
-  HWY_INLINE bool find_edge_line(V first_column, V first_row) {
+  HWY_INLINE bool find_edge_line(const V (&first)[kAxes]) {
     const D d;
-    if (kTaps == 4 && x_axis_.axis.padding != Padding::zeros) return false;
-    const Real column = hn::GetLane(first_column), row = hn::GetLane(first_row);
-    const auto is_next = hn::And(hn::Eq(hn::Sub(first_column, hn::Iota(d, Real{0})), hn::Set(d, column)),
-                                 hn::Eq(first_row, hn::Set(d, row)));
+    if (!has_dense_rows_ || (kTaps == 4 && x_axis().padding != Padding::zeros)) return false;
+    Real places[kAxes];
+    auto is_next = hn::FirstN(d, kSamples);
+    for (int k = 0; k < kAxes; ++k) {
+      places[k] = hn::GetLane(first[k]);
+      const V in_line = k == 0 ? hn::Sub(first[k], hn::Iota(d, Real{0})) : first[k];
+      is_next = hn::And(is_next, hn::Eq(in_line, hn::Set(d, places[k])));
+    }
     if (!hn::AllTrue(d, is_next)) return false;
-    const int64_t height = y_axis_.axis.size, width = x_axis_.axis.size;
-    if (height > 1 && row_stride_ != width * kTogether) return false;
-    for (int k = 0; k < kTaps; ++k) {
-      const int64_t inside = std::clamp<int64_t>(static_cast<int64_t>(row) + k, 0, height - 1);
-      const int64_t pixel = inside * width + static_cast<int64_t>(column);
-      if (pixel < 0 || pixel + static_cast<int64_t>(kSamples) + kTaps - 1 > height * width) return false;
-      edge_lines_[k] = pixel * kTogether;
+    const auto inside = [&](int axis, int tap) {
+      return std::clamp<int64_t>(static_cast<int64_t>(places[axis]) + tap, 0, axes_[axis].axis.size - 1);
+    };
+    const int64_t end = last_line_ + step_to(kRows - 1);
+    for (int k = 0; k < kRows; ++k) {
+      int64_t row = inside(1, k % kTaps);
+      if constexpr (kAxes == 3) row += inside(2, k / kTaps) * y_axis().size;
+      edge_lines_[k] = (row * x_axis().size + static_cast<int64_t>(places[0])) * kTogether;
+      if (edge_lines_[k] < 0 || edge_lines_[k] > end) return false;
     }
     return true;
   }
 
   // As many columns as there are taps are loaded side by side. Each tap finds its own among them.
-  HWY_NOINLINE Reach find_edge(V first_column, V first_row) {
+  HWY_NOINLINE Reach find_edge(const V (&first)[kAxes]) {
     const D d;
-    PaddedTap columns[kTaps];
-    const bool are_neighbours = find_edge_line(first_column, first_row);
-    V first = hn::Set(d, static_cast<Real>(std::max<int64_t>(0, x_axis_.axis.size - kTaps)));
-    for (int k = 0; k < kTaps; ++k) {
-      columns[k] = pad_tap(hn::Add(first_column, hn::Set(d, static_cast<Real>(k))), x_axis_.axis);
-      first = hn::Min(first, columns[k].pixel);
+    PaddedTap padded[kAxes][kTaps];
+    for (int axis = 0; axis < kAxes; ++axis) {
+      for (int k = 0; k < kTaps; ++k)
+        padded[axis][k] = pad_tap(hn::Add(first[axis], hn::Set(d, static_cast<Real>(k))), axes_[axis].axis);
     }
-    V least_row = hn::Set(d, static_cast<Real>(y_axis_.axis.size)), most_row = hn::Zero(d);
-    for (int row = 0; row < kTaps; ++row) {
-      const PaddedTap of_row = pad_tap(hn::Add(first_row, hn::Set(d, static_cast<Real>(row))), y_axis_.axis);
-      hn::Store(offsets_of(of_row.pixel, first), Integer(), offsets_[row]);
-      for (int k = 0; k < kTaps; ++k) is_pixel_[row][k] = hn::And(columns[k].is_pixel, of_row.is_pixel);
-      least_row = hn::Min(least_row, of_row.pixel);
-      most_row = hn::Max(most_row, of_row.pixel);
+    const PaddedTap(&columns)[kTaps] = padded[0];
+    V pixels[kAxes] = {hn::Set(d, static_cast<Real>(std::max<int64_t>(0, x_axis().size - kTaps)))};
+    for (const PaddedTap& column : columns) pixels[0] = hn::Min(pixels[0], column.pixel);
+    V least_row = hn::Set(d, static_cast<Real>(y_axis().size)), most_row = hn::Zero(d);
+    for (int row = 0; row < kRows; ++row) {
+      auto is_row = padded[1][row % kTaps].is_pixel;
+      pixels[1] = padded[1][row % kTaps].pixel;
+      if constexpr (kAxes == 3) {
+        is_row = hn::And(is_row, padded[2][row / kTaps].is_pixel);
+        pixels[2] = padded[2][row / kTaps].pixel;
+      }
+      hn::Store(offsets_of(pixels), Integer(), offsets_[row]);
+      for (int k = 0; k < kTaps; ++k) is_pixel_[row][k] = hn::And(columns[k].is_pixel, is_row);
+      least_row = hn::Min(least_row, pixels[1]);
+      most_row = hn::Max(most_row, pixels[1]);
     }
     hn::Store(least_row, d, edge_rows_[0]);
     hn::Store(most_row, d, edge_rows_[1]);
     for (int k = 0; k < kTaps; ++k) {
-      const V distance = hn::Sub(columns[k].pixel, first);
+      const V distance = hn::Sub(columns[k].pixel, pixels[0]);
       for (int j = 1; j < kTaps; ++j) is_at_[k][j] = hn::Eq(distance, hn::Set(d, static_cast<Real>(j)));
     }
-    return are_neighbours ? Reach::line_at_edge : Reach::edge;
+    return find_edge_line(first) ? Reach::line_at_edge : Reach::edge;
   }
 
   HWY_INLINE void load_edge_row(const T* from, int row, V (&pixels)[kRowElements]) const {
     const D d;
     V loaded[kRowElements];
-    if (HWY_LIKELY(x_axis_.axis.size >= kTaps)) {
+    if (HWY_LIKELY(x_axis().size >= kTaps)) {
       load_elements(d, from, offsets_[row], loaded);
     } else {
       load_narrow_row(from, row, loaded);
@@ -358,26 +391,31 @@ class Footprint {
   HWY_INLINE void load_narrow_row(const T* from, int row, V (&pixels)[kRowElements]) const {
     for (int k = 0; k < kTaps; ++k) {
       V of_column[kTogether];
-      load_elements(D(), from + std::min<int64_t>(k, x_axis_.axis.size - 1) * kTogether, offsets_[row],
+      load_elements(D(), from + std::min<int64_t>(k, x_axis().size - 1) * kTogether, offsets_[row],
                     of_column);
       for (int c = 0; c < kTogether; ++c) pixels[k * kTogether + c] = of_column[c];
     }
   }
 
-  alignas(V) Offset offsets_[kTaps][kSamples];
+  // That a line has: of the last sample, too.
+  static constexpr int64_t kLineElements = (static_cast<int64_t>(kSamples) + kTaps - 1) * kTogether;
+
+  alignas(V) Offset offsets_[kRows][kSamples];
   alignas(V) Real edge_rows_[2][kSamples];
-  const VectorAxis<D> x_axis_, y_axis_;
-  const Index steps_;               // of the offsets of neighbours
-  const Index surplus_;             // what the bits of kUnits add to an offset
-  const V last_column_, last_row_;  // that the first tap of an interior sample may have
-  hn::Mask<D> is_pixel_[kTaps][kTaps];
+  const VectorAxis<D> axes_[kAxes];
+  const V last_first_tap_[kAxes];  // of interior samples
+  const Index steps_;              // of the offsets of neighbours
+  const Index surplus_;            // what the bits of kUnits add to an offset
+  hn::Mask<D> is_pixel_[kRows][kTaps];
   hn::Mask<D> is_at_[kTaps][kTaps];  // at an edge: whether tap k is the j-th of the columns
   hn::Mask<D> is_in_second_;         // of two lines
   const int64_t row_stride_;
-  const int64_t last_line_;  // that may be read whole; -1 where rows do not follow each other
+  const int64_t slice_stride_;
+  const bool has_dense_rows_;  // which follow each other without a gap
+  const int64_t last_line_;    // whose rows may be read whole, where they are dense
   int64_t line_ = 0;  // where the first of neighbours has its first tap, and that of the second line would be
   int64_t second_line_ = 0;
-  int64_t edge_lines_[kTaps];
+  int64_t edge_lines_[kRows];
 };
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

@@ -23,7 +23,7 @@ int64_t samples_before_line(const Image& output) {
   return output.outgrows_caches && beyond % bytes == 0 ? (64 - beyond) % 64 / bytes : 0;
 }
 
-template <class T, int kTaps, int kTogether>
+template <class T, int kTaps, int kTogether, int kAxes>
 class Forward {
  public:
   using Real = RealOf<T>;
@@ -36,7 +36,7 @@ class Forward {
         input_(sampling.input[image]),
         grid_(sampling.grid[image]),
         output_(sampling.output[image]),
-        reads_pairs_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_)),
+        reads_grid_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_)),
         prefetches_(outgrows_cache(sampling)),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
@@ -44,64 +44,66 @@ class Forward {
   // Samples [first, end).
   void sample(int64_t first, int64_t end) const {
     const D d;
-    alignas(64) Real staged[2][kMostSamples];
+    alignas(64) Real staged[kAxes][kMostSamples];
     Pixels pixels(input_, sampling_.axes);
-    const T* pairs = grid_.channel<T>(0);
     for (int64_t k = 0; k < end - first; k += kSamples) {
       const int64_t count = std::min(kSamples, end - first - k);
-      V x, y;
-      if (HWY_LIKELY(reads_pairs_ && count == kSamples)) {
-        load_interleaved_pairs(pairs + 2 * (first + k), x, y);
+      V coordinates[kAxes];
+      if (HWY_LIKELY(reads_grid_ && count == kSamples)) {
+        load_grid(grid_.channel<T>(0) + kAxes * (first + k), coordinates);
       } else {
-        if (reads_pairs_ || k % kMostSamples == 0)
+        if (reads_grid_ || k % kMostSamples == 0)
           load_coordinates(grid_,
-                           Samples{first + k, reads_pairs_ ? count : std::min(kMostSamples, end - first - k)},
+                           Samples{first + k, reads_grid_ ? count : std::min(kMostSamples, end - first - k)},
                            staged);
-        const int64_t at = reads_pairs_ ? 0 : k % kMostSamples;
-        x = hn::Load(d, staged[0] + at);
-        y = hn::Load(d, staged[1] + at);
+        const int64_t at = reads_grid_ ? 0 : k % kMostSamples;
+        for (int axis = 0; axis < kAxes; ++axis) coordinates[axis] = hn::Load(d, staged[axis] + at);
       }
-      sample_vector(pixels, x, y, first + k, count);
+      sample_vector(pixels, coordinates, first + k, count);
     }
   }
 
  private:
-  using Pixels = Footprint<T, kTaps, kTogether>;
+  using Pixels = Footprint<T, kTaps, kTogether, kAxes>;
+  using Taps = typename Pixels::Taps;
 
-  static HWY_INLINE void load_interleaved_pairs([[maybe_unused]] const T* from, [[maybe_unused]] V& x,
-                                                [[maybe_unused]] V& y) {
-    if constexpr (std::is_same_v<T, Real>) hn::LoadInterleaved2(D(), from, x, y);
-  }
-
-  HWY_INLINE void sample_vector(Pixels& pixels, V x_coordinate, V y_coordinate, int64_t first,
-                                int64_t count) const {
-    VectorTaps<D, kTaps> x, y;
-    switch (pixels.find(x_coordinate, y_coordinate, x, y)) {
-      case Reach::line:
-        return sample_channels<Reach::line>(pixels, x, y, first, count);
-      case Reach::two_lines:
-        return sample_channels<Reach::two_lines>(pixels, x, y, first, count);
-      case Reach::interior:
-        return sample_channels<Reach::interior>(pixels, x, y, first, count);
-      case Reach::line_at_edge:
-        return sample_channels<Reach::line_at_edge>(pixels, x, y, first, count);
-      case Reach::edge:
-        const VectorTaps<D, kTaps> x_of_edge = x, y_of_edge = y;  // copies, so that the others need no memory
-        return sample_edge(pixels, x_of_edge, y_of_edge, first, count);
+  static HWY_INLINE void load_grid([[maybe_unused]] const T* from, [[maybe_unused]] V (&to)[kAxes]) {
+    if constexpr (std::is_same_v<T, Real>) {
+      if constexpr (kAxes == 2) hn::LoadInterleaved2(D(), from, to[0], to[1]);
+      if constexpr (kAxes == 3) hn::LoadInterleaved3(D(), from, to[0], to[1], to[2]);
     }
   }
 
-  HWY_NOINLINE void sample_edge(const Pixels& pixels, const VectorTaps<D, kTaps>& x,
-                                const VectorTaps<D, kTaps>& y, int64_t first, int64_t count) const {
-    sample_channels<Reach::edge>(pixels, x, y, first, count);
+  HWY_INLINE void sample_vector(Pixels& pixels, const V (&coordinates)[kAxes], int64_t first,
+                                int64_t count) const {
+    Taps taps[kAxes];
+    const Reach reach = pixels.find(coordinates, taps);
+    TapWeights<D, kTaps, kAxes> weights;
+    for (int axis = 0; axis < kAxes; ++axis) std::copy_n(taps[axis].weight, kTaps, weights.along[axis]);
+    switch (reach) {
+      case Reach::line:
+        return sample_channels<Reach::line>(pixels, weights, first, count);
+      case Reach::two_lines:
+        return sample_channels<Reach::two_lines>(pixels, weights, first, count);
+      case Reach::interior:
+        return sample_channels<Reach::interior>(pixels, weights, first, count);
+      case Reach::line_at_edge:
+        return sample_channels<Reach::line_at_edge>(pixels, weights, first, count);
+      case Reach::edge:
+        const TapWeights<D, kTaps, kAxes> of_edge = weights;  // a copy, so that the others need no memory
+        return sample_edge(pixels, of_edge, first, count);
+    }
+  }
+
+  HWY_NOINLINE void sample_edge(const Pixels& pixels, const TapWeights<D, kTaps, kAxes>& weights,
+                                int64_t first, int64_t count) const {
+    sample_channels<Reach::edge>(pixels, weights, first, count);
   }
 
   template <Reach kReach>
-  HWY_INLINE void sample_channels(const Pixels& pixels, const VectorTaps<D, kTaps>& x,
-                                  const VectorTaps<D, kTaps>& y, int64_t first, int64_t count) const {
+  HWY_INLINE void sample_channels(const Pixels& pixels, const TapWeights<D, kTaps, kAxes>& weights,
+                                  int64_t first, int64_t count) const {
     const D d;
-    TapWeights<D, kTaps> weights;
-    for (int k = 0; k < kTaps; ++k) weights.along[0][k] = x.weight[k], weights.along[1][k] = y.weight[k];
     alignas(64) Real staged[kFewChannels][kSamples];
     const bool is_whole = count == kSamples;
     const T* from = input_.channel<T>(0);
@@ -110,11 +112,11 @@ class Forward {
       for (V& value : values) value = hn::Zero(d);
       if ((kReach == Reach::line || kReach == Reach::two_lines) && prefetches_)
         pixels.prefetch_next_row(from);
-      for (int row = 0; row < kTaps; ++row) {
+      for (int row = 0; row < Pixels::kRows; ++row) {
         V taps[kTaps * kTogether];
         pixels.template load_row<kReach>(from, row, taps);
         for (int column = 0; column < kTaps; ++column) {
-          const V weight = weights.of(row, column);
+          const V weight = weights.of(TapIndex<kTaps>(row * kTaps + column));
           for (int c = 0; c < kTogether; ++c)
             values[c] = hn::MulAdd(weight, taps[column * kTogether + c], values[c]);
         }
@@ -148,38 +150,42 @@ class Forward {
   const Image input_;
   const Image grid_;
   const Image output_;
-  const bool reads_pairs_;  // whose coordinates are loaded from the grid
+  const bool reads_grid_;  // where its coordinates lie as vectors of them are loaded
   const bool prefetches_;
   const bool has_plain_output_;
   const bool has_interleaved_output_;
 };
 
-template <class T, int kTaps, int kTogether>
+template <class T, int kTaps, int kTogether, int kAxes>
 void run(const Sampling& sampling) {
   const int64_t lead = std::min(samples_before_line(sampling.output.first), sampling.samples);
   const int64_t tasks = divide_up(sampling.samples - lead, kTaskSamples) + (lead > 0);
   parallel_for(sampling.batch * tasks, forward_nanoseconds(sampling), [&](int64_t index) {
     const int64_t task = index % tasks - (lead > 0);
-    const Forward<T, kTaps, kTogether> forward(sampling, index / tasks);
+    const Forward<T, kTaps, kTogether, kAxes> forward(sampling, index / tasks);
     if (task < 0) return forward.sample(0, lead);
     const int64_t first = lead + task * kTaskSamples;
     forward.sample(first, std::min(first + kTaskSamples, sampling.samples));
   });
 }
 
-template <class T, int kTaps>
-void run_interleaved(const Sampling& sampling) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (has_interleaved_rows(sampling.input.first))
-      return visit_interleaved(sampling.channels, [&](auto channels) { run<T, kTaps, channels>(sampling); });
-  }
-  run<T, kTaps, 1>(sampling);
+template <int kAxes>
+void run_of(const Sampling& sampling) {
+  visit_taps_of<kAxes>(sampling.interpolation, [&](auto taps) {
+    visit_element_type(sampling.type, [&]<class T>(T) {
+      if constexpr (std::is_same_v<T, float>) {
+        if (has_interleaved_rows(sampling.input.first)) {
+          return visit_interleaved(sampling.channels,
+                                   [&](auto channels) { run<T, taps, channels, kAxes>(sampling); });
+        }
+      }
+      run<T, taps, 1, kAxes>(sampling);
+    });
+  });
 }
 
 void run_few_channels(const Sampling& sampling) {
-  visit_taps(sampling.interpolation, [&](auto taps) {
-    visit_element_type(sampling.type, [&]<class T>(T) { run_interleaved<T, taps>(sampling); });
-  });
+  sampling.axis_count == 3 ? run_of<3>(sampling) : run_of<2>(sampling);
 }
 
 }  // namespace

@@ -74,8 +74,9 @@ class FewChannels {
 
   HWY_INLINE void differentiate_vector(V x_coordinate, V y_coordinate, int64_t first, int64_t count,
                                        bool is_inside) {
-    Taps x, y;
-    const Reach reach = pixels_.find(x_coordinate, y_coordinate, x, y);
+    Taps taps[2];
+    const Reach reach = pixels_.find({x_coordinate, y_coordinate}, taps);
+    const Taps &x = taps[0], &y = taps[1];
     if (HWY_LIKELY(reach == Reach::line))
       return differentiate_reach<Reach::line>(x, y, first, count, is_inside);
     if (reach == Reach::two_lines)

@@ -49,8 +49,9 @@ bool has_few_channels(const Sampling& sampling) {
   const bool has_rows =
       input.column_stride == 1 || (input.type == DataType::float32 && input.channels >= 2 &&
                                    input.channel_stride == 1 && input.column_stride == input.channels);
-  const int64_t last = input.offset(input.height - 1, input.width - 1) + input.channels;
-  const bool has_small_numbers = std::max(input.height, input.width) < 1 << 23 && last < -kNowhere;
+  const int64_t last = input.offset(input.depth - 1, input.height - 1, input.width - 1) + input.channels;
+  const bool has_small_numbers =
+      std::max({input.depth, input.height, input.width}) < 1 << 23 && last < -kNowhere;
   return sampling.channels <= kFewChannels && has_rows && has_small_numbers;
 }
 
@@ -75,7 +76,7 @@ Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void*
                           sampling.output.first.has_contiguous_channels();
   sampling.may_have_lines =
       reads_rows && problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic;
-  sampling.has_few_channels = kAxes == 2 && has_few_channels(sampling);
+  sampling.has_few_channels = (kAxes == 2 || forward) && has_few_channels(sampling);
   sampling.wants_input_grad = sampling.wants_grid_grad = false;
   return sampling;
 }
@@ -201,9 +202,9 @@ void zero_images(const Images& images, int64_t batch) {
 double forward_nanoseconds(const Sampling& sampling) {
   const auto samples = static_cast<double>(sampling.batch * sampling.samples);
   const auto channels = static_cast<double>(sampling.channels);
+  if (sampling.has_few_channels) return samples * (0.8 + 0.25 * taps_of(sampling) * channels);
   if (sampling.axis_count == 3)
     return samples * (sampling.vectorises_over_channels ? 10 + channels : 5 + 6 * channels);
-  if (sampling.has_few_channels) return samples * (0.8 + 0.25 * taps_of(sampling) * channels);
   if (!sampling.vectorises_over_channels) return samples * (3 + 0.5 * taps_of(sampling) * channels);
   const auto pixels = static_cast<double>(sampling.batch * sampling.pixels);
   return samples * (3 + (0.3 + 0.05 * taps_of(sampling)) * channels) + 0.3 * pixels * channels;

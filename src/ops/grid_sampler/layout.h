@@ -2,7 +2,8 @@
 // A problem as the CPU's kernels see it, and how its work is cut. There are three implementations, which
 // implementations.cpp lists:
 //
-// few_channels: vectorised over samples, from coordinates to results in registers. Images are read where they lie.
+// few_channels: vectorised over samples, from coordinates to results in registers. Images, and forward volumes, are read
+// where they lie.
 // by_samples: the same for any number of channels and any strides, where what samples read is found once for all channels:
 // for float64, for few samples in a large image, and forward on smooth grids in contiguous tensors. There neighbouring
 // samples read neighbouring pixels: see lines-inl.h.
