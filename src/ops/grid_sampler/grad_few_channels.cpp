@@ -39,6 +39,7 @@ class FewChannels {
         grid_(sampling.grid[image]),
         grad_output_(sampling.output[image]),
         grid_grad_(sampling.grid_grad[image]),
+        prefetches_(outgrows_cache(sampling)),
         reads_pairs_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_)),
         writes_pairs_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_grad_)),
         has_plain_gradient_(grad_output_.type == data_type_of<T> && grad_output_.has_contiguous_channels()),
@@ -119,6 +120,7 @@ class FewChannels {
                        : load_lanes(d, grad_output_.channel<T>(channel) + first);
     };
     if (wants_grid_grad_ && owned != 0) {
+      if (prefetches_ && (kReach == Reach::line || kReach == Reach::two_lines)) prefetch_next_row();
       if constexpr (kTaps == 2) store_slopes(bilinear_slopes<kReach>(x, y, gradient), first, owned);
       if constexpr (kTaps == 4) store_slopes(bicubic_slopes<kReach>(x, y, gradient), first, owned);
     }
@@ -130,6 +132,11 @@ class FewChannels {
       if (is_whole && add_lines<kReach>(x, y, gradient)) return;
     }
     add_terms<kReach>(x, y, bits, is_inside, gradient);
+  }
+
+  HWY_INLINE void prefetch_next_row() const {
+    for (int64_t channel = 0; channel < input_.channels; channel += kTogether)
+      pixels_.prefetch_next_row(input_.channel<T>(channel));
   }
 
   // ---- By the grid
@@ -430,6 +437,7 @@ class FewChannels {
   const Image grid_;
   const Image grad_output_;
   const Image grid_grad_;
+  const bool prefetches_;
   const bool reads_pairs_;  // whose coordinates are loaded from the grid
   const bool writes_pairs_;
   const bool has_plain_gradient_;
