@@ -271,7 +271,7 @@ HWY_NOINLINE void load_voxels(D d, const Block<RealOf<T>, 3>& block, size_t lane
 // Where a block's samples lie in a volume with an element for each sample: side by side from at[0] on, or anywhere. What
 // is missing repeats the last.
 struct SampleOffsets {
-  int64_t at[kBlock];
+  int64_t at[kBlock] = {};
   bool are_contiguous;
 
   HWY_INLINE SampleOffsets(const Image& volume, const Samples& samples)
