@@ -162,6 +162,7 @@ class FewChannels {
       }
       from += input_.channel_stride;
     }
+    for (V& sum : sums) sum = hn::Add(sum, hn::Zero(d));  // a product that vanished leaves no sign
     const V x_slope = hn::MulAdd(y.weight[1], sums[1], hn::Mul(y.weight[0], sums[0]));
     const V y_slope = hn::MulAdd(x.weight[1], sums[3], hn::Mul(x.weight[0], sums[2]));
     return {hn::Mul(x_slope, x.scale), hn::Mul(y_slope, y.scale)};
