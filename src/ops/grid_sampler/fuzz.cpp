@@ -82,7 +82,8 @@ void run_on_grid(Bytes& bytes, const S& s, const Call& call, Values positions) {
 }
 
 // Up to where modes and sides go.
-Call draw_call(Bytes& bytes, Sampling& s, int last_mode) {
+template <class S>
+Call draw_call(Bytes& bytes, S& s, int last_mode) {
   Call call;
   call.type =
       bytes.PickValueInArray({DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
