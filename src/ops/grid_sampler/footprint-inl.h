@@ -10,98 +10,11 @@
 #endif
 
 #include "ops/grid_sampler/axis-inl.h"
+#include "ops/grid_sampler/elements-inl.h"
 #include "ops/grid_sampler/interleaved-inl.h"
-#include "ops/grid_sampler/samples-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
-
-// ---- Elements at from[at[i]], from[at[i] + 1], ... for lane i, widened to the type of the arithmetic
-
-template <class Bits, class T>
-HWY_INLINE void copy_bits(const T* from, const int32_t* at, Bits (&to)[kLanes]) {
-  for (size_t i = 0; i < kLanes; ++i) std::memcpy(to + i, from + at[i], sizeof(Bits));
-}
-
-HWY_INLINE FloatVector widen(hn::Vec<NarrowBitsTag> bits) {
-  alignas(64) Half halves[kLanes];
-  hn::Store(bits, NarrowBitsTag(), &halves[0].bits);
-  return load(halves);
-}
-
-// The lower and the upper halves of 32-bit lanes.
-HWY_INLINE void widen_pairs(BFloat16, hn::Vec<BitsTag> pairs, FloatVector& lower, FloatVector& upper) {
-  lower = hn::BitCast(FloatTag(), hn::ShiftLeft<16>(pairs));
-  upper = hn::BitCast(FloatTag(), hn::And(pairs, hn::Set(BitsTag(), 0xFFFF0000u)));
-}
-
-HWY_INLINE void widen_pairs(Half, hn::Vec<BitsTag> pairs, FloatVector& lower, FloatVector& upper) {
-  lower = widen(hn::TruncateTo(NarrowBitsTag(), hn::And(pairs, hn::Set(BitsTag(), 0xFFFFu))));
-  upper = widen(hn::TruncateTo(NarrowBitsTag(), hn::ShiftRight<16>(pairs)));
-}
-
-template <class D, class T, class Offset>
-HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (&to)[1]) {
-  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
-    to[0] = hn::GatherIndex(d, from, hn::Load(hn::RebindToSigned<D>(), at));
-  } else {
-    alignas(64) T elements[kLanes];
-    for (size_t i = 0; i < kLanes; ++i) elements[i] = from[at[i]];
-    to[0] = load(elements);
-  }
-}
-
-template <class D, class T, class Offset>
-HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (&to)[2]) {
-  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
-    const auto low = load_pairs(d, from, at);
-    const auto high = load_pairs(d, from, at + hn::MaxLanes(D()) / 2);
-    to[0] = hn::ConcatEven(d, high, low);
-    to[1] = hn::ConcatOdd(d, high, low);
-  } else {
-    alignas(64) uint32_t bits[kLanes];
-    copy_bits(from, at, bits);
-    widen_pairs(T(), hn::Load(BitsTag(), bits), to[0], to[1]);
-  }
-}
-
-template <class D, class T, class Offset>
-HWY_INLINE void load_four(D d, const T* from, const Offset* at, hn::Vec<D> (&to)[4]) {
-  if constexpr (std::is_same_v<T, double>) {
-    for (int k = 0; k < 4; ++k) to[k] = hn::GatherIndex(d, from + k, hn::Load(hn::RebindToSigned<D>(), at));
-  } else if constexpr (std::is_same_v<T, float>) {
-    const float* rows[hn::MaxLanes(D())];
-    for (size_t i = 0; i < hn::MaxLanes(D()); ++i) rows[i] = from + at[i];
-    transpose_rows(d, rows, 0, to);
-  } else {
-    alignas(64) uint64_t bits[kLanes];
-    copy_bits(from, at, bits);
-    const auto* pairs = reinterpret_cast<const uint32_t*>(bits);
-    const auto low = hn::Load(BitsTag(), pairs), high = hn::Load(BitsTag(), pairs + kLanes);
-    widen_pairs(T(), hn::ConcatEven(BitsTag(), high, low), to[0], to[1]);
-    widen_pairs(T(), hn::ConcatOdd(BitsTag(), high, low), to[2], to[3]);
-  }
-}
-
-template <class D, class T, class Offset, int kCount>
-HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (&to)[kCount]) {
-  if constexpr (kCount == 3) {
-    hn::Vec<D> pair[2], last[1];
-    load_elements(d, from, at, pair);
-    load_elements(d, from + 2, at, last);
-    to[0] = pair[0], to[1] = pair[1], to[2] = last[0];
-  } else {
-    // The last four may overlap those before.
-    for (int k = 0; k < kCount; k += 4) {
-      const int first = std::min(k, kCount - 4);
-      hn::Vec<D> four[4];
-      load_four(d, from + first, at, four);
-      for (int j = k - first; j < 4; ++j) to[first + j] = four[j];
-    }
-  }
-}
-
-// ---- Pixels
 
 // How the pixels of a vector of samples lie: next to each other in each row, as the samples are; so in two lines, between
 // which the samples choose; or anywhere in the image. At an edge some taps are no pixels.
