@@ -67,10 +67,13 @@ class Forward {
   using Pixels = Footprint<T, kTaps, kTogether, kAxes>;
   using Taps = typename Pixels::Taps;
 
-  static HWY_INLINE void load_grid([[maybe_unused]] const T* from, [[maybe_unused]] V (&to)[kAxes]) {
-    if constexpr (std::is_same_v<T, Real>) {
-      if constexpr (kAxes == 2) hn::LoadInterleaved2(D(), from, to[0], to[1]);
-      if constexpr (kAxes == 3) hn::LoadInterleaved3(D(), from, to[0], to[1], to[2]);
+  static HWY_INLINE void load_grid([[maybe_unused]] const T* from, V (&to)[kAxes]) {
+    if constexpr (!std::is_same_v<T, Real>) {
+      for (V& coordinate : to) coordinate = hn::Zero(D());  // is not called, which a compiler may not see
+    } else if constexpr (kAxes == 2) {
+      hn::LoadInterleaved2(D(), from, to[0], to[1]);
+    } else {
+      hn::LoadInterleaved3(D(), from, to[0], to[1], to[2]);
     }
   }
 
