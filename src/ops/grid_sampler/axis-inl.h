@@ -218,7 +218,8 @@ struct VectorTaps {
     if constexpr (kTaps == 4) {
       const auto is_finite = hn::IsFinite(pixel);
       scale = hn::IfThenElseZero(is_finite, scale);
-      if (!of.axis.forward) pixel = hn::IfThenElseZero(is_finite, pixel);
+      // One NaN for all: of two that differ, a product is either, as the compiler orders them.
+      pixel = hn::IfThenElse(is_finite, pixel, of.axis.forward ? hn::NaN(d) : hn::Zero(d));
       find_at(d, pixel);
       const auto is_far = hn::Ge(hn::Abs(whole), hn::Set(d, kFar<hn::TFromD<D>>));
       if (HWY_UNLIKELY(!hn::AllFalse(d, is_far))) {

@@ -88,7 +88,6 @@ inline const Sampling3D kSizes3D[] = {
     sizes(2, 20, 3, 7, 5, 4, 9, 5),   sizes(2, 3, 4, 5, 7, 3, 4, 6),     sizes(1, 1, 1, 1, 1, 1, 1, 1),
     sizes(1, 5, 8, 3, 1, 3, 5, 7),    sizes(1, 16, 1, 9, 12, 5, 6, 7),   sizes(3, 2, 9, 1, 5, 2, 3, 8),
     sizes(1, 48, 6, 10, 9, 7, 8, 10), sizes(1, 17, 20, 18, 16, 2, 3, 4), sizes(1, 8, 11, 12, 13, 9, 10, 11),
-    sizes(2, 3, 4, 6, 40, 3, 7, 40),
 };
 
 // tolerance() is about means: of a few elements, all may be rounded by half a unit.

@@ -82,6 +82,8 @@ template <class Body>
 void for_each_call(Body&& body) {
   for_each_call_of<Sampling>(kSizes, body);
   for_each_call_of<Sampling3D>(kSizes3D, body);
+  const Sampling3D with_lines[] = {sizes(2, 3, 4, 6, 40, 3, 7, 40)};
+  for_each_call_of<Sampling3D>(with_lines, body);
 }
 
 using Cases = std::map<std::string, std::map<DataType, int>>;
