@@ -42,27 +42,22 @@ class Footprint {
   // Of samples at these coordinates, whose taps are found.
   HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes]) {
     const D d;
-    V pixels[kAxes];
+    V pixels[kAxes], first[kAxes];
     auto is_interior = hn::FirstN(d, kSamples);
     for (int k = 0; k < kAxes; ++k) {
       pixels[k] = find_position<kTaps>(d, axes_[k], coordinates[k], taps[k].scale);
-      const V first = first_tap<kTaps>(d, pixels[k]);
-      is_interior =
-          hn::And(is_interior, hn::And(hn::Ge(first, hn::Zero(d)), hn::Le(first, last_first_tap_[k])));
+      first[k] = first_tap<kTaps>(d, pixels[k]);
+      const auto is_inside = hn::And(hn::Ge(first[k], hn::Zero(d)), hn::Le(first[k], last_first_tap_[k]));
+      is_interior = hn::And(is_interior, is_inside);
     }
     if (HWY_UNLIKELY(!hn::AllTrue(d, is_interior))) {
-      V first[kAxes];
       for (int k = 0; k < kAxes; ++k) {
         taps[k].find_anywhere(d, axes_[k], pixels[k]);
         first[k] = taps[k].first;
       }
       return find_edge(first);
     }
-    V first[kAxes];
-    for (int k = 0; k < kAxes; ++k) {
-      taps[k].find_at(d, pixels[k]);
-      first[k] = taps[k].first;
-    }
+    for (int k = 0; k < kAxes; ++k) taps[k].find_at(d, pixels[k]);
     const Index offsets = offsets_of(first);
     const Index lines = hn::Sub(offsets, steps_);
     line_ = hn::GetLane(lines);
@@ -107,7 +102,9 @@ class Footprint {
 
   // Asks for what the samples of the next row of a grid will be the first to read of a channel, if they lie as these do:
   // the row above or the row below, in the last slice.
+  template <Reach kReach>
   HWY_INLINE void prefetch_next_row(const T* from) const {
+    if (kReach != Reach::line && kReach != Reach::two_lines) return;
     const T* first = from + line_ + step_to(kRows - kTaps);
     prefetch_for_later(first - row_stride_);
     prefetch_for_later(first + kTaps * row_stride_);

@@ -113,8 +113,7 @@ class Forward {
     for (int64_t channel = 0; channel < input_.channels; channel += kTogether) {
       V values[kTogether];
       for (V& value : values) value = hn::Zero(d);
-      if ((kReach == Reach::line || kReach == Reach::two_lines) && prefetches_)
-        pixels.prefetch_next_row(from);
+      if (prefetches_) pixels.template prefetch_next_row<kReach>(from);
       for (int row = 0; row < Pixels::kRows; ++row) {
         V taps[kTaps * kTogether];
         pixels.template load_row<kReach>(from, row, taps);

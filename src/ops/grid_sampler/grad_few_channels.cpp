@@ -120,7 +120,8 @@ class FewChannels {
                        : load_lanes(d, grad_output_.channel<T>(channel) + first);
     };
     if (wants_grid_grad_ && owned != 0) {
-      if (prefetches_ && (kReach == Reach::line || kReach == Reach::two_lines)) prefetch_next_row();
+      for (int64_t channel = 0; prefetches_ && channel < input_.channels; channel += kTogether)
+        pixels_.template prefetch_next_row<kReach>(input_.channel<T>(channel));
       if constexpr (kTaps == 2) store_slopes(bilinear_slopes<kReach>(x, y, gradient), first, owned);
       if constexpr (kTaps == 4) store_slopes(bicubic_slopes<kReach>(x, y, gradient), first, owned);
     }
@@ -132,11 +133,6 @@ class FewChannels {
       if (is_whole && add_lines<kReach>(x, y, gradient)) return;
     }
     add_terms<kReach>(x, y, bits, is_inside, gradient);
-  }
-
-  HWY_INLINE void prefetch_next_row() const {
-    for (int64_t channel = 0; channel < input_.channels; channel += kTogether)
-      pixels_.prefetch_next_row(input_.channel<T>(channel));
   }
 
   // ---- By the grid
