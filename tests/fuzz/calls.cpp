@@ -80,11 +80,16 @@ void call_all(const std::vector<const char*>& names, bool as_usual) {
   for (const char* name : names) call(program, name);
 }
 
-// No byte string may know a new operator yet. It changes the meaning of others, too, so what succeeds in few of them,
-// after certain calls, is called here as well.
+std::vector<const char*> names_of(Calls calls) {
+  std::vector<const char*> names;
+  for (const Call& one : calls) names.push_back(one.name);
+  return names;
+}
+
+// No byte string may know a new function yet. A new operator changes the meaning of others, too, so what succeeds in few
+// of them, after certain calls, is called here as well.
 void call_what_is_rare() {
-  std::vector<const char*> of_operators;
-  for (const Call& one : operator_calls()) of_operators.push_back(one.name);
+  const std::vector<const char*> of_operators = names_of(operator_calls());
   call_all(of_operators, true);
   call_all({of_operators[0], "aclSetAclOpExecutorRepeatable", "aclSetTensorAddr", "AclSetTensorAddr",
             "aclSetInputTensorAddr", "AclSetInputTensorAddr", "aclSetOutputTensorAddr",
@@ -92,6 +97,7 @@ void call_what_is_rare() {
            true);
   call_all({of_operators[0], "aclDestroyOpExecutor"}, true);
   call_all({"aclrtCreateContext", "aclrtDestroyContext"}, false);
+  call_all(names_of(later_calls()), true);
   call_all({"HcclGetRootInfo", "HcclCommInitRootInfo", "HcclCommInitRootInfoConfig"}, false);
 }
 

@@ -14,6 +14,7 @@ import sys
 # What is declared so that programs link, and always refused.
 ALWAYS_REFUSED = re.compile(
     r"aclopSetModelDir|aclop(CompileAnd)?Execute(V2)?|aclDumpOpTensors|[aA]clSetDynamic\w*TensorAddr"
+    r"|aclrt\w*(Physical|[mM]apMem|MemAddress)|aclrtMemGetAllocationGranularity"
     r"|HcclCreateComResource|HcclAllocComResourceByTiling|HcclGetAicpuOpStreamNotify"
 )
 

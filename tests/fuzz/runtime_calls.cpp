@@ -424,6 +424,16 @@ const Call kCalls[] = {
 
 const Call kLater[] = {
     CALL(aclrtGetDeviceInfo, Device, DeviceAttribute, Between<int64_t, 0, INT64_MAX>),
+    CALL(aclrtDeviceCanAccessPeer, Between<int32_t, 1, 1>, Device, Device),
+    CALL(aclrtDeviceEnablePeerAccess, Device, Any<uint32_t>),
+    CALL(aclrtDeviceDisablePeerAccess, Device),
+    REFUSED(aclrtMemGetAllocationGranularity),
+    REFUSED(aclrtReserveMemAddress),
+    REFUSED(aclrtReleaseMemAddress),
+    REFUSED(aclrtMallocPhysical),
+    REFUSED(aclrtFreePhysical),
+    REFUSED(aclrtMapMem),
+    REFUSED(aclrtUnmapMem),
 };
 
 }  // namespace
