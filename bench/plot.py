@@ -39,16 +39,17 @@ def _roofline(measured: dict) -> list[float]:
 
 
 def _bars(problems: list[dict], threads: str, axis: _Axis, y: float) -> Iterator[str]:
+    """One line for each problem, so that a diff shows which changed."""
     for problem in problems:
         measured = problem["threads"][threads]
         ratio = measured["ratio"]
         start, end = sorted((axis(1), axis(ratio)))
-        yield _text(_LABELS - 70, y + 12, f"{problem['problem']}, {problem['type']}", 'text-anchor="end"')
-        yield _text(_LABELS - 25, y + 12, f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×", 'text-anchor="end"')
-        yield (f'<rect x="{start:.1f}" y="{y + 3:.1f}" width="{end - start:.1f}" height="{_ROW - 5}" '
-               f'class="{"faster" if ratio >= 1 else "slower"}"/>')
-        for roofline in _roofline(measured):
-            yield _line(axis(roofline), y + 1, y + _ROW - 1, "roofline")
+        yield "".join([
+            _text(_LABELS - 70, y + 12, f"{problem['problem']}, {problem['type']}", 'text-anchor="end"'),
+            _text(_LABELS - 25, y + 12, f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×", 'text-anchor="end"'),
+            f'<rect x="{start:.1f}" y="{y + 3:.1f}" width="{end - start:.1f}" height="{_ROW - 5}" '
+            f'class="{"faster" if ratio >= 1 else "slower"}"/>',
+            *(_line(axis(roofline), y + 1, y + _ROW - 1, "roofline") for roofline in _roofline(measured))])
         y += _ROW
 
 
