@@ -32,15 +32,13 @@ class Fault(NamedTuple):
 
 
 def read_faults(table: str) -> list[Fault]:
-    """Sections begin with `file: suites`; in them `-` lines become `+` lines, and an empty line ends a fault."""
+    """Sections begin with `file: suites`; in them `-` lines become the `+` lines behind them."""
     faults = []
-    for block in re.split(r"\n\s*\n", table):
-        lines = [line for line in block.strip("\n").split("\n") if not line.startswith("#")]
-        if lines and re.match(r"[\w./-]+: ", lines[0]):
-            file, suites = lines.pop(0).split(": ")
-        old, new = ([line[2:] for line in lines if line.startswith(mark)] for mark in "-+")
-        if old:
-            faults.append(Fault(file, suites.split(), "\n".join(old), "\n".join(new)))
+    for section in re.split(r"\n\n+", table):
+        if head := re.search(r"^([\w./-]+): (.*)$", section, re.MULTILINE):
+            for old, new in re.findall(r"((?:^- .*\n)+)((?:^\+.*(?:\n|$))+)", section, re.MULTILINE):
+                parts = ("\n".join(line[2:] for line in part.splitlines()) for part in (old, new))
+                faults.append(Fault(head[1], head[2].split(), *parts))
     return faults
 
 
