@@ -11,11 +11,13 @@ It reads what g++ tells debuggers (DWARF) of a file that includes all public hea
 """
 
 import argparse
+import itertools
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 
 LIBRARIES = ("libaclgrad.so", "libc_sec.so")
@@ -99,12 +101,13 @@ class DebuggingInformation:
                 continue
             size = int(entry.attributes.get("DW_AT_byte_size", "0"), 0)
             if entry.tag in RECORDS and size and entry.name():
-                yield f"{RECORDS[entry.tag]} {name}: {size} bytes"
-                for member in entry.children:
-                    if "DW_AT_data_member_location" in member.attributes:
-                        offset = int(member.attributes["DW_AT_data_member_location"], 0)
-                        member_name = member.name() or "(base class)"
-                        yield f"{RECORDS[entry.tag]} {name}, byte {offset}: {self.type_of(member)} {member_name}"
+                members = [m for m in entry.children if "DW_AT_data_member_location" in m.attributes]
+                if not members:
+                    yield f"{RECORDS[entry.tag]} {name}, {size} bytes: no members"
+                for member in members:
+                    offset = int(member.attributes["DW_AT_data_member_location"], 0)
+                    text = f"{self.type_of(member)} {member.name() or '(base class)'}"
+                    yield f"{RECORDS[entry.tag]} {name}, {size} bytes: byte {offset} {text}"
             elif entry.tag == "DW_TAG_enumeration_type":
                 for value in entry.of_kind("DW_TAG_enumerator"):
                     if value.name() in words:
@@ -117,6 +120,27 @@ class DebuggingInformation:
 def in_order(line: str) -> list[str]:
     """A key for sorting, in which byte 8 comes before byte 16."""
     return [part.zfill(12) if part.isdigit() else part for part in re.split(r"(\d+)", line)]
+
+
+MEMBER = re.compile(r"((?:enum|struct|union) .*, \d+ bytes: )(.*)")
+
+
+def as_text(lines: list[str]) -> str:
+    """With the members of a type together behind its name."""
+    text = ""
+    for of, members in itertools.groupby(lines, lambda line: match[1] if (match := MEMBER.match(line)) else line):
+        unbroken = [member.removeprefix(of).replace(" ", "\0") for member in members]
+        whole = (of + "; ".join(unbroken)).replace(" ", " " if unbroken[0] else "\0")
+        text += textwrap.fill(whole, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
+    return text.replace("\0", " ")
+
+
+def as_lines(text: str) -> list[str]:
+    lines = []
+    for paragraph in text.replace("\n  ", " ").splitlines():
+        of, members = match.groups() if (match := MEMBER.match(paragraph)) else (paragraph, "")
+        lines += [of + member for member in members.split("; ")]
+    return lines
 
 
 def symbols(library: pathlib.Path, *options: str) -> list[str]:
@@ -153,9 +177,9 @@ def main() -> int:
     arguments = parser.parse_args()
     lines = describe(arguments.prefix)
     if arguments.description is None:
-        print(*lines, sep="\n")
+        print(as_text(lines), end="")
         return 0
-    wanted = arguments.description.read_text().splitlines()
+    wanted = as_lines(arguments.description.read_text())
     missing, new = [line for line in wanted if line not in lines], [line for line in lines if line not in wanted]
     print(*(f"missing: {line}" for line in missing), *(f"new: {line}" for line in new), sep="\n")
     print(f"{len(wanted)} lines in {arguments.description}: {len(missing)} are missing, {len(new)} are new")
