@@ -121,16 +121,7 @@ def grid_sample_double_backward(
     (1.0, array([-0.5,  0.5, -0.5,  0.5]), array([0., 0.]))
     """
     return _core.grid_sample_double_backward(
-        grad_output,
-        input,
-        grid,
-        grad_grad_input,
-        grad_grad_grid,
-        mode,
-        padding_mode,
-        align_corners,
-        output_mask,
-        out,
+        grad_output, input, grid, grad_grad_input, grad_grad_grid, mode, padding_mode, align_corners, output_mask, out
     )
 
 
@@ -240,14 +231,5 @@ def grid_sample_3d_double_backward(
     (1.0, array([-0.25,  0.25]))
     """
     return _core.grid_sample_3d_double_backward(
-        grad_output,
-        input,
-        grid,
-        grad_grad_input,
-        grad_grad_grid,
-        mode,
-        padding_mode,
-        align_corners,
-        output_mask,
-        out,
+        grad_output, input, grid, grad_grad_input, grad_grad_grid, mode, padding_mode, align_corners, output_mask, out
     )

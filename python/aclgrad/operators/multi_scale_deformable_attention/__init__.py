@@ -86,14 +86,7 @@ def msda_backward(
     [1.5]
     """
     return _core.msda_backward(
-        grad_output,
-        value,
-        spatial_shapes,
-        level_start_index,
-        sampling_locations,
-        attention_weights,
-        output_mask,
-        out,
+        grad_output, value, spatial_shapes, level_start_index, sampling_locations, attention_weights, output_mask, out
     )
 
 
