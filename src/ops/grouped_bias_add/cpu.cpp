@@ -27,6 +27,24 @@ HWY_INLINE Float16Lanes sum_of_8(const Float16Lanes (&row)[8]) {
   return add(add(add(row[0], row[1]), add(row[2], row[3])), add(add(row[4], row[5]), add(row[6], row[7])));
 }
 
+// Floats of a run are read from several lines of a row one after the other, as many as the registers allow, before the next
+// row is: the hardware foresees that better than single lines of 8 rows in turn.
+constexpr int64_t kRun = 4 * kLanes;
+using RunSums = Float16Lanes[kRun / 16];
+
+// The sums of kRows rows, added pairwise.
+template <int kRows>
+HWY_INLINE void sum_runs(const float* block, int64_t row_stride, RunSums& sums) {
+  if constexpr (kRows == 1) {
+    for (int64_t i = 0; i < kRun / 16; ++i) sums[i] = load16(block + 16 * i);
+  } else {
+    RunSums others;
+    sum_runs<kRows / 2>(block, row_stride, sums);
+    sum_runs<kRows / 2>(block + kRows / 2 * row_stride, row_stride, others);
+    for (int64_t i = 0; i < kRun / 16; ++i) sums[i] = add(sums[i], others[i]);
+  }
+}
+
 // sums[c] += the rows at column c: kRows of them added pairwise, or, if that is 1, `rows` of them one after the other.
 // Side by side they are as many streams as the hardware prefetches. It does so within a page of memory only, so the rows
 // from `next` on, which are read thereafter, are asked for ahead of it.
@@ -56,8 +74,17 @@ void add_rows(const T* block, int64_t row_stride, int64_t rows, int64_t columns,
   const int64_t last = columns - 16;
   const Float16Lanes sum_at_0 = first == 0 ? zero16() : with_rows(load16(sums), 0);
   const Float16Lanes sum_at_last = with_rows(load16(sums + last), last);
-  for (int64_t done = 0; first + done < last; done += 16) {
-    const int64_t c = first + done;
+  int64_t rest = first;
+  if constexpr (kRows == 8 && std::is_same_v<T, float>) {
+    for (; rest + kRun <= last; rest += kRun) {
+      RunSums run;
+      sum_runs<8>(block + rest, row_stride, run);
+      for (int64_t i = 0; i < kRun; i += 16)
+        store16(add(load16(sums + rest + i), run[i / 16]), sums + rest + i);
+    }
+  }
+  for (int64_t done = 0; rest + done < last; done += 16) {
+    const int64_t c = rest + done;
     if (done % kLine == 0) {
       const int64_t ahead = c + kAhead;
       const T* line = ahead < columns ? block + ahead : next + std::min(ahead - columns, columns - 1);
