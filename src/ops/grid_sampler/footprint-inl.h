@@ -130,9 +130,23 @@ class Footprint {
     return hn::Sub(hn::Sub(offsets_of({shifted(x.first), shifted(y.first)}), steps_), back);
   }
 
-  // The first and the last row that each sample at an edge reads; row 0 where it reads none.
-  HWY_INLINE V first_edge_row() const { return hn::Load(D(), edge_rows_[0]); }
-  HWY_INLINE V last_edge_row() const { return hn::Load(D(), edge_rows_[1]); }
+  // A bit for each sample whose first, or last, row is the given one or below it. A sample at an edge may read none: that
+  // counts as row 0.
+  template <Reach kReach>
+  HWY_INLINE uint32_t first_rows_from(const Taps& y, int64_t row) const {
+    return rows_from(kReach == Reach::edge ? hn::Load(D(), edge_rows_[0]) : y.first, row);
+  }
+  template <Reach kReach>
+  HWY_INLINE uint32_t last_rows_from(const Taps& y, int64_t row) const {
+    return rows_from(last_rows<kReach>(y), row);
+  }
+
+  // Of all samples.
+  template <Reach kReach>
+  HWY_INLINE int64_t last_row(const Taps& y) const {
+    return static_cast<int64_t>(hn::GetLane(hn::MaxOfLanes(D(), last_rows<kReach>(y))));
+  }
+
   HWY_INLINE hn::Mask<D> is_pixel(int row, int column) const { return is_pixel_[row][column]; }
 
   HWY_INLINE const Axis& x_axis() const { return axes_[0].axis; }
@@ -154,6 +168,16 @@ class Footprint {
         has_dense_rows_((image.depth * image.height == 1 || image.row_stride == image.width * kTogether) &&
                         (image.depth == 1 || image.slice_stride == image.height * image.row_stride)),
         last_line_(image.pixels() * kTogether - step_to(kRows - 1) - kLineElements) {}
+
+  template <Reach kReach>
+  HWY_INLINE V last_rows(const Taps& y) const {
+    return kReach == Reach::edge ? hn::Load(D(), edge_rows_[1])
+                                 : hn::Add(y.first, hn::Set(D(), Real{kTaps - 1}));
+  }
+
+  static HWY_INLINE uint32_t rows_from(V row, int64_t begin) {
+    return bits_of(D(), hn::Ge(row, hn::Set(D(), static_cast<Real>(begin))));
+  }
 
   // From the first of the rows that a sample reads.
   HWY_INLINE int64_t step_to(int row) const {

@@ -1,10 +1,14 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The gradient of grid sampling, vectorised over samples.
+// The gradient of grid sampling, vectorised over samples: images are read where they lie, and nothing is packed or listed
+// before. What samples read is found in registers; for more than a few channels it is kept for a chunk of samples, which
+// then goes through a few channels at a time: so their pixels stay in the cache.
 //
-// Each task takes a band of rows of an image and goes through the samples that have to do with it, 16 at a time: with
-// vectors of neighbouring pixels where the samples lie in lines, else with gathers and one sum after the other, which
-// gives the same bits, and so does grad_few_channels.cpp. float and double add up in input_grad itself; the 16-bit types in a buffer of floats, which is
-// rounded in the end.
+// Each task takes a band of rows of an image and goes through the samples that have to do with it. float and double add
+// up in input_grad itself; the 16-bit types in a buffer of floats, which is rounded in the end.
+#include <array>
+#include <bit>
+#include <utility>
+
 #include "ops/grid_sampler/grad_bands.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -12,8 +16,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ops/grid_sampler/lines-inl.h"
-#include "ops/grid_sampler/samples-inl.h"
+#include "ops/grid_sampler/footprint-inl.h"
+#include "ops/grid_sampler/scattered_footprint-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
@@ -21,430 +25,696 @@ namespace {
 
 static_assert(kChunkSamples == kMostSamples);
 
-// The last row that a sample of the block reads.
-template <class Real>
-HWY_INLINE int64_t last_row_of(const Block<Real>& block) {
-  const IndexTag d;
-  auto last_row = hn::Zero(d);
-  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    last_row = hn::Max(last_row, hn::Load(d, block.rows().last + lane));
-  }
-  return hn::GetLane(hn::MaxOfLanes(d, last_row));
-}
-
-// The gradients of the samples from `lane` on, as grid_gradients() finds them, from products with the differences of
-// 2 x 2 pixels: right minus left, above and below, then below minus above, left and right.
-template <class D, class Difference>
-HWY_INLINE Slopes<hn::Vec<D>> bilinear_gradients(D d, const Block<hn::TFromD<D>>& block, size_t lane,
-                                                 Difference&& difference) {
-  const auto weights = load_weights<D, 2>(d, block, lane);
-  const auto x = hn::MulAdd(weights.y()[1], difference(1), hn::Mul(weights.y()[0], difference(0)));
-  const auto y = hn::MulAdd(weights.x()[1], difference(3), hn::Mul(weights.x()[0], difference(2)));
-  return scaled(d, block, lane, {x, y});
-}
-
-// A band of rows of one image.
-struct Task {
-  const Sampling& sampling;
-  int64_t image;
-  RowBand band;
-  Sums sums;
-  Image input;
-  Image grad_output;
-  Image grid_grad;
-  bool gathers;  // from input
-  bool outgrows_cache;
-  bool is_contiguous;  // all that neighbouring samples read and add to, in the type of the arithmetic
-};
-
-template <class Real, int kTaps, bool kInput, bool kGrid>
-class Differentiation {
+// Differentiates at the samples of one image, as far as they have to do with a band of its rows. kTogether channels of a
+// pixel lie side by side; and pixel beside pixel in each row, unless they are scattered.
+template <class T, int kTaps, int kTogether, bool kAreScattered>
+class GradBySamples {
  public:
-  using Tag = BlockTag<Real>;
-  using V = hn::Vec<Tag>;
-  static constexpr bool kDifferences = kTaps == 2;
-  // Channels whose sums are updated side by side, each waiting for its own.
-  static constexpr int64_t kChannels = 4;
-  static constexpr size_t kLast = hn::MaxLanes(Tag()) - 1;  // lane
+  using Real = RealOf<T>;
+  using D = BlockTag<Real>;
+  using V = hn::Vec<D>;
+  using Pixels = std::conditional_t<kAreScattered, ScatteredFootprint<T, kTaps, kTogether>,
+                                    Footprint<T, kTaps, kTogether>>;
+  using Taps = VectorTaps<D, kTaps>;
+  static constexpr int64_t kSamples = hn::MaxLanes(D());
+  static constexpr uint32_t kAll = (uint32_t{1} << kSamples) - 1;
 
-  // Differentiates at the samples of a chunk, as far as they have to do with the band. Few channels at a time: so their
-  // pixels stay in the cache from one block to the next.
-  static void differentiate_chunk(Task& task, int64_t begin, int64_t samples, bool is_inside) {
-    Block<Real> blocks[kMostBlocks];
-    Work works[kMostBlocks];
-    prepare_blocks(task.sampling, task.image, Samples{begin, samples}, blocks);
-    const Work* works_end = works;
-    for (int64_t first = 0; first < samples; first += kBlock) {
-      works[first / kBlock].block = blocks + first / kBlock;
-      prepare(task, begin + first, std::min<int64_t>(kBlock, samples - first), is_inside,
-              works[first / kBlock]);
-      ++works_end;
+  GradBySamples(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
+      : wants_input_grad_(sampling.wants_input_grad),
+        wants_grid_grad_(kTaps > 1 && sampling.wants_grid_grad),
+        band_(band),
+        input_(sampling.input[image]),
+        grid_(sampling.grid[image]),
+        grad_output_(sampling.output[image]),
+        grid_grad_(sampling.grid_grad[image]),
+        prefetches_(outgrows_cache(sampling)),
+        reads_pairs_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_)),
+        writes_pairs_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_grad_)),
+        has_plain_gradient_(grad_output_.type == data_type_of<T> && grad_output_.has_contiguous_channels()),
+        adds_alike_(!kAreScattered && sampling.adds_alike),
+        rows_follow_(sums.rows.row_stride == sums.rows.width * kTogether),
+        sums_(sums),
+        pixels_(input_, sampling.axes) {}  // NOLINT: clang-tidy 14 does not see that the delegate sets all
+
+  // Samples [first, end), all of them inside of the band or not.
+  void differentiate(int64_t first, int64_t end, bool is_inside) {
+    if constexpr (kAreScattered) return differentiate_chunks(first, end, is_inside);
+    if constexpr (kTogether == 1 && std::is_same_v<T, Real>) {
+      if (input_.channels > kGroup) return differentiate_chunks(first, end, is_inside);
     }
-    for (int64_t channel = 0; channel < task.input.channels; channel += kChannels) {
-      const int64_t channels = std::min(kChannels, task.input.channels - channel);
-      for (Work* work = works; work != works_end; ++work) {
-        if (work->has_lines) {
-          differentiate_lines(task, *work, channel, channels);
-        } else if (kInput && (work->bits | work->owned) != 0) {
-          differentiate_block(task, *work, channel, channel + channels);
-        }
-        if (task.outgrows_cache) prefetch(task, *work, channel, channels);
-      }
-    }
-    // Without sums, whose order matters, where the pixels lie is found once for all channels.
-    for (Work* work = works; !kInput && work != works_end; ++work) {
-      if (!work->has_lines && work->owned != 0) differentiate_block(task, *work, 0, task.input.channels);
-    }
-    if constexpr (kGrid) {
-      for (const Work* work = works; work != works_end; ++work) {
-        if (work->owned != 0) store_gradients(task, *work);
-      }
+    if constexpr (!kAreScattered) {
+      for (; first < end; first += kSamples)
+        differentiate_vector({first, std::min(kSamples, end - first), is_inside});
     }
   }
+
+  void finish() { sums_.zero_to(band_.end - 1); }
 
  private:
-  // What the samples of a block have to do. products[tap][sample] are sums of grad_output times the pixel of the tap,
-  // or, bilinear, times the differences of neighbouring pixels: those are exact where the products would cancel.
-  struct Work {
-    const Block<Real>* block;
-    BlockLines<Tag, kTaps> lines;
-    bool has_lines;
-    int64_t first;  // sample
+  static constexpr int64_t kGroup = kFewChannels;  // channels whose sums wait for each other
+  static constexpr int kProducts = kTaps == 4 ? 16 : 4;
+
+  // Neighbouring samples, at most as many as a vector has lanes.
+  struct Vector {
+    int64_t first;
     int64_t count;
-    uint32_t bits;   // of the samples that add to the band
-    uint32_t owned;  // whose own gradients are wanted
-    alignas(64) Real products[kTaps * kTaps][kBlock];
+    bool is_inside;      // all of them, of the band
+    uint32_t bits = 0;   // of the samples that have to do with the band
+    uint32_t owned = 0;  // whose own gradients are wanted
   };
 
-  static HWY_INLINE void prepare(Task& task, int64_t first, int64_t count, bool is_inside, Work& work) {
-    const Block<Real>& block = *work.block;
-    work.first = first;
-    work.count = count;
-    const uint32_t all = (1u << count) - 1;
-    const uint32_t bits = is_inside ? all : samples_of_band(block, count, task.band);
-    work.bits = kInput ? bits : 0;
-    work.owned = !kGrid ? 0 : is_inside ? all : bits & samples_owned(block, Box{{0, 1}, task.band});
-    work.has_lines = false;
-    if ((work.bits | work.owned) == 0) return;
-    if constexpr (kInput) task.sums.zero_to(last_row_of(block));
-    if constexpr (kGrid) {
-      const Tag d;
-      for (auto& of_tap : work.products) {
-        for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) hn::Store(hn::Zero(d), d, of_tap + lane);
+  struct Channels {
+    int64_t begin;
+    int64_t end;
+  };
+
+  // Some neighbouring samples of a vector that lie in a line: lane i, of any line, would have its first tap at `at` +
+  // i * kTogether.
+  struct Run {
+    int64_t at;
+    int64_t row;
+    uint32_t bits;
+  };
+
+  struct Runs {
+    int count = 0;
+    Run run[4];
+  };
+
+  // What is found once for all channels.
+  struct Found {
+    Pixels pixels;
+    Taps taps[2];
+    Reach reach;
+    Vector vector;
+    Runs runs;
+    alignas(64) Real products[kProducts][kSamples];
+  };
+
+  HWY_INLINE void load_coordinates_of(const Vector& vector, V (&to)[2]) const {
+    if constexpr (std::is_same_v<T, Real>) {
+      if (HWY_LIKELY(reads_pairs_ && vector.count == kSamples))
+        return hn::LoadInterleaved2(D(), grid_.channel<T>(0) + 2 * vector.first, to[0], to[1]);
+    }
+    alignas(64) Real coordinates[2][kMostSamples];
+    load_coordinates(grid_, Samples{vector.first, vector.count}, coordinates);
+    for (int axis = 0; axis < 2; ++axis) to[axis] = hn::Load(D(), coordinates[axis]);
+  }
+
+  // Finds the samples' bits. Returns whether they have to do with the band; then the rows that they add to are zeroed.
+  template <Reach kReach>
+  HWY_INLINE bool find_bits(const Pixels& pixels, const Taps& y, Vector& vector) {
+    vector.bits = HWY_LIKELY(vector.count == kSamples) ? kAll : (uint32_t{1} << vector.count) - 1;
+    vector.owned = wants_grid_grad_ ? vector.bits : 0;
+    if (!vector.is_inside) {
+      const uint32_t begin_below = pixels.template first_rows_from<kReach>(y, band_.end);
+      vector.owned &= pixels.template first_rows_from<kReach>(y, band_.begin) & ~begin_below;
+      vector.bits &= pixels.template last_rows_from<kReach>(y, band_.begin) & ~begin_below;
+      if (vector.bits == 0) return false;
+    }
+    if (wants_input_grad_ &&
+        HWY_UNLIKELY(pixels.template last_rows_from<kReach>(y, sums_.missing.begin) != 0))
+      sums_.zero_to(pixels.template last_row<kReach>(y));
+    return true;
+  }
+
+  // Calls function(gradient(channel)), which are those of the output.
+  template <class Function>
+  HWY_INLINE void with_gradients(const Vector& vector, Channels channels, Function&& function) const {
+    const D d;
+    alignas(64) Real staged[kGroup][kSamples];
+    const bool is_staged =
+        vector.count != kSamples || !has_plain_gradient_ || (kTogether > 1 && !kAreScattered);
+    if (is_staged) stage_gradients(vector, channels, staged);
+    function([&](int64_t channel) HWY_ATTR {
+      return is_staged ? hn::Load(d, staged[channel - channels.begin])
+                       : load_lanes(d, grad_output_.channel<T>(channel) + vector.first);
+    });
+  }
+
+  // The gradients of the output, where they are not vectors in memory.
+  HWY_NOINLINE void stage_gradients(Vector vector, Channels channels, Real (&to)[kGroup][kSamples]) const {
+    if constexpr (kTogether > 1 && kAreScattered) {
+      if (vector.count == kSamples && grad_output_.type == data_type_of<T> &&
+          grad_output_.channel_stride == 1) {
+        const T* pixels[kSamples];
+        const T* from = grad_output_.channel<T>(channels.begin);
+        for_each_pixel(grad_output_, vector.first, kSamples,
+                       [&](int64_t i, int64_t offset) { pixels[i] = from + offset; });
+        V of_channels[kTogether];
+        transpose_rows(D(), pixels, 0, of_channels);
+        for (int c = 0; c < kTogether; ++c) hn::Store(of_channels[c], D(), to[c]);
+        return;
+      }
+    } else if constexpr (kTogether > 1) {
+      if (vector.count == kSamples && has_plain_samples(grad_output_)) {
+        V of_channels[kTogether];
+        load_samples(D(), grad_output_, vector.first, of_channels);
+        for (int c = 0; c < kTogether; ++c) hn::Store(of_channels[c], D(), to[c]);
+        return;
       }
     }
-    if (kTaps == 4 || block.interior != kAllSamples) return;
-    if (task.is_contiguous) work.has_lines = work.lines.find(block, task.input.width);
+    const int64_t count = channels.end - channels.begin;
+    load_pixels(grad_output_, channels.begin, count, vector.first, vector.count, to[0], kSamples);
+    for (int64_t c = 0; c < count; ++c) std::fill(to[c] + vector.count, to[c] + kSamples, Real{0});
   }
 
-  // Asks for what later blocks will be the first to read or to add to.
-  static HWY_INLINE void prefetch(const Task& task, const Work& work, int64_t channel, int64_t channels) {
-    constexpr int64_t kAhead = 4 * kMostSamples;
-    const Block<Real>& block = *work.block;
-    if (!work.has_lines) return;
-    for (int64_t c = channel; c < channel + channels && task.is_contiguous; ++c)
-      hwy::Prefetch(task.grad_output.channel<Real>(c) + work.first + kAhead);
-    if constexpr (kGrid) prefetch_next_row<kTaps>(task.input, 0, channel, channels, block);
-    if constexpr (kInput)
-      prefetch_next_row<kTaps>(task.sums.rows, task.sums.first_row, channel, channels, block);
+  // ---- Few channels: all in registers
+
+  HWY_INLINE void differentiate_vector(const Vector& vector) {
+    V coordinates[2];
+    load_coordinates_of(vector, coordinates);
+    Taps taps[2];
+    const Reach reach = pixels_.find(coordinates, taps);
+    if (HWY_LIKELY(reach == Reach::line)) return differentiate_few<Reach::line>(taps, vector);
+    if (reach == Reach::two_lines) return differentiate_few<Reach::two_lines>(taps, vector);
+    if (HWY_LIKELY(reach == Reach::interior)) return differentiate_few<Reach::interior>(taps, vector);
+    const Taps of_edge[2] = {taps[0], taps[1]};  // copies, so that the others need no memory
+    differentiate_edge(of_edge, vector);
   }
 
-  // ---- Here the arithmetic is.
-
-  // Adds gradient * differences of the 2 x 2 pixels value(row, column), in the order of bilinear_gradients().
-  template <class Value>
-  static HWY_INLINE void add_differences(V gradient, V (&sums)[4], Value&& value) {
-    const auto above_left = value(0, 0), above_right = value(0, 1);
-    const auto below_left = value(1, 0), below_right = value(1, 1);
-    sums[0] = hn::MulAdd(gradient, hn::Sub(above_right, above_left), sums[0]);
-    sums[1] = hn::MulAdd(gradient, hn::Sub(below_right, below_left), sums[1]);
-    sums[2] = hn::MulAdd(gradient, hn::Sub(below_left, above_left), sums[2]);
-    sums[3] = hn::MulAdd(gradient, hn::Sub(below_right, above_right), sums[3]);
+  HWY_NOINLINE void differentiate_edge(const Taps (&taps)[2], Vector vector) {
+    differentiate_few<Reach::edge>(taps, vector);
   }
 
-  static HWY_INLINE void add_products(Work& work, size_t lane, const V (&sums)[4]) {
-    const Tag d;
-    for (int k = 0; k < 4; ++k) {
-      Real* product = work.products[k] + lane;
-      hn::Store(hn::Add(hn::Load(d, product), sums[k]), d, product);
-    }
-  }
-
-  // Differentiates at the samples of a block by channels [first_channel, end_channel).
-  static HWY_NOINLINE void differentiate_block(const Task& task, Work& work, int64_t first_channel,
-                                               int64_t end_channel) {
-    BlockPixels<Real, kTaps> pixels(*work.block, task.input, task.gathers, task.sampling.axes);
-    for (int64_t channel = first_channel; channel < end_channel; channel += kChannels)
-      differentiate_channels(task, work, pixels, channel, std::min(kChannels, end_channel - channel));
-  }
-
-  static HWY_INLINE void differentiate_channels(const Task& task, Work& work,
-                                                BlockPixels<Real, kTaps>& pixels, int64_t first_channel,
-                                                int64_t channels) {
-    const Tag d;
-    const Block<Real>& block = *work.block;
-    const Real* from[kChannels];
-    if constexpr (kGrid) pixels.find_channels(first_channel, channels, from);
-    alignas(64) Real terms[kChannels][kTaps][kTaps][kBlock];
-    alignas(64) Real gradients[kChannels][kBlock];
-    load_block(task.grad_output, first_channel, channels, work.first, work.count, gradients);
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      const auto weights = load_weights<Tag, kTaps>(d, block, lane);
-      if constexpr (kGrid && kDifferences) {
-        V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-        V values[kChannels][kTaps][kTaps];
-        pixels.load_channels(from, channels, lane, values);
-        for (int64_t c = 0; c < channels; ++c) {
-          add_differences(hn::Load(d, gradients[c] + lane), differences,
-                          [&](int row, int column) HWY_ATTR { return values[c][row][column]; });
+  template <Reach kReach>
+  HWY_INLINE void differentiate_few(const Taps (&taps)[2], Vector vector) {
+    if (!find_bits<kReach>(pixels_, taps[1], vector)) return;
+    const Channels all{0, input_.channels};
+    with_gradients(vector, all, [&](const auto& gradient) HWY_ATTR {
+      if (vector.owned != 0) {
+        prefetch_next_row<kReach>(pixels_, all);
+        if constexpr (kTaps == 2) {
+          V sums[4];
+          sum_differences<kReach>(pixels_, all, gradient, sums);
+          store_slopes(bilinear_slopes(taps, sums), vector);
         }
-        add_products(work, lane, differences);
-      }
-      for (int row = 0; row < kTaps; ++row) {
-        for (int column = 0; column < kTaps; ++column) {
-          auto product = hn::Zero(d);
-          for (int64_t c = 0; c < channels; ++c) {
-            const auto gradient = hn::Load(d, gradients[c] + lane);
-            if constexpr (kGrid && !kDifferences) {
-              product = hn::MulAdd(gradient, pixels.gather_tap(from[c], row, column, lane), product);
-            }
-            if constexpr (kInput) {
-              hn::Store(hn::Mul(weights.of(row, column), gradient), d, terms[c][row][column] + lane);
-            }
-          }
-          if constexpr (kGrid && !kDifferences) {
-            Real* total = work.products[row * kTaps + column] + lane;
-            // Infinity times zero is no zero.
-            product = hn::IfThenElseZero(pixels.is_pixel(row, column, lane), product);
-            hn::Store(hn::Add(hn::Load(d, total), product), d, total);
-          }
+        if constexpr (kTaps == 4) {
+          const auto products_of = [&](int row, V(&products)[4]) HWY_ATTR {
+            sum_products<kReach>(pixels_, row, all, gradient, products);
+          };
+          store_slopes(bicubic_slopes(taps, products_of), vector);
         }
       }
-    }
-    if constexpr (kInput) add_terms(task, work, first_channel, channels, terms);
+      if (!wants_input_grad_) return;
+      if (HWY_UNLIKELY(!adds_alike_)) {
+        const Taps copies[2] = {taps[0], taps[1]};
+        return add_apart(copies, vector, all);
+      }
+      Runs runs;
+      find_runs<kReach>(pixels_, taps, vector, runs);
+      add_to_sums<kReach>(pixels_, taps, vector, runs, all, gradient);
+    });
   }
 
-  // The same where the samples lie in lines.
-  static HWY_INLINE void differentiate_lines(const Task& task, Work& work,
-                                             [[maybe_unused]] int64_t first_channel,
-                                             [[maybe_unused]] int64_t channels) {
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(Tag())) {
-      work.lines.visit(lane, [&]([[maybe_unused]] const auto& lines) HWY_ATTR {
-        if constexpr (kGrid && kDifferences) multiply_lines(task, work, lines, lane, first_channel, channels);
-        if constexpr (kInput && kTaps <= 2) add_lines(task, work, lines, lane, first_channel, channels);
+  // ---- Any number of channels: chunk by chunk of samples
+
+  template <size_t... kIndex>
+  std::array<Found, sizeof...(kIndex)> room_for_chunk(std::index_sequence<kIndex...>) const {
+    return {((void)kIndex, Found{pixels_, {}, {}, {}, {}, {}})...};
+  }
+
+  HWY_NOINLINE void differentiate_chunks(int64_t first, int64_t end, bool is_inside) {
+    auto chunk = room_for_chunk(std::make_index_sequence<kChunkSamples / kSamples>());
+    while (first < end) {
+      const int64_t end_of_chunk = std::min(first + kChunkSamples, end);
+      int64_t vectors = 0;
+      for (; first < end_of_chunk; first += kSamples) {
+        chunk[vectors].vector = {first, std::min(kSamples, end_of_chunk - first), is_inside};
+        if (find(chunk[vectors])) ++vectors;
+      }
+      for (int64_t channel = 0; channel < input_.channels; channel += kGroup) {
+        const Channels group{channel, std::min(channel + kGroup, input_.channels)};
+        for (int64_t k = 0; k < vectors; ++k) differentiate_group(chunk[k], group);
+      }
+      for (int64_t k = 0; k < vectors; ++k) {
+        if (chunk[k].vector.owned != 0) store_slopes_of(chunk[k]);
+      }
+    }
+  }
+
+  // Returns whether the samples have to do with the band.
+  HWY_INLINE bool find(Found& found) {
+    V coordinates[2];
+    load_coordinates_of(found.vector, coordinates);
+    found.reach = found.pixels.find(coordinates, found.taps);
+    std::memset(found.products, 0, sizeof found.products);
+    bool is_of_band = false;
+    visit_reach(found.reach, [&](auto reach) HWY_ATTR {
+      is_of_band = find_bits<reach>(found.pixels, found.taps[1], found.vector);
+      if (is_of_band && wants_input_grad_)
+        find_runs<reach>(found.pixels, found.taps, found.vector, found.runs);
+    });
+    return is_of_band;
+  }
+
+  template <class Function>
+  static HWY_INLINE void visit_reach(Reach reach, Function&& function) {
+    if constexpr (!kAreScattered) {
+      if (reach == Reach::line) return function(std::integral_constant<Reach, Reach::line>());
+      if (reach == Reach::two_lines) return function(std::integral_constant<Reach, Reach::two_lines>());
+    }
+    if (reach == Reach::interior) return function(std::integral_constant<Reach, Reach::interior>());
+    function(std::integral_constant<Reach, Reach::edge>());
+  }
+
+  HWY_NOINLINE void differentiate_group(Found& found, Channels channels) {
+    if (!kAreScattered && wants_input_grad_ && !adds_alike_) add_apart(found.taps, found.vector, channels);
+    visit_reach(found.reach, [&](auto reach) HWY_ATTR {
+      with_gradients(found.vector, channels, [&](const auto& gradient) HWY_ATTR {
+        if (found.vector.owned != 0) {
+          prefetch_next_row<reach>(found.pixels, channels);
+          add_products<reach>(found, channels, gradient);
+        }
+        if (wants_input_grad_ && (kAreScattered || adds_alike_))
+          add_to_sums<reach>(found.pixels, found.taps, found.vector, found.runs, channels, gradient);
       });
+    });
+  }
+
+  template <Reach kReach, class Gradient>
+  HWY_INLINE void add_products(Found& found, Channels channels, const Gradient& gradient) const {
+    const D d;
+    V products[4];
+    for (int first = 0; kTaps > 1 && first < kProducts; first += 4) {
+      if constexpr (kTaps == 2) sum_differences<kReach>(found.pixels, channels, gradient, products);
+      if constexpr (kTaps == 4) sum_products<kReach>(found.pixels, first / 4, channels, gradient, products);
+      for (int k = 0; k < 4; ++k) {
+        Real* to = found.products[first + k];
+        hn::Store(hn::Add(hn::Load(d, to), products[k]), d, to);
+      }
     }
   }
 
-  template <class SomeLines>
-  static HWY_INLINE void multiply_lines(const Task& task, Work& work, const SomeLines& lines, size_t lane,
-                                        int64_t first_channel, int64_t channels) {
-    const Tag d;
-    const Real* channel = task.input.channel<Real>(first_channel);
-    const Real* gradients = task.grad_output.channel<Real>(first_channel) + work.first + lane;
-    V differences[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (int64_t c = 0; c < channels; ++c) {
-      add_differences(hn::LoadU(d, gradients), differences, [&](int row, int column) HWY_ATTR {
-        return load_tap(d, lines, channel, task.input.row_stride, row, column);
-      });
-      channel += task.input.channel_stride;
-      gradients += task.grad_output.channel_stride;
+  void store_slopes_of(const Found& found) const {
+    const auto load_products = [&](int row, V(&products)[4]) HWY_ATTR {
+      for (int k = 0; k < 4; ++k) products[k] = hn::Load(D(), found.products[4 * row + k]);
+    };
+    if constexpr (kTaps == 2) {
+      V sums[4];
+      load_products(0, sums);
+      store_slopes(bilinear_slopes(found.taps, sums), found.vector);
     }
-    add_products(work, lane, differences);
+    if constexpr (kTaps == 4) store_slopes(bicubic_slopes(found.taps, load_products), found.vector);
   }
 
-  // What the samples of lines add to the pixels, for each unit of grad_output: a pixel gets the right term of the sample
-  // before its own, then the left one of its own.
-  struct LineWeights {
-    V left[kTaps];
-    V right[kTaps];
+  // ---- By the grid
+
+  template <Reach kReach>
+  HWY_INLINE void prefetch_next_row(const Pixels& pixels, Channels channels) const {
+    for (int64_t channel = channels.begin; prefetches_ && channel < channels.end; channel += kTogether)
+      pixels.template prefetch_next_row<kReach>(input_.channel<T>(channel));
+  }
+
+  // Of products with the differences of neighbouring pixels, which are exact where the products would cancel: right minus
+  // left, above and below, then below minus above, left and right.
+  template <Reach kReach, class Gradient>
+  HWY_INLINE void sum_differences(const Pixels& pixels, Channels channels, const Gradient& gradient,
+                                  V (&sums)[4]) const {
+    for (V& sum : sums) sum = hn::Zero(D());
+    const T* from = input_.channel<T>(channels.begin);
+    for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
+      V above[2 * kTogether], below[2 * kTogether];
+      pixels.template load_row<kReach>(from, 0, above);
+      pixels.template load_row<kReach>(from, 1, below);
+      for (int c = 0; c < kTogether; ++c) {
+        const V of_channel = gradient(channel + c);
+        const V left = above[c], right = above[kTogether + c];
+        const V below_left = below[c], below_right = below[kTogether + c];
+        sums[0] = hn::MulAdd(of_channel, hn::Sub(right, left), sums[0]);
+        sums[1] = hn::MulAdd(of_channel, hn::Sub(below_right, below_left), sums[1]);
+        sums[2] = hn::MulAdd(of_channel, hn::Sub(below_left, left), sums[2]);
+        sums[3] = hn::MulAdd(of_channel, hn::Sub(below_right, right), sums[3]);
+      }
+      from += input_.channel_stride;
+    }
+  }
+
+  static HWY_INLINE Slopes<V> bilinear_slopes(const Taps (&taps)[2], V (&sums)[4]) {
+    const auto& [x, y] = taps;
+    for (V& sum : sums) sum = hn::Add(sum, hn::Zero(D()));  // a product that vanished leaves no sign
+    const V x_slope = hn::MulAdd(y.weight[1], sums[1], hn::Mul(y.weight[0], sums[0]));
+    const V y_slope = hn::MulAdd(x.weight[1], sums[3], hn::Mul(x.weight[0], sums[2]));
+    return {hn::Mul(x_slope, x.scale), hn::Mul(y_slope, y.scale)};
+  }
+
+  // Of products with the pixels of one row.
+  template <Reach kReach, class Gradient>
+  HWY_INLINE void sum_products(const Pixels& pixels, int row, Channels channels, const Gradient& gradient,
+                               V (&products)[4]) const {
+    for (V& product : products) product = hn::Zero(D());
+    const T* from = input_.channel<T>(channels.begin);
+    for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
+      V of_row[4 * kTogether];
+      pixels.template load_row<kReach>(from, row, of_row);
+      for (int c = 0; c < kTogether; ++c) {
+        const V of_channel = gradient(channel + c);
+        for (int k = 0; k < 4; ++k)
+          products[k] = hn::MulAdd(of_channel, of_row[k * kTogether + c], products[k]);
+      }
+      from += input_.channel_stride;
+    }
+    for (int k = 0; kReach == Reach::edge && k < 4; ++k)  // infinity times zero is no zero
+      products[k] = hn::IfThenElseZero(pixels.is_pixel(row, k), products[k]);
+  }
+
+  template <class ProductsOf>
+  static HWY_INLINE Slopes<V> bicubic_slopes(const Taps (&taps)[2], ProductsOf&& products_of) {
+    const D d;
+    const auto& [x, y] = taps;
+    V x_slopes[4], y_slopes[4];
+    find_slopes(d, x.fraction, x_slopes);
+    find_slopes(d, y.fraction, y_slopes);
+    V x_sum = hn::Zero(d), y_sum = hn::Zero(d);
+    for (int row = 0; row < 4; ++row) {
+      V products[4];
+      products_of(row, products);
+      V of_row = hn::Zero(d), slope_of_row = hn::Zero(d);
+      for (int k = 0; k < 4; ++k) {
+        of_row = hn::MulAdd(x.weight[k], products[k], of_row);
+        slope_of_row = hn::MulAdd(x_slopes[k], products[k], slope_of_row);
+      }
+      x_sum = hn::MulAdd(y.weight[row], slope_of_row, x_sum);
+      y_sum = hn::MulAdd(y_slopes[row], of_row, y_sum);
+    }
+    return {hn::Mul(x_sum, x.scale), hn::Mul(y_sum, y.scale)};
+  }
+
+  HWY_INLINE void store_slopes(const Slopes<V>& slopes, const Vector& vector) const {
+    const D d;
+    if constexpr (std::is_same_v<T, Real>) {
+      if (HWY_LIKELY(vector.owned == kAll && writes_pairs_)) {
+        Real* to = grid_grad_.channel<Real>(0) + 2 * vector.first;
+        if (!grid_grad_.outgrows_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0)
+          return hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, to);
+        alignas(64) Real pairs[2 * kSamples];
+        hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, pairs);
+        for (int64_t k = 0; k < 2 * kSamples; k += kSamples) hn::Stream(hn::Load(d, pairs + k), d, to + k);
+        return;
+      }
+    }
+    alignas(64) Real of_samples[2][kBlock];
+    for (int axis = 0; axis < 2; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis]);
+    store_grid_grad(grid_grad_, Samples{vector.first, kSamples}, vector.owned, of_samples);
+  }
+
+  // ---- By the input
+
+  HWY_INLINE Real* sums_of(int64_t channel) const { return sums_.rows.template channel<Real>(channel); }
+
+  // Where offset 0 of an image would be among the sums.
+  HWY_INLINE int64_t first_sum() const { return -sums_.first_row * sums_.rows.row_stride; }
+
+  // Finds the runs that the samples make up. None, if there are too many, or what the lanes of one would add to lies
+  // outside of the band.
+  template <Reach kReach>
+  HWY_INLINE void find_runs(const Pixels& pixels, const Taps (&taps)[2], const Vector& vector,
+                            Runs& runs) const {
+    runs.count = 0;
+    if constexpr (kTaps <= 2 && !kAreScattered) {
+      if (vector.is_inside && vector.count == kSamples && adds_alike_)
+        runs.count = find_runs<kReach>(pixels, taps, runs.run);
+    }
+  }
+
+  template <Reach kReach, size_t kMostRuns>
+  HWY_INLINE int find_runs(const Pixels& pixels, const Taps (&taps)[2], Run (&runs)[kMostRuns]) const {
+    const D d;
+    const auto& [x, y] = taps;
+    if (kReach == Reach::line) {
+      runs[0] = {pixels.line(), 0, kAll};
+      return 1;
+    }
+    if (!rows_follow_) return 0;
+    alignas(64) Real rows[kSamples];
+    alignas(64) typename Pixels::Offset starts[kSamples];
+    hn::Store(y.first, d, rows);
+    const auto of_lanes = pixels.template starts_of_lines<kReach>(x, y);
+    const typename Pixels::Integer integer;
+    hn::Store(of_lanes, integer, starts);
+    int count = 0;
+    uint32_t rest = kAll;
+    while (rest != 0) {
+      const auto first = static_cast<uint32_t>(__builtin_ctz(rest));
+      uint32_t bits = bits_of(integer, hn::Eq(of_lanes, hn::Set(integer, starts[first])));
+      if (kReach == Reach::edge) bits &= bits_of(d, hn::Eq(y.first, hn::Set(d, rows[first])));
+      const uint32_t from_first = bits >> first;
+      // Sums add up in the order of the samples, so no other run may be in between.
+      if (count == int{kMostRuns} || (from_first & (from_first + 1)) != 0) return 0;
+      runs[count++] = {starts[first], static_cast<int64_t>(rows[first]), bits};
+      rest &= ~bits;
+      // Few are worth it.
+      if (count == 2 && static_cast<int64_t>(std::popcount(rest)) > kSamples / 2) return 0;
+    }
+    const int64_t row_stride = sums_.rows.row_stride;
+    for (int k = 0; k < count; ++k) {
+      const int64_t begin = runs[k].at + std::max<int64_t>(0, -runs[k].row) * row_stride;
+      const int64_t end = runs[k].at +
+                          std::min<int64_t>(kTaps - 1, pixels.y_axis().size - 1 - runs[k].row) * row_stride +
+                          (kSamples + kTaps - 1) * kTogether;
+      if (begin < band_.begin * row_stride || end > band_.end * row_stride) return 0;
+    }
+    return count;
+  }
+
+  // A pixel gets the right term of the sample before its own, then the left one of its own. Lanes of other runs, and taps
+  // that are no pixels, add zero.
+  template <Reach kReach, class Gradient>
+  HWY_INLINE void add_run(const Pixels& pixels, const Run& run, bool is_alone, const Taps (&taps)[2],
+                          Channels channels, const Gradient& gradient) const {
+    const D d;
+    const auto& [x, y] = taps;
+    constexpr bool kAtEdge = kReach == Reach::edge;
+    constexpr int64_t kLast = kSamples - 1;
+    const auto is_in_run = mask_of(d, run.bits);
+    const bool has_last = kTaps == 2 && (run.bits >> kLast & 1) != 0;
+    V left[kTaps], right[kTaps];
     Real last_right[kTaps];
-
-    HWY_INLINE LineWeights(const Block<Real>& block, size_t lane) {
-      const Tag d;
-      const auto weights = load_weights<Tag, kTaps>(d, block, lane);
-      for (int row = 0; row < kTaps; ++row) {
-        left[row] = weights.of(row, 0);
-        right[row] = previous_lanes(d, weights.of(row, kTaps - 1));
-        last_right[row] = block.y().weight[row][lane + kLast] * block.x().weight[kTaps - 1][lane + kLast];
+    for (int row = 0; row < kTaps; ++row) {
+      left[row] = hn::Mul(y.weight[row], x.weight[0]);
+      right[row] = hn::Mul(y.weight[row], x.weight[kTaps - 1]);
+      last_right[row] = hn::ExtractLane(right[row], kLast);
+      if (!kAtEdge) right[row] = previous_lanes(d, right[row]);
+    }
+    for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
+      V gradients[kTogether], before[kTogether];
+      Real last_gradient[kTogether];
+      for (int c = 0; c < kTogether; ++c) {
+        gradients[c] = gradient(channel + c);
+        if (kAtEdge || !is_alone) gradients[c] = hn::IfThenElseZero(is_in_run, gradients[c]);
+        if (kTaps == 2) before[c] = previous_lanes(d, gradients[c]);
+        if (kTaps == 2) last_gradient[c] = hn::ExtractLane(gradients[c], kLast);
+      }
+      Real* to = sums_of(channel) + first_sum() + run.at;
+      for (int row = 0; row < kTaps; ++row, to += sums_.rows.row_stride) {
+        if (kAtEdge && !is_row(run.row + row)) continue;
+        V sums[kTogether];
+        load_interleaved(d, to, sums);
+        for (int c = 0; c < kTogether; ++c) {
+          if constexpr (kAtEdge) {
+            const V terms =
+                hn::IfThenElseZero(pixels.is_pixel(row, kTaps - 1), hn::Mul(right[row], gradients[c]));
+            if (kTaps == 2) sums[c] = hn::Add(sums[c], previous_lanes(d, terms));
+            sums[c] = hn::Add(sums[c],
+                              hn::IfThenElseZero(pixels.is_pixel(row, 0), hn::Mul(left[row], gradients[c])));
+          } else {
+            if (kTaps == 2) sums[c] = hn::Add(sums[c], hn::Mul(right[row], before[c]));
+            sums[c] = hn::Add(sums[c], hn::Mul(left[row], gradients[c]));
+          }
+        }
+        if constexpr (kTogether == 1) {
+          hn::StoreU(sums[0], d, to);
+        } else {
+          store_interleaved(d, sums, to);
+        }
+        if (!has_last || (kAtEdge && (bits_of(d, pixels.is_pixel(row, kTaps - 1)) >> kLast & 1) == 0))
+          continue;
+        for (int c = 0; c < kTogether; ++c)
+          to[kSamples * kTogether + c] += last_right[row] * last_gradient[c];
       }
     }
-  };
+  }
 
-  template <class SomeLines>
-  static HWY_INLINE void add_lines(const Task& task, const Work& work, const SomeLines& lines, size_t lane,
-                                   int64_t first_channel, int64_t channels) {
-    const Tag d;
-    const Real* gradients = task.grad_output.channel<Real>(first_channel) + work.first + lane;
-    const Image& rows = task.sums.rows;
-    const LineWeights weights(*work.block, lane);
-    for (int k = 0; k < lines.count; ++k) {
-      const Line<Tag>& line = lines.line[k];
-      bool has_row[kTaps];
-      for (int row = 0; row < kTaps; ++row) has_row[row] = task.band.contains(line.row + row);
-      Real* first_row = rows.channel<Real>(first_channel) + task.sums.offset(line.row, line.column);
-      for (int64_t c = 0; c < channels; ++c, first_row += rows.channel_stride) {
-        const Real* of_channel = gradients + c * task.grad_output.channel_stride;
-        const V gradient = keep_line<Tag>(lines, k, hn::LoadU(d, of_channel));
-        const V gradient_before = previous_lanes(d, gradient);
+  HWY_INLINE bool is_row(int64_t row) const { return row >= 0 && row < pixels_.y_axis().size; }
+
+  // Adds what the samples give to some channels.
+  template <Reach kReach, class Gradient>
+  HWY_INLINE void add_to_sums(const Pixels& pixels, const Taps (&taps)[2], const Vector& vector,
+                              [[maybe_unused]] const Runs& runs, Channels channels,
+                              const Gradient& gradient) const {
+    if constexpr (kTaps <= 2 && !kAreScattered) {
+      for (int k = 0; k < runs.count; ++k)
+        add_run<kReach>(pixels, runs.run[k], runs.count == 1, taps, channels, gradient);
+      if (runs.count != 0) return;
+    }
+    add_terms<kReach>(pixels, taps, vector, channels, gradient);
+  }
+
+  // Where the sums do not lie as the pixels do.
+  HWY_NOINLINE void add_apart(const Taps (&taps)[2], Vector vector, Channels channels) const {
+    with_gradients(vector, channels, [&](const auto& gradient) HWY_ATTR {
+      add_terms<Reach::edge>(pixels_, taps, vector, channels, gradient);
+    });
+  }
+
+  template <Reach kReach, class Gradient>
+  HWY_INLINE void add_terms(const Pixels& pixels, const Taps (&taps)[2], const Vector& vector,
+                            Channels channels, const Gradient& gradient) const {
+    const D d;
+    const auto& [x, y] = taps;
+    const bool is_inside = vector.is_inside;
+    uint32_t bits = vector.bits;
+    alignas(64) Real columns[kSamples], rows[kSamples];
+    if (kReach == Reach::edge || kAreScattered || !is_inside) {
+      hn::Store(x.first, d, columns);
+      hn::Store(y.first, d, rows);
+    }
+    constexpr int kPlanes = kGroup / kTogether;
+    alignas(64) Terms terms[kPlanes];
+    Real* sums[kPlanes] = {};
+    int planes = 0;
+    for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether, ++planes) {
+      sums[planes] = sums_of(channel) + first_sum();
+      for (int c = 0; c < kTogether; ++c) {
+        const V of_channel = gradient(channel + c);
         for (int row = 0; row < kTaps; ++row) {
-          if (!has_row[row]) continue;
-          Real* to = first_row + row * rows.row_stride;
-          V sum = hn::LoadU(d, to);
-          if constexpr (kTaps == 2) sum = hn::Add(sum, hn::Mul(weights.right[row], gradient_before));
-          hn::StoreU(hn::Add(sum, hn::Mul(weights.left[row], gradient)), d, to);
-          if (kTaps == 2 && line.has_last_sample)
-            to[kLast + 1] += weights.last_right[row] * of_channel[kLast];
+          for (int k = 0; k < kTaps; ++k) {
+            const V weight = hn::Mul(y.weight[row], x.weight[k]);
+            hn::Store(hn::Mul(weight, of_channel), d, terms[planes][row][k * kTogether + c]);
+          }
+        }
+      }
+    }
+    if constexpr (kReach == Reach::edge || kAreScattered) {
+      add_anywhere(sums, planes, bits, columns, rows, terms);
+    } else {
+      const auto add = [&](int64_t i) HWY_ATTR {
+        const int64_t offset = kReach == Reach::line ? pixels.line() + i * kTogether : pixels.offsets()[i];
+        for (int plane = 0; plane < planes; ++plane) add_pixels(sums[plane] + offset, terms[plane], i);
+      };
+      if (HWY_LIKELY(is_inside && bits == kAll)) {
+        for (int64_t i = 0; i < kSamples; ++i) add(i);
+        return;
+      }
+      // Of the others some may have a row outside of the band.
+      const uint32_t inside = is_inside
+                                  ? bits
+                                  : pixels.template first_rows_from<kReach>(y, band_.begin) &
+                                        ~pixels.template first_rows_from<kReach>(y, band_.end - (kTaps - 1));
+      for (; bits != 0; bits &= bits - 1) {
+        const int i = __builtin_ctz(bits);
+        if (HWY_LIKELY(inside >> i & 1)) {
+          add(i);
+        } else {
+          add_anywhere(sums, planes, uint32_t{1} << i, columns, rows, terms);
         }
       }
     }
   }
 
-  // Adds to input_grad what the samples that add to the band give to channels [first_channel, first_channel + channels).
-  static void add_terms(const Task& task, const Work& work, int64_t first_channel, int64_t channels,
-                        const Real (&terms)[kChannels][kTaps][kTaps][kBlock]) {
-    const Block<Real>& block = *work.block;
-    const RowBand band = task.band;
-    const Sums& sums = task.sums;
-    const int64_t channel_stride = sums.rows.channel_stride;
-    const int64_t row_stride = sums.rows.row_stride;
-    const int64_t column_stride = sums.rows.column_stride;
-    for (uint32_t bits = work.bits; bits != 0; bits &= bits - 1) {
-      const auto i = static_cast<size_t>(__builtin_ctz(bits));
-      const int64_t first_row = block.y().first[i];
-      Real* to = sums.rows.channel<Real>(first_channel);
-      if ((block.interior >> i & 1) != 0 && first_row >= band.begin && first_row + kTaps <= band.end) {
-        to += sums.offset(first_row, block.x().first[i]);
-        for (int64_t c = 0; c < channels; ++c, to += channel_stride) {
-          for (int row = 0; row < kTaps; ++row) {
-            for (int column = 0; column < kTaps; ++column) {
-              to[row * row_stride + column * column_stride] += terms[c][row][column][i];
-            }
+  // [row][column and channel][sample]
+  using Terms = Real[kTaps][kTaps * kTogether][kSamples];
+
+  // The planes of a sample next to each other: each waits for its own sums.
+  HWY_INLINE void add_pixels(Real* to, const Terms& terms, int64_t i) const {
+    for (int row = 0; row < kTaps; ++row, to += sums_.rows.row_stride) {
+      for (int k = 0; k < kTaps * kTogether; ++k) to[k] += terms[row][k][i];
+    }
+  }
+
+  // The same where their elements do not lie side by side.
+  HWY_INLINE void add_apart_pixels(Real* to, const Terms& terms, int64_t i) const {
+    const Image& rows = sums_.rows;
+    for (int c = 0; c < kTogether; ++c, to += rows.channel_stride) {
+      for (int row = 0; row < kTaps; ++row) {
+        for (int k = 0; k < kTaps; ++k)
+          to[row * rows.row_stride + k * rows.column_stride] += terms[row][k * kTogether + c][i];
+      }
+    }
+  }
+
+  HWY_NOINLINE void add_anywhere(Real* const* sums, int planes, uint32_t bits, const Real* columns,
+                                 const Real* rows, const Terms* terms) const {
+    const Axis &x_axis = pixels_.x_axis(), &y_axis = pixels_.y_axis();
+    const Image& rows_of_sums = sums_.rows;
+    for (; bits != 0; bits &= bits - 1) {
+      const int i = __builtin_ctz(bits);
+      const auto column = static_cast<int64_t>(columns[i]), row = static_cast<int64_t>(rows[i]);
+      if (column >= 0 && column + kTaps <= x_axis.size && row >= band_.begin && row + kTaps <= band_.end) {
+        const int64_t offset = rows_of_sums.offset(row, column);
+        for (int plane = 0; plane < planes; ++plane) {
+          if (adds_alike_) {
+            add_pixels(sums[plane] + offset, terms[plane], i);
+          } else {
+            add_apart_pixels(sums[plane] + offset, terms[plane], i);
           }
         }
         continue;
       }
-      const SampleTaps<kTaps> taps = sample_taps<kTaps>(block, i, task.sampling.axes);
-      for (int64_t c = 0; c < channels; ++c, to += channel_stride) {
-        for (int row = 0; row < kTaps; ++row) {
-          if (!band.contains(taps.row[row])) continue;
-          for (int column = 0; column < kTaps; ++column) {
-            if (taps.column[column] < 0) continue;
-            to[sums.offset(taps.row[row], taps.column[column])] += terms[c][row][column][i];
+      for (int r = 0; r < kTaps; ++r) {
+        const int64_t to_row = tap_pixel<kTaps>(row + r, y_axis);
+        if (!band_.contains(to_row)) continue;
+        for (int k = 0; k < kTaps; ++k) {
+          const int64_t to_column = tap_pixel<kTaps>(column + k, x_axis);
+          if (to_column < 0) continue;
+          const int64_t offset = rows_of_sums.offset(to_row, to_column);
+          for (int plane = 0; plane < planes; ++plane) {
+            for (int c = 0; c < kTogether; ++c)
+              sums[plane][offset + c * rows_of_sums.channel_stride] += terms[plane][r][k * kTogether + c][i];
           }
         }
       }
     }
   }
 
-  static void store_gradients(const Task& task, const Work& work) {
-    const Tag d;
-    alignas(64) Real of_samples[2][kBlock];
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      const auto slopes = [&]() HWY_ATTR {
-        if constexpr (kDifferences) {
-          return bilinear_gradients(d, *work.block, lane,
-                                    [&](int k) HWY_ATTR { return hn::Load(d, work.products[k] + lane); });
-        } else {
-          return grid_gradients<kTaps>(d, *work.block, lane,
-                                       [&](int k) HWY_ATTR { return hn::Load(d, work.products[k] + lane); });
-        }
-      }();
-      for (int axis = 0; axis < 2; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis] + lane);
-    }
-    store_grid_grad(task.grid_grad, Samples{work.first, work.count}, work.owned, of_samples);
-  }
+  const bool wants_input_grad_;
+  const bool wants_grid_grad_;
+  const RowBand band_;
+  const Image input_;
+  const Image grid_;
+  const Image grad_output_;
+  const Image grid_grad_;
+  const bool prefetches_;
+  const bool reads_pairs_;  // whose coordinates are loaded from the grid
+  const bool writes_pairs_;
+  const bool has_plain_gradient_;
+  const bool adds_alike_;   // the offsets of pixels are those of their sums
+  const bool rows_follow_;  // of the sums
+  Sums sums_;
+  Pixels pixels_;
 };
 
-// Differentiates at `samples` samples of the task's image from the given one on, all of them inside of the band or not.
-using DifferentiateChunk = void (*)(Task& task, int64_t begin, int64_t samples, bool is_inside);
-
-template <class Real, int kTaps>
-DifferentiateChunk choose_differentiate_chunk(const Sampling& sampling) {
-  if constexpr (kTaps > 1) {
-    if (sampling.wants_grid_grad) {
-      return sampling.wants_input_grad ? Differentiation<Real, kTaps, true, true>::differentiate_chunk
-                                       : Differentiation<Real, kTaps, false, true>::differentiate_chunk;
-    }
-  }
-  return Differentiation<Real, kTaps, true, false>::differentiate_chunk;
-}
-
-DifferentiateChunk choose_differentiate_chunk(const Sampling& sampling) {
-  DifferentiateChunk chosen = nullptr;
-  visit_taps(sampling.interpolation, [&](auto taps) {
-    chosen = sampling.type == DataType::float64 ? choose_differentiate_chunk<double, taps>(sampling)
-                                                : choose_differentiate_chunk<float, taps>(sampling);
-  });
-  return chosen;
-}
-
-Task task_of(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums) {
-  Task task{sampling,
-            image,
-            band,
-            sums,
-            sampling.input[image],
-            sampling.output[image],
-            sampling.grid_grad[image],
-            sampling.type == DataType::float64 ? can_gather<double>(sampling.input.first)
-                                               : can_gather<float>(sampling.input.first),
-            outgrows_cache(sampling),
-            false};
-  task.is_contiguous = size_of(sampling.type) != 2 && task.grad_output.has_contiguous_channels() &&
-                       (!sampling.wants_grid_grad || task.input.column_stride == 1) &&
-                       (!sampling.wants_input_grad || sums.rows.column_stride == 1);
-  return task;
-}
-
-// Inline, or GCC 12 leaves the call out.
-HWY_INLINE void prefetch_image(const Image& image, int64_t bytes) {
-  const auto* from = static_cast<const std::byte*>(image.data);
-  for (int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(from + i);
-}
-
-// Small images are read and added to all over, which no hardware foresees: asks for the one after the given one as a
-// whole, if most of it is needed and there is little else to do.
-HWY_INLINE void prefetch_next_image(const Sampling& sampling, int64_t image) {
-  constexpr int64_t kMostBytes = 32 << 10;
-  const int64_t elements = sampling.channels * sampling.pixels;
-  const int64_t bytes = elements * static_cast<int64_t>(size_of(sampling.type));
-  const bool reads_most_lines = 4 * sampling.samples * sampling.channels >= bytes / 64;
-  const bool waits = sampling.input.first.outgrows_caches || !sampling.wants_input_grad;
-  if (image + 1 == sampling.batch || bytes > kMostBytes || !reads_most_lines || !waits) return;
-  if (sampling.wants_grid_grad) prefetch_image(sampling.input[image + 1], bytes);
-  if (sampling.wants_input_grad) prefetch_image(sampling.input_grad[image + 1], bytes);
-}
-
-void differentiate_band(const Sampling& sampling, const SamplesLayout& layout,
-                        DifferentiateChunk differentiate, int64_t image, RowBand band, bool has_spans,
-                        float* buffer) {
-  Task task = task_of(sampling, image, band, layout.sums_of(sampling, image, band, buffer));
-  if (band.begin == 0) prefetch_next_image(sampling, image);
-  for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
-    const RowSpan span = has_spans ? layout.spans[image * layout.chunks + chunk] : RowSpan{0, 0};
-    if (!span.meets(band)) continue;
+template <class Grad>
+void differentiate_band(const Sampling& sampling, const SamplesLayout& layout, int64_t image, RowBand band,
+                        bool has_spans, float* buffer) {
+  Grad task(sampling, image, band, layout.sums_of(sampling, image, band, buffer));
+  if (!has_spans) task.differentiate(0, sampling.samples, true);
+  for (int64_t chunk = 0; has_spans && chunk < layout.chunks; ++chunk) {
+    const RowSpan span = layout.spans[image * layout.chunks + chunk];
     const int64_t first = chunk * kChunkSamples;
-    differentiate(task, first, std::min(kChunkSamples, sampling.samples - first),
-                  span.first >= band.begin && span.last < band.end);
+    if (span.meets(band))
+      task.differentiate(first, std::min(first + kChunkSamples, sampling.samples),
+                         span.first >= band.begin && span.last < band.end);
   }
-  task.sums.zero_to(band.end - 1);
+  task.finish();
   if (layout.adds_in_buffer) {
     const int64_t width = sampling.x_axis().size, count = (band.end - band.begin) * width;
     store_pixels(sampling.input_grad[image], 0, sampling.channels, band.begin * width, count, buffer, count);
   }
 }
 
-void run_by_samples(const Sampling& sampling, const SamplesLayout& layout) {
-  const DifferentiateChunk differentiate = choose_differentiate_chunk(sampling);
+template <class Grad>
+void run(const Sampling& sampling, const SamplesLayout& layout) {
   const double nanoseconds = gradient_nanoseconds(sampling);
   if (!sampling.wants_input_grad) {
+    const bool is_long = nanoseconds >= kMinParallelNanoseconds && sampling.channels > kFewChannels;
+    const int64_t task_samples = is_long ? kChunkSamples : 2048;
     const RowBand all{0, sampling.y_axis().size};
-    return parallel_for(sampling.batch * layout.chunks, nanoseconds, [&](int64_t index) {
-      const int64_t image = index / layout.chunks, first = index % layout.chunks * kChunkSamples;
-      if (first == 0) prefetch_next_image(sampling, image);
-      Task task = task_of(sampling, image, all, Sums{});
-      differentiate(task, first, std::min(kChunkSamples, sampling.samples - first), true);
+    const int64_t tasks = divide_up(sampling.samples, task_samples);
+    return parallel_for(sampling.batch * tasks, nanoseconds, [&](int64_t index) {
+      const int64_t first = index % tasks * task_samples;
+      Grad(sampling, index / tasks, all, Sums{})
+          .differentiate(first, std::min(first + task_samples, sampling.samples), true);
     });
   }
   Bands bands = layout.bands_for(thread_count(), sampling);
@@ -454,8 +724,33 @@ void run_by_samples(const Sampling& sampling, const SamplesLayout& layout) {
     bands = layout.bands_of_spans(bands, thread_count(), sampling);
   }
   for_each_band(bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t band, int64_t slot) {
-    float* buffer = layout.buffer(bands, slot);
-    differentiate_band(sampling, layout, differentiate, image, bands.band(band), has_spans, buffer);
+    differentiate_band<Grad>(sampling, layout, image, bands.band(band), has_spans,
+                             layout.buffer(bands, slot));
+  });
+}
+
+template <class T, int kTaps>
+void run_with_rows(const Sampling& sampling, const SamplesLayout& layout) {
+  const Image& input = sampling.input.first;
+  const bool has_few_channels = sampling.channels <= kFewChannels;
+  if constexpr (std::is_same_v<T, float>) {
+    if (sampling.has_plain_rows && has_interleaved_rows(input)) {
+      return visit_interleaved(sampling.channels, [&](auto channels) {
+        run<GradBySamples<T, kTaps, channels, false>>(sampling, layout);
+      });
+    }
+    if (!has_few_channels && input.channel_stride == 1 && sampling.channels % 4 == 0)
+      return run<GradBySamples<T, kTaps, 4, true>>(sampling, layout);
+  }
+  // The 16-bit types are loaded one by one in any case.
+  if (sampling.has_plain_rows && (sizeof(T) != 2 || has_few_channels))
+    return run<GradBySamples<T, kTaps, 1, false>>(sampling, layout);
+  run<GradBySamples<T, kTaps, 1, true>>(sampling, layout);
+}
+
+void run_by_samples(const Sampling& sampling, const SamplesLayout& layout) {
+  visit_taps(sampling.interpolation, [&](auto taps) {
+    visit_element_type(sampling.type, [&]<class T>(T) { run_with_rows<T, taps>(sampling, layout); });
   });
 }
 

@@ -18,10 +18,6 @@ bool has_floats(const Sampling& sampling) {
   return sampling.type != DataType::float64;
 }
 
-bool has_few_channels(const Sampling& sampling) {
-  return sampling.has_few_channels;
-}
-
 bool may_suit_samples(const Sampling& sampling) {
   return !sampling.vectorises_over_channels || sampling.may_have_lines;
 }
@@ -38,10 +34,9 @@ constexpr Implementation kForward[] = {
     {"by_channels", has_floats, always, always, sample_by_channels_workspace_size, sample_by_channels},
 };
 
-// "few_channels" and "by_samples" give the same bits: each term of grad_input is rounded before it is added, and grad_grid
-// comes from differences of pixels. "by_channels" fuses product and sum.
+// By samples each term of grad_input is rounded before it is added, and grad_grid comes from differences of pixels.
+// "by_channels" fuses product and sum.
 constexpr Implementation kGradient[] = {
-    {"few_channels", has_few_channels, always, always, grad_by_samples_workspace_size, grad_few_channels},
     {"by_samples", always, has_no_channels_to_vectorise, has_no_channels_to_vectorise,
      grad_by_samples_workspace_size, grad_by_samples},
     {"by_channels", has_floats, always, always, grad_by_channels_workspace_size, grad_by_channels},

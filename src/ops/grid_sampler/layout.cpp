@@ -44,15 +44,16 @@ Images as_grid(const SamplingOf<kAxes>& problem, const void* data,
 }
 
 // Those that are read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.
-bool has_few_channels(const Sampling& sampling) {
+bool has_plain_rows(const Sampling& sampling) {
   const Image& input = sampling.input.first;
   const bool has_rows =
-      input.column_stride == 1 || (input.type == DataType::float32 && input.channels >= 2 &&
-                                   input.channel_stride == 1 && input.column_stride == input.channels);
+      input.column_stride == 1 ||
+      (input.type == DataType::float32 && input.channels >= 2 && input.channels <= kFewChannels &&
+       input.channel_stride == 1 && input.column_stride == input.channels);
   const int64_t last = input.offset(input.depth - 1, input.height - 1, input.width - 1) + input.channels;
   const bool has_small_numbers =
       std::max({input.depth, input.height, input.width}) < 1 << 23 && last < -kNowhere;
-  return sampling.channels <= kFewChannels && has_rows && has_small_numbers;
+  return has_rows && has_small_numbers;
 }
 
 template <int kAxes>
@@ -76,8 +77,8 @@ Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void*
                           sampling.output.first.has_contiguous_channels();
   sampling.may_have_lines =
       reads_rows && problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic;
-  sampling.has_few_channels = (kAxes == 2 || forward) && has_few_channels(sampling);
-  sampling.wants_input_grad = sampling.wants_grid_grad = false;
+  sampling.has_plain_rows = (kAxes == 2 || forward) && has_plain_rows(sampling);
+  sampling.adds_alike = sampling.wants_input_grad = sampling.wants_grid_grad = false;
   return sampling;
 }
 
@@ -97,7 +98,7 @@ template <int kAxes>
 DoubleBackward second_of(const DoubleBackwardOf<kAxes>& problem) {
   DoubleBackward sampling{};
   static_cast<Sampling&>(sampling) = gradient_of<kAxes>(problem);
-  sampling.has_few_channels = false;
+  sampling.has_plain_rows = false;
   sampling.has_grad_grad_input = problem.has_grad_grad_input;
   sampling.has_grad_grad_grid = problem.has_grad_grad_grid && problem.interpolation != Interpolation::nearest;
   sampling.wants_input_grad = problem.wants_input_grad && sampling.has_grad_grad_grid;
@@ -172,8 +173,7 @@ Sampling sampling_of(const GridSampler3D& problem) {
 
 Sampling sampling_of(const GridSampler2DBackward& problem) {
   Sampling sampling = gradient_of(problem);
-  sampling.has_few_channels =
-      sampling.has_few_channels && (!sampling.wants_input_grad || adds_alike(sampling));
+  sampling.adds_alike = adds_alike(sampling);
   if (sampling.channels <= kFewChannels) sampling.vectorises_over_channels = false;
   return sampling;
 }
@@ -202,7 +202,7 @@ void zero_images(const Images& images, int64_t batch) {
 double forward_nanoseconds(const Sampling& sampling) {
   const auto samples = static_cast<double>(sampling.batch * sampling.samples);
   const auto channels = static_cast<double>(sampling.channels);
-  if (sampling.has_few_channels) return samples * (0.8 + 0.25 * taps_of(sampling) * channels);
+  if (has_few_channels(sampling)) return samples * (0.8 + 0.25 * taps_of(sampling) * channels);
   if (sampling.axis_count == 3)
     return samples * (sampling.vectorises_over_channels ? 10 + channels : 5 + 6 * channels);
   if (!sampling.vectorises_over_channels) return samples * (3 + 0.5 * taps_of(sampling) * channels);
@@ -219,7 +219,7 @@ double gradient_nanoseconds(const Sampling& sampling) {
     const double of_voxel = sampling.wants_input_grad ? 0.5 : 0;
     return samples * (10 + (by_channels ? 1.5 : 10) * channels) + pixels * of_voxel * channels;
   }
-  if (sampling.has_few_channels) return samples * (2.5 + 0.65 * taps_of(sampling) * channels);
+  if (has_few_channels(sampling)) return samples * (2.5 + 0.65 * taps_of(sampling) * channels);
   // Without sums to add to, and with four channels in one load or images in the cache, vectors of samples take less than
   // half the time.
   constexpr double kCacheElements = 1 << 20;

@@ -2,11 +2,11 @@
 // A problem as the CPU's kernels see it, and how its work is cut. There are three implementations, which
 // implementations.cpp lists:
 //
-// few_channels: vectorised over samples, from coordinates to results in registers. Images, and forward volumes, are read
+// few_channels: forward, vectorised over samples, from coordinates to results in registers. Images and volumes are read
 // where they lie.
 // by_samples: the same for any number of channels and any strides, where what samples read is found once for all channels:
 // for float64, for few samples in a large image, and forward on smooth grids in contiguous tensors. There neighbouring
-// samples read neighbouring pixels: see lines-inl.h.
+// samples read neighbouring pixels. Of the gradient of images it is that of few channels, too.
 // by_channels: a vector holds channels of one pixel, so images are first brought into channels-last order, in pieces that
 // stay in the cache.
 //
@@ -77,14 +77,15 @@ struct Sampling {
   int64_t samples;  // of an image
   Axis axes[3];     // x, y and z; that of images has one pixel
   bool vectorises_over_channels;
-  bool may_have_lines;    // so that vectors of samples may be faster nevertheless
-  bool has_few_channels;  // that can be read and added to where they lie, with offsets of 32 bits
+  bool may_have_lines;  // so that vectors of samples may be faster nevertheless
+  bool has_plain_rows;  // that can be read as they lie, with offsets of 32 bits
   Images input;
   Images grid;
   Images output;  // or its gradient
   // Of the gradient:
   Images input_grad;
   Images grid_grad;
+  bool adds_alike;  // input_grad has the offsets of the input
   bool wants_input_grad;
   bool wants_grid_grad;
 
@@ -92,6 +93,10 @@ struct Sampling {
   const Axis& y_axis() const { return axes[1]; }
   const Axis& z_axis() const { return axes[2]; }
 };
+
+inline bool has_few_channels(const Sampling& sampling) {
+  return sampling.has_plain_rows && sampling.channels <= kFewChannels;
+}
 
 // Calls function with the number of axes as a std::integral_constant.
 template <class Function>

@@ -234,28 +234,6 @@ class BlockPixels {
   alignas(64) Real staged_[kMostChannels][kTaps * kTaps * kBlock];
 };
 
-// Asks for what the next row of a smooth grid will be the first to read of channels, or to add to: the pixels below
-// those of an interior block, or above. `image` begins with row `first_row`. Hardware sees no stream here, as the rows
-// that neighbouring samples read change again and again.
-template <int kTaps, class Real>
-HWY_INLINE void prefetch_next_row(const Image& image, int64_t first_row, int64_t channel, int64_t channels,
-                                  const Block<Real>& block) {
-  constexpr int kLast = kBlock - 1;
-  const bool is_interleaved = image.channel_stride == 1 && image.channels > 1;
-  const int step = is_interleaved ? kLast / 3 : kLast;  // samples less than a cache line apart
-  const int64_t end = is_interleaved ? channel + 1 : channel + channels;
-  for (int64_t c = channel; c < end; ++c) {
-    for (int i = 0; i < kBlock; i += step) {
-      const Real* column = image.channel<Real>(c) + block.x().first[i] * image.column_stride;
-      for (const int32_t row : {block.y().first[0], block.y().first[kLast]}) {
-        const Real* pixel = column + (row - first_row) * image.row_stride;
-        prefetch_for_later(pixel - image.row_stride);
-        prefetch_for_later(pixel + kTaps * image.row_stride);
-      }
-    }
-  }
-}
-
 // Whether the pixels of a channel are elements of this type, side by side.
 template <class Real>
 bool has_plain_channels(const Image& image) {

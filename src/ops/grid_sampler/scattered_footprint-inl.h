@@ -1,0 +1,178 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// The pixels that a vector of samples reads in images of any strides, each loaded on its own. With what kernels ask of a
+// Footprint.
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_SCATTERED_FOOTPRINT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_SCATTERED_FOOTPRINT_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_SCATTERED_FOOTPRINT_INL_H_
+#else
+#define ACLGRAD_OPS_GRID_SAMPLER_SCATTERED_FOOTPRINT_INL_H_
+#endif
+
+#include <limits>
+
+#include "ops/grid_sampler/footprint-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+
+// Of kTogether channels at a time, one, or four that lie side by side in each pixel.
+template <class T, int kTaps, int kTogether>
+class ScatteredFootprint {
+ public:
+  using Real = RealOf<T>;
+  using D = BlockTag<Real>;
+  using V = hn::Vec<D>;
+  using Offset = OffsetOf<Real>;
+  using Taps = VectorTaps<D, kTaps>;
+  static constexpr size_t kSamples = hn::MaxLanes(D());
+
+  HWY_INLINE ScatteredFootprint(const Image& image, const Axis* axes)
+      : axes_{VectorAxis<D>(axes[0]), VectorAxis<D>(axes[1])},
+        strides_{image.column_stride, image.row_stride},
+        has_small_offsets_(image.offset(image.height - 1, image.width - 1) <= kMaxOffset) {}
+
+  // Of samples at these coordinates, whose taps are found.
+  HWY_INLINE Reach find(const V (&coordinates)[2], Taps (&taps)[2]) {
+    const D d;
+    bool are_interior = true;
+    for (int k = 0; k < 2; ++k) {
+      const V pixel = find_position<kTaps>(d, axes_[k], coordinates[k], taps[k].scale);
+      taps[k].find_anywhere(d, axes_[k], pixel);
+      const V first = taps[k].first;
+      alignas(64) Real firsts[kSamples];
+      hn::Store(first, d, firsts);
+      const auto is_inside = hn::And(hn::Ge(first, hn::Zero(d)), hn::Le(first, last_first_tap(k)));
+      if (hn::AllTrue(d, is_inside)) {
+        find_neighbours(k, firsts);
+      } else {
+        find_pixels(k, firsts);
+        are_interior = false;
+      }
+    }
+    return are_interior ? Reach::interior : Reach::edge;
+  }
+
+  // pixels[column * kTogether + c] of one row of the taps; zeros where a tap is no pixel.
+  template <Reach kReach>
+  HWY_INLINE void load_row(const T* from, int row, V (&pixels)[kTaps * kTogether]) const {
+    for (int column = 0; column < kTaps; ++column) {
+      V of_tap[kTogether];
+      load_tap(from, offsets_[1][row], offsets_[0][column], of_tap);
+      for (int c = 0; c < kTogether; ++c) {
+        pixels[column * kTogether + c] =
+            kReach == Reach::edge ? hn::IfThenElseZero(is_pixel(row, column), of_tap[c]) : of_tap[c];
+      }
+    }
+  }
+
+  template <Reach kReach>
+  HWY_INLINE void prefetch_next_row(const T*) const {}
+
+  HWY_INLINE hn::Mask<D> is_pixel(int row, int column) const {
+    return mask_of(D(), pixels_[1][row] & pixels_[0][column]);
+  }
+
+  template <Reach kReach>
+  HWY_INLINE uint32_t first_rows_from(const Taps&, int64_t row) const {
+    return rows_from(first_row_, row);
+  }
+  template <Reach kReach>
+  HWY_INLINE uint32_t last_rows_from(const Taps&, int64_t row) const {
+    return rows_from(last_row_, row);
+  }
+  template <Reach kReach>
+  HWY_INLINE int64_t last_row(const Taps&) const {
+    return *std::max_element(last_row_, last_row_ + kSamples);
+  }
+
+  HWY_INLINE const Axis& x_axis() const { return axes_[0].axis; }
+  HWY_INLINE const Axis& y_axis() const { return axes_[1].axis; }
+
+ private:
+  static constexpr int64_t kMaxOffset = std::numeric_limits<Offset>::max();
+
+  // Of interior samples; below zero where not all numbers of columns, or rows, are exact.
+  HWY_INLINE V last_first_tap(int k) const {
+    const int64_t size = axes_[k].axis.size;
+    return hn::Set(D(), size < 1 << 23 ? static_cast<Real>(size - kTaps) : Real{-1});
+  }
+
+  HWY_INLINE void find_neighbours(int k, const Real (&first)[kSamples]) {
+    const auto stride = static_cast<Offset>(has_small_offsets_ ? strides_[k] : 1);
+    for (int tap = 0; tap < kTaps; ++tap) {
+      for (size_t i = 0; i < kSamples; ++i)
+        offsets_[k][tap][i] = (static_cast<Offset>(first[i]) + tap) * stride;
+      pixels_[k][tap] = (uint32_t{1} << kSamples) - 1;
+    }
+    for (size_t i = 0; k == 1 && i < kSamples; ++i) {
+      first_row_[i] = static_cast<Offset>(first[i]);
+      last_row_[i] = first_row_[i] + kTaps - 1;
+    }
+  }
+
+  // A tap that is no pixel is read, and counted among the rows, at the edge.
+  HWY_INLINE void find_pixels(int k, const Real (&first)[kSamples]) {
+    const Axis axis = axes_[k].axis;
+    const int64_t stride = has_small_offsets_ ? strides_[k] : 1;
+    for (int tap = 0; tap < kTaps; ++tap) {
+      uint32_t bits = 0;
+      for (size_t i = 0; i < kSamples; ++i) {
+        const int64_t place = static_cast<int64_t>(first[i]) + tap;
+        const int64_t pixel = kTaps == 4 ? tap_pixel<kTaps>(place, axis) : place;
+        const auto read = static_cast<Offset>(
+            std::clamp<int64_t>(kTaps == 4 && pixel >= 0 ? pixel : place, 0, axis.size - 1));
+        bits |= static_cast<uint32_t>(pixel == read) << i;
+        offsets_[k][tap][i] = static_cast<Offset>(read * stride);
+        if (k == 0) continue;
+        first_row_[i] = tap == 0 ? read : std::min(first_row_[i], read);
+        last_row_[i] = tap == 0 ? read : std::max(last_row_[i], read);
+      }
+      pixels_[k][tap] = bits;
+    }
+  }
+
+  HWY_INLINE int64_t offset(const Offset* of_row, const Offset* of_column, size_t i) const {
+    if (HWY_LIKELY(has_small_offsets_)) return of_row[i] + of_column[i];
+    return of_row[i] * strides_[1] + of_column[i] * strides_[0];
+  }
+
+  HWY_INLINE void load_tap(const T* from, const Offset* of_row, const Offset* of_column, V (&to)[1]) const {
+    const D d;
+    if constexpr (std::is_same_v<T, Real>) {
+      const hn::RebindToSigned<D> integer;
+      if (HWY_LIKELY(has_small_offsets_)) {
+        to[0] = hn::GatherIndex(d, from, hn::Add(hn::Load(integer, of_row), hn::Load(integer, of_column)));
+        return;
+      }
+    }
+    alignas(64) T elements[kSamples];
+    for (size_t i = 0; i < kSamples; ++i) elements[i] = from[offset(of_row, of_column, i)];
+    to[0] = load_lanes(d, elements);
+  }
+
+  HWY_INLINE void load_tap(const T* from, const Offset* of_row, const Offset* of_column, V (&to)[4]) const {
+    const T* pixels[kSamples];
+    for (size_t i = 0; i < kSamples; ++i) pixels[i] = from + offset(of_row, of_column, i);
+    transpose_rows(D(), pixels, 0, to);
+  }
+
+  static HWY_INLINE uint32_t rows_from(const Offset (&rows)[kSamples], int64_t begin) {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < kSamples; ++i) bits |= static_cast<uint32_t>(rows[i] >= begin) << i;
+    return bits;
+  }
+
+  const VectorAxis<D> axes_[2];
+  alignas(64) Offset offsets_[2][kTaps][kSamples];  // of the taps along x and y
+  Offset first_row_[kSamples];                      // of the taps
+  Offset last_row_[kSamples];
+  const int64_t strides_[2];
+  uint32_t pixels_[2][kTaps];  // a bit for each sample whose tap is a pixel
+  const bool
+      has_small_offsets_;  // which the lanes of a vector hold; else they are numbers of columns and rows
+};
+
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
