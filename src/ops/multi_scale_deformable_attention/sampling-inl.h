@@ -86,19 +86,11 @@ bool are_whole_lines(const Runs<T>& runs) {
          runs.length % kLine == 0;
 }
 
-// Asks for the runs of some queries: they lie too far apart for the processor to foresee. The first-level cache has few
-// requests under way, so it gets only those that share no lines with other heads, which are fewest.
+// Asks for the runs of some queries: they lie too far apart for the processor to foresee.
 template <class T>
 HWY_INLINE void prefetch_runs(const Runs<T>& runs, int64_t first_query, int64_t last_query) {
   const int64_t bytes = runs.length * static_cast<int64_t>(sizeof(T));
-  const bool is_whole = are_whole_lines(runs);
-  for (int64_t q = first_query; q < last_query; ++q) {
-    if (is_whole) {
-      prefetch_lines<kFirstLevel>(runs.of(q), bytes);
-    } else {
-      prefetch_lines(runs.of(q), bytes);
-    }
-  }
+  for (int64_t q = first_query; q < last_query; ++q) prefetch_lines<kFirstLevel>(runs.of(q), bytes);
 }
 
 // Rounds contiguous floats to the runs of some queries. Whole lines go past the caches: to fetch them first takes longer
