@@ -31,16 +31,29 @@ inline void clear_past_caches(uint8_t* begin, uint8_t* end) {
 template <class T>
 class LineWriter {
  public:
-  HWY_INLINE void write16_split(const Float16Lanes& value, T* to) {
-    for (size_t i = 0; i < Float16Lanes::kVectors; i += kSplits<T> ? 2 : 1) {
-      Element* at = reinterpret_cast<Element*>(to + i * kLanes);
-      if constexpr (kSplits<T>) {
-        write(round_pairs(value.part[i], value.part[i + 1]), PairsTag(), at);
-      } else if constexpr (std::is_same_v<T, float>) {
-        write(value.part[i], FloatTag(), at);
+  // Whether that holds for chunks at these places.
+  static bool writes(const T* first, int64_t stride) {
+    constexpr auto kBoundary = static_cast<int64_t>(16 / sizeof(T));
+    return reinterpret_cast<uintptr_t>(first) % 16 == 0 && stride % kBoundary == 0;
+  }
+
+  HWY_INLINE void write16(const Float16Lanes& value, T* to) {
+    for (size_t i = 0; i < Float16Lanes::kVectors; ++i) {
+      if constexpr (std::is_same_v<T, float>) {
+        write(value.part[i], FloatTag(), to + i * kLanes);
       } else {
-        write(round_to(T{}, value.part[i]), NarrowBitsTag(), at);
+        write(round_to(T{}, value.part[i]), NarrowBitsTag(), &to[i * kLanes].bits);
       }
+    }
+  }
+
+  // The same with lanes that are split as for T.
+  HWY_INLINE void write16_split(const Float16Lanes& value, T* to) {
+    if constexpr (kSplits<T>) {
+      for (size_t i = 0; i < Float16Lanes::kVectors; i += 2)
+        write(round_pairs(value.part[i], value.part[i + 1]), PairsTag(), &to[i * kLanes].bits);
+    } else {
+      write16(value, to);
     }
   }
 

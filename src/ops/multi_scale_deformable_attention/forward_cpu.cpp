@@ -39,18 +39,20 @@ struct Sums {
   }
   // `channels` are left in the output, of which the last chunk may be a part.
   template <class T>
-  HWY_INLINE void store(T* to, int64_t channels, bool is_whole_lines) const {
+  HWY_INLINE void store(T* to, int64_t channels, bool past_caches) const {
+    LineWriter<T> writer;
 #pragma GCC unroll 4
     for (int i = 0; i < kChunks; ++i) {
       const int64_t left = channels - kChunkChannels * i;
-      if (is_whole_lines) {
-        stream16(chunks[i], to + kChunkChannels * i);
+      if (past_caches) {
+        writer.write16(chunks[i], to + kChunkChannels * i);
       } else if (left >= kChunkChannels) {
         store16(chunks[i], to + kChunkChannels * i);
       } else {
         store16(chunks[i], to + kChunkChannels * i, static_cast<size_t>(left));
       }
     }
+    writer.finish();
   }
 };
 
@@ -62,7 +64,7 @@ struct Target {
   int64_t query_stride;  // of output
   bool is_first = true;
   bool is_last = true;
-  bool is_whole_lines;  // of output
+  bool past_caches;  // the output goes
   int64_t channels;
 };
 
@@ -98,7 +100,7 @@ HWY_INLINE void sample_chunks(const Samples& samples, int64_t first, int64_t poi
 #pragma GCC unroll 4
   for (int q = 0; q < kQueries; ++q) {
     if (target.is_last) {
-      sums[q].store(target.output + q * target.query_stride + c, target.channels - c, target.is_whole_lines);
+      sums[q].store(target.output + q * target.query_stride + c, target.channels - c, target.past_caches);
     } else {
       sums[q].store(target.unfinished + c, kChunkChannels * kChunks, false);
     }
@@ -125,7 +127,7 @@ void sample_typed(const MultiScaleDeformableAttention& problem, const HeadTask& 
   const auto output = runs_of<T>(problem.output, task, 0, problem.channels());
   Target<T> target{.unfinished = unfinished,
                    .query_stride = output.stride,
-                   .is_whole_lines = are_whole_lines(output),
+                   .past_caches = go_past_caches(output),
                    .channels = problem.channels()};
   const T* value = static_cast<const T*>(task.value.first);
   const int64_t stride = task.value.stride;
@@ -142,7 +144,7 @@ void sample_typed(const MultiScaleDeformableAttention& problem, const HeadTask& 
   for_each_block<T, kAsksAhead ? 2 : 1>(
       problem, task, expect, [&](const Block& block, Samples& samples) HWY_ATTR {
         const int64_t next_query = block.first_query + block.queries;
-        if (!target.is_whole_lines)
+        if (!target.past_caches)
           prefetch_runs(output, next_query, std::min(next_query + block.queries, task.last_query));
         target.is_first = block.first_point == 0;
         target.is_last = block.first_point + block.points == problem.levels() * problem.samples();

@@ -20,27 +20,26 @@ struct OutputRows {
   T* first;
   int64_t stride;
   int64_t channels;
-  bool has_whole_lines;
+  bool past_caches;
 
   OutputRows(const Tensor& grad_value, int64_t batch, int64_t head)
       : first(static_cast<T*>(grad_value.data) + batch * grad_value.stride(0) + head * grad_value.stride(2)),
         stride(grad_value.stride(1)),
         channels(grad_value.size(3)) {
-    constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
-    has_whole_lines =
-        reinterpret_cast<uintptr_t>(first) % 64 == 0 && stride % kLine == 0 && channels % kLine == 0;
+    past_caches = LineWriter<T>::writes(first, stride) && channels % kChunkChannels == 0;
   }
 
-  // Asks for what will be stored, but by whole lines.
+  // Asks for what will be stored in the caches.
   HWY_INLINE void prefetch(int64_t row) const {
-    if (!has_whole_lines) prefetch_lines(first + row * stride, channels * static_cast<int64_t>(sizeof(T)));
+    if (!past_caches) prefetch_lines(first + row * stride, channels * static_cast<int64_t>(sizeof(T)));
   }
 
-  // Rounds a chunk to the output. Whole lines of 64 bytes go past the caches, which have no use for them.
-  HWY_INLINE void store(const Float16Lanes& chunk, int64_t row, int64_t channel) const {
+  // Rounds a chunk to the output, past the caches, which have no use for it.
+  HWY_INLINE void store(const Float16Lanes& chunk, int64_t row, int64_t channel,
+                        LineWriter<T>& writer) const {
     T* to = first + row * stride + channel;
-    if (has_whole_lines) {
-      stream16(chunk, to);
+    if (past_caches) {
+      writer.write16(chunk, to);
     } else if (channels - channel >= kChunkChannels) {
       store16(chunk, to);
     } else {
@@ -57,13 +56,15 @@ void store_typed(const Tensor& grad_value, int64_t batch, int64_t head, RowRange
   const OutputRows<T> output(grad_value, batch, head);
   const auto store = [&](int64_t row, int64_t ahead) HWY_ATTR {
     output.prefetch(ahead);
+    LineWriter<T> writer;
     for (int64_t c = 0; c < output.channels; c += kChunkChannels) {
       const float* from = planes.first + row * planes.row_stride + c;
       Float16Lanes sum = load16(from);
       for (int64_t piece = 1; piece < planes.count; ++piece)
         sum = add(sum, load16(from + piece * planes.stride));
-      output.store(sum, row, c);
+      output.store(sum, row, c, writer);
     }
+    writer.finish();
   };
   if (planes.is_touched == nullptr) {
     for (int64_t row = rows.begin; row < rows.end; ++row)

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/past_caches-inl.h"
 #include "base/simd-inl.h"
 #include "ops/multi_scale_deformable_attention/head.h"
 
@@ -78,12 +79,10 @@ HWY_INLINE void read_runs(const Runs<const T>& runs, int64_t first_query, int64_
   }
 }
 
-// Whether all runs are whole lines of 64 bytes.
+// Whether all runs are whole chunks that go past the caches.
 template <class T>
-bool are_whole_lines(const Runs<T>& runs) {
-  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
-  return reinterpret_cast<uintptr_t>(runs.first) % 64 == 0 && runs.stride % kLine == 0 &&
-         runs.length % kLine == 0;
+bool go_past_caches(const Runs<T>& runs) {
+  return LineWriter<T>::writes(runs.first, runs.stride) && runs.length % 16 == 0;
 }
 
 // Asks for the runs of some queries: they lie too far apart for the processor to foresee.
@@ -93,15 +92,17 @@ HWY_INLINE void prefetch_runs(const Runs<T>& runs, int64_t first_query, int64_t 
   for (int64_t q = first_query; q < last_query; ++q) prefetch_lines<kFirstLevel>(runs.of(q), bytes);
 }
 
-// Rounds contiguous floats to the runs of some queries. Whole lines go past the caches: to fetch them first takes longer
-// than a block of samples.
+// Rounds contiguous floats to the runs of some queries. Whole chunks go past the caches: to fetch their lines first takes
+// longer than a block of samples.
 template <class T>
 HWY_INLINE void write_runs(const float* from, const Runs<T>& runs, int64_t first_query, int64_t queries,
                            int64_t last_query) {
-  if (are_whole_lines(runs)) {
+  if (go_past_caches(runs)) {
     for (int64_t q = 0; q < queries; ++q) {
+      LineWriter<T> writer;
       for (int64_t i = 0; i < runs.length; i += 16)
-        stream16(load16(from + q * runs.length + i), runs.of(first_query + q) + i);
+        writer.write16(load16(from + q * runs.length + i), runs.of(first_query + q) + i);
+      writer.finish();
     }
     return;
   }
