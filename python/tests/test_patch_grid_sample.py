@@ -143,13 +143,13 @@ def test_patched_grid_sample_compiles():
 
 
 # What each mode leaves to PyTorch: few channels, small results, and large images of which little is sampled.
-FAST = {"bilinear": (1, 16, 64, 64), "nearest": (2, 64, 64, 64), "bicubic": (1, 3, 64, 64)}
+FAST = {"bilinear": (1, 2, 128, 128), "nearest": (2, 64, 128, 128), "bicubic": (1, 1, 64, 64)}
 SLOW = [
-    ("bilinear", (1, 3, 256, 256), (256, 256)),
+    ("bilinear", (1, 1, 256, 256), (256, 256)),
     ("bilinear", (1, 64, 8, 8), (4, 4)),
     ("bilinear", (1, 64, 512, 512), (32, 32)),
-    ("nearest", (1, 16, 64, 64), (64, 64)),
-    ("bicubic", (1, 1, 64, 64), (64, 64)),
+    ("nearest", (1, 8, 512, 512), (512, 512)),
+    ("bicubic", (1, 1, 32, 32), (32, 32)),
     ("nearest", (1, 1, 32, 32, 32), (32, 32, 32)),
 ]
 by_speed = pytest.mark.usefixtures("rule_of_speed")

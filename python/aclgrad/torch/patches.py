@@ -345,9 +345,9 @@ def _has_kernel(input: Tensor, grid: Tensor, mode: str, ranks: Sequence[int] = (
 # By the axes and the mode: the least channels, and the least elements of a result, from which on our kernels were
 # faster than PyTorch's, forward and backward, where the image has not many more pixels than are sampled.
 _FASTER_FROM = {
-    (4, "bilinear"): (8, 2**15),
-    (4, "nearest"): (8, 2**19),
-    (4, "bicubic"): (3, 12 * 2**10),
+    (4, "bilinear"): (2, 2**15),
+    (4, "nearest"): (16, 2**20),
+    (4, "bicubic"): (1, 2**11),
     (5, "bilinear"): (1, 2**12),
 }
 _MOST_PIXELS_FOR_EACH_SAMPLE = 8
