@@ -15,7 +15,7 @@ PUBLIC = {"acl", "aclgrad", "aclnn", "aclnnop", "hccl", "securec.h"}
 MOST_LINES_OF_INLINE_HEADER = 400
 
 # Beside the code of an operator, but no part of the library.
-NO_LIBRARY = {"test.cpp", "description.cpp", "cases.h", "python.cpp", "fuzz.cpp"}
+NO_LIBRARY = {"test.cpp", "description.cpp", "cases.h", "python.cpp"}
 
 # What users call, and lies in their namespace; the reference in that of the tests.
 OTHER_NAMESPACES = NO_LIBRARY | {"contract.cpp", "contract.h", "reference.h"}

@@ -5,7 +5,7 @@
 
 #include "arguments.h"
 #include "check/check.h"
-#include "support/operator.h"
+#include "resize.h"
 
 namespace aclgrad::fuzz {
 namespace {
@@ -157,27 +157,12 @@ struct Problems {
   }
 };
 
-// Another extent in place of one, wherever it occurs, so that many calls stay right.
-void resize(Program& program, Problem& problem) {
-  std::vector<test::TensorValue*> tensors;
-  for (test::Value& value : problem) {
-    auto* tensor = std::get_if<test::TensorValue>(&value);
-    if (tensor != nullptr && !tensor->shape.empty()) tensors.push_back(tensor);
-  }
-  if (tensors.empty()) return;
-  const Shape& shape = tensors[program.draw<size_t>(0, tensors.size() - 1)]->shape;
-  const int64_t from = shape[program.draw<size_t>(0, shape.size() - 1)];
-  const auto to = program.draw<int64_t>(0, 20);
-  for (test::TensorValue* tensor : tensors)
-    std::replace(tensor->shape.begin(), tensor->shape.end(), from, to);
-}
-
 Problem draw_problem(Program& program, const test::Operator& of) {
   static std::map<const test::Operator*, Problems> all;
   const Problems& problems = all.try_emplace(&of, of).first->second;
   const std::vector<Problem>& some = program.rarely() ? problems.wrong : problems.right;
   Problem problem = some[program.draw<size_t>(0, some.size() - 1)];
-  if (program.coin()) resize(program, problem);
+  if (program.coin()) resize(problem, [&](auto first, auto last) { return program.draw(first, last); });
   const DataType type = of.types[program.draw<size_t>(0, of.types.size() - 1)];
   for (test::Value& value : problem) {
     if (auto* tensor = std::get_if<test::TensorValue>(&value)) {
