@@ -146,11 +146,6 @@ HWY_INLINE void store16(const Float16Lanes& value, T* to) {
   for (size_t i = 0; i < Float16Lanes::kVectors; ++i) store(value.part[i], to + i * kLanes);
 }
 
-template <class T>
-HWY_INLINE void stream16(const Float16Lanes& value, T* to) {
-  for (size_t i = 0; i < Float16Lanes::kVectors; ++i) stream(value.part[i], to + i * kLanes);
-}
-
 // The first `count` < 16 elements. Writes nothing beyond them.
 template <class T>
 HWY_INLINE void store16(const Float16Lanes& value, T* to, size_t count) {
