@@ -71,7 +71,8 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
               `deformable_attention_core_func_v2` (RT-DETR, D-FINE and DEIM, before a model is built), and
               `ms_deform_attn_forward` and `ms_deform_attn_backward` of an extension of any name.
             - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler`, `torch.grid_sampler_2d` and
-              `torch.grid_sampler_3d`, but for calls that PyTorch computes faster: few channels, few samples.
+              `torch.grid_sampler_3d`, but for calls that PyTorch computes faster: one channel, `nearest` of fewer than
+              16, few samples.
         verbose: prints what is replaced and which targets are left out.
 
     Returns:
