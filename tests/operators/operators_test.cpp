@@ -31,6 +31,10 @@ struct Typed {
   DataType type;
 };
 
+void PrintTo(const Typed& typed, std::ostream* out) {
+  *out << typed.of->name << '_' << aclgrad::name_of(typed.type);
+}
+
 std::vector<Typed> typed_operators() {
   std::vector<Typed> all;
   for (const Operator& of : operators()) {
@@ -49,9 +53,8 @@ class TypedOperator : public testing::TestWithParam<Typed> {
   DataType type() const { return GetParam().type; }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed_operators()), [](const auto& test) {
-  return std::string(test.param.of->name) + "_" + std::string(aclgrad::name_of(test.param.type));
-});
+INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed_operators()),
+                         [](const auto& test) { return testing::PrintToString(test.param); });
 
 TEST_P(TypedOperator, MatchesItsReferenceInAllLayouts) {
   const int checked = expect_reference(
