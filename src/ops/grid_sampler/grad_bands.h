@@ -67,13 +67,17 @@ struct SamplesLayout {
     return {height, divide_up(height, count), most_slots};
   }
 
-  // The same, or no more than threads need where samples are scattered: every band then goes through most of them.
-  Bands bands_of_spans(const Bands& bands, int64_t threads, const Sampling& sampling) const {
+  // Whether every band goes through most of the samples.
+  bool are_scattered(const Bands& bands, const Sampling& sampling) const {
     constexpr int64_t kFewVisits = 3;  // of a chunk
     int64_t visits = 0;
     for (int64_t chunk = 0; chunk < sampling.batch * chunks; ++chunk)
       visits += spans[chunk].last / bands.rows - spans[chunk].first / bands.rows + 1;
-    if (visits <= kFewVisits * sampling.batch * chunks) return bands;
+    return visits > kFewVisits * sampling.batch * chunks;
+  }
+
+  // No more than threads need.
+  Bands fewer_bands(const Bands& bands, int64_t threads, const Sampling& sampling) const {
     int64_t count = divide_up(threads, sampling.batch);
     if (adds_in_buffer)
       count = std::max(count, divide_up(threads * bands.height * row_floats, buffer_floats));

@@ -703,26 +703,41 @@ void differentiate_band(const Sampling& sampling, const SamplesLayout& layout, i
   }
 }
 
+// The samples' own gradients.
 template <class Grad>
-void run(const Sampling& sampling, const SamplesLayout& layout) {
+void differentiate_by_grid(const Sampling& sampling, double nanoseconds) {
+  const bool is_long = nanoseconds >= kMinParallelNanoseconds && sampling.channels > kFewChannels;
+  const int64_t task_samples = is_long ? kChunkSamples : 2048;
+  const RowBand all{0, sampling.y_axis().size};
+  const int64_t tasks = divide_up(sampling.samples, task_samples);
+  parallel_for(sampling.batch * tasks, nanoseconds, [&](int64_t index) {
+    const int64_t first = index % tasks * task_samples;
+    Grad(sampling, index / tasks, all, Sums{})
+        .differentiate(first, std::min(first + task_samples, sampling.samples), true);
+  });
+}
+
+template <class Grad>
+void run(Sampling sampling, const SamplesLayout& layout) {
   const double nanoseconds = gradient_nanoseconds(sampling);
-  if (!sampling.wants_input_grad) {
-    const bool is_long = nanoseconds >= kMinParallelNanoseconds && sampling.channels > kFewChannels;
-    const int64_t task_samples = is_long ? kChunkSamples : 2048;
-    const RowBand all{0, sampling.y_axis().size};
-    const int64_t tasks = divide_up(sampling.samples, task_samples);
-    return parallel_for(sampling.batch * tasks, nanoseconds, [&](int64_t index) {
-      const int64_t first = index % tasks * task_samples;
-      Grad(sampling, index / tasks, all, Sums{})
-          .differentiate(first, std::min(first + task_samples, sampling.samples), true);
-    });
-  }
+  if (!sampling.wants_input_grad) return differentiate_by_grid<Grad>(sampling, nanoseconds);
   Bands bands = layout.bands_for(thread_count(), sampling);
-  const bool has_spans = bands.count() > 1;
-  if (has_spans) {
+  if (bands.count() > 1) {
     find_spans(sampling, 0, sampling.batch, kChunkSamples, 0.2 * nanoseconds, layout.spans);
-    bands = layout.bands_of_spans(bands, thread_count(), sampling);
+    if (layout.are_scattered(bands, sampling)) {
+      // Two threads then take 0.7 of the time that one takes, or more.
+      const bool pays = nanoseconds >= 7 * kMinParallelNanoseconds;
+      bands = layout.fewer_bands(bands, pays ? thread_count() : 1, sampling);
+      if (sampling.wants_grid_grad && pays && thread_count() > 1) {
+        // Or a vector of samples would be differentiated for each band that owns one of them.
+        Sampling by_grid = sampling;
+        by_grid.wants_input_grad = false;
+        differentiate_by_grid<Grad>(by_grid, nanoseconds / 2);
+        sampling.wants_grid_grad = false;
+      }
+    }
   }
+  const bool has_spans = bands.count() > 1;
   for_each_band(bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t band, int64_t slot) {
     differentiate_band<Grad>(sampling, layout, image, bands.band(band), has_spans,
                              layout.buffer(bands, slot));

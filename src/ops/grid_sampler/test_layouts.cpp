@@ -242,6 +242,26 @@ TEST(GridSamplerLayouts, RotatedGridsGiveTheSameBits) {
   }
 }
 
+// Large enough that samples' own gradients are found apart from those of the pixels.
+TEST(GridSamplerLayouts, ScatteredSamplesGiveTheSameBitsOnAnyThreads) {
+  const Sampling s = sizes(1, 3, 120, 130, 190, 190);
+  const Inputs inputs(s, DataType::float32, 1.1);
+  for (const auto input : {planar, channels_of_wider_pixels}) {
+    Images images(s, inputs.grid, {input, planar}, inputs.input, inputs.grad_output);
+    set_thread_count(1);
+    images.differentiate();
+    const std::vector<float> grad_grid = images.grad_grid;
+    const std::vector<double> grad_input = images.grad_input.values();
+    for (int threads : {2, 5}) {
+      set_thread_count(threads);
+      images.differentiate();
+      EXPECT_EQ(images.grad_grid, grad_grid) << threads;
+      EXPECT_EQ(images.grad_input.values(), grad_input) << threads;
+    }
+  }
+  set_thread_count(0);
+}
+
 // Rows of one pixel, all of them the same: nothing lies beside it.
 aclgrad::Shape repeated_rows(const Shape& shape) {
   return {shape[1], 1, 0, 1};
