@@ -149,6 +149,15 @@ class Footprint {
 
   HWY_INLINE hn::Mask<D> is_pixel(int row, int column) const { return is_pixel_[row][column]; }
 
+  // A bit for each sample at an edge that reads any pixel.
+  HWY_INLINE uint32_t samples_with_pixels() const {
+    auto any = is_pixel_[0][0];
+    for (const auto& of_row : is_pixel_) {
+      for (const auto& of_tap : of_row) any = hn::Or(any, of_tap);
+    }
+    return bits_of(D(), any);
+  }
+
   HWY_INLINE const Axis& x_axis() const { return axes_[0].axis; }
   HWY_INLINE const Axis& y_axis() const { return axes_[1].axis; }
 

@@ -79,7 +79,7 @@ class GradBySamples {
     int64_t first;
     int64_t count;
     bool is_inside;      // all of them, of the band
-    uint32_t bits = 0;   // of the samples that have to do with the band
+    uint32_t bits = 0;   // of the samples that add to the band
     uint32_t owned = 0;  // whose own gradients are wanted
   };
 
@@ -135,6 +135,7 @@ class GradBySamples {
     if (wants_input_grad_ &&
         HWY_UNLIKELY(pixels.template last_rows_from<kReach>(y, sums_.missing.begin) != 0))
       sums_.zero_to(pixels.template last_row<kReach>(y));
+    if constexpr (kReach == Reach::edge) vector.bits &= pixels.samples_with_pixels();
     return true;
   }
 
@@ -216,7 +217,7 @@ class GradBySamples {
           store_slopes(bicubic_slopes(taps, products_of), vector);
         }
       }
-      if (!wants_input_grad_) return;
+      if (!wants_input_grad_ || vector.bits == 0) return;
       if (HWY_UNLIKELY(!adds_alike_)) {
         const Taps copies[2] = {taps[0], taps[1]};
         return add_apart(copies, vector, all);
@@ -279,14 +280,15 @@ class GradBySamples {
   }
 
   HWY_NOINLINE void differentiate_group(Found& found, Channels channels) {
-    if (!kAreScattered && wants_input_grad_ && !adds_alike_) add_apart(found.taps, found.vector, channels);
+    const bool adds = wants_input_grad_ && found.vector.bits != 0;
+    if (!kAreScattered && adds && !adds_alike_) add_apart(found.taps, found.vector, channels);
     visit_reach(found.reach, [&](auto reach) HWY_ATTR {
       with_gradients(found.vector, channels, [&](const auto& gradient) HWY_ATTR {
         if (found.vector.owned != 0) {
           prefetch_next_row<reach>(found.pixels, channels);
           add_products<reach>(found, channels, gradient);
         }
-        if (wants_input_grad_ && (kAreScattered || adds_alike_))
+        if (adds && (kAreScattered || adds_alike_))
           add_to_sums<reach>(found.pixels, found.taps, found.vector, found.runs, channels, gradient);
       });
     });

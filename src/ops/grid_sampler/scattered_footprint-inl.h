@@ -72,6 +72,12 @@ class ScatteredFootprint {
     return mask_of(D(), pixels_[1][row] & pixels_[0][column]);
   }
 
+  HWY_INLINE uint32_t samples_with_pixels() const {
+    uint32_t in_rows = 0, in_columns = 0;
+    for (int tap = 0; tap < kTaps; ++tap) in_rows |= pixels_[1][tap], in_columns |= pixels_[0][tap];
+    return in_rows & in_columns;
+  }
+
   template <Reach kReach>
   HWY_INLINE uint32_t first_rows_from(const Taps&, int64_t row) const {
     return rows_from(first_row_, row);
