@@ -182,6 +182,10 @@ HWY_INLINE hn::Vec<D> first_tap(D d, hn::Vec<D> pixel) {
   return kTaps == 2 ? whole : hn::Sub(whole, hn::Set(d, hn::TFromD<D>{1}));
 }
 
+// From the first tap of a sample to its whole number, which is exact where that of the first tap may not be.
+template <int kTaps>
+inline constexpr int kTapsBefore = kTaps == 4 ? 1 : 0;
+
 // The taps of as many samples along an axis as a vector holds, neighbours from `first` on: a whole number.
 template <class D, int kTaps>
 struct VectorTaps {
@@ -271,7 +275,7 @@ HWY_INLINE void prepare_lanes(D d, const VectorAxis<D>& axis, hn::Vec<D> coordin
   VectorTaps<D, kTaps> found;
   const auto pixel = find_position<kTaps>(d, axis, coordinate, found.scale);
   found.find_anywhere(d, axis, pixel);
-  store_whole(d, found.whole, kTaps == 4 ? 1 : 0, taps.first + lane);
+  store_whole(d, found.whole, kTapsBefore<kTaps>, taps.first + lane);
   hn::Store(found.scale, d, taps.scale + lane);
   for (int k = 0; k < kTaps; ++k) hn::Store(found.weight[k], d, taps.weight[k] + lane);
   if constexpr (kTaps == 4) {

@@ -568,8 +568,8 @@ class GradBySamples {
     uint32_t bits = vector.bits;
     alignas(64) Real columns[kSamples], rows[kSamples];
     if (kReach == Reach::edge || kAreScattered || !is_inside) {
-      hn::Store(x.first, d, columns);
-      hn::Store(y.first, d, rows);
+      hn::Store(x.whole, d, columns);
+      hn::Store(y.whole, d, rows);
     }
     constexpr int kPlanes = kGroup / kTogether;
     alignas(64) Terms terms[kPlanes];
@@ -641,7 +641,8 @@ class GradBySamples {
     const Image& rows_of_sums = sums_.rows;
     for (; bits != 0; bits &= bits - 1) {
       const int i = __builtin_ctz(bits);
-      const auto column = static_cast<int64_t>(columns[i]), row = static_cast<int64_t>(rows[i]);
+      const int64_t column = static_cast<int64_t>(columns[i]) - kTapsBefore<kTaps>;
+      const int64_t row = static_cast<int64_t>(rows[i]) - kTapsBefore<kTaps>;
       if (column >= 0 && column + kTaps <= x_axis.size && row >= band_.begin && row + kTaps <= band_.end) {
         const int64_t offset = rows_of_sums.offset(row, column);
         for (int plane = 0; plane < planes; ++plane) {

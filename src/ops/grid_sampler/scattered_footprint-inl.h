@@ -39,13 +39,13 @@ class ScatteredFootprint {
       const V pixel = find_position<kTaps>(d, axes_[k], coordinates[k], taps[k].scale);
       taps[k].find_anywhere(d, axes_[k], pixel);
       const V first = taps[k].first;
-      alignas(64) Real firsts[kSamples];
-      hn::Store(first, d, firsts);
+      alignas(64) Real wholes[kSamples];
+      hn::Store(taps[k].whole, d, wholes);
       const auto is_inside = hn::And(hn::Ge(first, hn::Zero(d)), hn::Le(first, last_first_tap(k)));
       if (hn::AllTrue(d, is_inside)) {
-        find_neighbours(k, firsts);
+        find_neighbours(k, wholes);
       } else {
-        find_pixels(k, firsts);
+        find_pixels(k, wholes);
         are_interior = false;
       }
     }
@@ -103,27 +103,27 @@ class ScatteredFootprint {
     return hn::Set(D(), size < 1 << 23 ? static_cast<Real>(size - kTaps) : Real{-1});
   }
 
-  HWY_INLINE void find_neighbours(int k, const Real (&first)[kSamples]) {
+  HWY_INLINE void find_neighbours(int k, const Real (&wholes)[kSamples]) {
     const auto stride = static_cast<Offset>(has_small_offsets_ ? strides_[k] : 1);
     for (int tap = 0; tap < kTaps; ++tap) {
       for (size_t i = 0; i < kSamples; ++i)
-        offsets_[k][tap][i] = (static_cast<Offset>(first[i]) + tap) * stride;
+        offsets_[k][tap][i] = (static_cast<Offset>(wholes[i]) - kTapsBefore<kTaps> + tap) * stride;
       pixels_[k][tap] = (uint32_t{1} << kSamples) - 1;
     }
     for (size_t i = 0; k == 1 && i < kSamples; ++i) {
-      first_row_[i] = static_cast<Offset>(first[i]);
+      first_row_[i] = static_cast<Offset>(wholes[i]) - kTapsBefore<kTaps>;
       last_row_[i] = first_row_[i] + kTaps - 1;
     }
   }
 
   // A tap that is no pixel is read, and counted among the rows, at the edge.
-  HWY_INLINE void find_pixels(int k, const Real (&first)[kSamples]) {
+  HWY_INLINE void find_pixels(int k, const Real (&wholes)[kSamples]) {
     const Axis axis = axes_[k].axis;
     const int64_t stride = has_small_offsets_ ? strides_[k] : 1;
     for (int tap = 0; tap < kTaps; ++tap) {
       uint32_t bits = 0;
       for (size_t i = 0; i < kSamples; ++i) {
-        const int64_t place = static_cast<int64_t>(first[i]) + tap;
+        const int64_t place = static_cast<int64_t>(wholes[i]) - kTapsBefore<kTaps> + tap;
         const int64_t pixel = kTaps == 4 ? tap_pixel<kTaps>(place, axis) : place;
         const auto read = static_cast<Offset>(
             std::clamp<int64_t>(kTaps == 4 && pixel >= 0 ? pixel : place, 0, axis.size - 1));
