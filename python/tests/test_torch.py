@@ -59,6 +59,13 @@ def test_same_bits_as_the_numpy_functions(forward, dtype):
         assert gradient.numpy().tobytes() == reference.tobytes()
 
 
+@each_call
+def test_gradcheck(name):
+    function, make = CALLS[name]
+    arguments = with_gradients(make(torch.float64))
+    assert torch.autograd.gradcheck(function, arguments)
+
+
 # ---- Coordinates far away, or not finite
 
 each_mode = pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
@@ -226,6 +233,21 @@ def test_compiled(name):
 
     compiled = torch.compile(around, fullgraph=True, backend="aot_eager")
     assert same_bits(gradients(compiled, make()), gradients(around, make()))
+
+
+@each_call
+def test_exported(name):
+    function, make = CALLS[name]
+    arguments = make()
+    tensors = tuple(a for a in arguments if isinstance(a, torch.Tensor))
+
+    class Module(torch.nn.Module):
+        def forward(self, *tensors):
+            return function(*tensors, *arguments[len(tensors) :])
+
+    exported = torch.export.export(Module(), tensors)
+    assert any("aclgrad" in str(node.target) for node in exported.graph.nodes)
+    assert torch.equal(exported.module()(*tensors), function(*make()))
 
 
 @each_call

@@ -621,6 +621,5 @@ def test_exported_with_any_sizes(name):
     axes = {position: axis % tensors[position].dim() for position, axis in VARYING_AXES[name].items()}
     shapes = [{axes[i]: torch.export.Dim.AUTO} if i in axes else {} for i in range(len(tensors))]
     exported = torch.export.export(Module(), tensors, dynamic_shapes=(tuple(shapes),))
-    assert any("aclgrad" in str(node.target) for node in exported.graph.nodes)
     longer = [torch.cat([t, t], axes[i]) if i in axes else t for i, t in enumerate(tensors)]
     check_close(exported.module()(*longer), case.operator(*longer, *case.arguments[len(tensors) :]))
