@@ -15,8 +15,6 @@ struct Sums {
   int64_t first_row;
   RowBand missing;  // rows yet to come
 
-  int64_t offset(int64_t row, int64_t column) const { return rows.offset(row - first_row, column); }
-
   void zero_to(int64_t last_row) {
     const int64_t end = std::min(last_row + 1, missing.end);
     if (end <= missing.begin) return;

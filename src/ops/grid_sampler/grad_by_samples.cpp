@@ -728,7 +728,7 @@ void run(Sampling sampling, const SamplesLayout& layout) {
   if (bands.count() > 1) {
     find_spans(sampling, 0, sampling.batch, kChunkSamples, 0.2 * nanoseconds, layout.spans);
     if (layout.are_scattered(bands, sampling)) {
-      // Two threads then take 0.7 of the time that one takes, or more.
+      // Below it two threads take as long as one.
       const bool pays = nanoseconds >= 7 * kMinParallelNanoseconds;
       bands = layout.fewer_bands(bands, pays ? thread_count() : 1, sampling);
       if (sampling.wants_grid_grad && pays && thread_count() > 1) {

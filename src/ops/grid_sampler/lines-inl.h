@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-inline constexpr int kFewLines = 3;   // in a vector: with code for each number
+inline constexpr int kFewLines = 3;   // in a vector
 inline constexpr int kManyLines = 8;  // more are no faster than gathers
 
 // Calls take(row, column, bits of the samples) for the lines that the samples from `lane` on make up, at most so many, as
