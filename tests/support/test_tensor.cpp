@@ -107,6 +107,22 @@ TestTensor::TestTensor(Shape shape, DataType type, Layout layout, const std::vec
   if (!values.empty()) set(values);
 }
 
+TestTensor::TestTensor(Shape shape, DataType type, const aclgrad::Shape& strides, int64_t elements_after,
+                       const std::vector<double>& values)
+    : shape_(std::move(shape)), type_(type) {
+  const auto line = static_cast<int64_t>(64 / size_of(type));
+  storage_elements_ = 2 * line + elements_after;
+  for (size_t axis = 0; axis < shape_.size(); ++axis) {
+    strides_.push_back(strides[static_cast<int>(axis)]);
+    storage_elements_ += (shape_[axis] - 1) * strides_.back();
+  }
+  storage_ = patterned(static_cast<size_t>(storage_elements_) * size_of(type));
+  const auto past_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data()) / size_of(type)) % line;
+  offset_ = line - past_line + elements_after;
+  make_handle();
+  if (!values.empty()) set(values);
+}
+
 TestTensor::TestTensor(const TestTensor& whole, const Shape& first, Shape shape)
     : shape_(std::move(shape)),
       type_(whole.type_),

@@ -38,6 +38,9 @@ class TestTensor {
   // Whatever the layout, elements along the last `dense_axes` lie side by side.
   TestTensor(Shape shape, DataType type, Layout layout = Layout::contiguous,
              const std::vector<double>& values = {}, size_t dense_axes = 0);
+  // With any strides, `elements_after` a line of 64 bytes.
+  TestTensor(Shape shape, DataType type, const aclgrad::Shape& strides, int64_t elements_after,
+             const std::vector<double>& values = {});
   // A part of a tensor, in the same memory.
   TestTensor(const TestTensor& whole, const Shape& first, Shape shape);
   ~TestTensor();
