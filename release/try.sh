@@ -55,7 +55,7 @@ fill_with_wheels() {  # root, version of Python, packages, further files
   case $1 in *-arm64) platform=--platform=manylinux_2_28_aarch64 ;; esac
   mkdir -p "$roots/wheels-for-$1"
   build/release-environment/bin/pip download --quiet --python-version "$2" --only-binary=:all: $platform \
-    --constraint tests/pytorch/requirements.txt --dest "$roots/wheels-for-$1" $3
+    --constraint tests/requirements.txt --dest "$roots/wheels-for-$1" $3
   fill "$1" "$roots/wheels-for-$1" "$artifacts"/*.whl "${@:4}"
 }
 

@@ -1,11 +1,13 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The functions with random shapes, strides, types and transforms against PyTorch, and with wrong arguments."""
+"""The functions and their references with random shapes, strides, types and transforms against PyTorch, and with wrong
+arguments."""
 
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import aclgrad
+import aclgrad.reference
 import numpy
 import pytest
 
@@ -27,10 +29,13 @@ sizes = st.integers(1, 5)
 
 @dataclasses.dataclass
 class Problem:
-    """A call as a function of its floating-point tensors, ours and as PyTorch users write it."""
+    """A call as a function of its floating-point tensors, ours and as PyTorch users write it. The reference and its
+    gradients, which get the gradient of the result first."""
 
     ours: Callable[..., Any]
     theirs: Callable[..., Any]
+    reference: Callable[..., Any]
+    reference_gradients: Callable[..., Any]
     floats: list[Any]
     differentiable: list[bool]  # not where rounding decides on which side of a jump a coordinate lies
 
@@ -61,17 +66,26 @@ def is_half(dtype):
     return dtype in (torch.float16, torch.bfloat16)
 
 
+def with_edges(grid):
+    """Some coordinates exactly at edges, corners and centres of images and their mirror images, where definitions part."""
+    return torch.where(grid.abs() % 0.5 < 0.25, (2 * grid).round() / 2, 0.9 * grid)
+
+
 @st.composite
 def samplings(draw):
     dtype = draw(dtypes)
-    batches, channels, height, width, rows, columns = (draw(sizes) for _ in range(6))
-    mode = draw(st.sampled_from(["bilinear", "nearest", "bicubic"]))
+    axes = draw(st.sampled_from([2, 3]))
+    batches, channels, *sides = (draw(sizes) for _ in range(2 + 2 * axes))
+    mode = draw(st.sampled_from(["bilinear", "nearest", "bicubic"][: 5 - axes]))
     attributes = mode, draw(st.sampled_from(["zeros", "border", "reflection"])), draw(st.booleans())
-    image = draw(tensors((batches, channels, height, width), dtype))
-    grid = draw(tensors((batches, rows, columns, 2), dtype, lambda x: 0.9 * x))
+    image = draw(tensors((batches, channels, *sides[:axes]), dtype))
+    grid = draw(tensors((batches, *sides[axes:], axes), dtype, with_edges))
+    name = "grid_sample" if axes == 2 else "grid_sample_3d"
     return Problem(
         lambda i, g: aclgrad.torch.grid_sample(i, g, *attributes),
         lambda i, g: F.grid_sample(i, g, *attributes),
+        lambda i, g: getattr(aclgrad.reference, name)(i, g, *attributes),
+        lambda c, i, g: getattr(aclgrad.reference, f"{name}_backward")(c, i, g, *attributes),
         [image, grid],
         [True, not is_half(dtype)],
     )
@@ -105,6 +119,8 @@ def attentions(draw):
     return Problem(
         lambda v, p, w: aclgrad.torch.multi_scale_deformable_attention(v, shapes, starts, p, w),
         lambda v, p, w: attention_of_grid_samples(v, levels, p, w),
+        lambda v, p, w: aclgrad.reference.msda_forward(v, shapes, starts, p, w),
+        lambda c, v, p, w: aclgrad.reference.msda_backward(c, v, shapes, starts, p, w),
         [value, places, weights],
         [True, not is_half(dtype), True],
     )
@@ -130,6 +146,8 @@ def compressions(draw):
     return Problem(
         lambda x, weight: aclgrad.torch.nsa_compress(x, weight, ends, block, stride),
         by_unfold,
+        lambda x, weight: aclgrad.reference.nsa_compress(x, weight, ends, block, stride),
+        lambda c, x, weight: aclgrad.reference.nsa_compress_backward(c, x, weight, ends, block, stride),
         [x, draw(tensors((block, heads), dtype))],
         [True, True],
     )
@@ -150,15 +168,18 @@ def bias_additions(draw):
     return Problem(
         lambda x, bias: aclgrad.torch.grouped_bias_add(x, bias, indices, kind=kind),
         by_index,
+        lambda x, bias: aclgrad.reference.grouped_bias_add(x, bias, indices, kind=kind),
+        lambda c, x, bias: (None, aclgrad.reference.grouped_bias_add_backward(c, indices, kind)),
         [draw(tensors((len(group) + further, columns), dtype)), draw(tensors((len(counts), columns), dtype))],
         [True, True],
     )
 
 
-def check_close(actual, expected, dtype):
+def check_close(actual, expected, dtype, tolerance=None):
     assert actual.dtype == dtype and actual.shape == expected.shape
     difference = (actual.double() - expected.double()).norm()
-    assert difference <= TOLERANCE[dtype] * (expected.double().norm() + 0.1 * expected.numel() ** 0.5)
+    allowed = TOLERANCE[dtype] if tolerance is None else tolerance
+    assert difference <= allowed * (expected.double().norm() + 0.1 * expected.numel() ** 0.5)
 
 
 def widened(tensor):
@@ -184,6 +205,7 @@ def check_against_pytorch(problem, data):
         problem.ours(*(learned := [x.requires_grad_() for x in floats])), learned, grad_output
     )
     floats = [x.detach() for x in floats]
+    check_reference(problem, floats, grad_output, expected, expected_gradients)
     result, pull = func.vjp(problem.ours, *floats)
     check_close(result, expected, dtype)
     for both in zip(recorded, pull(grad_output), expected_gradients, problem.differentiable, strict=True):
@@ -203,6 +225,16 @@ def check_against_pytorch(problem, data):
     scale = sum(g.double().norm() * t.double().norm() for g, t in zip(expected_gradients, tangents, strict=True))
     scale += slope.double().norm() * grad_output.double().norm()
     assert abs(product - sum(products)) <= TOLERANCE[dtype] * (scale + 1)
+
+
+def check_reference(problem, floats, grad_output, expected, expected_gradients):
+    """In double precision, of which float32 is as far away as PyTorch's rounding errors are."""
+    tolerance = 1e-13 if expected.dtype == torch.float64 else TOLERANCE[torch.float32]
+    actual = problem.reference(*floats), *problem.reference_gradients(grad_output, *floats)
+    differentiable = True, *problem.differentiable
+    for one, other, is_right in zip(actual, (expected, *expected_gradients), differentiable, strict=True):
+        if one is not None and is_right:
+            check_close(torch.from_numpy(one), other, torch.float64, tolerance)
 
 
 def check_vmap(problem, data):
