@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
 import aclgrad.torch.npu as torch_npu  # noqa: E402
 import MultiScaleDeformableAttention as MSDA  # noqa: E402
-from tensors import random, same_bits, with_gradients  # noqa: E402
+from tensors import gradients, random, same_bits, with_gradients  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
 from torch_operator_cases.nsa_compress import compress_arguments  # noqa: E402
 
@@ -41,58 +41,33 @@ class MSDeformAttnFunction(torch.autograd.Function):
         return of_value, None, None, of_locations, of_weights, None
 
 
-def composed_attention(value, spatial_shapes, level_start_index, sampling_locations, attention_weights):
-    """The same of PyTorch's operators: each head's levels are images."""
-    batches, queries, heads, _, points, _ = sampling_locations.shape
-    total = 0
-    for level, (height, width) in enumerate(spatial_shapes.tolist()):
-        rows = value[:, level_start_index[level] :][:, : height * width]
-        images = rows.permute(0, 2, 3, 1).reshape(batches * heads, -1, height, width)
-        grid = 2 * sampling_locations[:, :, :, level].transpose(1, 2).flatten(0, 1) - 1
-        samples = torch.nn.functional.grid_sample(images, grid, align_corners=False)
-        samples = samples.view(batches, heads, -1, queries, points)
-        total = total + (samples * attention_weights[:, :, :, level].transpose(1, 2)[:, :, None]).sum(-1)
-    return total.permute(0, 3, 1, 2).flatten(2)
-
-
-def batch_arguments(dtype=torch.float32, batches=3):
-    value, *levels, locations, weights = attention_arguments(dtype)
-    scales = 1 + torch.arange(batches, dtype=dtype) / 10
+def batch_arguments():
+    value, *levels, locations, weights = attention_arguments()
+    scales = 1 + torch.arange(3.0) / 10
     return (
-        value.expand(batches, -1, -1, -1) * scales[:, None, None, None],
+        value.expand(3, -1, -1, -1) * scales[:, None, None, None],
         *levels,
-        locations.expand(batches, *locations.shape[1:]) / scales[:, None, None, None, None, None],
-        weights.expand(batches, *weights.shape[1:]).contiguous(),
+        locations.expand(3, *locations.shape[1:]) / scales[:, None, None, None, None, None],
+        weights.expand(3, *weights.shape[1:]).contiguous(),
     )
 
 
 @pytest.mark.parametrize("im2col_step", [1, 2, 64])
 def test_functions_of_repositories_run_as_they_are(im2col_step):
-    results = []
-    for function in (lambda *a: MSDeformAttnFunction.apply(*a, im2col_step), composed_attention):
-        arguments = with_gradients(batch_arguments())
-        output = function(*arguments)
-        output.backward(random(*output.shape))
-        results.append([output, *(a.grad for a in arguments if a.grad is not None)])
-    assert len(results[0]) == 4
-    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
-
-
-def test_gradcheck_of_such_a_function():
-    arguments = with_gradients(attention_arguments(torch.float64))
-    assert torch.autograd.gradcheck(lambda *a: MSDeformAttnFunction.apply(*a, 64), arguments)
+    actual = gradients(lambda *a: MSDeformAttnFunction.apply(*a, im2col_step), batch_arguments())
+    expected = gradients(aclgrad.torch.multi_scale_deformable_attention, batch_arguments())
+    assert same_bits(actual, expected)
 
 
 def test_such_a_function_in_a_compiled_model():
     torch._dynamo.reset()
-    compiled = torch.compile(lambda *a: MSDeformAttnFunction.apply(*a, 64) * 2, backend="aot_eager", fullgraph=True)
-    results = []
-    for function in (compiled, lambda *a: MSDeformAttnFunction.apply(*a, 64) * 2):
-        arguments = with_gradients(attention_arguments())
-        output = function(*arguments)
-        output.sum().backward()
-        results.append([output, *(a.grad for a in arguments if a.grad is not None)])
-    assert len(results[0]) == 4 and same_bits(*results)
+
+    def doubled(*arguments):
+        return MSDeformAttnFunction.apply(*arguments, 64) * 2
+
+    compiled = torch.compile(doubled, backend="aot_eager", fullgraph=True)
+    actual, expected = (gradients(function, attention_arguments()) for function in (compiled, doubled))
+    assert same_bits(actual, expected)
 
 
 def test_shapes_and_kinds_of_the_results():

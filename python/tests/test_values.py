@@ -134,16 +134,15 @@ def test_read_only_inputs_are_read():
     assert aclgrad.nsa_compress(**arguments).shape == (21, 3, 20)
 
 
-@pytest.mark.parametrize("index_type", [numpy.int32, numpy.int64, list, tuple])
-def test_indices_of_every_kind(index_type):
-    case = CASES["msda_backward"]
-    to_kind = index_type if isinstance(index_type, type) and index_type in (list, tuple) else None
-    changed = {
-        name: to_kind(case.others[name].tolist()) if to_kind else case.others[name].astype(index_type)
-        for name in ("spatial_shapes", "level_start_index")
-    }
-    for actual, expected in zip(case.run("float32", **changed), case.run("float32"), strict=True):
-        assert actual.tobytes() == expected.tobytes()
+@pytest.mark.parametrize(
+    "kind",
+    [numpy.int32, numpy.int64, numpy.ndarray.tolist, lambda ends: tuple(ends.tolist()), lambda ends: range(10, 89, 26)],
+)
+def test_indices_of_every_kind(kind):
+    case = CASES["grouped_bias_add_backward"]
+    ends = numpy.array([10, 36, 62, 88])
+    (actual,), (expected,) = (case.run("float32", group_ends=one) for one in (kind(ends), ends))
+    assert actual.tobytes() == expected.tobytes()
 
 
 def test_msda_takes_the_gradient_by_heads():
