@@ -29,7 +29,7 @@ double bound_in_double(DataType type) {
 
 class Accuracy : public testing::TestWithParam<const Function*> {};
 
-INSTANTIATE_TEST_SUITE_P(, Accuracy, testing::ValuesIn(function_pointers()), name_of_function);
+INSTANTIATE_TEST_SUITE_P(, Accuracy, testing::ValuesIn(pointers_to(functions())), name_of_described);
 
 TEST_P(Accuracy, KeepsTheBoundsOfTheDocumentation) {
   const Function& of = *GetParam();

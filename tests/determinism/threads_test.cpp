@@ -11,12 +11,12 @@
 namespace aclgrad::test {
 namespace {
 
-class Threads : public testing::TestWithParam<Typed> {
+class Threads : public testing::TestWithParam<Typed<Function>> {
  protected:
   void TearDown() override { set_thread_count(0); }
 };
 
-INSTANTIATE_TEST_SUITE_P(, Threads, testing::ValuesIn(typed_functions()), name_of_typed);
+INSTANTIATE_TEST_SUITE_P(, Threads, testing::ValuesIn(typed(functions())), name_of_typed);
 
 TEST_P(Threads, GiveTheSameBits) {
   const auto [of, type] = GetParam();

@@ -113,14 +113,7 @@ TEST_P(Phase2Memory, IsTheWorkspaceAloneOnSeveralThreads) {
   check(4, GetParam()->parallel_cases);
 }
 
-std::vector<const Operator*> pointers() {
-  std::vector<const Operator*> all;
-  for (const Operator& of : operators()) all.push_back(&of);
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Phase2Memory, testing::ValuesIn(pointers()),
-                         [](const auto& test) { return std::string(test.param->name); });
+INSTANTIATE_TEST_SUITE_P(All, Phase2Memory, testing::ValuesIn(pointers_to(operators())), name_of_described);
 
 }  // namespace
 }  // namespace aclgrad::test

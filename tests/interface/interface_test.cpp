@@ -19,14 +19,14 @@
 namespace aclgrad::test {
 namespace {
 
-class TypedFunction : public testing::TestWithParam<Typed> {
+class TypedFunction : public testing::TestWithParam<Typed<Function>> {
  protected:
   void TearDown() override { set_thread_count(0); }
   const Function& of() const { return *GetParam().of; }
   DataType type() const { return GetParam().type; }
 };
 
-INSTANTIATE_TEST_SUITE_P(, TypedFunction, testing::ValuesIn(typed_functions()), name_of_typed);
+INSTANTIATE_TEST_SUITE_P(, TypedFunction, testing::ValuesIn(typed(functions())), name_of_typed);
 
 TEST_P(TypedFunction, MatchesItsReferenceInAllLayouts) {
   const int checked = expect_reference(
@@ -146,7 +146,7 @@ class AnyFunction : public testing::TestWithParam<const Function*> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(, AnyFunction, testing::ValuesIn(function_pointers()), name_of_function);
+INSTANTIATE_TEST_SUITE_P(, AnyFunction, testing::ValuesIn(pointers_to(functions())), name_of_described);
 
 TEST_P(AnyFunction, RefusesEveryMistake) {
   for (const Case& c : right_cases()) {

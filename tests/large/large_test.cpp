@@ -47,7 +47,7 @@ class Large : public testing::TestWithParam<const Function*> {
   const Function& of() const { return *GetParam(); }
 };
 
-INSTANTIATE_TEST_SUITE_P(, Large, testing::ValuesIn(function_pointers()), name_of_function);
+INSTANTIATE_TEST_SUITE_P(, Large, testing::ValuesIn(pointers_to(functions())), name_of_described);
 
 // Those whose tensors fit into the address space with every stride beyond 2^31.
 std::vector<Case> small_cases(const Function& of, DataType type) {

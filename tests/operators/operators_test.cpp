@@ -25,25 +25,7 @@ bool is_deterministic() {
   return aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value) == ACL_SUCCESS && value != 0;
 }
 
-// An operator with one of its types.
-struct Typed {
-  const Operator* of;
-  DataType type;
-};
-
-void PrintTo(const Typed& typed, std::ostream* out) {
-  *out << typed.of->name << '_' << aclgrad::name_of(typed.type);
-}
-
-std::vector<Typed> typed_operators() {
-  std::vector<Typed> all;
-  for (const Operator& of : operators()) {
-    for (DataType type : of.types) all.push_back({&of, type});
-  }
-  return all;
-}
-
-class TypedOperator : public testing::TestWithParam<Typed> {
+class TypedOperator : public testing::TestWithParam<Typed<Operator>> {
  protected:
   void SetUp() override {
     if (is_deterministic() && !of().adds_in_any_order) GTEST_SKIP() << "the option changes nothing";
@@ -53,8 +35,7 @@ class TypedOperator : public testing::TestWithParam<Typed> {
   DataType type() const { return GetParam().type; }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed_operators()),
-                         [](const auto& test) { return testing::PrintToString(test.param); });
+INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed(operators())), name_of_typed);
 
 TEST_P(TypedOperator, MatchesItsReferenceInAllLayouts) {
   const int checked = expect_reference(
@@ -156,14 +137,7 @@ class AnyOperator : public testing::TestWithParam<const Operator*> {
   const std::vector<Value> right_ = GetParam()->cases(GetParam()->types.front()).front().arguments;
 };
 
-std::vector<const Operator*> pointers() {
-  std::vector<const Operator*> all;
-  for (const Operator& of : operators()) all.push_back(&of);
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, AnyOperator, testing::ValuesIn(pointers()),
-                         [](const auto& test) { return std::string(test.param->name); });
+INSTANTIATE_TEST_SUITE_P(All, AnyOperator, testing::ValuesIn(pointers_to(operators())), name_of_described);
 
 TEST_P(AnyOperator, RefusesEveryMistake) {
   EXPECT_EQ(phase1(right()), OK);

@@ -79,25 +79,12 @@ struct Function {
   bool runs_on_gpu;
   std::function<std::unique_ptr<AnyProblem>()> make_problem;
 
-  std::vector<size_t> outputs() const;  // their fields
+  std::vector<size_t> outputs() const { return outputs_among(fields); }
 };
 
-const std::vector<Function>& functions();
-
-// For tests with a function as their parameter.
-std::vector<const Function*> function_pointers();
-inline constexpr auto name_of_function = [](const auto& test) { return test.param->name; };
-
-// For tests with a function and one of its types as their parameter.
-struct Typed {
-  const Function* of;
-  DataType type;
-};
-std::vector<Typed> typed_functions();
-inline constexpr auto name_of_typed = [](const auto& test) {
-  return test.param.of->name + "_" + std::string(aclgrad::name_of(test.param.type));
-};
-void PrintTo(const Typed& typed, std::ostream* out);
+inline const std::vector<Function>& functions() {
+  return described<Function>();
+}
 
 // A function's problem on tensors of its own.
 class FunctionCall : public CallTensors {
@@ -111,8 +98,6 @@ class FunctionCall : public CallTensors {
  private:
   std::unique_ptr<AnyProblem> problem_;
 };
-
-bool is_output(Role role);
 
 inline std::vector<LargeCase> no_large_cases() {
   return {};
@@ -198,8 +183,6 @@ class ProblemOf final : public AnyProblem {
   std::shared_ptr<const FunctionOf<P>> of_;
 };
 
-void register_function(Function function);
-
 // A static object of this type adds a function.
 struct FunctionRegistration {
   template <class P>
@@ -223,7 +206,7 @@ struct FunctionRegistration {
       };
       function.mistakes.push_back({field, make_in_any, is_in_memory});
     }
-    register_function(std::move(function));
+    register_described(std::move(function));
   }
 };
 

@@ -8,15 +8,6 @@
 #include "base/reference_terms.h"
 
 namespace aclgrad::test {
-namespace {
-
-std::vector<Operator>& registered() {
-  static std::vector<Operator> operators;
-  return operators;
-}
-
-}  // namespace
-
 std::vector<std::byte> CallTensors::bytes(const std::vector<size_t>& indices) const {
   std::vector<std::byte> all;
   for (size_t i : indices) {
@@ -68,14 +59,6 @@ CArgument Arguments::make(const Value& value, Layout layout) {
 
 aclnnStatus Operator::run(const Arguments& arguments) const {
   return test::run([&](auto* size, auto* executor) { return phase1(arguments.c(), size, executor); }, phase2);
-}
-
-std::vector<size_t> Operator::outputs() const {
-  std::vector<size_t> indices;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].role == Role::output) indices.push_back(i);
-  }
-  return indices;
 }
 
 // Each axis of a tensor has the size that another one has, and that one is given here as well.
@@ -156,10 +139,6 @@ std::string text(const Shape& shape) {
   return result;
 }
 
-const std::vector<Operator>& operators() {
-  return registered();
-}
-
 const Operator& operator_named(std::string_view name) {
   for (const Operator& of : operators()) {
     if (of.name == name) return of;
@@ -170,13 +149,6 @@ const Operator& operator_named(std::string_view name) {
 Hashes& known_hashes() {
   static Hashes hashes;
   return hashes;
-}
-
-Registration::Registration(Operator description) {
-  std::vector<Operator>& all = registered();
-  const auto after = std::upper_bound(all.begin(), all.end(), description,
-                                      [](const Operator& a, const Operator& b) { return a.name < b.name; });
-  all.insert(after, std::move(description));
 }
 
 }  // namespace aclgrad::test

@@ -4,11 +4,13 @@
 // operator is a loop over operators(), in tests/operators/.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "aclnn/acl_meta.h"
+#include "base/data_type.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
@@ -85,6 +88,20 @@ class Arguments : public CallTensors {
 // ---- What an operator says of itself
 
 enum class Role { input, optional_input, output, optional_output, attribute };
+
+inline bool is_output(Role role) {
+  return role == Role::output || role == Role::optional_output;
+}
+
+// The indices of those with such a role.
+template <class Parameter>
+std::vector<size_t> outputs_among(const std::vector<Parameter>& all) {
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (is_output(all[i].role)) indices.push_back(i);
+  }
+  return indices;
+}
 
 struct Parameter {
   const char* name;  // as in messages
@@ -158,18 +175,64 @@ struct Operator {
 
   std::vector<Mistake> all_mistakes() const;          // tensors have no values
   aclnnStatus run(const Arguments& arguments) const;  // both phases
-  std::vector<size_t> outputs() const;
+  std::vector<size_t> outputs() const { return outputs_among(parameters); }
 };
 
 std::string text(const Shape& shape);  // 2x3x4
 
-// All operators, by name.
-const std::vector<Operator>& operators();
+// All operators, or all functions of the C++ interface (function.h), by name.
+template <class Described>
+std::vector<Described>& described() {
+  static std::vector<Described> all;
+  return all;
+}
+
+inline const std::vector<Operator>& operators() {
+  return described<Operator>();
+}
 const Operator& operator_named(std::string_view name);
+
+template <class Described>
+void register_described(Described description) {
+  std::vector<Described>& all = described<Described>();
+  const auto by_name = [](const Described& a, const Described& b) { return a.name < b.name; };
+  all.insert(std::upper_bound(all.begin(), all.end(), description, by_name), std::move(description));
+}
 
 // A static object of this type adds an operator.
 struct Registration {
-  explicit Registration(Operator description);
+  explicit Registration(Operator description) { register_described(std::move(description)); }
+};
+
+// For tests with an operator or a function as their parameter.
+template <class Described>
+std::vector<const Described*> pointers_to(const std::vector<Described>& all) {
+  std::vector<const Described*> pointers;
+  for (const Described& of : all) pointers.push_back(&of);
+  return pointers;
+}
+inline constexpr auto name_of_described = [](const auto& test) { return std::string(test.param->name); };
+
+// For tests with one of its types, too.
+template <class Described>
+struct Typed {
+  const Described* of;
+  DataType type;
+
+  friend void PrintTo(const Typed& typed, std::ostream* out) {
+    *out << typed.of->name << '_' << aclgrad::name_of(typed.type);
+  }
+};
+template <class Described>
+std::vector<Typed<Described>> typed(const std::vector<Described>& all) {
+  std::vector<Typed<Described>> result;
+  for (const Described& of : all) {
+    for (DataType type : of.types) result.push_back({&of, type});
+  }
+  return result;
+}
+inline constexpr auto name_of_typed = [](const auto& test) {
+  return std::string(test.param.of->name) + "_" + std::string(aclgrad::name_of(test.param.type));
 };
 
 // By operator or function, for each of its types: the hash of the outputs' bits in all cases, on every processor.
