@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -106,37 +104,35 @@ Problem problem_of(const NsaSizes& sizes, DataType type, const void* weight) {
   return problem;
 }
 
+// The gradient through the C++ interface.
+NsaCompressBackward gradient_of(const NsaSizes& sizes, const Tensors& tensors) {
+  auto problem = problem_of<NsaCompressBackward>(sizes, tensors.input.type(), tensors.weight.data());
+  problem.input = tensors.input.tensor();
+  problem.grad_output = tensors.output_grad.tensor();
+  problem.grad_input = tensors.input_grad.tensor();
+  problem.grad_weight = tensors.weight_grad.tensor();
+  return problem;
+}
+
 // A large gradient is written past the caches: in whole vectors, or from a boundary of 16 bytes in halves of two.
 TEST(NsaCompressGrad, GivesTheSameBitsPastTheCaches) {
   const NsaSizes sizes{2, 64, 32, 16, {65536 + 40}};
   for (DataType type : kFloatTypes) {
-    const Values values(sizes, type);
-    visit_float_type(type, [&]<class T>(T) {
-      const std::vector<T> input = narrow<T>(values.input);
-      const std::vector<T> weight = narrow<T>(values.weight);
-      const std::vector<T> output_grad = narrow<T>(values.output_grad);
-      std::vector<T> weight_grad(weight.size());
-      auto problem = problem_of<NsaCompressBackward>(sizes, type, weight.data());
-      problem.input.data = input.data();
-      problem.grad_output = {output_grad.data(), type, {windows_of(sizes), sizes.heads, sizes.channels}};
-      problem.grad_input = {nullptr, type, problem.input.shape};
-      problem.grad_weight = {weight_grad.data(), type, problem.weight.shape};
-      Workspace workspace(workspace_size(problem));
-      const size_t bytes = input.size() * sizeof(T);
-      ASSERT_GE(bytes, size_t{16} << 20);
-      std::vector<std::byte> storage(bytes + 128);
-      const size_t whole_lines = 64 - reinterpret_cast<uintptr_t>(storage.data()) % 64;
-      const auto gradient_at = [&](size_t offset) {
-        problem.grad_input.data = storage.data() + offset;
-        nsa_compress_backward(problem, workspace);
-        const auto first = storage.begin() + static_cast<ptrdiff_t>(offset);
-        return std::vector<std::byte>(first, first + static_cast<ptrdiff_t>(bytes));
-      };
-      const auto through_caches = gradient_at(whole_lines + sizeof(T));
-      for (size_t offset : {0, 16, 32, 48}) {
-        EXPECT_TRUE(gradient_at(whole_lines + offset) == through_caches) << name_of(type) << ", " << offset;
-      }
-    });
+    const Tensors tensors(sizes, type);
+    auto problem = gradient_of(sizes, tensors);
+    const auto gradient_at = [&](int64_t elements_after) {
+      const TestTensor gradient(tensors.input.shape(), type, problem.input.strides, elements_after);
+      problem.grad_input = gradient.tensor();
+      nsa_compress_backward(problem, Workspace(workspace_size(problem)));
+      EXPECT_TRUE(gradient.holes_untouched());
+      return gradient.bytes();
+    };
+    const auto through_caches = gradient_at(1);
+    ASSERT_GE(through_caches.size(), size_t{16} << 20);
+    for (size_t offset : {0, 16, 32, 48}) {
+      EXPECT_TRUE(gradient_at(static_cast<int64_t>(offset / size_of(type))) == through_caches)
+          << name_of(type) << ", " << offset;
+    }
   }
 }
 
@@ -146,19 +142,10 @@ TEST(NsaCompressGrad, ErrorGrowsSlowlyWithLength) {
   for (double& value : values.output_grad) value = rounded(std::fabs(value), DataType::float32);
   for (double& value : values.input) value = rounded(std::fabs(value), DataType::float32);
   const auto expected = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
-  constexpr DataType kType = DataType::float32;
-  const Shape of_input = {tokens_of(sizes), 1, 16}, of_weight = {32, 1},
-              of_output = {windows_of(sizes), 1, 16};
-  const TestTensor input(of_input, kType, Layout::contiguous, values.input), input_grad(of_input, kType);
-  const TestTensor weight(of_weight, kType, Layout::contiguous, values.weight), weight_grad(of_weight, kType);
-  const TestTensor output_grad(of_output, kType, Layout::contiguous, values.output_grad);
-  auto problem = problem_of<NsaCompressBackward>(sizes, kType, weight.tensor().data);
-  problem.input = input.tensor();
-  problem.grad_output = output_grad.tensor();
-  problem.grad_input = input_grad.tensor();
-  problem.grad_weight = weight_grad.tensor();
+  const Tensors tensors(sizes, DataType::float32, Layout::contiguous, values);
+  const auto problem = gradient_of(sizes, tensors);
   nsa_compress_backward(problem, Workspace(workspace_size(problem)));
-  EXPECT_LE(relative_error(weight_grad.values(), expected.weight), 2e-7);
+  EXPECT_LE(relative_error(tensors.weight_grad.values(), expected.weight), 2e-7);
 }
 
 TEST(NsaCompressGrad, NanAndInfinityStayWithTheTokensThatTheyConcern) {
