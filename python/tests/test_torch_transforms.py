@@ -248,12 +248,15 @@ def test_forward_over_backward_without_torch_func(name):
 @each_call
 def test_jacobians_and_hessians(name):
     case = Case(name)
-    expected = torch.autograd.functional.jacobian(case, case.floats)
+    jacobian, hessian = torch.autograd.functional.jacobian, torch.autograd.functional.hessian
+    expected, of_loss = jacobian(case, case.floats), hessian(case.loss, case.floats)
     for transform in (func.jacrev, func.jacfwd):
         check_close(transform(case, case.all)(*case.floats), expected)
-    expected = torch.autograd.functional.hessian(case.loss, case.floats)
     for outer, inner in itertools.product((func.jacrev, func.jacfwd), repeat=2):
-        check_close(outer(inner(case.loss, case.all), case.all)(*case.floats), expected)
+        check_close(outer(inner(case.loss, case.all), case.all)(*case.floats), of_loss)
+    for strategy in ("reverse-mode", "forward-mode"):
+        check_close(jacobian(case, case.floats, vectorize=True, strategy=strategy), expected)
+        check_close(hessian(case.loss, case.floats, vectorize=True, outer_jacobian_strategy=strategy), of_loss)
 
 
 @each_call
@@ -577,17 +580,6 @@ def test_batched_gradients_of_autograd(name):
         for results in (batched, itertools.chain(*each))
     )
     check_close(actual, expected)
-
-
-@each_call
-@pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
-def test_vectorised_derivatives_of_autograd(name, strategy):
-    case = Case(name)
-    jacobian, hessian = torch.autograd.functional.jacobian, torch.autograd.functional.hessian
-    expected = jacobian(case, case.floats)
-    check_close(jacobian(case, case.floats, vectorize=True, strategy=strategy), expected)
-    of_loss = hessian(case.loss, case.floats, vectorize=True, outer_jacobian_strategy=strategy)
-    check_close(of_loss, hessian(case.loss, case.floats))
 
 
 def test_old_vmap_in_another():
