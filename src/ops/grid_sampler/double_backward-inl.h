@@ -7,7 +7,7 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_DOUBLE_BACKWARD_INL_H_
 #endif
 
-#include "ops/grid_sampler/block-inl.h"
+#include "ops/grid_sampler/axis-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
@@ -46,23 +46,34 @@ HWY_INLINE uint32_t find_tangents(const Block<Real, kAxes>& block, const Axis* a
   return reading;
 }
 
-// The weights along one axis for the samples from `lane` on, with their first and second derivatives by the position in
-// pixels.
+// The weights of samples along one axis, with their first and second derivatives by the position in pixels.
 template <class D, int kTaps>
 struct AxisCurves {
   hn::Vec<D> weight[kTaps];
   hn::Vec<D> slope[kTaps];
   hn::Vec<D> curvature[kTaps];
 
+  // Of the samples of a block from `lane` on.
   HWY_INLINE AxisCurves(D d, const AxisTaps<hn::TFromD<D>>& taps, size_t lane) {
-    using Real = hn::TFromD<D>;
     for (int k = 0; k < kTaps; ++k) weight[k] = hn::Load(d, taps.weight[k] + lane);
+    for (int k = 0; kTaps == 4 && k < kTaps; ++k) slope[k] = hn::Load(d, taps.slope[k] + lane);
+    find_curvatures(d);
+  }
+
+  HWY_INLINE AxisCurves(D d, const VectorTaps<D, kTaps>& taps) {
+    for (int k = 0; k < kTaps; ++k) weight[k] = taps.weight[k];
+    if constexpr (kTaps == 4) find_slopes(d, taps.fraction, slope);
+    find_curvatures(d);
+  }
+
+ private:
+  HWY_INLINE void find_curvatures(D d) {
+    using Real = hn::TFromD<D>;
     if constexpr (kTaps == 2) {
       slope[0] = hn::Set(d, Real{-1});
       slope[1] = hn::Set(d, Real{1});
       curvature[0] = curvature[1] = hn::Zero(d);
     } else {
-      for (int k = 0; k < kTaps; ++k) slope[k] = hn::Load(d, taps.slope[k] + lane);
       // Those of the cubic convolution are linear in the position, and so is the sum of the outer slopes.
       const auto position = hn::Add(slope[0], slope[3]);
       const auto three_quarters = hn::Set(d, Real{0.75});
@@ -74,7 +85,7 @@ struct AxisCurves {
   }
 };
 
-// What the samples from `lane` on give.
+// What samples give: those of a block from `lane` on, or of a vector.
 template <class D, int kTaps, int kAxes = 2>
 class BlockCurves {
  public:
@@ -88,6 +99,18 @@ class BlockCurves {
         along_y_(hn::Load(d, tangents.along[1] + lane)),
         x_scale_(hn::Load(d, block.x().scale + lane)),
         y_scale_(hn::Load(d, block.y().scale + lane)) {}
+
+  HWY_INLINE BlockCurves(D d, const VectorTaps<D, kTaps> (&taps)[2], const V (&along)[2])
+      : x_(d, taps[0]),
+        y_(d, taps[1]),
+        along_x_(along[0]),
+        along_y_(along[1]),
+        x_scale_(taps[0].scale),
+        y_scale_(taps[1].scale) {}
+
+  HWY_INLINE V weight(TapIndex<kTaps> tap) const {
+    return hn::Mul(y_.weight[tap.row], x_.weight[tap.column]);
+  }
 
   // The derivative of a tap's weight along the tangents.
   HWY_INLINE V weight_along(TapIndex<kTaps> tap) const {

@@ -1,9 +1,10 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The gradient's gradient, vectorised over samples.
-//
-// Each task takes a band of rows of an image and goes through the samples that have to do with it, 16 at a time and few
-// channels at a time. The band that has a sample's first row also computes its grad_grad_output and its grad_grid.
-#include "ops/grid_sampler/implementations.h"
+// The gradient's gradient, vectorised over samples. What a vector of them reads is found once for all channels, and for
+// both images where these lie alike: the input and grad_grad_input.
+#include <array>
+#include <utility>
+
+#include "ops/grid_sampler/grad_bands.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/grid_sampler/double_backward_by_samples.cpp"
@@ -11,250 +12,249 @@
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler/double_backward-inl.h"
-#include "ops/grid_sampler/samples-inl.h"
-
-#ifndef ACLGRAD_OPS_GRID_SAMPLER_DOUBLE_BACKWARD_BY_SAMPLES_
-#define ACLGRAD_OPS_GRID_SAMPLER_DOUBLE_BACKWARD_BY_SAMPLES_
-namespace aclgrad::ops::grid_sampler {
-
-// Sizes that follow from types and shapes, and the workspace.
-struct DoubleBackwardSamplesLayout {
-  static constexpr int64_t kChunk = kMostSamples;  // samples, of which the first and last row are known
-
-  int64_t chunks;  // of samples, in an image
-  Bands bands;
-  int64_t sums_bytes;  // of the buffer of one band
-  RowSpan* spans;      // [batch, chunks]
-  std::byte* sums;     // [slots, sums_bytes]
-
-  DoubleBackwardSamplesLayout(const DoubleBackward& sampling, WorkspaceAllocator& allocator)
-      : chunks(divide_up(sampling.samples, kChunk)) {
-    constexpr int64_t kMostBands = 16;
-    constexpr int64_t kLeastRows = 8;
-    constexpr int64_t kMostSlots = 64;
-    const int64_t height = sampling.y_axis().size;
-    const int64_t rows = std::max(kLeastRows, divide_up(height, kMostBands));
-    bands = {height, rows, std::min(kMostSlots, sampling.batch * divide_up(height, rows))};
-    const int64_t bytes = sampling.type == DataType::float64 ? 8 : 4;
-    sums_bytes = sampling.wants_input_grad
-                     ? divide_up(rows * sampling.x_axis().size * sampling.channels * bytes, 64) * 64
-                     : 0;
-    spans = allocator.take<RowSpan>(sampling.batch * chunks);
-    sums = allocator.take<std::byte>(bands.slots * sums_bytes);
-  }
-};
-
-}  // namespace aclgrad::ops::grid_sampler
-#endif
+#include "ops/grid_sampler/images-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
-template <class Real, int kTaps>
-class DoubleBackwardBySamples {
+bool lie_alike(const Image& a, const Image& b) {
+  return a.row_stride == b.row_stride && a.column_stride == b.column_stride;
+}
+
+// The one of which the base finds the pixels.
+const Images& first_source(const DoubleBackward& sampling) {
+  return sampling.has_grad_grad_grid ? sampling.input : sampling.grad_grad_input;
+}
+
+template <class T, int kTaps, int kTogether, bool kAreScattered>
+class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered> {
+  using Base = ImagesBySamples<T, kTaps, kTogether, kAreScattered>;
+  using Base::kAll, Base::kGroup, Base::kSamples, Base::band_, Base::grid_, Base::grid_of, Base::input_,
+      Base::pixels_, Base::sums_, Base::wants_input_grad_, Base::load_coordinates_of, Base::store_slopes,
+      Base::sums_of, Base::visit_reach, Base::with_gradients;
+  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
+      typename Base::Taps, typename Base::V, typename Base::Vector;
+
  public:
-  // `sums` is room for those of the band: [channels, rows, width].
-  DoubleBackwardBySamples(const DoubleBackward& sampling, int64_t image, RowBand band, Real* sums)
-      : sampling_(sampling),
-        image_(image),
-        band_(band),
-        width_(sampling.x_axis().size),
-        sums_(sums),
-        gradients_(sampling.output[image]),
+  DoubleBackwardBySamples(const DoubleBackward& sampling, int64_t image, RowBand band, const Sums& sums)
+      : Base(sampling, first_source(sampling)[image], image, band, sums),
+        sampling_(sampling),
+        along_(grid_of(sampling.grad_grad_grid[image])),
         results_(sampling.grad_grad_output[image]),
         sources_{{sampling.has_grad_grad_grid, sampling.input[image]},
-                 {sampling.has_grad_grad_input, sampling.grad_grad_input[image]}} {}
+                 {sampling.has_grad_grad_input, sampling.grad_grad_input[image]}},
+        has_others_(sources_[0].given && sources_[1].given && !lie_alike(input_, sources_[1].image)),
+        others_(sources_[1].image, sampling.axes) {}  // NOLINT: as in the base
 
-  void run(const RowSpan* spans, int64_t chunks) {
-    if (sampling_.wants_input_grad) std::fill_n(sums_, sampling_.channels * channel_sums(), Real{0});
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const int64_t first = chunk * kMostSamples;
-      if (spans[chunk].meets(band_)) visit_chunk(first, std::min(kMostSamples, sampling_.samples - first));
+  // Samples [first, end), all of them inside of the band or not: a few channels of a chunk of them at a time, so that
+  // their pixels stay in the cache. Of channels side by side the next ones are near, too.
+  void differentiate(int64_t first, int64_t end, bool is_inside) {
+    auto chunk = room_for_chunk(std::make_index_sequence<kChunkSamples / kSamples>());
+    const int64_t most = kTogether == 1 && input_.channels > kGroup ? kChunkSamples / kSamples : 1;
+    while (first < end) {
+      int64_t vectors = 0;
+      for (; vectors < most && first < end; first += kSamples) {
+        chunk[vectors].vector = {first, std::min(kSamples, end - first), is_inside};
+        if (find(chunk[vectors])) ++vectors;
+      }
+      for (int64_t channel = 0; channel < input_.channels; channel += kGroup) {
+        const Channels group{channel, std::min(channel + kGroup, input_.channels)};
+        for (int64_t k = 0; k < vectors; ++k) differentiate_group(chunk[k], group);
+      }
+      for (int64_t k = 0; k < vectors; ++k) {
+        if (sampling_.wants_grid_grad && chunk[k].vector.owned != 0) store_slopes_of(chunk[k]);
+      }
     }
-    if (sampling_.wants_input_grad)
-      store_pixels(sampling_.input_grad[image_], 0, sampling_.channels, band_.begin * width_, channel_sums(),
-                   sums_, channel_sums());
   }
 
  private:
-  using Tag = BlockTag<Real>;
-  using V = hn::Vec<Tag>;
-  using Pixels = BlockPixels<Real, kTaps>;
-  static constexpr int64_t kChannels = Pixels::kMostChannels;
+  static constexpr int kTapCount = kTaps * kTaps;
+  using Lanes = Real[kGroup][kSamples];
 
   // One of the two images that a sample reads.
   struct Source {
     bool given;
     Image image;
-    bool gathers = given && can_gather<Real>(image);
   };
 
+  // What is found once for all channels.
   struct Work {
-    const Block<Real>& block;
-    int64_t first;  // sample
-    int64_t count;
-    uint32_t bits;   // of the samples that have to do with the band
-    uint32_t owned;  // whose own results are wanted
-    Tangents<Real> tangents;
-    alignas(64) Real weights[2][kTaps][kTaps][kBlock];   // by which the sources are weighted
-    alignas(64) Real products[2][kTaps][kTaps][kBlock];  // of grad_output and the sources' pixels
+    Pixels pixels;
+    Pixels others;
+    Vector vector;
+    Taps taps[2];
+    V along[2];
+    Reach reach[2];                                     // of the sources
+    alignas(64) Real weights[2][kTapCount][kSamples];   // by which they are weighted
+    alignas(64) Real products[2][kTapCount][kSamples];  // of grad_output and their pixels
+
+    Work(const Pixels& first, const Pixels& second) : pixels(first), others(second) {}
   };
 
-  int64_t channel_sums() const { return (band_.end - band_.begin) * width_; }
+  template <size_t... kIndex>
+  std::array<Work, sizeof...(kIndex)> room_for_chunk(std::index_sequence<kIndex...>) const {
+    return {((void)kIndex, Work(pixels_, others_))...};
+  }
 
-  void visit_chunk(int64_t first, int64_t count) {
-    Block<Real> blocks[kMostBlocks];
-    prepare_blocks(sampling_, image_, Samples{first, count}, blocks);
-    alignas(64) Real along[2][kMostSamples] = {};
-    if (sampling_.has_grad_grad_grid)
-      load_coordinates(sampling_.grad_grad_grid[image_], Samples{first, count}, along);
-    for (int64_t k = 0; k < count; k += kBlock) {
-      const Block<Real>& block = blocks[k / kBlock];
-      Work work{block, first + k, std::min<int64_t>(kBlock, count - k), 0, 0, {}, {}, {}};
-      work.bits = samples_of_band(block, work.count, band_);
-      const bool reads = sampling_.wants_grad_grad_output || sampling_.wants_grid_grad;
-      work.owned = reads ? work.bits & samples_owned(block, Box{{0, 1}, band_}) : 0;
-      if (!sampling_.wants_input_grad) work.bits = 0;
-      if ((work.bits | work.owned) == 0) continue;
-      find_tangents<kTaps>(block, sampling_.axes, along, k, work.tangents);
-      visit_block(work);
+  // Returns whether the samples have to do with the band.
+  HWY_NOINLINE bool find(Work& work) {
+    const D d;
+    V coordinates[2];
+    load_coordinates_of(work.vector, grid_, coordinates);
+    work.reach[0] = work.reach[1] = work.pixels.find(coordinates, work.taps);
+    if (has_others_) work.reach[1] = work.others.find(coordinates, work.taps);
+    bool is_of_band = false;
+    visit_reach(work.reach[0], [&](auto reach) HWY_ATTR {
+      is_of_band = this->template find_bits<reach>(work.pixels, work.taps[1], work.vector);
+    });
+    if (!is_of_band) return false;
+    find_tangents_of(work, work.along);
+    const BlockCurves<D, kTaps> curves(d, work.taps, work.along);
+    for (int k = 0; k < kTapCount; ++k) {
+      hn::Store(curves.weight_along(TapIndex<kTaps>(k)), d, work.weights[0][k]);
+      hn::Store(curves.weight(TapIndex<kTaps>(k)), d, work.weights[1][k]);
+    }
+    std::memset(work.products, 0, sizeof work.products);
+    return true;
+  }
+
+  HWY_NOINLINE void differentiate_group(Work& work, Channels channels) const {
+    const Vector& vector = work.vector;
+    alignas(64) Lanes gradients, results = {};
+    with_gradients(vector, channels, [&](const auto& gradient) HWY_ATTR {
+      for (int64_t c = channels.begin; c < channels.end; ++c)
+        hn::Store(gradient(c), D(), gradients[c - channels.begin]);
+    });
+    for (int source = 0; vector.owned != 0 && source < 2; ++source) {
+      if (sources_[source].given) read(work, source, channels, gradients, results);
+    }
+    if (vector.owned != 0 && sampling_.wants_grad_grad_output) store_results(vector, channels, results);
+    if (vector.bits != 0 && wants_input_grad_) add_terms(work, channels, gradients);
+  }
+
+  HWY_NOINLINE void store_slopes_of(const Work& work) const {
+    const auto products_of = [&](int source) HWY_ATTR {
+      return [&work, source](int k) HWY_ATTR { return hn::Load(D(), work.products[source][k]); };
+    };
+    const BlockCurves<D, kTaps> curves(D(), work.taps, work.along);
+    store_slopes(curves.grid_gradient(D(), products_of(0), products_of(1)), work.vector);
+  }
+
+  // grad_grad_grid in pixels. A sample that reads nothing has none, and neither has one along an axis on which it is
+  // clipped, whatever grad_grad_grid is: infinity times zero is no zero.
+  HWY_INLINE void find_tangents_of(const Work& work, V (&along)[2]) const {
+    const D d;
+    for (V& of_axis : along) of_axis = hn::Zero(d);
+    if (sampling_.has_grad_grad_grid) load_coordinates_of(work.vector, along_, along);
+    for (int axis = 0; axis < 2; ++axis) {
+      const V scale = work.taps[axis].scale;
+      const auto moves = hn::And(mask_of(d, work.vector.bits), hn::Ne(scale, hn::Zero(d)));
+      along[axis] = hn::IfThenElseZero(moves, hn::Mul(scale, along[axis]));
     }
   }
 
-  void visit_block(Work& work) {
-    const Tag d;
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      const BlockCurves<Tag, kTaps> curves(d, work.block, work.tangents, lane);
-      const auto weights = load_weights<Tag, kTaps>(d, work.block, lane);
-      for_each_tap([&](int row, int column) HWY_ATTR {
-        hn::Store(curves.weight_along(TapIndex<kTaps>(row * kTaps + column)), d,
-                  work.weights[0][row][column] + lane);
-        hn::Store(weights.of(row, column), d, work.weights[1][row][column] + lane);
-      });
-    }
-    Pixels input(work.block, sources_[0].image, sources_[0].gathers, sampling_.axes);
-    Pixels grad_grad_input(work.block, sources_[1].image, sources_[1].gathers, sampling_.axes);
-    for (int64_t channel = 0; channel < sampling_.channels; channel += kChannels) {
-      const int64_t channels = std::min(kChannels, sampling_.channels - channel);
-      alignas(64) Real gradients[kChannels][kBlock];
-      load_block(gradients_, channel, channels, work.first, work.count, gradients);
-      if (work.owned != 0) {
-        alignas(64) Real results[kChannels][kBlock] = {};
-        if (sources_[0].given) read(work, 0, input, channel, channels, gradients, results);
-        if (sources_[1].given) read(work, 1, grad_grad_input, channel, channels, gradients, results);
-        if (sampling_.wants_grad_grad_output) store_results(work, channel, channels, results);
-      }
-      if (work.bits != 0) add_terms(work, channel, channels, gradients);
-    }
-    if (sampling_.wants_grid_grad && work.owned != 0) store_gradients(work);
-  }
-
-  template <class Body>
-  static HWY_INLINE void for_each_tap(Body&& body) {
-    for (int row = 0; row < kTaps; ++row) {
-      for (int column = 0; column < kTaps; ++column) body(row, column);
-    }
-  }
-
-  // What a source gives to the results and to the products, by channels [channel, channel + channels).
-  static HWY_NOINLINE void read(Work& work, int source, Pixels& pixels, int64_t channel, int64_t channels,
-                                const Real (&gradients)[kChannels][kBlock],
-                                Real (&results)[kChannels][kBlock]) {
-    const Tag d;
-    const Real* from[kChannels];
-    pixels.find_channels(channel, channels, from);
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      V values[kChannels][kTaps][kTaps];
-      pixels.load_channels(from, channels, lane, values);
-      for_each_tap([&](int row, int column) HWY_ATTR {
-        const V weight = hn::Load(d, work.weights[source][row][column] + lane);
-        V product = hn::Zero(d);
-        for (int64_t c = 0; c < channels; ++c) {
-          const V value = values[c][row][column];
-          product = hn::MulAdd(hn::Load(d, gradients[c] + lane), value, product);
-          hn::Store(hn::MulAdd(weight, value, hn::Load(d, results[c] + lane)), d, results[c] + lane);
+  // What a source gives to the results and to the products.
+  HWY_NOINLINE void read(Work& work, int source, Channels channels, const Lanes& gradients,
+                         Lanes& results) const {
+    const D d;
+    const Pixels& pixels = source == 1 && has_others_ ? work.others : work.pixels;
+    const Image& image = sources_[source].image;
+    visit_reach(work.reach[source], [&](auto reach) HWY_ATTR {
+      for (int row = 0; row < kTaps; ++row) {
+        const Real(*weights)[kSamples] = work.weights[source] + row * kTaps;
+        V products[kTaps];
+        for (V& product : products) product = hn::Zero(d);
+        for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
+          V of_row[kTaps * kTogether];
+          pixels.template load_row<reach>(image.channel<T>(channel), row, of_row);
+          for (int c = 0; c < kTogether; ++c) {
+            const int64_t k = channel - channels.begin + c;
+            const V gradient = hn::Load(d, gradients[k]);
+            V result = hn::Load(d, results[k]);
+            for (int tap = 0; tap < kTaps; ++tap) {
+              const V value = of_row[tap * kTogether + c];
+              products[tap] = hn::MulAdd(gradient, value, products[tap]);
+              result = hn::MulAdd(hn::Load(d, weights[tap]), value, result);
+            }
+            hn::Store(result, d, results[k]);
+          }
         }
-        // Infinity times zero is no zero.
-        product = hn::IfThenElseZero(pixels.is_pixel(row, column, lane), product);
-        Real* total = work.products[source][row][column] + lane;
-        hn::Store(hn::Add(hn::Load(d, total), product), d, total);
-      });
-    }
+        for (int tap = 0; tap < kTaps; ++tap) {
+          // Infinity times zero is no zero.
+          if (reach == Reach::edge)
+            products[tap] = hn::IfThenElseZero(pixels.is_pixel(row, tap), products[tap]);
+          Real* total = work.products[source][row * kTaps + tap];
+          hn::Store(hn::Add(hn::Load(d, total), products[tap]), d, total);
+        }
+      }
+    });
   }
 
-  void store_results(const Work& work, int64_t channel, int64_t channels,
-                     const Real (&results)[kChannels][kBlock]) const {
-    if (work.owned == (1u << work.count) - 1)
-      return store_block(results_, channel, channels, work.first, work.count, results);
-    for (uint32_t bits = work.owned; bits != 0; bits &= bits - 1) {
+  void store_results(const Vector& vector, Channels channels, const Lanes& results) const {
+    const int64_t count = channels.end - channels.begin;
+    const auto store = [&](int64_t first, int64_t samples) {
+      store_pixels(results_, channels.begin, count, vector.first + first, samples, results[0] + first,
+                   kSamples);
+    };
+    if (vector.owned == (uint64_t{1} << vector.count) - 1) return store(0, vector.count);
+    for (uint32_t bits = vector.owned; bits != 0; bits &= bits - 1) store(__builtin_ctz(bits), 1);
+  }
+
+  // Adds to input_grad what the samples of the band give to some channels.
+  HWY_NOINLINE void add_terms(const Work& work, Channels channels, const Lanes& gradients) const {
+    alignas(64) Real wholes[2][kSamples];
+    for (int axis = 0; axis < 2; ++axis) hn::Store(work.taps[axis].whole, D(), wholes[axis]);
+    Real* const sums = sums_of(channels.begin);
+    const Image& rows = sums_.rows;
+    for (uint32_t bits = work.vector.bits; bits != 0; bits &= bits - 1) {
       const int i = __builtin_ctz(bits);
-      store_pixels(results_, channel, channels, work.first + i, 1, results[0] + i, kBlock);
+      int64_t pixels[2][kTaps];
+      for (int axis = 0; axis < 2; ++axis) {
+        const auto first = static_cast<int64_t>(wholes[axis][i]) - kTapsBefore<kTaps>;
+        for (int k = 0; k < kTaps; ++k)
+          pixels[axis][k] = tap_pixel<kTaps>(first + k, axis == 0 ? pixels_.x_axis() : pixels_.y_axis());
+      }
+      for (int tap = 0; tap < kTapCount; ++tap) {
+        const int64_t row = pixels[1][tap / kTaps], column = pixels[0][tap % kTaps];
+        if (!band_.contains(row) || column < 0) continue;
+        Real* to = sums + rows.offset(row, column);
+        for (int64_t c = 0; c < channels.end - channels.begin; ++c, to += rows.channel_stride)
+          *to = std::fma(work.weights[0][tap][i], gradients[c][i], *to);
+      }
     }
-  }
-
-  // Adds to grad_input what the samples of the band give to channels [channel, channel + channels).
-  void add_terms(const Work& work, int64_t channel, int64_t channels,
-                 const Real (&gradients)[kChannels][kBlock]) {
-    for (uint32_t bits = work.bits; bits != 0; bits &= bits - 1) {
-      const auto i = static_cast<size_t>(__builtin_ctz(bits));
-      const SampleTaps<kTaps> taps = sample_taps<kTaps>(work.block, i, sampling_.axes);
-      for_each_tap([&](int row, int column) HWY_ATTR {
-        if (!band_.contains(taps.row[row]) || taps.column[column] < 0) return;
-        Real* to = sums_ + (channel * (band_.end - band_.begin) + taps.row[row] - band_.begin) * width_ +
-                   taps.column[column];
-        for (int64_t c = 0; c < channels; ++c, to += channel_sums())
-          *to = std::fma(work.weights[0][row][column][i], gradients[c][i], *to);
-      });
-    }
-  }
-
-  void store_gradients(const Work& work) const {
-    const Tag d;
-    alignas(64) Real slopes[2][kBlock];
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      const auto of = [&](int source) HWY_ATTR {
-        return [&work, source, lane](int k)
-                   HWY_ATTR { return hn::Load(Tag(), work.products[source][k / kTaps][k % kTaps] + lane); };
-      };
-      const auto gradient =
-          BlockCurves<Tag, kTaps>(d, work.block, work.tangents, lane).grid_gradient(d, of(0), of(1));
-      for (int axis = 0; axis < 2; ++axis) hn::Store(gradient.along[axis], d, slopes[axis] + lane);
-    }
-    store_grid_grad(sampling_.grid_grad[image_], Samples{work.first, work.count}, work.owned, slopes);
   }
 
   const DoubleBackward& sampling_;
-  const int64_t image_;
-  const RowBand band_;
-  const int64_t width_;
-  Real* const sums_;
-  const Image gradients_;
+  const typename Base::Grid along_;
   const Image results_;
   const Source sources_[2];
+  const bool has_others_;  // whose offsets are not those of the first
+  Pixels others_;
 };
 
-template <class Real>
-void run_by_samples(const DoubleBackward& sampling, const DoubleBackwardSamplesLayout& layout) {
+template <class T, int kTaps>
+void run_with_rows(const DoubleBackward& sampling, const SamplesLayout& layout) {
   const double nanoseconds = double_backward_nanoseconds(sampling);
-  find_spans(sampling, 0, sampling.batch, DoubleBackwardSamplesLayout::kChunk, 0.1 * nanoseconds,
-             layout.spans);
-  for_each_band(layout.bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t index, int64_t slot) {
-    auto* sums = reinterpret_cast<Real*>(layout.sums + slot * layout.sums_bytes);
-    const RowSpan* spans = layout.spans + image * layout.chunks;
-    const RowBand band = layout.bands.band(index);
-    if (sampling.interpolation == Interpolation::bicubic) {
-      DoubleBackwardBySamples<Real, 4>(sampling, image, band, sums).run(spans, layout.chunks);
-    } else {
-      DoubleBackwardBySamples<Real, 2>(sampling, image, band, sums).run(spans, layout.chunks);
-    }
-  });
+  const auto all_sources = [&](auto&& suits) {
+    return (!sampling.has_grad_grad_grid || suits(sampling.input.first)) &&
+           (!sampling.has_grad_grad_input || suits(sampling.grad_grad_input.first));
+  };
+  if constexpr (std::is_same_v<T, float>) {
+    if (sampling.channels % 4 == 0 &&
+        all_sources([](const Image& image) { return image.channel_stride == 1; }))
+      return differentiate_images<DoubleBackwardBySamples<T, kTaps, 4, true>>(sampling, layout, nanoseconds);
+  }
+  if (all_sources([](const Image& image) { return image.column_stride == 1 && has_plain_rows(image); }))
+    return differentiate_images<DoubleBackwardBySamples<T, kTaps, 1, false>>(sampling, layout, nanoseconds);
+  differentiate_images<DoubleBackwardBySamples<T, kTaps, 1, true>>(sampling, layout, nanoseconds);
 }
 
-void run_double_backward_by_samples(const DoubleBackward& sampling,
-                                    const DoubleBackwardSamplesLayout& layout) {
-  sampling.type == DataType::float64 ? run_by_samples<double>(sampling, layout)
-                                     : run_by_samples<float>(sampling, layout);
+void run_double_backward_by_samples(const DoubleBackward& sampling, const SamplesLayout& layout) {
+  visit_element_type(sampling.type, [&]<class T>(T) {
+    sampling.interpolation == Interpolation::bicubic ? run_with_rows<T, 4>(sampling, layout)
+                                                     : run_with_rows<T, 2>(sampling, layout);
+  });
 }
 
 }  // namespace
@@ -272,13 +272,13 @@ HWY_EXPORT(run_double_backward_by_samples);
 
 size_t double_backward_by_samples_workspace_size(const DoubleBackward& sampling) {
   if (sampling.axis_count == 3) return grad_volumes_by_samples_workspace_size(sampling);
-  return size_of_workspace<DoubleBackwardSamplesLayout>(sampling);
+  return size_of_workspace<SamplesLayout>(sampling);
 }
 
 void double_backward_by_samples(const DoubleBackward& sampling, void* workspace) {
   if (sampling.axis_count == 3) return double_backward_of_volumes(sampling, workspace);
   WorkspaceAllocator allocator(workspace);
-  const DoubleBackwardSamplesLayout layout(sampling, allocator);
+  const SamplesLayout layout(sampling, allocator);
   HWY_DYNAMIC_DISPATCH(run_double_backward_by_samples)(sampling, layout);
 }
 

@@ -2,9 +2,6 @@
 // The gradient of grid sampling, vectorised over samples: images are read where they lie, and nothing is packed or listed
 // before. What samples read is found in registers; for more than a few channels it is kept for a chunk of samples, which
 // then goes through a few channels at a time: so their pixels stay in the cache.
-//
-// Each task takes a band of rows of an image and goes through the samples that have to do with it. float and double add
-// up in input_grad itself; the 16-bit types in a buffer of floats, which is rounded in the end.
 #include <array>
 #include <bit>
 #include <utility>
@@ -16,45 +13,28 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ops/grid_sampler/footprint-inl.h"
-#include "ops/grid_sampler/scattered_footprint-inl.h"
+#include "ops/grid_sampler/images-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
-static_assert(kChunkSamples == kMostSamples);
-
-// Differentiates at the samples of one image, as far as they have to do with a band of its rows. kTogether channels of a
-// pixel lie side by side; and pixel beside pixel in each row, unless they are scattered.
+// Differentiates at the samples.
 template <class T, int kTaps, int kTogether, bool kAreScattered>
-class GradBySamples {
- public:
-  using Real = RealOf<T>;
-  using D = BlockTag<Real>;
-  using V = hn::Vec<D>;
-  using Pixels = std::conditional_t<kAreScattered, ScatteredFootprint<T, kTaps, kTogether>,
-                                    Footprint<T, kTaps, kTogether>>;
-  using Taps = VectorTaps<D, kTaps>;
-  static constexpr int64_t kSamples = hn::MaxLanes(D());
-  static constexpr uint32_t kAll = (uint32_t{1} << kSamples) - 1;
+class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered> {
+  using Base = ImagesBySamples<T, kTaps, kTogether, kAreScattered>;
+  using Base::kAll, Base::kGroup, Base::kSamples, Base::band_, Base::grad_output_, Base::grid_, Base::input_,
+      Base::pixels_, Base::sums_, Base::wants_input_grad_, Base::load_coordinates_of, Base::store_slopes,
+      Base::sums_of, Base::visit_reach, Base::with_gradients;
+  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
+      typename Base::Taps, typename Base::V, typename Base::Vector;
 
+ public:
   GradBySamples(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
-      : wants_input_grad_(sampling.wants_input_grad),
-        wants_grid_grad_(kTaps > 1 && sampling.wants_grid_grad),
-        band_(band),
-        input_(sampling.input[image]),
-        grid_(sampling.grid[image]),
-        grad_output_(sampling.output[image]),
-        grid_grad_(sampling.grid_grad[image]),
+      : Base(sampling, sampling.input[image], image, band, sums),
         prefetches_(outgrows_cache(sampling)),
-        reads_pairs_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_)),
-        writes_pairs_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_grad_)),
-        has_plain_gradient_(grad_output_.type == data_type_of<T> && grad_output_.has_contiguous_channels()),
         adds_alike_(!kAreScattered && sampling.adds_alike),
-        rows_follow_(sums.rows.row_stride == sums.rows.width * kTogether),
-        sums_(sums),
-        pixels_(input_, sampling.axes) {}  // NOLINT: clang-tidy 14 does not see that the delegate sets all
+        rows_follow_(sums.rows.row_stride == sums.rows.width * kTogether) {}
 
   // Samples [first, end), all of them inside of the band or not.
   void differentiate(int64_t first, int64_t end, bool is_inside) {
@@ -68,25 +48,8 @@ class GradBySamples {
     }
   }
 
-  void finish() { sums_.zero_to(band_.end - 1); }
-
  private:
-  static constexpr int64_t kGroup = kFewChannels;  // channels whose sums wait for each other
   static constexpr int kProducts = kTaps == 4 ? 16 : 4;
-
-  // Neighbouring samples, at most as many as a vector has lanes.
-  struct Vector {
-    int64_t first;
-    int64_t count;
-    bool is_inside;      // all of them, of the band
-    uint32_t bits = 0;   // of the samples that add to the band
-    uint32_t owned = 0;  // whose own gradients are wanted
-  };
-
-  struct Channels {
-    int64_t begin;
-    int64_t end;
-  };
 
   // Some neighbouring samples of a vector that lie in a line: lane i, of any line, would have its first tap at `at` +
   // i * kTogether.
@@ -111,80 +74,11 @@ class GradBySamples {
     alignas(64) Real products[kProducts][kSamples];
   };
 
-  HWY_INLINE void load_coordinates_of(const Vector& vector, V (&to)[2]) const {
-    if constexpr (std::is_same_v<T, Real>) {
-      if (HWY_LIKELY(reads_pairs_ && vector.count == kSamples))
-        return hn::LoadInterleaved2(D(), grid_.channel<T>(0) + 2 * vector.first, to[0], to[1]);
-    }
-    alignas(64) Real coordinates[2][kMostSamples];
-    load_coordinates(grid_, Samples{vector.first, vector.count}, coordinates);
-    for (int axis = 0; axis < 2; ++axis) to[axis] = hn::Load(D(), coordinates[axis]);
-  }
-
-  // Finds the samples' bits. Returns whether they have to do with the band; then the rows that they add to are zeroed.
-  template <Reach kReach>
-  HWY_INLINE bool find_bits(const Pixels& pixels, const Taps& y, Vector& vector) {
-    vector.bits = HWY_LIKELY(vector.count == kSamples) ? kAll : (uint32_t{1} << vector.count) - 1;
-    vector.owned = wants_grid_grad_ ? vector.bits : 0;
-    if (!vector.is_inside) {
-      const uint32_t begin_below = pixels.template first_rows_from<kReach>(y, band_.end);
-      vector.owned &= pixels.template first_rows_from<kReach>(y, band_.begin) & ~begin_below;
-      vector.bits &= pixels.template last_rows_from<kReach>(y, band_.begin) & ~begin_below;
-      if (vector.bits == 0) return false;
-    }
-    if (wants_input_grad_ &&
-        HWY_UNLIKELY(pixels.template last_rows_from<kReach>(y, sums_.missing.begin) != 0))
-      sums_.zero_to(pixels.template last_row<kReach>(y));
-    if constexpr (kReach == Reach::edge) vector.bits &= pixels.samples_with_pixels();
-    return true;
-  }
-
-  // Calls function(gradient(channel)), which are those of the output.
-  template <class Function>
-  HWY_INLINE void with_gradients(const Vector& vector, Channels channels, Function&& function) const {
-    const D d;
-    alignas(64) Real staged[kGroup][kSamples];
-    const bool is_staged =
-        vector.count != kSamples || !has_plain_gradient_ || (kTogether > 1 && !kAreScattered);
-    if (is_staged) stage_gradients(vector, channels, staged);
-    function([&](int64_t channel) HWY_ATTR {
-      return is_staged ? hn::Load(d, staged[channel - channels.begin])
-                       : load_lanes(d, grad_output_.channel<T>(channel) + vector.first);
-    });
-  }
-
-  // The gradients of the output, where they are not vectors in memory.
-  HWY_NOINLINE void stage_gradients(Vector vector, Channels channels, Real (&to)[kGroup][kSamples]) const {
-    if constexpr (kTogether > 1 && kAreScattered) {
-      if (vector.count == kSamples && grad_output_.type == data_type_of<T> &&
-          grad_output_.channel_stride == 1) {
-        const T* pixels[kSamples];
-        const T* from = grad_output_.channel<T>(channels.begin);
-        for_each_pixel(grad_output_, vector.first, kSamples,
-                       [&](int64_t i, int64_t offset) { pixels[i] = from + offset; });
-        V of_channels[kTogether];
-        transpose_rows(D(), pixels, 0, of_channels);
-        for (int c = 0; c < kTogether; ++c) hn::Store(of_channels[c], D(), to[c]);
-        return;
-      }
-    } else if constexpr (kTogether > 1) {
-      if (vector.count == kSamples && has_plain_samples(grad_output_)) {
-        V of_channels[kTogether];
-        load_samples(D(), grad_output_, vector.first, of_channels);
-        for (int c = 0; c < kTogether; ++c) hn::Store(of_channels[c], D(), to[c]);
-        return;
-      }
-    }
-    const int64_t count = channels.end - channels.begin;
-    load_pixels(grad_output_, channels.begin, count, vector.first, vector.count, to[0], kSamples);
-    for (int64_t c = 0; c < count; ++c) std::fill(to[c] + vector.count, to[c] + kSamples, Real{0});
-  }
-
   // ---- Few channels: all in registers
 
   HWY_INLINE void differentiate_vector(const Vector& vector) {
     V coordinates[2];
-    load_coordinates_of(vector, coordinates);
+    load_coordinates_of(vector, grid_, coordinates);
     Taps taps[2];
     const Reach reach = pixels_.find(coordinates, taps);
     if (HWY_LIKELY(reach == Reach::line)) return differentiate_few<Reach::line>(taps, vector);
@@ -200,7 +94,7 @@ class GradBySamples {
 
   template <Reach kReach>
   HWY_INLINE void differentiate_few(const Taps (&taps)[2], Vector vector) {
-    if (!find_bits<kReach>(pixels_, taps[1], vector)) return;
+    if (!this->template find_bits<kReach>(pixels_, taps[1], vector)) return;
     const Channels all{0, input_.channels};
     with_gradients(vector, all, [&](const auto& gradient) HWY_ATTR {
       if (vector.owned != 0) {
@@ -257,26 +151,16 @@ class GradBySamples {
   // Returns whether the samples have to do with the band.
   HWY_INLINE bool find(Found& found) {
     V coordinates[2];
-    load_coordinates_of(found.vector, coordinates);
+    load_coordinates_of(found.vector, grid_, coordinates);
     found.reach = found.pixels.find(coordinates, found.taps);
     std::memset(found.products, 0, sizeof found.products);
     bool is_of_band = false;
     visit_reach(found.reach, [&](auto reach) HWY_ATTR {
-      is_of_band = find_bits<reach>(found.pixels, found.taps[1], found.vector);
+      is_of_band = this->template find_bits<reach>(found.pixels, found.taps[1], found.vector);
       if (is_of_band && wants_input_grad_)
         find_runs<reach>(found.pixels, found.taps, found.vector, found.runs);
     });
     return is_of_band;
-  }
-
-  template <class Function>
-  static HWY_INLINE void visit_reach(Reach reach, Function&& function) {
-    if constexpr (!kAreScattered) {
-      if (reach == Reach::line) return function(std::integral_constant<Reach, Reach::line>());
-      if (reach == Reach::two_lines) return function(std::integral_constant<Reach, Reach::two_lines>());
-    }
-    if (reach == Reach::interior) return function(std::integral_constant<Reach, Reach::interior>());
-    function(std::integral_constant<Reach, Reach::edge>());
   }
 
   HWY_NOINLINE void differentiate_group(Found& found, Channels channels) {
@@ -325,7 +209,7 @@ class GradBySamples {
   template <Reach kReach>
   HWY_INLINE void prefetch_next_row(const Pixels& pixels, Channels channels) const {
     for (int64_t channel = channels.begin; prefetches_ && channel < channels.end; channel += kTogether)
-      pixels.template prefetch_next_row<kReach>(input_.channel<T>(channel));
+      pixels.template prefetch_next_row<kReach>(input_.template channel<T>(channel));
   }
 
   // Of products with the differences of neighbouring pixels, which are exact where the products would cancel: right minus
@@ -334,7 +218,7 @@ class GradBySamples {
   HWY_INLINE void sum_differences(const Pixels& pixels, Channels channels, const Gradient& gradient,
                                   V (&sums)[4]) const {
     for (V& sum : sums) sum = hn::Zero(D());
-    const T* from = input_.channel<T>(channels.begin);
+    const T* from = input_.template channel<T>(channels.begin);
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
       V above[2 * kTogether], below[2 * kTogether];
       pixels.template load_row<kReach>(from, 0, above);
@@ -365,7 +249,7 @@ class GradBySamples {
   HWY_INLINE void sum_products(const Pixels& pixels, int row, Channels channels, const Gradient& gradient,
                                V (&products)[4]) const {
     for (V& product : products) product = hn::Zero(D());
-    const T* from = input_.channel<T>(channels.begin);
+    const T* from = input_.template channel<T>(channels.begin);
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
       V of_row[4 * kTogether];
       pixels.template load_row<kReach>(from, row, of_row);
@@ -402,30 +286,7 @@ class GradBySamples {
     return {hn::Mul(x_sum, x.scale), hn::Mul(y_sum, y.scale)};
   }
 
-  HWY_INLINE void store_slopes(const Slopes<V>& slopes, const Vector& vector) const {
-    const D d;
-    if constexpr (std::is_same_v<T, Real>) {
-      if (HWY_LIKELY(vector.owned == kAll && writes_pairs_)) {
-        Real* to = grid_grad_.channel<Real>(0) + 2 * vector.first;
-        if (!grid_grad_.outgrows_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0)
-          return hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, to);
-        alignas(64) Real pairs[2 * kSamples];
-        hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, pairs);
-        for (int64_t k = 0; k < 2 * kSamples; k += kSamples) hn::Stream(hn::Load(d, pairs + k), d, to + k);
-        return;
-      }
-    }
-    alignas(64) Real of_samples[2][kBlock];
-    for (int axis = 0; axis < 2; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis]);
-    store_grid_grad(grid_grad_, Samples{vector.first, kSamples}, vector.owned, of_samples);
-  }
-
   // ---- By the input
-
-  HWY_INLINE Real* sums_of(int64_t channel) const { return sums_.rows.template channel<Real>(channel); }
-
-  // Where offset 0 of an image would be among the sums.
-  HWY_INLINE int64_t first_sum() const { return -sums_.first_row * sums_.rows.row_stride; }
 
   // Finds the runs that the samples make up. None, if there are too many, or what the lanes of one would add to lies
   // outside of the band.
@@ -507,7 +368,7 @@ class GradBySamples {
         if (kTaps == 2) before[c] = previous_lanes(d, gradients[c]);
         if (kTaps == 2) last_gradient[c] = hn::ExtractLane(gradients[c], kLast);
       }
-      Real* to = sums_of(channel) + first_sum() + run.at;
+      Real* to = sums_of(channel) + run.at;
       for (int row = 0; row < kTaps; ++row, to += sums_.rows.row_stride) {
         if (kAtEdge && !is_row(run.row + row)) continue;
         V sums[kTogether];
@@ -576,7 +437,7 @@ class GradBySamples {
     Real* sums[kPlanes] = {};
     int planes = 0;
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether, ++planes) {
-      sums[planes] = sums_of(channel) + first_sum();
+      sums[planes] = sums_of(channel);
       for (int c = 0; c < kTogether; ++c) {
         const V of_channel = gradient(channel + c);
         for (int row = 0; row < kTaps; ++row) {
@@ -670,81 +531,14 @@ class GradBySamples {
     }
   }
 
-  const bool wants_input_grad_;
-  const bool wants_grid_grad_;
-  const RowBand band_;
-  const Image input_;
-  const Image grid_;
-  const Image grad_output_;
-  const Image grid_grad_;
   const bool prefetches_;
-  const bool reads_pairs_;  // whose coordinates are loaded from the grid
-  const bool writes_pairs_;
-  const bool has_plain_gradient_;
   const bool adds_alike_;   // the offsets of pixels are those of their sums
   const bool rows_follow_;  // of the sums
-  Sums sums_;
-  Pixels pixels_;
 };
 
-template <class Grad>
-void differentiate_band(const Sampling& sampling, const SamplesLayout& layout, int64_t image, RowBand band,
-                        bool has_spans, float* buffer) {
-  Grad task(sampling, image, band, layout.sums_of(sampling, image, band, buffer));
-  if (!has_spans) task.differentiate(0, sampling.samples, true);
-  for (int64_t chunk = 0; has_spans && chunk < layout.chunks; ++chunk) {
-    const RowSpan span = layout.spans[image * layout.chunks + chunk];
-    const int64_t first = chunk * kChunkSamples;
-    if (span.meets(band))
-      task.differentiate(first, std::min(first + kChunkSamples, sampling.samples),
-                         span.first >= band.begin && span.last < band.end);
-  }
-  task.finish();
-  if (layout.adds_in_buffer) {
-    const int64_t width = sampling.x_axis().size, count = (band.end - band.begin) * width;
-    store_pixels(sampling.input_grad[image], 0, sampling.channels, band.begin * width, count, buffer, count);
-  }
-}
-
-// The samples' own gradients.
-template <class Grad>
-void differentiate_by_grid(const Sampling& sampling, double nanoseconds) {
-  const bool is_long = nanoseconds >= kMinParallelNanoseconds && sampling.channels > kFewChannels;
-  const int64_t task_samples = is_long ? kChunkSamples : 2048;
-  const RowBand all{0, sampling.y_axis().size};
-  const int64_t tasks = divide_up(sampling.samples, task_samples);
-  parallel_for(sampling.batch * tasks, nanoseconds, [&](int64_t index) {
-    const int64_t first = index % tasks * task_samples;
-    Grad(sampling, index / tasks, all, Sums{})
-        .differentiate(first, std::min(first + task_samples, sampling.samples), true);
-  });
-}
-
-template <class Grad>
-void run(Sampling sampling, const SamplesLayout& layout) {
-  const double nanoseconds = gradient_nanoseconds(sampling);
-  if (!sampling.wants_input_grad) return differentiate_by_grid<Grad>(sampling, nanoseconds);
-  Bands bands = layout.bands_for(thread_count(), sampling);
-  if (bands.count() > 1) {
-    find_spans(sampling, 0, sampling.batch, kChunkSamples, 0.2 * nanoseconds, layout.spans);
-    if (layout.are_scattered(bands, sampling)) {
-      // Below it two threads take as long as one.
-      const bool pays = nanoseconds >= 7 * kMinParallelNanoseconds;
-      bands = layout.fewer_bands(bands, pays ? thread_count() : 1, sampling);
-      if (sampling.wants_grid_grad && pays && thread_count() > 1) {
-        // Or a vector of samples would be differentiated for each band that owns one of them.
-        Sampling by_grid = sampling;
-        by_grid.wants_input_grad = false;
-        differentiate_by_grid<Grad>(by_grid, nanoseconds / 2);
-        sampling.wants_grid_grad = false;
-      }
-    }
-  }
-  const bool has_spans = bands.count() > 1;
-  for_each_band(bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t band, int64_t slot) {
-    differentiate_band<Grad>(sampling, layout, image, bands.band(band), has_spans,
-                             layout.buffer(bands, slot));
-  });
+template <class Kernel>
+void run(const Sampling& sampling, const SamplesLayout& layout) {
+  differentiate_images<Kernel>(sampling, layout, gradient_nanoseconds(sampling));
 }
 
 template <class T, int kTaps>

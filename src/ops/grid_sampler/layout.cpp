@@ -43,19 +43,6 @@ Images as_grid(const SamplingOf<kAxes>& problem, const void* data,
                    strides);
 }
 
-// Those that are read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.
-bool has_plain_rows(const Sampling& sampling) {
-  const Image& input = sampling.input.first;
-  const bool has_rows =
-      input.column_stride == 1 ||
-      (input.type == DataType::float32 && input.channels >= 2 && input.channels <= kFewChannels &&
-       input.channel_stride == 1 && input.column_stride == input.channels);
-  const int64_t last = input.offset(input.depth - 1, input.height - 1, input.width - 1) + input.channels;
-  const bool has_small_numbers =
-      std::max({input.depth, input.height, input.width}) < 1 << 23 && last < -kNowhere;
-  return has_rows && has_small_numbers;
-}
-
 template <int kAxes>
 Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void* output,
                      const typename SamplingOf<kAxes>::Strides& strides) {
@@ -77,8 +64,9 @@ Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void*
                           sampling.output.first.has_contiguous_channels();
   sampling.may_have_lines =
       reads_rows && problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic;
-  sampling.has_plain_rows = (kAxes == 2 || forward) && has_plain_rows(sampling);
+  sampling.has_plain_rows = (kAxes == 2 || forward) && has_plain_rows(sampling.input.first);
   sampling.adds_alike = sampling.wants_input_grad = sampling.wants_grid_grad = false;
+  sampling.wants_grad_grad_output = false;
   return sampling;
 }
 
@@ -162,6 +150,15 @@ bool is_grid_smooth(const Sampling& sampling) {
 }
 
 }  // namespace
+
+bool has_plain_rows(const Image& image) {
+  const bool has_rows =
+      image.column_stride == 1 ||
+      (image.type == DataType::float32 && image.channels >= 2 && image.channels <= kFewChannels &&
+       image.channel_stride == 1 && image.column_stride == image.channels);
+  const int64_t last = image.offset(image.depth - 1, image.height - 1, image.width - 1) + image.channels;
+  return has_rows && std::max({image.depth, image.height, image.width}) < 1 << 23 && last < -kNowhere;
+}
 
 Sampling sampling_of(const GridSampler2D& problem) {
   return sampling_of<2>(problem, true, problem.output, problem.output_strides);

@@ -88,11 +88,17 @@ struct Sampling {
   bool adds_alike;  // input_grad has the offsets of the input
   bool wants_input_grad;
   bool wants_grid_grad;
+  bool wants_grad_grad_output;  // of its own gradient alone
 
+  // Whether there is something to write for each sample.
+  bool wants_own() const { return wants_grid_grad || wants_grad_grad_output; }
   const Axis& x_axis() const { return axes[0]; }
   const Axis& y_axis() const { return axes[1]; }
   const Axis& z_axis() const { return axes[2]; }
 };
+
+// Whether an image can be read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.
+bool has_plain_rows(const Image& image);
 
 inline bool has_few_channels(const Sampling& sampling) {
   return sampling.has_plain_rows && sampling.channels <= kFewChannels;
@@ -112,7 +118,6 @@ struct DoubleBackward : Sampling {
   Images grad_grad_input;
   Images grad_grad_grid;
   Images grad_grad_output;
-  bool wants_grad_grad_output;
 };
 
 Sampling sampling_of(const GridSampler2D& problem);

@@ -1,0 +1,257 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// What the gradient of images and its own gradient have in common, vectorised over samples: images are read where they
+// lie, and nothing is packed or listed before.
+//
+// Each task takes a band of rows of an image and goes through the samples that have to do with it. float and double add
+// up in input_grad itself; the 16-bit types in a buffer of floats, which is rounded in the end.
+#if defined(ACLGRAD_OPS_GRID_SAMPLER_IMAGES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACLGRAD_OPS_GRID_SAMPLER_IMAGES_INL_H_
+#undef ACLGRAD_OPS_GRID_SAMPLER_IMAGES_INL_H_
+#else
+#define ACLGRAD_OPS_GRID_SAMPLER_IMAGES_INL_H_
+#endif
+
+#include "ops/grid_sampler/grad_bands.h"
+#include "ops/grid_sampler/scattered_footprint-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+
+static_assert(kChunkSamples == kMostSamples);
+
+// The samples of one image, as far as they have to do with a band of its rows. kTogether channels of a pixel lie side by
+// side; and pixel beside pixel in each row, unless they are scattered.
+template <class T, int kTaps, int kTogether, bool kAreScattered>
+class ImagesBySamples {
+ public:
+  using Real = RealOf<T>;
+  using D = BlockTag<Real>;
+  using V = hn::Vec<D>;
+  using Pixels = std::conditional_t<kAreScattered, ScatteredFootprint<T, kTaps, kTogether>,
+                                    Footprint<T, kTaps, kTogether>>;
+  using Taps = VectorTaps<D, kTaps>;
+  static constexpr int64_t kSamples = hn::MaxLanes(D());
+  static constexpr uint32_t kAll = (uint32_t{1} << kSamples) - 1;
+
+  // `input` is what the samples read, or one of two images.
+  ImagesBySamples(const Sampling& sampling, const Image& input, int64_t image, RowBand band, const Sums& sums)
+      : wants_input_grad_(sampling.wants_input_grad),
+        wants_own_(sampling.wants_own()),
+        band_(band),
+        input_(input),
+        grid_(grid_of(sampling.grid[image])),
+        grad_output_(sampling.output[image]),
+        grid_grad_(grid_of(sampling.grid_grad[image])),
+        has_plain_gradient_(grad_output_.type == data_type_of<T> && grad_output_.has_contiguous_channels()),
+        sums_(sums),
+        pixels_(input_, sampling.axes) {}  // NOLINT: clang-tidy 14 does not see that the delegate sets all
+
+  void finish() { sums_.zero_to(band_.end - 1); }
+
+ protected:
+  static constexpr int64_t kGroup = kFewChannels;  // channels whose sums wait for each other
+
+  // Neighbouring samples, at most as many as a vector has lanes.
+  struct Vector {
+    int64_t first;
+    int64_t count;
+    bool is_inside;      // all of them, of the band
+    uint32_t bits = 0;   // of the samples that add to the band
+    uint32_t owned = 0;  // whose own gradients are wanted
+  };
+
+  struct Channels {
+    int64_t begin;
+    int64_t end;
+  };
+
+  struct Grid {
+    Image image;
+    bool has_pairs;  // that can be loaded and stored as they lie
+  };
+
+  static Grid grid_of(const Image& image) {
+    return {image, std::is_same_v<T, Real> && has_interleaved_coordinates(image)};
+  }
+
+  static HWY_INLINE void load_coordinates_of(const Vector& vector, const Grid& grid, V (&to)[2]) {
+    if constexpr (std::is_same_v<T, Real>) {
+      if (HWY_LIKELY(grid.has_pairs && vector.count == kSamples))
+        return hn::LoadInterleaved2(D(), grid.image.template channel<T>(0) + 2 * vector.first, to[0], to[1]);
+    }
+    alignas(64) Real coordinates[2][kMostSamples];
+    load_coordinates(grid.image, Samples{vector.first, vector.count}, coordinates);
+    for (int axis = 0; axis < 2; ++axis) to[axis] = hn::Load(D(), coordinates[axis]);
+  }
+
+  // Finds the samples' bits. Returns whether they have to do with the band; then the rows that they add to are zeroed.
+  template <Reach kReach>
+  HWY_INLINE bool find_bits(const Pixels& pixels, const Taps& y, Vector& vector) {
+    vector.bits = HWY_LIKELY(vector.count == kSamples) ? kAll : (uint32_t{1} << vector.count) - 1;
+    vector.owned = wants_own_ ? vector.bits : 0;
+    if (!vector.is_inside) {
+      const uint32_t begin_below = pixels.template first_rows_from<kReach>(y, band_.end);
+      vector.owned &= pixels.template first_rows_from<kReach>(y, band_.begin) & ~begin_below;
+      vector.bits &= pixels.template last_rows_from<kReach>(y, band_.begin) & ~begin_below;
+      if (vector.bits == 0) return false;
+    }
+    if (wants_input_grad_ &&
+        HWY_UNLIKELY(pixels.template last_rows_from<kReach>(y, sums_.missing.begin) != 0))
+      sums_.zero_to(pixels.template last_row<kReach>(y));
+    if constexpr (kReach == Reach::edge) vector.bits &= pixels.samples_with_pixels();
+    return true;
+  }
+
+  template <class Function>
+  static HWY_INLINE void visit_reach(Reach reach, Function&& function) {
+    if constexpr (!kAreScattered) {
+      if (reach == Reach::line) return function(std::integral_constant<Reach, Reach::line>());
+      if (reach == Reach::two_lines) return function(std::integral_constant<Reach, Reach::two_lines>());
+    }
+    if (reach == Reach::interior) return function(std::integral_constant<Reach, Reach::interior>());
+    function(std::integral_constant<Reach, Reach::edge>());
+  }
+
+  // Calls function(gradient(channel)), which are those of the output.
+  template <class Function>
+  HWY_INLINE void with_gradients(const Vector& vector, Channels channels, Function&& function) const {
+    const D d;
+    alignas(64) Real staged[kGroup][kSamples];
+    const bool is_staged =
+        vector.count != kSamples || !has_plain_gradient_ || (kTogether > 1 && !kAreScattered);
+    if (is_staged) stage_gradients(vector, channels, staged);
+    function([&](int64_t channel) HWY_ATTR {
+      return is_staged ? hn::Load(d, staged[channel - channels.begin])
+                       : load_lanes(d, grad_output_.channel<T>(channel) + vector.first);
+    });
+  }
+
+  HWY_INLINE void store_slopes(const Slopes<V>& slopes, const Vector& vector) const {
+    const D d;
+    const Image& to_grid = grid_grad_.image;
+    if constexpr (std::is_same_v<T, Real>) {
+      if (HWY_LIKELY(vector.owned == kAll && grid_grad_.has_pairs)) {
+        Real* to = to_grid.template channel<Real>(0) + 2 * vector.first;
+        if (!to_grid.outgrows_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0)
+          return hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, to);
+        alignas(64) Real pairs[2 * kSamples];
+        hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, pairs);
+        for (int64_t k = 0; k < 2 * kSamples; k += kSamples) hn::Stream(hn::Load(d, pairs + k), d, to + k);
+        return;
+      }
+    }
+    alignas(64) Real of_samples[2][kBlock];
+    for (int axis = 0; axis < 2; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis]);
+    store_grid_grad(to_grid, Samples{vector.first, kSamples}, vector.owned, of_samples);
+  }
+
+  // Where the first pixel of the image would be among the sums.
+  HWY_INLINE Real* sums_of(int64_t channel) const {
+    return sums_.rows.template channel<Real>(channel) - sums_.first_row * sums_.rows.row_stride;
+  }
+
+  const bool wants_input_grad_;
+  const bool wants_own_;  // what the samples themselves get
+  const RowBand band_;
+  const Image input_;
+  const Grid grid_;
+  const Image grad_output_;
+  const Grid grid_grad_;
+  const bool has_plain_gradient_;
+  Sums sums_;
+  Pixels pixels_;
+
+ private:
+  // The gradients of the output, where they are not vectors in memory.
+  HWY_NOINLINE void stage_gradients(Vector vector, Channels channels, Real (&to)[kGroup][kSamples]) const {
+    if constexpr (kTogether > 1 && kAreScattered) {
+      if (vector.count == kSamples && grad_output_.type == data_type_of<T> &&
+          grad_output_.channel_stride == 1) {
+        const T* pixels[kSamples];
+        const T* from = grad_output_.channel<T>(channels.begin);
+        for_each_pixel(grad_output_, vector.first, kSamples,
+                       [&](int64_t i, int64_t offset) { pixels[i] = from + offset; });
+        V of_channels[kTogether];
+        transpose_rows(D(), pixels, 0, of_channels);
+        for (int c = 0; c < kTogether; ++c) hn::Store(of_channels[c], D(), to[c]);
+        return;
+      }
+    } else if constexpr (kTogether > 1) {
+      if (vector.count == kSamples && has_plain_samples(grad_output_)) {
+        V of_channels[kTogether];
+        load_samples(D(), grad_output_, vector.first, of_channels);
+        for (int c = 0; c < kTogether; ++c) hn::Store(of_channels[c], D(), to[c]);
+        return;
+      }
+    }
+    const int64_t count = channels.end - channels.begin;
+    load_pixels(grad_output_, channels.begin, count, vector.first, vector.count, to[0], kSamples);
+    for (int64_t c = 0; c < count; ++c) std::fill(to[c] + vector.count, to[c] + kSamples, Real{0});
+  }
+};
+
+// ---- How kernels, which derive from it, go through the bands of all images
+
+template <class Kernel, class Problem>
+void differentiate_band(const Problem& sampling, const SamplesLayout& layout, int64_t image, RowBand band,
+                        bool has_spans, float* buffer) {
+  Kernel task(sampling, image, band, layout.sums_of(sampling, image, band, buffer));
+  if (!has_spans) task.differentiate(0, sampling.samples, true);
+  for (int64_t chunk = 0; has_spans && chunk < layout.chunks; ++chunk) {
+    const RowSpan span = layout.spans[image * layout.chunks + chunk];
+    const int64_t first = chunk * kChunkSamples;
+    if (span.meets(band))
+      task.differentiate(first, std::min(first + kChunkSamples, sampling.samples),
+                         span.first >= band.begin && span.last < band.end);
+  }
+  task.finish();
+  if (layout.adds_in_buffer) {
+    const int64_t width = sampling.x_axis().size, count = (band.end - band.begin) * width;
+    store_pixels(sampling.input_grad[image], 0, sampling.channels, band.begin * width, count, buffer, count);
+  }
+}
+
+// What the samples themselves get.
+template <class Kernel, class Problem>
+void differentiate_by_grid(const Problem& sampling, double nanoseconds) {
+  const bool is_long = nanoseconds >= kMinParallelNanoseconds && sampling.channels > kFewChannels;
+  const int64_t task_samples = is_long ? kChunkSamples : 2048;
+  const RowBand all{0, sampling.y_axis().size};
+  const int64_t tasks = divide_up(sampling.samples, task_samples);
+  parallel_for(sampling.batch * tasks, nanoseconds, [&](int64_t index) {
+    const int64_t first = index % tasks * task_samples;
+    Kernel(sampling, index / tasks, all, Sums{})
+        .differentiate(first, std::min(first + task_samples, sampling.samples), true);
+  });
+}
+
+template <class Kernel, class Problem>
+void differentiate_images(Problem sampling, const SamplesLayout& layout, double nanoseconds) {
+  if (!sampling.wants_input_grad) return differentiate_by_grid<Kernel>(sampling, nanoseconds);
+  Bands bands = layout.bands_for(thread_count(), sampling);
+  if (bands.count() > 1) {
+    find_spans(sampling, 0, sampling.batch, kChunkSamples, 0.2 * nanoseconds, layout.spans);
+    if (layout.are_scattered(bands, sampling)) {
+      // Below it two threads take as long as one.
+      const bool pays = nanoseconds >= 7 * kMinParallelNanoseconds;
+      bands = layout.fewer_bands(bands, pays ? thread_count() : 1, sampling);
+      if (sampling.wants_own() && pays && thread_count() > 1) {
+        // Or a vector of samples would be differentiated for each band that owns one of them.
+        Problem by_grid = sampling;
+        by_grid.wants_input_grad = false;
+        differentiate_by_grid<Kernel>(by_grid, nanoseconds / 2);
+        sampling.wants_grid_grad = sampling.wants_grad_grad_output = false;
+      }
+    }
+  }
+  const bool has_spans = bands.count() > 1;
+  for_each_band(bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t band, int64_t slot) {
+    differentiate_band<Kernel>(sampling, layout, image, bands.band(band), has_spans,
+                               layout.buffer(bands, slot));
+  });
+}
+
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
