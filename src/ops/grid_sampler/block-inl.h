@@ -102,11 +102,6 @@ template <class Real>
 void store_pixels(const Image& image, int64_t channel, int64_t channels, int64_t first, int64_t count,
                   const Real* from, int64_t stride);
 
-// to[row][column][i] becomes the element of one channel at rows[row][i] + columns[column][i], for a block of samples.
-template <class Real>
-void load_taps(const Image& image, int64_t channel, int taps, const int64_t* rows, const int64_t* columns,
-               Real* to);
-
 // ---- Vectors of elements
 
 // Elements side by side, as many as a vector has lanes.
@@ -175,6 +170,17 @@ HWY_INLINE void transpose_rows(D d, const float* const* rows, int64_t at, hn::Ve
   columns[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
 }
 
+// Lane i of the result is lane i - 1 of the vector, lane 0 is zero.
+template <class D>
+HWY_INLINE hn::Vec<D> previous_lanes(D d, hn::Vec<D> v) {
+  using Index = hwy::MakeSigned<hn::TFromD<D>>;
+  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  alignas(64) Index indices[lanes];
+  for (int64_t i = 0; i < lanes; ++i) indices[i] = static_cast<Index>(i == 0 ? 0 : i - 1);
+  const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, indices));
+  return hn::IfThenZeroElse(hn::FirstN(d, 1), moved);
+}
+
 // ---- Bits of samples
 
 // A bit for each lane of the mask.
@@ -205,16 +211,6 @@ HWY_INLINE hn::Mask<IndexTag> meets(const int32_t* first, const int32_t* last, R
   const IndexTag d;
   return hn::And(hn::Gt(hn::Load(d, last), index_vector(band.begin - 1)),
                  hn::Lt(hn::Load(d, first), index_vector(band.end)));
-}
-
-// A bit for each of `count` samples of a block that has to do with the band.
-template <class Real>
-HWY_INLINE uint32_t samples_of_band(const Block<Real>& block, int64_t count, RowBand band) {
-  const Span& rows = block.rows();
-  uint32_t bits = 0;
-  for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(IndexTag()))
-    bits |= bits_of(IndexTag(), meets(rows.first + lane, rows.last + lane, band)) << lane;
-  return bits & ((1u << count) - 1);
 }
 
 // A bit for each sample of a block whose gradient the box writes: that of its first slice and row.

@@ -32,7 +32,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
   using Base = ImagesBySamples<T, kTaps, kTogether, kAreScattered>;
   using Base::kAll, Base::kGroup, Base::kSamples, Base::band_, Base::grid_, Base::grid_of, Base::input_,
       Base::pixels_, Base::sums_, Base::wants_input_grad_, Base::load_coordinates_of, Base::store_slopes,
-      Base::sums_of, Base::visit_reach, Base::with_gradients;
+      Base::sums_of, Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
       typename Base::Taps, typename Base::V, typename Base::Vector;
 
@@ -105,7 +105,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
     work.reach[0] = work.reach[1] = work.pixels.find(coordinates, work.taps);
     if (has_others_) work.reach[1] = work.others.find(coordinates, work.taps);
     bool is_of_band = false;
-    visit_reach(work.reach[0], [&](auto reach) HWY_ATTR {
+    visit_reach<!kAreScattered>(work.reach[0], [&](auto reach) HWY_ATTR {
       is_of_band = this->template find_bits<reach>(work.pixels, work.taps[1], work.vector);
     });
     if (!is_of_band) return false;
@@ -160,7 +160,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
     const D d;
     const Pixels& pixels = source == 1 && has_others_ ? work.others : work.pixels;
     const Image& image = sources_[source].image;
-    visit_reach(work.reach[source], [&](auto reach) HWY_ATTR {
+    visit_reach<!kAreScattered>(work.reach[source], [&](auto reach) HWY_ATTR {
       for (int row = 0; row < kTaps; ++row) {
         const Real(*weights)[kSamples] = work.weights[source] + row * kTaps;
         V products[kTaps];

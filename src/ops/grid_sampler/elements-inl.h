@@ -9,10 +9,25 @@
 
 #include <cstring>
 
-#include "ops/grid_sampler/samples-inl.h"
+#include "ops/grid_sampler/block-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+
+// What a vector of Real gathers by.
+template <class Real>
+using OffsetOf = hwy::MakeSigned<Real>;
+
+// Two elements side by side, of as many pairs as a vector has room for: from[at[i]] and the next one.
+template <class Real, size_t kSize>
+HWY_INLINE auto load_pairs(hn::Simd<Real, kSize, 0> d, const Real* from, const OffsetOf<Real>* at) {
+  if constexpr (kSize == 2) {
+    return hn::LoadU(d, from + *at);
+  } else {
+    const hn::FixedTag<Real, kSize / 2> half;
+    return hn::Combine(d, load_pairs(half, from, at + kSize / 4), load_pairs(half, from, at));
+  }
+}
 
 template <class Bits, class T>
 HWY_INLINE void copy_bits(const T* from, const int32_t* at, Bits (&to)[kLanes]) {

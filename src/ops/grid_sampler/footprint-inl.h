@@ -16,13 +16,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// How the pixels of a vector of samples lie: next to each other in each row, as the samples are; so in two lines, between
-// which the samples choose; or anywhere in the image. At an edge some taps are no pixels.
-enum class Reach { line, two_lines, interior, line_at_edge, edge };
+// How the pixels of a vector of samples lie: next to each other in each row, as the samples are; so in a few lines,
+// between which the samples choose; or anywhere in the image. At an edge some taps are no pixels.
+enum class Reach { line, lines, interior, line_at_edge, edge };
 
 // Of vectors of samples in images, or volumes, of T whose pixels lie side by side in each row, kTogether channels
 // interleaved in each.
-template <class T, int kTaps, int kTogether, int kAxes = 2>
+template <class T, int kTaps, int kTogether, int kAxes = 2, int kMaxLines = 2>
 class Footprint {
  public:
   using Real = RealOf<T>;
@@ -64,13 +64,7 @@ class Footprint {
     const auto is_in_first = is_in_line(lines, line_);
     if (hn::AllTrue(Integer(), is_in_first)) return Reach::line;
     hn::Store(offsets, Integer(), offsets_[0]);
-    second_line_ = offsets_[0][kSamples - 1] - static_cast<int64_t>(kSamples - 1) * kTogether;
-    const auto is_in_second = is_in_line(lines, second_line_);
-    if (!hn::AllTrue(Integer(), hn::Or(is_in_first, is_in_second))) return Reach::interior;
-    // Each is read where the samples are the other's, too.
-    if (!has_dense_rows_ || second_line_ < 0 || line_ > last_line_) return Reach::interior;
-    is_in_second_ = hn::RebindMask(d, is_in_second);
-    return Reach::two_lines;
+    return find_other_lines(lines, hn::Not(is_in_first)) ? Reach::lines : Reach::interior;
   }
 
   // pixels[column * kTogether + c] of one row of the taps; zeros where a tap is no pixel.
@@ -79,12 +73,14 @@ class Footprint {
     const D d;
     if constexpr (kReach == Reach::line) {
       load_line(from + line_ + step_to(row), pixels);
-    } else if constexpr (kReach == Reach::two_lines) {
-      V of_second[kRowElements];
+    } else if constexpr (kReach == Reach::lines) {
       load_line(from + line_ + step_to(row), pixels);
-      load_line(from + second_line_ + step_to(row), of_second);
-      for (int k = 0; k < kRowElements; ++k)
-        pixels[k] = hn::IfThenElse(is_in_second_, of_second[k], pixels[k]);
+      for (int line = 0; line < kMaxLines - 1 && (kMaxLines == 2 || line < other_lines_); ++line) {
+        V of_other[kRowElements];
+        load_line(from + other_line_[line] + step_to(row), of_other);
+        for (int k = 0; k < kRowElements; ++k)
+          pixels[k] = hn::IfThenElse(is_in_other_[line], of_other[k], pixels[k]);
+      }
     } else if constexpr (kReach == Reach::interior) {
       load_elements(d, from + step_to(row), offsets_[0], pixels);
     } else if constexpr (kReach == Reach::line_at_edge) {
@@ -104,10 +100,17 @@ class Footprint {
   // the row above or the row below, in the last slice.
   template <Reach kReach>
   HWY_INLINE void prefetch_next_row(const T* from) const {
-    if (kReach != Reach::line && kReach != Reach::two_lines) return;
-    const T* first = from + line_ + step_to(kRows - kTaps);
-    prefetch_for_later(first - row_stride_);
-    prefetch_for_later(first + kTaps * row_stride_);
+    if (kReach != Reach::line && kReach != Reach::lines) return;
+    const bool has_others = kReach == Reach::lines && kMaxLines > 2;
+    const int64_t other = has_others ? other_line_[other_lines_ - 1] : line_;
+    const T* above = from + std::min(line_, other) + step_to(kRows - kTaps) - row_stride_;
+    const T* below = from + std::max(line_, other) + step_to(kRows - 1) + row_stride_;
+    prefetch_for_later(above);
+    prefetch_for_later(below);
+    if constexpr (kMaxLines > 2) {
+      prefetch_for_later(above + kSamples - 1);
+      prefetch_for_later(below + kSamples - 1);
+    }
   }
 
   // Where the first tap of each sample is, if all are pixels: of neighbours, or of each.
@@ -119,7 +122,7 @@ class Footprint {
   template <Reach kReach>
   HWY_INLINE Index starts_of_lines(const Taps& x, const Taps& y) const {
     const Integer integer;
-    if constexpr (kReach == Reach::two_lines || kReach == Reach::interior)
+    if constexpr (kReach == Reach::lines || kReach == Reach::interior)
       return hn::Sub(hn::Load(integer, offsets_[0]), steps_);
     // Beyond the edges numbers are shifted by a row and a column, so that none is negative.
     const auto one = hn::Set(D(), Real{1});
@@ -214,6 +217,24 @@ class Footprint {
 
   static HWY_INLINE hn::Mask<Integer> is_in_line(Index lines, int64_t line) {
     return hn::Eq(lines, hn::Set(Integer(), static_cast<Offset>(line)));
+  }
+
+  // Of samples that are not in the first line. Returns whether there are few lines, each of which can be read where the
+  // samples are another's, too.
+  HWY_INLINE bool find_other_lines(Index lines, hn::Mask<Integer> rest) {
+    const Integer integer;
+    if (!has_dense_rows_ || line_ > last_line_) return false;
+    for (other_lines_ = 0; other_lines_ < kMaxLines - 1;) {
+      const size_t lane = kMaxLines == 2 ? kSamples - 1 : hn::FindKnownFirstTrue(integer, rest);
+      const int64_t line = offsets_[0][lane] - static_cast<int64_t>(lane) * kTogether;
+      if (line < 0 || line > last_line_) return false;
+      const auto is_in_other = is_in_line(lines, line);
+      is_in_other_[other_lines_] = hn::RebindMask(D(), is_in_other);
+      other_line_[other_lines_++] = line;
+      rest = hn::AndNot(is_in_other, rest);
+      if (hn::AllFalse(integer, rest)) return true;
+    }
+    return false;
   }
 
   struct PaddedTap {
@@ -351,15 +372,27 @@ class Footprint {
   const Index surplus_;            // what the bits of kUnits add to an offset
   hn::Mask<D> is_pixel_[kRows][kTaps];
   hn::Mask<D> is_at_[kTaps][kTaps];  // at an edge: whether tap k is the j-th of the columns
-  hn::Mask<D> is_in_second_;         // of two lines
+  hn::Mask<D> is_in_other_[kMaxLines - 1];
   const int64_t row_stride_;
   const int64_t slice_stride_;
-  const bool has_dense_rows_;  // which follow each other without a gap
-  const int64_t last_line_;    // whose rows may be read whole, where they are dense
-  int64_t line_ = 0;  // where the first of neighbours has its first tap, and that of the second line would be
-  int64_t second_line_ = 0;
+  const bool has_dense_rows_;          // which follow each other without a gap
+  const int64_t last_line_;            // whose rows may be read whole, where they are dense
+  int64_t line_ = 0;                   // where the first of neighbours has its first tap
+  int64_t other_line_[kMaxLines - 1];  // where it would have it in another line
+  int other_lines_ = 0;
   int64_t edge_lines_[kRows];
 };
+
+// Calls function with the Reach as a std::integral_constant; a line at an edge is as any samples there.
+template <bool kHasLines, class Function>
+HWY_INLINE void visit_reach(Reach reach, Function&& function) {
+  if constexpr (kHasLines) {
+    if (reach == Reach::line) return function(std::integral_constant<Reach, Reach::line>());
+    if (reach == Reach::lines) return function(std::integral_constant<Reach, Reach::lines>());
+  }
+  if (reach == Reach::interior) return function(std::integral_constant<Reach, Reach::interior>());
+  function(std::integral_constant<Reach, Reach::edge>());
+}
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

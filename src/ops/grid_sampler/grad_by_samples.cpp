@@ -25,7 +25,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
   using Base = ImagesBySamples<T, kTaps, kTogether, kAreScattered>;
   using Base::kAll, Base::kGroup, Base::kSamples, Base::band_, Base::grad_output_, Base::grid_, Base::input_,
       Base::pixels_, Base::sums_, Base::wants_input_grad_, Base::load_coordinates_of, Base::store_slopes,
-      Base::sums_of, Base::visit_reach, Base::with_gradients;
+      Base::sums_of, Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
       typename Base::Taps, typename Base::V, typename Base::Vector;
 
@@ -82,7 +82,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
     Taps taps[2];
     const Reach reach = pixels_.find(coordinates, taps);
     if (HWY_LIKELY(reach == Reach::line)) return differentiate_few<Reach::line>(taps, vector);
-    if (reach == Reach::two_lines) return differentiate_few<Reach::two_lines>(taps, vector);
+    if (reach == Reach::lines) return differentiate_few<Reach::lines>(taps, vector);
     if (HWY_LIKELY(reach == Reach::interior)) return differentiate_few<Reach::interior>(taps, vector);
     const Taps of_edge[2] = {taps[0], taps[1]};  // copies, so that the others need no memory
     differentiate_edge(of_edge, vector);
@@ -155,7 +155,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
     found.reach = found.pixels.find(coordinates, found.taps);
     std::memset(found.products, 0, sizeof found.products);
     bool is_of_band = false;
-    visit_reach(found.reach, [&](auto reach) HWY_ATTR {
+    visit_reach<!kAreScattered>(found.reach, [&](auto reach) HWY_ATTR {
       is_of_band = this->template find_bits<reach>(found.pixels, found.taps[1], found.vector);
       if (is_of_band && wants_input_grad_)
         find_runs<reach>(found.pixels, found.taps, found.vector, found.runs);
@@ -166,7 +166,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
   HWY_NOINLINE void differentiate_group(Found& found, Channels channels) {
     const bool adds = wants_input_grad_ && found.vector.bits != 0;
     if (!kAreScattered && adds && !adds_alike_) add_apart(found.taps, found.vector, channels);
-    visit_reach(found.reach, [&](auto reach) HWY_ATTR {
+    visit_reach<!kAreScattered>(found.reach, [&](auto reach) HWY_ATTR {
       with_gradients(found.vector, channels, [&](const auto& gradient) HWY_ATTR {
         if (found.vector.owned != 0) {
           prefetch_next_row<reach>(found.pixels, channels);

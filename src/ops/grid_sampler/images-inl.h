@@ -102,16 +102,6 @@ class ImagesBySamples {
     return true;
   }
 
-  template <class Function>
-  static HWY_INLINE void visit_reach(Reach reach, Function&& function) {
-    if constexpr (!kAreScattered) {
-      if (reach == Reach::line) return function(std::integral_constant<Reach, Reach::line>());
-      if (reach == Reach::two_lines) return function(std::integral_constant<Reach, Reach::two_lines>());
-    }
-    if (reach == Reach::interior) return function(std::integral_constant<Reach, Reach::interior>());
-    function(std::integral_constant<Reach, Reach::edge>());
-  }
-
   // Calls function(gradient(channel)), which are those of the output.
   template <class Function>
   HWY_INLINE void with_gradients(const Vector& vector, Channels channels, Function&& function) const {

@@ -57,17 +57,6 @@ void store_pixels_of(const Image& image, int64_t channel, int64_t channels, int6
   }
 }
 
-template <class T, class Real>
-void load_taps_of(const T* from, int taps, const int64_t* rows, const int64_t* columns, Real* to) {
-  for (int tap = 0; tap < taps * taps; ++tap) {
-    const int64_t* row = rows + tap / taps * kBlock;
-    const int64_t* column = columns + tap % taps * kBlock;
-    T values[kBlock];
-    for (int i = 0; i < kBlock; ++i) values[i] = from[row[i] + column[i]];
-    convert(values, kBlock, to + tap * kBlock);
-  }
-}
-
 }  // namespace
 
 template <class Real>
@@ -85,19 +74,10 @@ void store_pixels(const Image& image, int64_t channel, int64_t channels, int64_t
   });
 }
 
-template <class Real>
-void load_taps(const Image& image, int64_t channel, int taps, const int64_t* rows, const int64_t* columns,
-               Real* to) {
-  visit_type<Real>(image.type,
-                   [&]<class T>(T) { load_taps_of(image.channel<T>(channel), taps, rows, columns, to); });
-}
-
 template void load_pixels<float>(const Image&, int64_t, int64_t, int64_t, int64_t, float*, int64_t);
 template void load_pixels<double>(const Image&, int64_t, int64_t, int64_t, int64_t, double*, int64_t);
 template void store_pixels<float>(const Image&, int64_t, int64_t, int64_t, int64_t, const float*, int64_t);
 template void store_pixels<double>(const Image&, int64_t, int64_t, int64_t, int64_t, const double*, int64_t);
-template void load_taps<float>(const Image&, int64_t, int, const int64_t*, const int64_t*, float*);
-template void load_taps<double>(const Image&, int64_t, int, const int64_t*, const int64_t*, double*);
 
 // ---- Channels-last order
 

@@ -18,28 +18,35 @@ bool has_floats(const Sampling& sampling) {
   return sampling.type != DataType::float64;
 }
 
-bool may_suit_samples(const Sampling& sampling) {
-  return !sampling.vectorises_over_channels || sampling.may_have_lines;
+Suits suits_all(const Sampling&) {
+  return Suits::all_grids;
 }
 
-// The gradient has other bits by channels, which therefore must not depend on strides.
-bool has_no_channels_to_vectorise(const Sampling& sampling) {
-  return !sampling.vectorises_over_channels;
+Suits suits_samples(const Sampling& sampling) {
+  if (has_few_channels(sampling) || !sampling.vectorises_over_channels) return Suits::all_grids;
+  return sampling.may_have_lines ? Suits::smooth_grids : Suits::no;
+}
+
+// The gradient has other bits by channels, which therefore must not depend on strides, nor on the grid.
+Suits suits_gradient_of_samples(const Sampling& sampling) {
+  return sampling.vectorises_over_channels ? Suits::no : Suits::all_grids;
+}
+
+bool is_candidate(const Implementation& implementation, const Sampling& sampling) {
+  return implementation.applies(sampling) && implementation.suits(sampling) != Suits::no;
 }
 
 // Forward all give the same bits.
 constexpr Implementation kForward[] = {
-    {"few_channels", has_few_channels, always, always, no_workspace, sample_few_channels},
-    {"by_samples", always, may_suit_samples, vectorises_over_samples, no_workspace, sample_by_samples},
-    {"by_channels", has_floats, always, always, sample_by_channels_workspace_size, sample_by_channels},
+    {"by_samples", always, suits_samples, no_workspace, sample_by_samples},
+    {"by_channels", has_floats, suits_all, sample_by_channels_workspace_size, sample_by_channels},
 };
 
 // By samples each term of grad_input is rounded before it is added, and grad_grid comes from differences of pixels.
 // "by_channels" fuses product and sum.
 constexpr Implementation kGradient[] = {
-    {"by_samples", always, has_no_channels_to_vectorise, has_no_channels_to_vectorise,
-     grad_by_samples_workspace_size, grad_by_samples},
-    {"by_channels", has_floats, always, always, grad_by_channels_workspace_size, grad_by_channels},
+    {"by_samples", always, suits_gradient_of_samples, grad_by_samples_workspace_size, grad_by_samples},
+    {"by_channels", has_floats, suits_all, grad_by_channels_workspace_size, grad_by_channels},
 };
 
 }  // namespace
@@ -59,9 +66,9 @@ size_t no_workspace(const Sampling&) {
 size_t workspace_size(std::span<const Implementation> implementations, const Sampling& sampling) {
   size_t size = 0;
   for (const Implementation& candidate : implementations) {
-    if (!candidate.applies(sampling) || !candidate.may_suit(sampling)) continue;
+    if (!is_candidate(candidate, sampling)) continue;
     size = std::max(size, candidate.workspace_size(sampling));
-    if (candidate.suits == candidate.may_suit) break;  // it is chosen, whatever the grid
+    if (candidate.suits(sampling) == Suits::all_grids) break;
   }
   return size;
 }
@@ -69,7 +76,8 @@ size_t workspace_size(std::span<const Implementation> implementations, const Sam
 void run(const char* operator_name, std::span<const Implementation> implementations, const Sampling& sampling,
          void* workspace) {
   for (const Implementation& candidate : implementations) {
-    if (!candidate.applies(sampling) || !candidate.may_suit(sampling) || !candidate.suits(sampling)) continue;
+    if (!is_candidate(candidate, sampling)) continue;
+    if (candidate.suits(sampling) == Suits::smooth_grids && !is_grid_smooth(sampling)) continue;
     if (log_enabled(LogLevel::debug))
       log(LogLevel::debug, fmt::format("{}: {}", operator_name, candidate.name));
     return candidate.run(sampling, workspace);

@@ -9,11 +9,13 @@
 
 namespace aclgrad::ops::grid_sampler {
 
+// Where an implementation is the fastest of those that are left, as far as types, sizes and strides tell.
+enum class Suits { no, smooth_grids, all_grids };
+
 struct Implementation {
   const char* name;
-  bool (*applies)(const Sampling& sampling);   // whether its results are right
-  bool (*may_suit)(const Sampling& sampling);  // whether it is fast, as far as types, sizes and strides tell
-  bool (*suits)(const Sampling& sampling);     // whether it is then chosen, which may look at the grid
+  bool (*applies)(const Sampling& sampling);  // whether its results are right
+  Suits (*suits)(const Sampling& sampling);
   size_t (*workspace_size)(const Sampling& sampling);
   void (*run)(const Sampling& sampling, void* workspace);
 };
@@ -31,7 +33,6 @@ void run(const char* operator_name, std::span<const Implementation> implementati
 
 size_t no_workspace(const Sampling& sampling);
 
-void sample_few_channels(const Sampling& sampling, void* workspace);
 void sample_by_samples(const Sampling& sampling, void* workspace);
 size_t sample_by_channels_workspace_size(const Sampling& sampling);
 void sample_by_channels(const Sampling& sampling, void* workspace);

@@ -11,7 +11,7 @@
 
 #include <type_traits>
 
-#include "ops/grid_sampler/lines-inl.h"
+#include "ops/grid_sampler/block-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
@@ -23,7 +23,8 @@ inline bool has_interleaved_rows(const Image& image) {
 
 // Whether a block of samples can be loaded as vectors, channel by channel.
 inline bool has_plain_samples(const Image& image) {
-  return has_plain_channels<float>(image) || (has_interleaved_rows(image) && image.is_flat());
+  return image.type == DataType::float32 && image.is_flat() &&
+         (image.flat_stride() == 1 || has_interleaved_rows(image));
 }
 
 // Calls function(number of channels) with a constant.

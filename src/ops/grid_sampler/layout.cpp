@@ -120,35 +120,6 @@ double pixel_before(double coordinate, const Axis& axis) {
   return std::floor(place);
 }
 
-// Whether most samples of the grid read the pixels next to those of the sample before. Looks at some of them.
-bool is_grid_smooth(const Sampling& sampling) {
-  constexpr int64_t kMostProbes = 64;
-  constexpr int64_t kNeighbours = 16;  // of a probe
-  // The more channels, the faster the alternative is.
-  const int64_t most_breaks = sampling.channels <= kFewChannels ? 5 : 3;
-  if (sampling.samples < kNeighbours) return false;
-  // At most every fourth sample, so that this takes little of the time that a small problem takes.
-  const int64_t probes =
-      std::clamp<int64_t>(sampling.batch * sampling.samples / (4 * kNeighbours), 1, kMostProbes);
-  int64_t breaks = 0;
-  visit_element_type(sampling.type, [&]<class T>(T) {
-    for (int64_t probe = 0; probe < probes; ++probe) {
-      const Image grid = sampling.grid[probe * sampling.batch / probes];
-      const T *xs = grid.channel<T>(0), *ys = grid.channel<T>(1);
-      double column = 0, row = 0;
-      for_each_pixel(grid, (sampling.samples - kNeighbours) * probe / std::max<int64_t>(1, probes - 1),
-                     kNeighbours, [&](int64_t k, int64_t offset) {
-                       const double x = pixel_before(to_real(xs[offset]), sampling.x_axis());
-                       const double y = pixel_before(to_real(ys[offset]), sampling.y_axis());
-                       if (k > 0 && !(x == column + 1 && y == row)) ++breaks;
-                       column = x;
-                       row = y;
-                     });
-    }
-  });
-  return breaks <= probes * most_breaks;
-}
-
 }  // namespace
 
 bool has_plain_rows(const Image& image) {
@@ -235,8 +206,32 @@ double double_backward_nanoseconds(const DoubleBackward& sampling) {
   return 2 * gradient_nanoseconds(sampling);
 }
 
-bool vectorises_over_samples(const Sampling& sampling) {
-  return !sampling.vectorises_over_channels || (sampling.may_have_lines && is_grid_smooth(sampling));
+bool is_grid_smooth(const Sampling& sampling) {
+  constexpr int64_t kMostProbes = 64;
+  constexpr int64_t kNeighbours = 16;  // of a probe
+  // The more channels, the faster the alternative is.
+  const int64_t most_breaks = sampling.channels <= kFewChannels ? 5 : 3;
+  if (sampling.samples < kNeighbours) return false;
+  // At most every fourth sample, so that this takes little of the time that a small problem takes.
+  const int64_t probes =
+      std::clamp<int64_t>(sampling.batch * sampling.samples / (4 * kNeighbours), 1, kMostProbes);
+  int64_t breaks = 0;
+  visit_element_type(sampling.type, [&]<class T>(T) {
+    for (int64_t probe = 0; probe < probes; ++probe) {
+      const Image grid = sampling.grid[probe * sampling.batch / probes];
+      const T *xs = grid.channel<T>(0), *ys = grid.channel<T>(1);
+      double column = 0, row = 0;
+      for_each_pixel(grid, (sampling.samples - kNeighbours) * probe / std::max<int64_t>(1, probes - 1),
+                     kNeighbours, [&](int64_t k, int64_t offset) {
+                       const double x = pixel_before(to_real(xs[offset]), sampling.x_axis());
+                       const double y = pixel_before(to_real(ys[offset]), sampling.y_axis());
+                       if (k > 0 && !(x == column + 1 && y == row)) ++breaks;
+                       column = x;
+                       row = y;
+                     });
+    }
+  });
+  return breaks <= probes * most_breaks;
 }
 
 }  // namespace aclgrad::ops::grid_sampler

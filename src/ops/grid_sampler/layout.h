@@ -1,12 +1,10 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// A problem as the CPU's kernels see it, and how its work is cut. There are three implementations, which
-// implementations.cpp lists:
+// A problem as the CPU's kernels see it, and how its work is cut. There are two implementations, which implementations.cpp
+// lists:
 //
-// few_channels: forward, vectorised over samples, from coordinates to results in registers. Images and volumes are read
-// where they lie.
-// by_samples: the same for any number of channels and any strides, where what samples read is found once for all channels:
-// for float64, for few samples in a large image, and forward on smooth grids in contiguous tensors. There neighbouring
-// samples read neighbouring pixels. Of the gradient of images it is that of few channels, too.
+// by_samples: a vector holds one channel of neighbouring samples. Images and volumes are read where they lie, whatever
+// their strides, and where a sample reads is found once for all channels. For few channels, float64, few samples in a
+// large image, and forward on smooth grids, where neighbouring samples read neighbouring pixels.
 // by_channels: a vector holds channels of one pixel, so images are first brought into channels-last order, in pieces that
 // stay in the cache.
 //
@@ -168,8 +166,8 @@ inline bool is_channels_last(const Image& image) {
          image.channels == padded_channels(image.channels);
 }
 
-// Which implementation it is in the end. This looks at the grid.
-bool vectorises_over_samples(const Sampling& sampling);
+// Whether most samples of the grid read the pixels next to those of the sample before. Looks at some of them.
+bool is_grid_smooth(const Sampling& sampling);
 
 // Whether an image is so large that the kernels ask for its pixels some time before they read them: caches do not hold
 // it from one call to the next.

@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The pixels that a vector of samples reads in images of any strides, each loaded on its own. With what kernels ask of a
-// Footprint.
+// The pixels that a vector of samples reads in images, or volumes, of any strides, each loaded on its own. With what
+// kernels ask of a Footprint.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_SCATTERED_FOOTPRINT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_SCATTERED_FOOTPRINT_INL_H_
 #undef ACLGRAD_OPS_GRID_SAMPLER_SCATTERED_FOOTPRINT_INL_H_
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // Of kTogether channels at a time, one, or four that lie side by side in each pixel.
-template <class T, int kTaps, int kTogether>
+template <class T, int kTaps, int kTogether, int kAxes = 2>
 class ScatteredFootprint {
  public:
   using Real = RealOf<T>;
@@ -25,17 +25,16 @@ class ScatteredFootprint {
   using Offset = OffsetOf<Real>;
   using Taps = VectorTaps<D, kTaps>;
   static constexpr size_t kSamples = hn::MaxLanes(D());
+  static constexpr int kRows = kTapsOfSample<kTaps, kAxes> / kTaps;  // that it reads
 
   HWY_INLINE ScatteredFootprint(const Image& image, const Axis* axes)
-      : axes_{VectorAxis<D>(axes[0]), VectorAxis<D>(axes[1])},
-        strides_{image.column_stride, image.row_stride},
-        has_small_offsets_(image.offset(image.height - 1, image.width - 1) <= kMaxOffset) {}
+      : ScatteredFootprint(image, axes, std::make_index_sequence<kAxes>()) {}
 
   // Of samples at these coordinates, whose taps are found.
-  HWY_INLINE Reach find(const V (&coordinates)[2], Taps (&taps)[2]) {
+  HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes]) {
     const D d;
     bool are_interior = true;
-    for (int k = 0; k < 2; ++k) {
+    for (int k = 0; k < kAxes; ++k) {
       const V pixel = find_position<kTaps>(d, axes_[k], coordinates[k], taps[k].scale);
       taps[k].find_anywhere(d, axes_[k], pixel);
       const V first = taps[k].first;
@@ -57,7 +56,7 @@ class ScatteredFootprint {
   HWY_INLINE void load_row(const T* from, int row, V (&pixels)[kTaps * kTogether]) const {
     for (int column = 0; column < kTaps; ++column) {
       V of_tap[kTogether];
-      load_tap(from, offsets_[1][row], offsets_[0][column], of_tap);
+      load_tap(from, row, column, of_tap);
       for (int c = 0; c < kTogether; ++c) {
         pixels[column * kTogether + c] =
             kReach == Reach::edge ? hn::IfThenElseZero(is_pixel(row, column), of_tap[c]) : of_tap[c];
@@ -69,7 +68,9 @@ class ScatteredFootprint {
   HWY_INLINE void prefetch_next_row(const T*) const {}
 
   HWY_INLINE hn::Mask<D> is_pixel(int row, int column) const {
-    return mask_of(D(), pixels_[1][row] & pixels_[0][column]);
+    uint32_t bits = pixels_[1][row % kTaps] & pixels_[0][column];
+    if constexpr (kAxes == 3) bits &= pixels_[2][row / kTaps];
+    return mask_of(D(), bits);
   }
 
   HWY_INLINE uint32_t samples_with_pixels() const {
@@ -96,6 +97,12 @@ class ScatteredFootprint {
 
  private:
   static constexpr int64_t kMaxOffset = std::numeric_limits<Offset>::max();
+
+  template <size_t... kAxis>
+  HWY_INLINE ScatteredFootprint(const Image& image, const Axis* axes, std::index_sequence<kAxis...>)
+      : axes_{VectorAxis<D>(axes[kAxis])...},
+        strides_{image.column_stride, image.row_stride, image.slice_stride},
+        has_small_offsets_(image.offset(image.depth - 1, image.height - 1, image.width - 1) <= kMaxOffset) {}
 
   // Of interior samples; below zero where not all numbers of columns, or rows, are exact.
   HWY_INLINE V last_first_tap(int k) const {
@@ -137,29 +144,41 @@ class ScatteredFootprint {
     }
   }
 
-  HWY_INLINE int64_t offset(const Offset* of_row, const Offset* of_column, size_t i) const {
-    if (HWY_LIKELY(has_small_offsets_)) return of_row[i] + of_column[i];
-    return of_row[i] * strides_[1] + of_column[i] * strides_[0];
+  // Of a tap of each sample, where the lanes of a vector cannot hold them.
+  HWY_INLINE void find_offsets(int row, int column, int64_t (&to)[kSamples]) const {
+    for (size_t i = 0; i < kSamples; ++i) {
+      to[i] = offsets_[1][row % kTaps][i] * strides_[1] + offsets_[0][column][i] * strides_[0];
+      if constexpr (kAxes == 3) to[i] += offsets_[2][row / kTaps][i] * strides_[2];
+    }
   }
 
-  HWY_INLINE void load_tap(const T* from, const Offset* of_row, const Offset* of_column, V (&to)[1]) const {
+  HWY_INLINE hn::Vec<hn::RebindToSigned<D>> small_offsets(int row, int column) const {
+    const hn::RebindToSigned<D> integer;
+    const auto at =
+        hn::Add(hn::Load(integer, offsets_[1][row % kTaps]), hn::Load(integer, offsets_[0][column]));
+    if constexpr (kAxes == 2) return at;
+    return hn::Add(at, hn::Load(integer, offsets_[kAxes - 1][row / kTaps]));
+  }
+
+  HWY_INLINE void load_tap(const T* from, int row, int column, V (&to)[kTogether]) const {
     const D d;
-    if constexpr (std::is_same_v<T, Real>) {
-      const hn::RebindToSigned<D> integer;
-      if (HWY_LIKELY(has_small_offsets_)) {
-        to[0] = hn::GatherIndex(d, from, hn::Add(hn::Load(integer, of_row), hn::Load(integer, of_column)));
+    if (HWY_LIKELY(has_small_offsets_)) {
+      const auto offsets = small_offsets(row, column);
+      if constexpr (kTogether == 1 && std::is_same_v<T, Real>) {
+        to[0] = hn::GatherIndex(d, from, offsets);
         return;
       }
+      alignas(64) Offset at[kSamples];
+      hn::Store(offsets, hn::RebindToSigned<D>(), at);
+      return load_elements(d, from, at, to);
     }
-    alignas(64) T elements[kSamples];
-    for (size_t i = 0; i < kSamples; ++i) elements[i] = from[offset(of_row, of_column, i)];
-    to[0] = load_lanes(d, elements);
-  }
-
-  HWY_INLINE void load_tap(const T* from, const Offset* of_row, const Offset* of_column, V (&to)[4]) const {
-    const T* pixels[kSamples];
-    for (size_t i = 0; i < kSamples; ++i) pixels[i] = from + offset(of_row, of_column, i);
-    transpose_rows(D(), pixels, 0, to);
+    int64_t at[kSamples];
+    find_offsets(row, column, at);
+    for (int c = 0; c < kTogether; ++c) {
+      alignas(64) T elements[kSamples];
+      for (size_t i = 0; i < kSamples; ++i) elements[i] = from[at[i] + c];
+      to[c] = load_lanes(d, elements);
+    }
   }
 
   static HWY_INLINE uint32_t rows_from(const Offset (&rows)[kSamples], int64_t begin) {
@@ -168,12 +187,12 @@ class ScatteredFootprint {
     return bits;
   }
 
-  const VectorAxis<D> axes_[2];
-  alignas(64) Offset offsets_[2][kTaps][kSamples];  // of the taps along x and y
-  Offset first_row_[kSamples];                      // of the taps
+  const VectorAxis<D> axes_[kAxes];
+  alignas(64) Offset offsets_[kAxes][kTaps][kSamples];  // of the taps along each axis
+  Offset first_row_[kSamples];                          // of the taps
   Offset last_row_[kSamples];
-  const int64_t strides_[2];
-  uint32_t pixels_[2][kTaps];  // a bit for each sample whose tap is a pixel
+  const int64_t strides_[3];
+  uint32_t pixels_[kAxes][kTaps];  // a bit for each sample whose tap is a pixel
   const bool
       has_small_offsets_;  // which the lanes of a vector hold; else they are numbers of columns and rows
 };

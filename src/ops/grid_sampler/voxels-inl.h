@@ -7,7 +7,7 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_VOXELS_INL_H_
 #endif
 
-#include "ops/grid_sampler/lines-inl.h"
+#include "ops/grid_sampler/block-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
@@ -296,17 +296,6 @@ HWY_INLINE hn::Vec<D> load_samples(D d, const T* channel, const SampleOffsets& o
   alignas(64) T values[hn::MaxLanes(D())];
   for (size_t i = 0; i < hn::MaxLanes(D()); ++i) values[i] = channel[offsets.at[lane + i]];
   return load_lanes(d, values);
-}
-
-// Writes those of the samples from `lane` on of which the block has `count`.
-template <class D, class T>
-HWY_INLINE void store_samples(D d, hn::Vec<D> v, const SampleOffsets& offsets, size_t lane, int64_t count,
-                              T* channel) {
-  if (offsets.are_contiguous) return store_lanes(d, v, channel + offsets.at[0] + lane);
-  alignas(64) T values[hn::MaxLanes(D())];
-  store_lanes(d, v, values);
-  for (size_t i = lane; i < std::min(lane + hn::Lanes(d), static_cast<size_t>(count)); ++i)
-    channel[offsets.at[i]] = values[i - lane];
 }
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

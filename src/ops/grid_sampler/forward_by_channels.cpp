@@ -1,20 +1,18 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Grid sampling, forward, on the CPU: vectorised over channels or over samples, see layout.h.
+// Grid sampling, forward, vectorised over channels: images and volumes are brought into channels-last order before, unless
+// they lie so already.
 #include "ops/grid_sampler/boxes.h"
 #include "ops/grid_sampler/implementations.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/grid_sampler/forward_cpu.cpp"
+#define HWY_TARGET_INCLUDE "ops/grid_sampler/forward_by_channels.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler/channels-inl.h"
-#include "ops/grid_sampler/line_taps-inl.h"
-#include "ops/grid_sampler/samples-inl.h"
-#include "ops/grid_sampler/voxels-inl.h"
 
-#ifndef ACLGRAD_OPS_GRID_SAMPLER_FORWARD_CPU_
-#define ACLGRAD_OPS_GRID_SAMPLER_FORWARD_CPU_
+#ifndef ACLGRAD_OPS_GRID_SAMPLER_FORWARD_BY_CHANNELS_
+#define ACLGRAD_OPS_GRID_SAMPLER_FORWARD_BY_CHANNELS_
 namespace aclgrad::ops::grid_sampler {
 
 // Channels-last copies of the images of a round, which fit the cache together.
@@ -109,7 +107,7 @@ HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis*
   }
 }
 
-// ---- Vectorised over channels
+// ---- Images
 
 // An image of the batch: its copy in the round, or where it lies.
 Rows<const float> channels_last(const Sampling& sampling, const PackedInput& packed, int64_t image,
@@ -154,110 +152,14 @@ void sample_task_by_channels(const Sampling& sampling, const Rows<const float>& 
   });
 }
 
-// ---- Vectorised over samples
-
-constexpr int64_t kTaskSamples = 256;  // whose taps stay in the first-level cache
-
-template <int kTaps, class Real>
-HWY_INLINE void sample_gathered(const Sampling& sampling, const Image& input, const Image& output,
-                                const Block<Real>& block, bool gathers, int64_t first, int64_t count) {
-  constexpr int64_t kChannels = BlockPixels<Real, kTaps>::kMostChannels;
-  const BlockTag<Real> d;
-  BlockPixels<Real, kTaps> pixels(block, input, gathers, sampling.axes);
-  for (int64_t first_channel = 0; first_channel < input.channels; first_channel += kChannels) {
-    const int64_t channels = std::min(kChannels, input.channels - first_channel);
-    const Real* from[kChannels];
-    pixels.find_channels(first_channel, channels, from);
-    alignas(64) Real values[kChannels][kBlock];
-    for (int64_t c = 0; c < channels; ++c) {
-      for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-        const auto weights = load_weights<BlockTag<Real>, kTaps>(d, block, lane);
-        const auto value = image_value(d, weights, [&](int k) HWY_ATTR {
-          const int row = k / kTaps, column = k % kTaps;
-          return hn::IfThenElseZero(pixels.is_pixel(row, column, lane),
-                                    pixels.gather_tap(from[c], row, column, lane));
-        });
-        hn::Store(value, d, values[c] + lane);
-      }
-    }
-    store_block(output, first_channel, channels, first, count, values);
-  }
-}
-
-// Interpolates at vectors of samples in lines: channel by channel, so that each reads rows as they lie in memory.
-template <class D, int kTaps>
-HWY_NOINLINE void sample_lines(D d, const LineTaps<D, kTaps>* taps, int64_t vectors, const Image& input,
-                               const Image& output, bool prefetches) {
-  using Real = hn::TFromD<D>;
-  for (int64_t c = 0; c < input.channels; ++c) {
-    const Real* from = input.channel<Real>(c);
-    Real* to = output.channel<Real>(c);
-    const bool past_caches = output.outgrows_caches && reinterpret_cast<uintptr_t>(to) % 64 == 0;
-    for (int64_t k = 0; k < vectors; ++k) {
-      if (prefetches) taps[k].prefetch_next_row(from, input.row_stride);
-      const hn::Vec<D> value = taps[k].interpolate(from);
-      Real* at = to + taps[k].sample();
-      past_caches ? hn::Stream(value, d, at) : hn::StoreU(value, d, at);
-    }
-  }
-}
-
-// At most kTaskSamples from the given one on.
-template <int kTaps, class Real>
-void sample_task_by_samples(const Sampling& sampling, int64_t image, int64_t first, int64_t count) {
-  using Tag = BlockTag<Real>;
-  using Taps = LineTaps<Tag, kTaps>;
-  constexpr int64_t kVectors = kBlock / Taps::kSamples;
-  const Image input = sampling.input[image];
-  const Image output = sampling.output[image];
-  const bool gathers = can_gather<Real>(input);
-  const bool is_contiguous =
-      input.type == data_type_of<Real> && input.column_stride == 1 && output.has_contiguous_channels();
-  const bool is_smooth = sampling.vectorises_over_channels;  // else vectors would be of channels
-  const int most_lines = is_smooth ? kManyLines : kFewLines;
-  Taps taps[kTaskSamples / Taps::kSamples];
-  int64_t vectors = 0;
-  const auto find_taps = [&](const Block<Real>& block, int64_t sample) HWY_ATTR {
-    for (int64_t k = 0; k < kVectors; ++k) {
-      const int64_t lane = k * Taps::kSamples;
-      if (!taps[vectors + k].find(block, sample + lane, static_cast<size_t>(lane), most_lines, input))
-        return false;
-    }
-    vectors += kVectors;
-    return true;
-  };
-  Block<Real> blocks[kMostBlocks];
-  for (int64_t k = 0; k < count; k += kBlock) {
-    if (k % kMostSamples == 0)
-      prepare_blocks(sampling, image, Samples{first + k, std::min(kMostSamples, count - k)}, blocks);
-    const Block<Real>& block = blocks[k % kMostSamples / kBlock];
-    const int64_t of_block = std::min<int64_t>(kBlock, count - k);
-    if (of_block < kBlock || !is_contiguous || !find_taps(block, first + k))
-      sample_gathered<kTaps>(sampling, input, output, block, gathers, first + k, of_block);
-  }
-  const bool prefetches = outgrows_cache(sampling);
-  sample_lines<Tag, kTaps>(Tag(), taps, vectors, input, output, prefetches);
-}
-
-// Calls body(image, first sample, samples) for tasks of so many samples of some images.
+// Calls body(image, samples) for tasks of the samples of some images.
 template <class Body>
-void for_each_task(const Sampling& sampling, int64_t first_image, int64_t images, int64_t task_samples,
-                   Body&& body) {
-  const int64_t tasks = divide_up(sampling.samples, task_samples);
+void for_each_task(const Sampling& sampling, int64_t first_image, int64_t images, Body&& body) {
+  const int64_t tasks = divide_up(sampling.samples, kMostSamples);
   const double nanoseconds = share_of(forward_nanoseconds(sampling), images, sampling);
   parallel_for(images * tasks, nanoseconds, [&](int64_t index) {
-    const int64_t first = index % tasks * task_samples;
-    body(first_image + index / tasks, first, std::min(task_samples, sampling.samples - first));
-  });
-}
-
-void run_by_samples(const Sampling& sampling) {
-  visit_taps(sampling.interpolation, [&](auto taps) {
-    const auto sample = sampling.type == DataType::float64 ? sample_task_by_samples<taps, double>
-                                                           : sample_task_by_samples<taps, float>;
-    for_each_task(
-        sampling, 0, sampling.batch, kTaskSamples,
-        [&](int64_t image, int64_t first, int64_t count) { sample(sampling, image, first, count); });
+    const int64_t first = index % tasks * kMostSamples;
+    body(first_image + index / tasks, Samples{first, std::min(kMostSamples, sampling.samples - first)});
   });
 }
 
@@ -269,60 +171,15 @@ void run_by_channels(const Sampling& sampling, const PackedInput& packed) {
       if (packed.images != 0)
         pack_images(sampling.input, first_image, images, 0.5 * share_of(nanoseconds, images, sampling),
                     packed.data, packed.channels);
-      for_each_task(
-          sampling, first_image, images, kMostSamples, [&](int64_t image, int64_t first, int64_t count) {
-            sample_task_by_channels<taps, 2>(sampling,
-                                             channels_last(sampling, packed, image, image - first_image),
-                                             image, Samples{first, count});
-          });
+      for_each_task(sampling, first_image, images, [&](int64_t image, const Samples& samples) {
+        sample_task_by_channels<taps, 2>(
+            sampling, channels_last(sampling, packed, image, image - first_image), image, samples);
+      });
     });
   });
 }
 
-// ---- Volumes, vectorised over samples
-
-template <int kTaps, class T>
-void sample_voxels(const Sampling& sampling, int64_t image, const Samples& samples) {
-  using Tag = BlockTag<RealOf<T>>;
-  const Tag d;
-  const Image input = sampling.input[image], output = sampling.output[image];
-  const TapRows<kTaps> rows(sampling.axes, Box{{0, input.depth}, {0, input.height}});
-  const bool may_have_lines = input.has_contiguous_channels() && VoxelLines<Tag, kTaps>::suit(sampling.axes);
-  Block<RealOf<T>, 3> blocks[kMostBlocks];
-  prepare_blocks(sampling, image, samples, blocks);
-  for (int64_t k = 0; k < samples.count; k += kBlock) {
-    const Block<RealOf<T>, 3>& block = blocks[k / kBlock];
-    const Samples of_block = samples.part(k, kBlock);
-    const SampleOffsets offsets(output, of_block);
-    for (size_t lane = 0; lane < static_cast<size_t>(of_block.count); lane += hn::Lanes(d)) {
-      VoxelLines<Tag, kTaps> lines;
-      if (may_have_lines) lines.find(block, lane, of_block.count, sampling.axes, rows, true);
-      lines.prefetch(rows, input.channel<T>(0));
-      const auto weights = load_weights<Tag, kTaps>(d, block, lane);
-      for (int64_t c = 0; c < input.channels; ++c) {
-        hn::Vec<Tag> values[kTapsOfSample<kTaps, 3>];
-        lines.is_found()
-            ? lines.load(d, rows, input.channel<T>(c), values)
-            : load_voxels<Tag, kTaps>(d, block, lane, of_block.count, input, input.channel<T>(c), values);
-        store_samples(d, image_value(d, weights, [&](auto tap) HWY_ATTR { return values[tap]; }), offsets,
-                      lane, of_block.count, output.channel<T>(c));
-      }
-    }
-  }
-}
-
-void run_volumes_by_samples(const Sampling& sampling) {
-  visit_element_type(sampling.type, [&]<class T>(T) {
-    visit_taps_of<3>(sampling.interpolation, [&](auto taps) {
-      for_each_task(sampling, 0, sampling.batch, kMostSamples,
-                    [&](int64_t image, int64_t first, int64_t count) {
-                      sample_voxels<taps, T>(sampling, image, Samples{first, count});
-                    });
-    });
-  });
-}
-
-// ---- Volumes, vectorised over channels
+// ---- Volumes
 
 template <int kTaps>
 void run_boxes(const Sampling& sampling, const PackedBoxes& packed) {
@@ -344,11 +201,9 @@ void run_boxes(const Sampling& sampling, const PackedBoxes& packed) {
 void run_volumes_by_channels(const Sampling& sampling, const PackedBoxes& packed) {
   visit_taps_of<3>(sampling.interpolation, [&](auto taps) {
     if (packed.packs) return run_boxes<taps>(sampling, packed);
-    for_each_task(sampling, 0, sampling.batch, kMostSamples,
-                  [&](int64_t image, int64_t first, int64_t count) {
-                    sample_task_by_channels<taps, 3>(sampling, rows_in_place(sampling.input[image]), image,
-                                                     Samples{first, count});
-                  });
+    for_each_task(sampling, 0, sampling.batch, [&](int64_t image, const Samples& samples) {
+      sample_task_by_channels<taps, 3>(sampling, rows_in_place(sampling.input[image]), image, samples);
+    });
   });
 }
 
@@ -361,17 +216,10 @@ HWY_AFTER_NAMESPACE();
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-HWY_EXPORT(run_by_samples);
 HWY_EXPORT(run_by_channels);
-HWY_EXPORT(run_volumes_by_samples);
 HWY_EXPORT(run_volumes_by_channels);
 
 }  // namespace
-
-void sample_by_samples(const Sampling& sampling, void*) {
-  sampling.axis_count == 3 ? HWY_DYNAMIC_DISPATCH(run_volumes_by_samples)(sampling)
-                           : HWY_DYNAMIC_DISPATCH(run_by_samples)(sampling);
-}
 
 size_t sample_by_channels_workspace_size(const Sampling& sampling) {
   return sampling.axis_count == 3 ? size_of_workspace<PackedBoxes>(sampling)

@@ -1,0 +1,330 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Grid sampling, forward, vectorised over samples: images and volumes are read where they lie. Of few channels nothing
+// leaves the registers from coordinates to results; of more, what samples read is kept for a chunk of them.
+#include <memory>
+#include <utility>
+
+#include "ops/grid_sampler/implementations.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/grid_sampler/forward_by_samples.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ops/grid_sampler/footprint-inl.h"
+#include "ops/grid_sampler/scattered_footprint-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+namespace {
+
+// Samples before the first one whose result begins a cache line.
+int64_t samples_before_line(const Image& output) {
+  const auto bytes = static_cast<int64_t>(size_of(output.type));
+  const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(output.data) % 64);
+  return output.outgrows_caches && beyond % bytes == 0 ? (64 - beyond) % 64 / bytes : 0;
+}
+
+// How the channels of a sample are gone through: a few at once, in registers; or one after the other for a chunk of
+// samples, what these read being kept; or group after group, where elements do not lie side by side.
+enum class Access { few, many, scattered };
+
+template <class T, int kTaps, int kTogether, int kAxes, Access kAccess>
+class ForwardBySamples {
+ public:
+  using Real = RealOf<T>;
+  using D = BlockTag<Real>;
+  using V = hn::Vec<D>;
+  static constexpr int64_t kSamples = hn::MaxLanes(D());
+  static constexpr int64_t kChunkSamples = 16 * kSamples;  // where they read stays in the first-level cache
+
+  ForwardBySamples(const Sampling& sampling, int64_t image)
+      : input_(sampling.input[image]),
+        grid_(sampling.grid[image]),
+        output_(sampling.output[image]),
+        reads_grid_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_)),
+        prefetches_(outgrows_cache(sampling)),
+        has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
+        has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()),
+        pixels_(input_, sampling.axes) {}
+
+  // Samples [first, end).
+  void sample(int64_t first, int64_t end) const {
+    if constexpr (kAccess == Access::few) {
+      sample_few_channels(first, end);
+    } else {
+      sample_chunks(first, end);
+    }
+  }
+
+ private:
+  // In a vector. Where much is done with what is found, more are sought, as long as they take less time than loads for each
+  // sample.
+  static constexpr int kMaxLines = kAccess == Access::few ? 2 : std::max<int>(2, kSamples / 2);
+  using Pixels = std::conditional_t<kAccess == Access::scattered,  //
+                                    ScatteredFootprint<T, kTaps, kTogether, kAxes>,
+                                    Footprint<T, kTaps, kTogether, kAxes, kMaxLines>>;
+  using Taps = VectorTaps<D, kTaps>;
+  using Weights = TapWeights<D, kTaps, kAxes>;
+  static constexpr int kTapCount = kTapsOfSample<kTaps, kAxes>;
+  static constexpr int64_t kGroup =
+      kAccess == Access::scattered ? 4 : kTogether;  // channels that a vector goes through
+
+  // Where a vector of samples reads, and how it weighs that.
+  struct Found {
+    Pixels pixels;
+    alignas(V) Real weights[kTapCount][kSamples];
+    Reach reach;
+  };
+
+  // Of as many samples as a vector has lanes, unless they are the last. `staged` holds the next kMostSamples, where the
+  // grid is not read as it lies; `first` is a multiple of them from `begin` on.
+  HWY_INLINE void load_coordinates_of(int64_t first, int64_t begin, int64_t end,
+                                      Real (&staged)[kAxes][kMostSamples], V (&to)[kAxes]) const {
+    if (HWY_LIKELY(reads_grid_ && end - first >= kSamples))
+      return load_grid(grid_.channel<T>(0) + kAxes * first, to);
+    const int64_t at = reads_grid_ ? 0 : (first - begin) % kMostSamples;
+    if (at == 0) load_coordinates(grid_, Samples{first, std::min(kMostSamples, end - first)}, staged);
+    for (int axis = 0; axis < kAxes; ++axis) to[axis] = hn::Load(D(), staged[axis] + at);
+  }
+
+  static HWY_INLINE void load_grid([[maybe_unused]] const T* from, V (&to)[kAxes]) {
+    if constexpr (!std::is_same_v<T, Real>) {
+      for (V& coordinate : to) coordinate = hn::Zero(D());  // is not called, which a compiler may not see
+    } else if constexpr (kAxes == 2) {
+      hn::LoadInterleaved2(D(), from, to[0], to[1]);
+    } else {
+      hn::LoadInterleaved3(D(), from, to[0], to[1], to[2]);
+    }
+  }
+
+  static HWY_INLINE Weights weights_of(const Taps (&taps)[kAxes]) {
+    Weights weights;
+    for (int axis = 0; axis < kAxes; ++axis) std::copy_n(taps[axis].weight, kTaps, weights.along[axis]);
+    return weights;
+  }
+
+  // values[c] becomes that of a channel: weight(k) is that of tap k.
+  template <Reach kReach, class Weight>
+  HWY_INLINE void interpolate(const Pixels& pixels, const T* from, const Weight& weight,
+                              V (&values)[kTogether]) const {
+    for (V& value : values) value = hn::Zero(D());
+    if (prefetches_) pixels.template prefetch_next_row<kReach>(from);
+    for (int row = 0; row < Pixels::kRows; ++row) {
+      V taps[kTaps * kTogether];
+      pixels.template load_row<kReach>(from, row, taps);
+      for (int column = 0; column < kTaps; ++column) {
+        const V of_tap = weight(row * kTaps + column);
+        for (int c = 0; c < kTogether; ++c)
+          values[c] = hn::MulAdd(of_tap, taps[column * kTogether + c], values[c]);
+      }
+    }
+  }
+
+  HWY_INLINE bool streams_to(const T* to) const {
+    constexpr auto kVectorBytes = static_cast<uintptr_t>(kSamples) * sizeof(T);
+    return output_.outgrows_caches && reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
+  }
+
+  static HWY_INLINE void store_plain(V value, bool streams, T* to) {
+    streams ? stream_lanes(D(), value, to) : store_lanes(D(), value, to);
+  }
+
+  // ---- Few channels: all in registers
+
+  HWY_INLINE void sample_few_channels(int64_t begin, int64_t end) const {
+    alignas(64) Real staged[kAxes][kMostSamples];
+    Pixels pixels = pixels_;
+    for (int64_t first = begin; first < end; first += kSamples) {
+      V coordinates[kAxes];
+      load_coordinates_of(first, begin, end, staged, coordinates);
+      sample_vector(pixels, coordinates, first, std::min(kSamples, end - first));
+    }
+  }
+
+  HWY_INLINE void sample_vector(Pixels& pixels, const V (&coordinates)[kAxes], int64_t first,
+                                int64_t count) const {
+    Taps taps[kAxes];
+    const Reach reach = pixels.find(coordinates, taps);
+    const Weights weights = weights_of(taps);
+    switch (reach) {
+      case Reach::line:
+        return sample_channels<Reach::line>(pixels, weights, first, count);
+      case Reach::lines:
+        return sample_channels<Reach::lines>(pixels, weights, first, count);
+      case Reach::interior:
+        return sample_channels<Reach::interior>(pixels, weights, first, count);
+      case Reach::line_at_edge:
+        return sample_channels<Reach::line_at_edge>(pixels, weights, first, count);
+      case Reach::edge:
+        const Weights of_edge = weights;  // a copy, so that the others need no memory
+        return sample_edge(pixels, of_edge, first, count);
+    }
+  }
+
+  HWY_NOINLINE void sample_edge(const Pixels& pixels, const Weights& weights, int64_t first,
+                                int64_t count) const {
+    sample_channels<Reach::edge>(pixels, weights, first, count);
+  }
+
+  template <Reach kReach>
+  HWY_INLINE void sample_channels(const Pixels& pixels, const Weights& weights, int64_t first,
+                                  int64_t count) const {
+    const D d;
+    alignas(64) Real staged[kFewChannels][kSamples];
+    const bool is_whole = count == kSamples;
+    const T* from = input_.channel<T>(0);
+    for (int64_t channel = 0; channel < input_.channels;
+         channel += kTogether, from += input_.channel_stride) {
+      V values[kTogether];
+      interpolate<kReach>(
+          pixels, from, [&](int k) HWY_ATTR { return weights.of(TapIndex<kTaps>(k)); }, values);
+      if (HWY_LIKELY(is_whole && has_plain_output_)) {
+        for (int c = 0; c < kTogether; ++c) {
+          T* to = output_.channel<T>(channel + c) + first;
+          store_plain(values[c], streams_to(to), to);
+        }
+      } else if (kTogether > 1 && is_whole && has_interleaved_output_) {
+        store_interleaved_values(values, first);
+      } else {
+        for (int c = 0; c < kTogether; ++c) hn::Store(values[c], d, staged[channel + c]);
+      }
+    }
+    if (HWY_UNLIKELY(!is_whole || !(has_plain_output_ || has_interleaved_output_)))
+      store_pixels(output_, 0, input_.channels, first, count, staged[0], kSamples);
+  }
+
+  HWY_INLINE void store_interleaved_values([[maybe_unused]] const V (&values)[kTogether],
+                                           [[maybe_unused]] int64_t first) const {
+    if constexpr (kTogether > 1)
+      store_interleaved(D(), values, output_.channel<float>(0) + first * kTogether);
+  }
+
+  // ---- Any number of channels: chunk by chunk of samples
+
+  void sample_chunks(int64_t begin, int64_t end) const {
+    constexpr int64_t kVectors = kChunkSamples / kSamples;
+    alignas(Found) std::byte room[kVectors * sizeof(Found)];
+    auto* chunk = reinterpret_cast<Found*>(room);
+    for (int64_t k = 0; k < std::min(kVectors, divide_up(end - begin, kSamples)); ++k)
+      std::construct_at(&chunk[k].pixels, pixels_);
+    for (; begin < end; begin += kChunkSamples) {
+      const int64_t count = std::min(kChunkSamples, end - begin);
+      find_chunk(begin, count, chunk);
+      for (int64_t channel = 0; channel < input_.channels; channel += kGroup)
+        sample_chunk(chunk, begin, count, channel, std::min(kGroup, input_.channels - channel));
+    }
+  }
+
+  HWY_INLINE void find_chunk(int64_t begin, int64_t count, Found* chunk) const {
+    const D d;
+    alignas(64) Real staged[kAxes][kMostSamples];
+    for (int64_t k = 0; k < count; k += kSamples, ++chunk) {
+      V coordinates[kAxes];
+      load_coordinates_of(begin + k, begin, begin + count, staged, coordinates);
+      Taps taps[kAxes];
+      chunk->reach = chunk->pixels.find(coordinates, taps);
+      const Weights weights = weights_of(taps);
+      for (int tap = 0; tap < kTapCount; ++tap)
+        hn::Store(weights.of(TapIndex<kTaps>(tap)), d, chunk->weights[tap]);
+    }
+  }
+
+  HWY_NOINLINE void sample_chunk(const Found* chunk, int64_t begin, int64_t count, int64_t first_channel,
+                                 int64_t channels) const {
+    if constexpr (kGroup == kTogether) channels = kTogether;  // a constant
+    alignas(64) Real staged[kGroup][kChunkSamples];
+    const bool is_staged = !has_plain_output_ || count % kSamples != 0;
+    const T* from = input_.channel<T>(first_channel);
+    T* to = output_.channel<T>(first_channel) + begin;
+    const bool streams = streams_to(to) && (channels == 1 || streams_to(to + output_.channel_stride));
+    for (int64_t k = 0; k < count; k += kSamples, ++chunk) {
+      for (int64_t channel = 0; channel < channels; channel += kTogether) {
+        V values[kTogether];
+        visit_reach<kAccess != Access::scattered>(chunk->reach, [&](auto reach) HWY_ATTR {
+          const auto weight = [&](int tap) HWY_ATTR { return hn::Load(D(), chunk->weights[tap]); };
+          interpolate<reach>(chunk->pixels, from + channel * input_.channel_stride, weight, values);
+        });
+        for (int c = 0; c < kTogether; ++c) {
+          if (is_staged) {
+            hn::Store(values[c], D(), staged[channel + c] + k);
+          } else {
+            store_plain(values[c], streams, to + (channel + c) * output_.channel_stride + k);
+          }
+        }
+      }
+    }
+    if (is_staged) store_pixels(output_, first_channel, channels, begin, count, staged[0], kChunkSamples);
+  }
+
+  const Image input_;
+  const Image grid_;
+  const Image output_;
+  const bool reads_grid_;  // where its coordinates lie as vectors of them are loaded
+  const bool prefetches_;
+  const bool has_plain_output_;
+  const bool has_interleaved_output_;
+  const Pixels pixels_;
+};
+
+template <class Forward>
+void run(const Sampling& sampling) {
+  const int64_t task_samples = sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples;
+  const int64_t lead = std::min(samples_before_line(sampling.output.first), sampling.samples);
+  const int64_t tasks = divide_up(sampling.samples - lead, task_samples) + (lead > 0);
+  parallel_for(sampling.batch * tasks, forward_nanoseconds(sampling), [&](int64_t index) {
+    const int64_t task = index % tasks - (lead > 0);
+    const Forward forward(sampling, index / tasks);
+    if (task < 0) return forward.sample(0, lead);
+    const int64_t first = lead + task * task_samples;
+    forward.sample(first, std::min(first + task_samples, sampling.samples));
+  });
+}
+
+template <class T, int kTaps, int kAxes>
+void run_with_rows(const Sampling& sampling) {
+  const Image& input = sampling.input.first;
+  if constexpr (std::is_same_v<T, float>) {
+    if (sampling.has_plain_rows && has_interleaved_rows(input)) {
+      return visit_interleaved(sampling.channels, [&](auto channels) {
+        run<ForwardBySamples<T, kTaps, channels, kAxes, Access::few>>(sampling);
+      });
+    }
+  }
+  if constexpr (!std::is_same_v<T, double>) {
+    if (sampling.channels > kFewChannels && input.channel_stride == 1 && sampling.channels % 4 == 0)
+      return run<ForwardBySamples<T, kTaps, 4, kAxes, Access::scattered>>(sampling);
+  }
+  if (has_few_channels(sampling)) return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
+  if (sampling.has_plain_rows) return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::many>>(sampling);
+  run<ForwardBySamples<T, kTaps, 1, kAxes, Access::scattered>>(sampling);
+}
+
+void run_by_samples(const Sampling& sampling) {
+  visit_axes(sampling, [&](auto axes) {
+    visit_taps_of<axes>(sampling.interpolation, [&](auto taps) {
+      visit_element_type(sampling.type, [&]<class T>(T) { run_with_rows<T, taps, axes>(sampling); });
+    });
+  });
+}
+
+}  // namespace
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace aclgrad::ops::grid_sampler {
+namespace {
+
+HWY_EXPORT(run_by_samples);
+
+}  // namespace
+
+void sample_by_samples(const Sampling& sampling, void*) {
+  HWY_DYNAMIC_DISPATCH(run_by_samples)(sampling);
+}
+
+}  // namespace aclgrad::ops::grid_sampler
+
+#endif
