@@ -10,18 +10,20 @@ import sys
 from table import read
 
 SOURCE = pathlib.Path(__file__).parents[2]
+BUILT_IN = set(re.findall(r'{"(\w+)",', (SOURCE / "src/aten/built_in.cpp").read_text()))
 PAGE = SOURCE / "docs/aten.md"
-HEAD = "| types | functions, and on how many samples |\n| --- | --- |\n"
-ROW = re.compile(r"\| (.*) \| (.*) \|")
-FUNCTION = re.compile(r"`aclnn(\w+)` (\d+)")
+HEAD = "| function | PyTorch | types | samples |\n| --- | --- | --- | --- |\n"
+ROW = re.compile(r"\| `aclnn(\w+)` \| .* \| (.*) \| (\d+) \|")
 
 
 def table(counts: dict[str, tuple[int, list[str]]]) -> str:
-    functions: dict[str, list[str]] = {}
+    rows = []
     for function in read(SOURCE / "src/aten/functions.txt")[0]:
         samples, types = counts.get(function.name, (0, []))
-        functions.setdefault(", ".join(types), []).append(f"`aclnn{function.name}` {samples}")
-    return HEAD + "".join(f"| {types} | {', '.join(names)} |\n" for types, names in functions.items())
+        called = dict.fromkeys(re.findall(r"@([\w.]+)", function.parsed.polish()))
+        operators = ", ".join(f"`{name}`" for name in called if name not in BUILT_IN) or "a copy"
+        rows.append(f"| `aclnn{function.name}` | {operators} | {', '.join(types)} | {samples} |\n")
+    return HEAD + "".join(rows)
 
 
 def main() -> None:
@@ -29,11 +31,7 @@ def main() -> None:
     if sys.argv[1] != "--check":
         PAGE.write_text(text + table(json.loads(pathlib.Path(sys.argv[1]).read_text())))
         return
-    counts = {
-        name: (int(samples), types.split(", "))
-        for types, functions in ROW.findall(old)
-        for name, samples in FUNCTION.findall(functions)
-    }
+    counts = {name: (int(samples), types.split(", ")) for name, types, samples in ROW.findall(old)}
     untested = [name for name, (samples, _) in counts.items() if samples == 0]
     if untested or head + old != table(counts):
         raise SystemExit(f"{PAGE} is not of functions.txt: run tests/aten, then document.py (untested: {untested})")
