@@ -56,6 +56,7 @@ bool has_second(const DoubleBackward& sampling) {
 Sampling nearest_of(const DoubleBackward& sampling) {
   Sampling nearest = sampling;
   nearest.input = sampling.grad_grad_input;
+  nearest.has_plain_rows = has_plain_rows(nearest.input.first);
   nearest.output = sampling.grad_grad_output;
   return nearest;
 }
