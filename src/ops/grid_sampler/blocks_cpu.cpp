@@ -10,6 +10,7 @@
 
 #include "ops/grid_sampler/axis-inl.h"
 #include "ops/grid_sampler/block-inl.h"
+#include "ops/grid_sampler/interleaved-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
@@ -31,12 +32,6 @@ HWY_INLINE void store_lines(const Real (&from)[kCount], bool past_caches, Real* 
 Image elements_of(const Image& grid) {
   const int64_t count = grid.channels * grid.pixels();
   return {grid.data, grid.type, 1, 1, 1, count, 0, 0, 0, 1};
-}
-
-template <class D, int kAxes, class V = hn::Vec<D>>
-HWY_INLINE void load_interleaved(D d, const hn::TFromD<D>* from, V (&v)[kAxes]) {
-  if constexpr (kAxes == 2) hn::LoadInterleaved2(d, from, v[0], v[1]);
-  if constexpr (kAxes == 3) hn::LoadInterleaved3(d, from, v[0], v[1], v[2]);
 }
 
 template <class Real, int kAxes>

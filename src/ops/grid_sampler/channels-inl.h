@@ -335,7 +335,7 @@ void differentiate_block(const BoxTask& task, const BlockTask<kAxes>& samples,
 template <int kTaps, int kChannels, bool kSums, int kAxes>
 void differentiate_gradient(const BoxTask& task, const BlockTask<kAxes>& samples,
                             float (&slopes)[kAxes][kBlock]) {
-  using Curves = BlockCurves<FloatTag, kTaps, kAxes>;
+  using Curves = SampleCurves<FloatTag, kTaps, kAxes>;
   constexpr int kTapCount = kTapsOfSample<kTaps, kAxes>;
   const FloatTag d;
   BlockTaps<kTaps, kAxes, kSources> taps;

@@ -87,12 +87,12 @@ struct AxisCurves {
 
 // What samples give: those of a block from `lane` on, or of a vector.
 template <class D, int kTaps, int kAxes = 2>
-class BlockCurves {
+class SampleCurves {
  public:
   using Real = hn::TFromD<D>;
   using V = hn::Vec<D>;
 
-  HWY_INLINE BlockCurves(D d, const Block<Real>& block, const Tangents<Real>& tangents, size_t lane)
+  HWY_INLINE SampleCurves(D d, const Block<Real>& block, const Tangents<Real>& tangents, size_t lane)
       : x_(d, block.x(), lane),
         y_(d, block.y(), lane),
         along_x_(hn::Load(d, tangents.along[0] + lane)),
@@ -100,7 +100,7 @@ class BlockCurves {
         x_scale_(hn::Load(d, block.x().scale + lane)),
         y_scale_(hn::Load(d, block.y().scale + lane)) {}
 
-  HWY_INLINE BlockCurves(D d, const VectorTaps<D, kTaps> (&taps)[2], const V (&along)[2])
+  HWY_INLINE SampleCurves(D d, const VectorTaps<D, kTaps> (&taps)[2], const V (&along)[2])
       : x_(d, taps[0]),
         y_(d, taps[1]),
         along_x_(along[0]),
@@ -166,12 +166,12 @@ class BlockCurves {
 
 // The same of volumes.
 template <class D>
-class BlockCurves<D, 2, 3> {
+class SampleCurves<D, 2, 3> {
  public:
   using Real = hn::TFromD<D>;
   using V = hn::Vec<D>;
 
-  HWY_INLINE BlockCurves(D d, const Block<Real, 3>& block, const Tangents<Real, 3>& tangents, size_t lane)
+  HWY_INLINE SampleCurves(D d, const Block<Real, 3>& block, const Tangents<Real, 3>& tangents, size_t lane)
       : block_(block), lane_(lane), weights_(load_weights<D, 2>(d, block, lane)) {
     for (int axis = 0; axis < 3; ++axis) along_[axis] = hn::Load(d, tangents.along[axis] + lane);
   }

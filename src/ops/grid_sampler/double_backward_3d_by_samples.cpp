@@ -65,7 +65,7 @@ class DoubleBackward3DBySamples : private VolumesBySamples<T, 2> {
     const SampleOffsets from(task.grad_output, samples), to(results, samples);
     alignas(64) Real slopes[3][kBlock];
     for (size_t lane = 0; lane < static_cast<size_t>(samples.count); lane += hn::Lanes(d)) {
-      const BlockCurves<Tag, kTaps, 3> curves(d, block, tangents, lane);
+      const SampleCurves<Tag, kTaps, 3> curves(d, block, tangents, lane);
       VoxelLines<Tag, kTaps> in_box, in_volume;
       const VoxelLines<Tag, kTaps>& read = is_inside ? in_box : in_volume;
       if (may_have_lines) {

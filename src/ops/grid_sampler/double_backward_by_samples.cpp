@@ -110,7 +110,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
     });
     if (!is_of_band) return false;
     find_tangents_of(work, work.along);
-    const BlockCurves<D, kTaps> curves(d, work.taps, work.along);
+    const SampleCurves<D, kTaps> curves(d, work.taps, work.along);
     for (int k = 0; k < kTapCount; ++k) {
       hn::Store(curves.weight_along(TapIndex<kTaps>(k)), d, work.weights[0][k]);
       hn::Store(curves.weight(TapIndex<kTaps>(k)), d, work.weights[1][k]);
@@ -137,7 +137,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
     const auto products_of = [&](int source) HWY_ATTR {
       return [&work, source](int k) HWY_ATTR { return hn::Load(D(), work.products[source][k]); };
     };
-    const BlockCurves<D, kTaps> curves(D(), work.taps, work.along);
+    const SampleCurves<D, kTaps> curves(D(), work.taps, work.along);
     store_slopes(curves.grid_gradient(D(), products_of(0), products_of(1)), work.vector);
   }
 

@@ -26,7 +26,7 @@ int64_t samples_before_line(const Image& output) {
 }
 
 // How the channels of a sample are gone through: a few at once, in registers; or one after the other for a chunk of
-// samples, what these read being kept; or group after group, where elements do not lie side by side.
+// samples; or a group after the other for a chunk, where pixels do not lie side by side in rows.
 enum class Access { few, many, scattered };
 
 template <class T, int kTaps, int kTogether, int kAxes, Access kAccess>
@@ -58,8 +58,8 @@ class ForwardBySamples {
   }
 
  private:
-  // In a vector. Where much is done with what is found, more are sought, as long as they take less time than loads for each
-  // sample.
+  // In a vector. Of more than half as many lines as samples, loads for each sample take less time; and to seek more than
+  // two pays where many channels use them.
   static constexpr int kMaxLines = kAccess == Access::few ? 2 : std::max<int>(2, kSamples / 2);
   using Pixels = std::conditional_t<kAccess == Access::scattered,  //
                                     ScatteredFootprint<T, kTaps, kTogether, kAxes>,
@@ -81,21 +81,13 @@ class ForwardBySamples {
   // grid is not read as it lies; `first` is a multiple of them from `begin` on.
   HWY_INLINE void load_coordinates_of(int64_t first, int64_t begin, int64_t end,
                                       Real (&staged)[kAxes][kMostSamples], V (&to)[kAxes]) const {
-    if (HWY_LIKELY(reads_grid_ && end - first >= kSamples))
-      return load_grid(grid_.channel<T>(0) + kAxes * first, to);
+    if constexpr (std::is_same_v<T, Real>) {
+      if (HWY_LIKELY(reads_grid_ && end - first >= kSamples))
+        return load_interleaved(D(), grid_.channel<T>(0) + kAxes * first, to);
+    }
     const int64_t at = reads_grid_ ? 0 : (first - begin) % kMostSamples;
     if (at == 0) load_coordinates(grid_, Samples{first, std::min(kMostSamples, end - first)}, staged);
     for (int axis = 0; axis < kAxes; ++axis) to[axis] = hn::Load(D(), staged[axis] + at);
-  }
-
-  static HWY_INLINE void load_grid([[maybe_unused]] const T* from, V (&to)[kAxes]) {
-    if constexpr (!std::is_same_v<T, Real>) {
-      for (V& coordinate : to) coordinate = hn::Zero(D());  // is not called, which a compiler may not see
-    } else if constexpr (kAxes == 2) {
-      hn::LoadInterleaved2(D(), from, to[0], to[1]);
-    } else {
-      hn::LoadInterleaved3(D(), from, to[0], to[1], to[2]);
-    }
   }
 
   static HWY_INLINE Weights weights_of(const Taps (&taps)[kAxes]) {
