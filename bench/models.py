@@ -1,7 +1,8 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Training steps of models of Hugging Face with random weights, with and without aclgrad.torch.patch("transformers").
 
-    ./dev bench models [MODEL ...]    prints the table of docs/guides/train.md
+    ./dev bench models [MODEL ...]        prints the table of docs/guides/train.md
+    python3 -m bench.models --device cuda   the same on a GPU, with the package that is installed
 
 A step is forward pass, loss and backward pass, in float32. Both ways run in one process, on the same weights and
 images, in turn if they are not compiled, and must give the same loss. A cell has the fastest step of each."""
@@ -70,7 +71,16 @@ _MODELS = {"deformable_detr": _deformable_detr, "rt_detr_v2": _rt_detr_v2, "d_fi
            "mask2former": _mask2former, "grounding_dino": _grounding_dino}
 
 
-def _steps(name: str, is_compiled: bool) -> list[Callable[[], Tensor]]:
+def _moved(value, device: str):
+    """A model's arguments, whose tensors lie in lists and dictionaries, too."""
+    if isinstance(value, dict):
+        return {key: _moved(part, device) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_moved(part, device) for part in value]
+    return value.to(device) if torch.is_tensor(value) else value
+
+
+def _steps(name: str, is_compiled: bool, device: str) -> list[Callable[[], Tensor]]:
     """The step without and with our operators. D-FINE keeps the function that is there when it is built."""
     import aclgrad.torch
 
@@ -81,7 +91,8 @@ def _steps(name: str, is_compiled: bool) -> list[Callable[[], Tensor]]:
         torch.manual_seed(0)
         with operators(is_patched):
             model, arguments = _MODELS[name]()
-        call = torch.compile(model.train()) if is_compiled else model.train()
+        model, arguments = model.to(device).train(), _moved(arguments, device)
+        call = torch.compile(model) if is_compiled else model
 
         def run() -> Tensor:
             torch.manual_seed(1)  # of dropout, and of points where a loss is computed
@@ -89,7 +100,7 @@ def _steps(name: str, is_compiled: bool) -> list[Callable[[], Tensor]]:
             with operators(is_patched):
                 loss = call(**arguments).loss
             loss.backward()
-            return loss.detach()
+            return loss.detach().cpu()  # when a GPU is done
         return run
     return [step(False), step(True)]
 
@@ -121,18 +132,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev bench models", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(_MODELS))
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--compile", action="store_true", help="also with torch.compile: minutes a model")
     arguments = parser.parse_args()
-    all_threads = len(os.sched_getaffinity(0))
+    counts = [1] if arguments.device == "cuda" else sorted({1, len(os.sched_getaffinity(0))})
     print("| model | threads | seconds without | with | faster |" + " compiled without | with | faster |" * arguments.compile)
     print("| --- | --- |" + " --- | --- | --- |" * (1 + arguments.compile))
     for name in arguments.models or _MODELS:
-        ways = [(_steps(name, is_compiled), arguments.rounds, is_compiled)
+        ways = [(_steps(name, is_compiled, arguments.device), arguments.rounds, is_compiled)
                 for is_compiled in (False, True)[:1 + arguments.compile]]
-        for threads in sorted({1, all_threads}):
+        for threads in counts:
             torch.set_num_threads(threads)
-            cells = [f"{without:.2f} | {patched:.2f} | {without / patched:.2f}"
+            cells = [f"{without:.3g} | {patched:.3g} | {without / patched:.2f}"
                      for without, patched in (_seconds(*way) for way in ways)]
             print(f"| {name} | {threads} | {' | '.join(cells)} |", flush=True)
 
