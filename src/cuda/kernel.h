@@ -94,9 +94,9 @@ inline void zero(const CudaLaunch& on, void* memory, size_t bytes) {
 inline constexpr int kQuad = 4;
 
 // As many lanes as the channels fill, a power of two of at most a warp.
-inline int lanes_for(int64_t channels) {
+inline int lanes_for(int64_t channels, int channels_of_lane = kQuad) {
   int lanes = 1;
-  while (lanes < 32 && lanes * kQuad < channels) lanes *= 2;
+  while (lanes < 32 && lanes * channels_of_lane < channels) lanes *= 2;
   return lanes;
 }
 
@@ -231,6 +231,63 @@ __device__ void store_quad(T* to, const Quad<RealOf<T>>& quad, int64_t count, bo
   }
 }
 
+// Elements that lie side by side: as many as a thread can load at once. They stay packed until they are used.
+template <class T>
+struct alignas(16) Vector {
+  static constexpr int kElements = 16 / sizeof(T);
+  static constexpr int kOfWord = 4 / sizeof(T);
+
+  uint32_t words[4];
+
+  __device__ float operator[](int i) const {
+    if constexpr (kOfWord == 1) {
+      return std::bit_cast<float>(words[i]);
+    } else {
+      return widen(T{static_cast<uint16_t>(words[i / kOfWord] >> (i % kOfWord * 16))});
+    }
+  }
+  __device__ void set(int i, T value) {
+    if constexpr (kOfWord == 1) {
+      words[i] = std::bit_cast<uint32_t>(value);
+    } else {
+      words[i / kOfWord] |= uint32_t{value.bits} << (i % kOfWord * 16);
+    }
+  }
+};
+
+// Whether vectors of T at `data` and at all multiples of the strides, in elements, lie on boundaries of 16 bytes.
+template <class T>
+bool holds_vectors(const void* data, std::initializer_list<int64_t> strides) {
+  return reinterpret_cast<uintptr_t>(data) % alignof(Vector<T>) == 0 &&
+         std::all_of(strides.begin(), strides.end(),
+                     [](int64_t stride) { return stride % Vector<T>::kElements == 0; });
+}
+
+// `whole`, a constant where loads should not wait for each other: all elements are there, and lie as vectors want them.
+// Else `count` are, which may be more than fit; what is missing is zero.
+template <class T>
+__device__ Vector<T> load_vector(const T* from, int64_t count, bool whole) {
+  if (whole) return *reinterpret_cast<const Vector<T>*>(from);
+  Vector<T> vector{};
+  for (int i = 0; i < Vector<T>::kElements; ++i) {
+    if (i < count) vector.set(i, from[i]);
+  }
+  return vector;
+}
+
+template <class T>
+__device__ void store_vector(T* to, const float (&values)[Vector<T>::kElements], int64_t count, bool whole) {
+  if (whole) {
+    Vector<T> vector{};
+    for (int i = 0; i < Vector<T>::kElements; ++i) vector.set(i, narrow<T>(values[i]));
+    *reinterpret_cast<Vector<T>*>(to) = vector;
+  } else {
+    for (int i = 0; i < Vector<T>::kElements; ++i) {
+      if (i < count) to[i] = narrow<T>(values[i]);
+    }
+  }
+}
+
 template <class Real>
 __device__ Real dot(const Quad<Real>& a, const Quad<Real>& b, Real sum) {
   for (int i = 0; i < kQuad; ++i) sum = std::fma(a.lane[i], b.lane[i], sum);
@@ -267,20 +324,28 @@ class BlockedSum {
   unsigned count_ = 0;  // modulo 2^32
 };
 
-// The sum of the values of all threads of the block up to and with this one. `shared` has room for one value for each
-// thread. Values are integers.
-template <class Integer>
-__device__ Integer inclusive_scan(Integer value, Integer* shared) {
-  const unsigned thread = threadIdx.x;
-  shared[thread] = value;
-  __syncthreads();
-  for (unsigned offset = 1; offset < blockDim.x; offset *= 2) {
-    const Integer before = thread >= offset ? shared[thread - offset] : Integer{0};
-    __syncthreads();
-    shared[thread] += before;
-    __syncthreads();
+// Sums over the threads of a block.
+struct Scan {
+  int64_t up_to;  // and with this thread
+  int64_t total;
+};
+
+// All kThreads threads of the block call it. `of_warps` has room for a value of each warp.
+__device__ inline Scan scan(int64_t value, int64_t* of_warps) {
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (unsigned offset = 1; offset < 32; offset *= 2) {
+    const int64_t before = __shfl_sync(~0u, value, lane - offset);
+    if (lane >= offset) value += before;
   }
-  return shared[thread];
+  __syncthreads();  // of_warps may still be read
+  if (lane == 31) of_warps[warp] = value;
+  __syncthreads();
+  Scan scan{value, 0};
+  for (unsigned w = 0; w < kThreads / 32; ++w) {
+    if (w < warp) scan.up_to += of_warps[w];
+    scan.total += of_warps[w];
+  }
+  return scan;
 }
 
 // Index of the first of `count` rising values that is above `value`; `count` where none is.

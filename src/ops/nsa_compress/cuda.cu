@@ -5,6 +5,9 @@
 // token at position p of its sequence is position p mod S, p mod S + S, ... of these windows, so a group of lanes that
 // owns all tokens of a chunk with one remainder p mod S also owns these rows of grad_weight; it keeps their sums in
 // registers and leaves one partial sum for each chunk. A second kernel adds the chunks in a fixed order.
+//
+// What bounds both is memory, which is only busy if enough loads are under way: each thread loads 16 bytes at a time, of
+// several tokens before it uses the first.
 #include "cuda/kernel.h"
 #include "ops/nsa_compress/kernel.h"
 #include "ops/nsa_compress/layout.h"
@@ -15,24 +18,46 @@ using namespace cuda;
 
 namespace {
 
-constexpr int64_t kWindowsInRegisters = 4;
+// Of a multiprocessor: as many as leave each thread the registers for some loads at a time.
+constexpr int kBlocks = 3;
 
-// Sequences and their windows, checked.
+// Sequences and their windows, checked. What is known of the last sequence is not read.
 struct WindowTable {
   int64_t* ends;           // of each sequence
   int64_t* windows_up_to;  // and with each sequence
   int64_t sequences;
-  int64_t* is_right;  // 0 where the ends are not what they must be: nothing is computed then
+  int64_t tokens;
+  int64_t windows;
+  int64_t*
+      right;  // 0 where the ends are not what they must be: nothing is computed then; null where they must be right
 
-  WindowTable(const SlidingWindows& windows, WorkspaceAllocator& allocator)
-      : ends(allocator.take<int64_t>(std::max<int64_t>(1, windows.sequences))),
-        windows_up_to(allocator.take<int64_t>(std::max<int64_t>(1, windows.sequences))),
-        sequences(std::max<int64_t>(1, windows.sequences)),
-        is_right(allocator.take<int64_t>(1)) {}
+  template <class Problem>
+  WindowTable(const Problem& problem, WorkspaceAllocator& allocator)
+      : sequences(std::max<int64_t>(1, problem.sequence_ends.size(0))),
+        tokens(problem.tokens()),
+        windows(problem.windows()) {
+    ends = allocator.take<int64_t>(sequences);
+    windows_up_to = allocator.take<int64_t>(sequences);
+    right = allocator.take<int64_t>(1);
+    if (sequences == 1 && !problem.ends_on_gpu) right = nullptr;
+  }
 
+  __device__ bool is_right() const { return right == nullptr || *right != 0; }
   __device__ int64_t begin_of(int64_t sequence) const { return sequence == 0 ? 0 : ends[sequence - 1]; }
+  __device__ int64_t end_of(int64_t sequence) const {
+    return sequence == sequences - 1 ? tokens : ends[sequence];
+  }
   __device__ int64_t first_window_of(int64_t sequence) const {
     return sequence == 0 ? 0 : windows_up_to[sequence - 1];
+  }
+  __device__ int64_t end_window_of(int64_t sequence) const {
+    return sequence == sequences - 1 ? windows : windows_up_to[sequence];
+  }
+  __device__ int64_t sequence_of_token(int64_t token) const {
+    return upper_bound(ends, sequences - 1, token);
+  }
+  __device__ int64_t sequence_of_window(int64_t window) const {
+    return upper_bound(windows_up_to, sequences - 1, window);
   }
 };
 
@@ -43,21 +68,25 @@ struct SomeEnds {
   int64_t first;
   int64_t count;
   int64_t end[kCapacity];
+
+  __device__ void write(int64_t* ends) const {
+    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) ends[first + i] = end[i];
+  }
 };
 
 __global__ void write_ends(SomeEnds some, int64_t* ends) {
-  for (int64_t i = threadIdx.x; i < some.count; i += blockDim.x) ends[some.first + i] = some.end[i];
+  some.write(ends);
 }
 
 // One block.
-__global__ void count_windows_of_sequences(SlidingWindows windows, int64_t window_count, WindowTable table,
+__global__ void count_windows_of_sequences(SlidingWindows windows, SomeEnds last_ends, WindowTable table,
                                            uint32_t* failure) {
-  __shared__ int64_t sums[kThreads];
-  const bool given_on_gpu = windows.ends_on_gpu && windows.sequences > 0;
+  __shared__ int64_t of_warps[kThreads / 32];
   int64_t wrong = 0;
+  last_ends.write(table.ends);
   for (int64_t i = threadIdx.x; i < table.sequences; i += kThreads) {
     // The copy is what is checked and used: nobody else can change it afterwards.
-    if (given_on_gpu) table.ends[i] = windows.sequence_ends[i];
+    if (windows.ends_on_gpu) table.ends[i] = windows.sequence_ends[i];
   }
   __syncthreads();
   for (int64_t i = threadIdx.x; i < table.sequences; i += kThreads) {
@@ -65,9 +94,7 @@ __global__ void count_windows_of_sequences(SlidingWindows windows, int64_t windo
     wrong +=
         table.ends[i] < 0 || table.ends[i] < table.begin_of(i) || (last && table.ends[i] != windows.tokens);
   }
-  inclusive_scan(wrong, sums);
-  const bool is_right = sums[kThreads - 1] == 0;
-  __syncthreads();
+  const bool is_right = scan(wrong, of_warps).total == 0;
   int64_t before = 0;
   for (int64_t first = 0; is_right && first < table.sequences; first += kThreads) {
     const int64_t i = first + threadIdx.x;
@@ -76,36 +103,34 @@ __global__ void count_windows_of_sequences(SlidingWindows windows, int64_t windo
       const int64_t tokens = table.ends[i] - table.begin_of(i);
       own = tokens >= windows.block ? (tokens - windows.block) / windows.stride + 1 : 0;
     }
-    const int64_t up_to = before + inclusive_scan(own, sums);
-    if (i < table.sequences) table.windows_up_to[i] = up_to;
-    before += sums[kThreads - 1];
-    __syncthreads();
+    const Scan sums = scan(own, of_warps);
+    if (i < table.sequences) table.windows_up_to[i] = before + sums.up_to;
+    before += sums.total;
   }
   if (threadIdx.x != 0) return;
-  const bool matches = is_right && before == window_count;
-  *table.is_right = matches;
+  const bool matches = is_right && before == table.windows;
+  *table.right = matches;
   if (!matches && failure != nullptr) {
     *failure = is_right ? kWrongWindowCount : kWrongSequenceEnds;
     __threadfence_system();
   }
 }
 
-void fill_table(const SlidingWindows& windows, int64_t window_count, const WindowTable& table,
-                const CudaLaunch& on) {
-  if (!windows.ends_on_gpu || windows.sequences == 0) {
-    const int64_t* ends = windows.sequences == 0 ? &windows.tokens : windows.sequence_ends;
-    for (int64_t first = 0; first < table.sequences; first += SomeEnds::kCapacity) {
-      SomeEnds some{first, std::min(SomeEnds::kCapacity, table.sequences - first), {}};
-      std::copy_n(ends + first, some.count, some.end);
-      launch(on, 1, kThreads, 0, write_ends, some, table.ends);
-    }
+void fill_table(const SlidingWindows& windows, const WindowTable& table, const CudaLaunch& on) {
+  if (table.right == nullptr) return;
+  SomeEnds some{};
+  while (!windows.ends_on_gpu && some.first + some.count < table.sequences) {
+    if (some.count > 0) launch(on, 1, kThreads, 0, write_ends, some, table.ends);
+    some.first += some.count;
+    some.count = std::min(SomeEnds::kCapacity, table.sequences - some.first);
+    std::copy_n(windows.sequence_ends + some.first, some.count, some.end);
   }
-  launch(on, 1, kThreads, 0, count_windows_of_sequences, windows, window_count, table, on.failure);
+  launch(on, 1, kThreads, 0, count_windows_of_sequences, windows, some, table, on.failure);
 }
 
 template <class T>
-bool rows_hold_quads(const ConstTensor& rows) {
-  return holds_quads<T>(rows.data, {rows.stride(0), rows.stride(1)});
+bool rows_hold_vectors(const ConstTensor& rows) {
+  return holds_vectors<T>(rows.data, {rows.stride(0), rows.stride(1), rows.size(2)});
 }
 
 template <class T>
@@ -119,31 +144,44 @@ __device__ const T* row_of(const ConstTensor& rows, int64_t row, int64_t head) {
 
 // ---- Forward
 
-// A group of lanes for each window and head.
-template <class T>
-__global__ void __launch_bounds__(kThreads, kBlocksForHalf)
-    compress(NsaCompress problem, SlidingWindows windows, WindowTable table, int lane_count, bool whole) {
-  if (*table.is_right == 0) return;
+// A group of lanes for each window and head. A thread loads some rows before it uses any.
+template <class T, bool kWhole>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    compress(NsaCompress problem, SlidingWindows windows, WindowTable table, int lane_count) {
+  constexpr int kElements = Vector<T>::kElements, kRowsAtOnce = 4;
+  if (!table.is_right()) return;
   const Lanes lanes(lane_count);
-  const T* weight = static_cast<const T*>(problem.weight.data);
-  for (int64_t item = lanes.group(); item < problem.windows() * problem.heads(); item += lanes.groups()) {
+  for (int64_t item = lanes.group(); item < table.windows * problem.heads(); item += lanes.groups()) {
     const int64_t window = item / problem.heads(), head = item % problem.heads();
-    const int64_t sequence = upper_bound(table.windows_up_to, table.sequences, window);
+    const int64_t sequence = table.sequence_of_window(window);
     const int64_t start =
         table.begin_of(sequence) + (window - table.first_window_of(sequence)) * windows.stride;
-    for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
-      Quad<float> sum{};
+    for (int64_t c = kElements * lanes.index; c < problem.channels(); c += kElements * lanes.count) {
+      float sum[kElements] = {};
       const T* row = row_of<T>(problem.input, start, head) + c;
-      const T* factor = weight + head;
+      const T* weight = static_cast<const T*>(problem.weight.data) + head;
       for (int64_t first = 0; first < windows.block; first += 32) {
-        Quad<float> part{};
+        float part[kElements] = {};
         const int count = static_cast<int>(min(int64_t{32}, windows.block - first));
-#pragma unroll 4
-        for (int j = 0; j < count; ++j, row += problem.input.stride(0), factor += problem.heads())
-          add_scaled(part, widen(*factor), load_quad(row, problem.channels() - c, whole));
-        for (int i = 0; i < kQuad; ++i) sum.lane[i] += part.lane[i];
+        for (int j = 0; j < count; j += kRowsAtOnce) {
+          Vector<T> rows[kRowsAtOnce];
+          float factors[kRowsAtOnce];
+#pragma unroll
+          for (int u = 0; u < kRowsAtOnce; ++u) {
+            const bool is_there = j + u < count;
+            rows[u] = is_there ? load_vector(row, problem.channels() - c, kWhole) : Vector<T>{};
+            factors[u] = is_there ? widen(*weight) : 0;
+            row += problem.input.stride(0);
+            weight += problem.heads();
+          }
+#pragma unroll
+          for (int u = 0; u < kRowsAtOnce; ++u) {
+            for (int i = 0; i < kElements; ++i) part[i] = std::fma(factors[u], rows[u][i], part[i]);
+          }
+        }
+        for (int i = 0; i < kElements; ++i) sum[i] += part[i];
       }
-      store_quad(row_of<T>(problem.output, window, head) + c, sum, problem.channels() - c, whole);
+      store_vector(row_of<T>(problem.output, window, head) + c, sum, problem.channels() - c, kWhole);
     }
   }
 }
@@ -157,128 +195,203 @@ NsaCompressBackward with_stride_in_range(NsaCompressBackward problem) {
   return problem;
 }
 
-// Tokens that a block works on: for each remainder about 16.
+// Tokens of a chunk: for each remainder about 16.
 int64_t chunk_of(const NsaCompressBackward& problem) {
   return std::clamp<int64_t>(16 * problem.stride, 64, 512);
 }
 
-// The windows over a token of a sequence.
-struct Cover {
-  int64_t first_row;  // of grad_output: that of the window in which the token comes first
-  int64_t skipped;    // windows at the start of that list that do not exist
-  int64_t count;      // one past the last of the list that exists
-  int64_t remainder;  // position of the token in the first window, of the list; S more in each further one
+// What a group of lanes owns: the tokens of a chunk and head with one remainder.
+struct Share {
+  int64_t chunk;
+  int64_t head;
+  int64_t remainder;
+  int64_t
+      windows;  // that may lie over a token: the token is at position remainder, remainder + stride, ... of these
 
-  __device__ Cover(const SlidingWindows& windows, int64_t position, int64_t first_window,
-                   int64_t window_count)
-      : remainder(position % windows.stride) {
-    const int64_t latest = position / windows.stride;
-    first_row = first_window + latest;
-    skipped = latest < window_count ? 0 : latest - window_count + 1;
-    const int64_t within =
-        remainder < windows.block ? (windows.block - 1 - remainder) / windows.stride + 1 : 0;
-    count = within < latest + 1 ? within : latest + 1;
+  __device__ Share(int64_t item, const NsaCompressBackward& problem)
+      : chunk(item / problem.stride / problem.heads()),
+        head(item / problem.stride % problem.heads()),
+        remainder(item % problem.stride),
+        windows(remainder < problem.block() ? (problem.block() - 1 - remainder) / problem.stride + 1 : 0) {}
+
+  static int64_t count(const NsaCompressBackward& problem) {
+    return divide_up(problem.tokens(), chunk_of(problem)) * problem.heads() * problem.stride;
   }
 };
 
-// A block for each chunk and head. Each group of lanes takes the remainders in turn. With kInRegisters no token lies in
-// more than kWindowsInRegisters windows.
-template <class T, bool kInRegisters>
-__global__ void __launch_bounds__(kThreads, kInRegisters ? kBlocksForHalf : 1)
-    grad_of_chunks(NsaCompressBackward problem, SlidingWindows windows, WindowTable table, float* partials,
-                   int64_t chunk, int lane_count, bool whole) {
-  if (*table.is_right == 0) return;
+// Tokens of a share in one sequence, a stride apart. Token i comes first in window i, then in window i - 1 and so on,
+// counted from that of token 0.
+struct Steps {
+  int64_t token;   // the first
+  int64_t window;  // in which it comes first
+  int count;
+  int first_window;  // of the sequence, or an earlier one than is asked for
+  int end_window;
+
+  __device__ bool has_window(int i) const { return i >= first_window && i < end_window; }
+};
+
+template <class Body>
+__device__ void for_each_sequence(const Share& share, const SlidingWindows& windows, const WindowTable& table,
+                                  int64_t chunk_size, Body&& body) {
+  const int64_t chunk_begin = share.chunk * chunk_size;
+  const int64_t chunk_end = min(chunk_begin + chunk_size, windows.tokens);
+  for (int64_t i = table.sequence_of_token(chunk_begin); i < table.sequences; ++i) {
+    const int64_t begin = table.begin_of(i);
+    if (begin >= chunk_end) break;
+    const int64_t position = max(begin, chunk_begin) - begin;
+    const int64_t step = position / windows.stride + (position % windows.stride > share.remainder ? 1 : 0);
+    const int64_t token = begin + step * windows.stride + share.remainder;
+    const int64_t end = min(table.end_of(i), chunk_end);
+    if (token >= end) continue;
+    const int64_t count = (end - token - 1) / windows.stride + 1;
+    const int64_t first = table.first_window_of(i);
+    body(Steps{token, first + step, static_cast<int>(count), static_cast<int>(max(-step, -share.windows)),
+               static_cast<int>(min(table.end_window_of(i) - first - step, count))});
+  }
+}
+
+constexpr int kWindowsInRegisters = 4;
+template <int kWindows>
+constexpr int kTokensAtOnce = kWindows > 2 ? 2 : 4;
+
+// No token lies in more than kWindows windows. From a token to the next, the rows of grad_output that it needs move on by
+// one, so that each is loaded once. A thread loads what some tokens need before it uses any of it.
+template <class T, int kWindows, bool kWhole>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    grad_of_shares(NsaCompressBackward problem, SlidingWindows windows, WindowTable table, float* partials,
+                   int64_t chunk_size, int64_t shares, int lane_count) {
+  constexpr int kElements = Vector<T>::kElements, kAtOnce = kTokensAtOnce<kWindows>;
+  if (!table.is_right()) return;
   const Lanes lanes(lane_count);
-  const int64_t groups = blockDim.x / lanes.count, own_group = threadIdx.x / lanes.count;
-  const int64_t chunks = divide_up(windows.tokens, chunk);
   const T* weight = static_cast<const T*>(problem.weight.data);
-  const bool sums_at_once = !kInRegisters && problem.grad_weight.defined();
-  const bool sums_at_end = kInRegisters && problem.grad_weight.defined();
-  for (int64_t item = blockIdx.x; item < chunks * problem.heads(); item += gridDim.x) {
-    const int64_t head = item % problem.heads();
-    const int64_t chunk_begin = item / problem.heads() * chunk;
-    const int64_t chunk_end = chunk_begin + chunk < windows.tokens ? chunk_begin + chunk : windows.tokens;
-    float* partial = partials + (item / problem.heads() * windows.block) * problem.heads() + head;
-    const int64_t first_sequence = upper_bound(table.ends, table.sequences, chunk_begin);
-    for (int64_t remainder = own_group; remainder < windows.stride; remainder += groups) {
-      float sums[kWindowsInRegisters] = {};
-      if (sums_at_once && lanes.index == 0) {
-        for (int64_t j = remainder; j < windows.block; j += windows.stride) partial[j * problem.heads()] = 0;
-      }
-      for (int64_t sequence = first_sequence; sequence < table.sequences; ++sequence) {
-        const int64_t begin = table.begin_of(sequence);
-        if (begin >= chunk_end) break;
-        const int64_t end = table.ends[sequence] < chunk_end ? table.ends[sequence] : chunk_end;
-        const int64_t first_window = table.first_window_of(sequence);
-        const int64_t window_count = table.windows_up_to[sequence] - first_window;
-        // The first token of the chunk in the sequence, then the next with the remainder.
-        int64_t token = begin > chunk_begin ? begin : chunk_begin;
-        token += (remainder - (token - begin) % windows.stride + windows.stride) % windows.stride;
-        for (; token < end; token += windows.stride) {
-          const Cover cover(windows, token - begin, first_window, window_count);
-          for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
-            const int64_t left = problem.channels() - c;
-            Quad<float> gradient{};
-            if constexpr (kInRegisters) {
-              const bool read = problem.grad_weight.defined() && cover.skipped < cover.count;
-              const auto input =
-                  read ? load_quad(row_of<T>(problem.input, token, head) + c, left, whole) : Quad<float>{};
+  const bool wants_sums = problem.grad_weight.defined();
+  for (int64_t item = lanes.group(); item < shares; item += lanes.groups()) {
+    const Share share(item, problem);
+    float factors[kWindows], sums[kWindows] = {};
 #pragma unroll
-              for (int m = 0; m < kWindowsInRegisters; ++m) {
-                if (m < cover.skipped || m >= cover.count) continue;
-                const auto grad_output =
-                    load_quad(row_of<T>(problem.grad_output, cover.first_row - m, head) + c, left, whole);
-                const int64_t j = remainder + m * windows.stride;
-                add_scaled(gradient, widen(weight[j * problem.heads() + head]), grad_output);
-                sums[m] = dot(input, grad_output, sums[m]);
-              }
-            } else {
-              for (int64_t m = cover.skipped; m < cover.count; ++m) {
-                const int64_t j = remainder + m * windows.stride;
-                add_scaled(
-                    gradient, widen(weight[j * problem.heads() + head]),
-                    load_quad(row_of<T>(problem.grad_output, cover.first_row - m, head) + c, left, whole));
-              }
-            }
-            if (problem.grad_input.defined()) {
-              store_quad(row_of<T>(problem.grad_input, token, head) + c, gradient, left, whole);
-            }
+    for (int m = 0; m < kWindows; ++m) {
+      const int64_t j = share.remainder + m * windows.stride;
+      factors[m] = m < share.windows ? widen(weight[j * problem.heads() + share.head]) : 0;
+    }
+    for_each_sequence(share, windows, table, chunk_size, [&](const Steps& steps) {
+      for (int64_t c = kElements * lanes.index; c < problem.channels(); c += kElements * lanes.count) {
+        const int64_t left = problem.channels() - c;
+        const auto load = [&](const T* from, bool is_there) {
+          return is_there ? load_vector(from, left, kWhole) : Vector<T>{};
+        };
+        const int64_t row_step = problem.grad_output.stride(0);
+        const int64_t input_step = windows.stride * problem.input.stride(0);
+        const int64_t gradient_step = windows.stride * problem.grad_input.stride(0);
+        const T* row = row_of<T>(problem.grad_output, steps.window, share.head) + c;
+        const T* input = row_of<T>(problem.input, steps.token, share.head) + c;
+        T* gradient = row_of<T>(problem.grad_input, steps.token, share.head) + c;
+        Vector<T> rows[kWindows - 1 + kAtOnce];  // of grad_output, the last one for the last token
+#pragma unroll
+        for (int m = 1; m < kWindows; ++m)
+          rows[kWindows - 1 - m] = load(row - m * row_step, m < share.windows && steps.has_window(-m));
+        for (int first = 0; first < steps.count; first += kAtOnce) {
+          Vector<T> inputs[kAtOnce];
+#pragma unroll
+          for (int u = 0; u < kAtOnce; ++u, input += input_step, row += row_step) {
+            inputs[u] = load(input, wants_sums && first + u < steps.count);
+            rows[kWindows - 1 + u] = load(row, steps.has_window(first + u));
           }
-          for (int64_t m = cover.skipped; sums_at_once && m < cover.count; ++m) {
-            float product = 0;
-            for (int64_t c = kQuad * lanes.index; c < problem.channels(); c += kQuad * lanes.count) {
-              const int64_t left = problem.channels() - c;
-              product =
-                  dot(load_quad(row_of<T>(problem.input, token, head) + c, left, whole),
-                      load_quad(row_of<T>(problem.grad_output, cover.first_row - m, head) + c, left, whole),
-                      product);
+#pragma unroll
+          for (int u = 0; u < kAtOnce; ++u, gradient += gradient_step) {
+            if (first + u >= steps.count) break;
+            float sum[kElements] = {};
+#pragma unroll
+            for (int m = 0; m < kWindows; ++m) {
+              if (m >= share.windows || !steps.has_window(first + u - m)) continue;
+              float product = 0;
+              for (int i = 0; i < kElements; ++i) {
+                const float factor = rows[kWindows - 1 + u - m][i];
+                sum[i] = std::fma(factors[m], factor, sum[i]);
+                product = std::fma(inputs[u][i], factor, product);
+              }
+              sums[m] += product;
             }
-            product = lanes.sum(product);
-            if (lanes.index == 0) partial[(remainder + m * windows.stride) * problem.heads()] += product;
+            if (problem.grad_input.defined()) store_vector(gradient, sum, left, kWhole);
           }
+#pragma unroll
+          for (int m = 0; m < kWindows - 1; ++m) rows[m] = rows[kAtOnce + m];
         }
       }
-      if constexpr (kInRegisters) {
+    });
+    if (!wants_sums) continue;
 #pragma unroll
-        for (int m = 0; m < kWindowsInRegisters; ++m) {
-          const int64_t j = remainder + m * windows.stride;
-          if (!sums_at_end || j >= windows.block) continue;
-          const float sum = lanes.sum(sums[m]);
-          if (lanes.index == 0) partial[j * problem.heads()] = sum;
-        }
-      }
+    for (int m = 0; m < kWindows; ++m) {
+      const int64_t j = share.remainder + m * windows.stride;
+      if (m >= share.windows) continue;
+      const float sum = lanes.sum(sums[m]);
+      if (lanes.index == 0) partials[(share.chunk * windows.block + j) * problem.heads() + share.head] = sum;
     }
   }
 }
 
+// Any number of windows may lie over a token.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    grad_of_shares_of_many_windows(NsaCompressBackward problem, SlidingWindows windows, WindowTable table,
+                                   float* partials, int64_t chunk_size, int64_t shares, int lane_count,
+                                   bool whole) {
+  constexpr int kElements = Vector<T>::kElements;
+  if (!table.is_right()) return;
+  const Lanes lanes(lane_count);
+  const T* weight = static_cast<const T*>(problem.weight.data);
+  for (int64_t item = lanes.group(); item < shares; item += lanes.groups()) {
+    const Share share(item, problem);
+    const auto weight_index = [&](int64_t m) {
+      return (share.remainder + m * windows.stride) * problem.heads() + share.head;
+    };
+    float* partial = partials + share.chunk * windows.block * problem.heads();
+    if (problem.grad_weight.defined() && lanes.index == 0) {
+      for (int64_t m = 0; m < share.windows; ++m) partial[weight_index(m)] = 0;
+    }
+    for_each_sequence(share, windows, table, chunk_size, [&](const Steps& steps) {
+      for (int64_t i = 0; i < steps.count; ++i) {
+        const int64_t token = steps.token + i * windows.stride, window = steps.window + i;
+        const int64_t begin = max(int64_t{0}, i - steps.end_window + 1);
+        const int64_t end = min(share.windows, i - steps.first_window + 1);
+        const auto load = [&](const ConstTensor& rows, int64_t row, int64_t c) {
+          return load_vector(row_of<T>(rows, row, share.head) + c, problem.channels() - c, whole);
+        };
+        for (int64_t c = kElements * lanes.index; problem.grad_input.defined() && c < problem.channels();
+             c += kElements * lanes.count) {
+          float gradient[kElements] = {};
+          for (int64_t m = begin; m < end; ++m) {
+            const auto row = load(problem.grad_output, window - m, c);
+            const float factor = widen(weight[weight_index(m)]);
+            for (int i = 0; i < kElements; ++i) gradient[i] = std::fma(factor, row[i], gradient[i]);
+          }
+          store_vector(row_of<T>(problem.grad_input, token, share.head) + c, gradient, problem.channels() - c,
+                       whole);
+        }
+        for (int64_t m = begin; problem.grad_weight.defined() && m < end; ++m) {
+          float product = 0;
+          for (int64_t c = kElements * lanes.index; c < problem.channels(); c += kElements * lanes.count) {
+            const auto row = load(problem.grad_output, window - m, c);
+            const auto input = load(problem.input, token, c);
+            for (int i = 0; i < kElements; ++i) product = std::fma(input[i], row[i], product);
+          }
+          product = lanes.sum(product);
+          if (lanes.index == 0) partial[weight_index(m)] += product;
+        }
+      }
+    });
+  }
+}
+
 constexpr int kWarp = 32;
+constexpr int kChunksAtOnce = 8;  // that a thread loads before it uses any
 
 // A block for 32 elements of grad_weight. Warp w adds every 32nd chunk from w on, each lane for an element of its own; then
 // each warp adds up one element.
 template <class T>
 __global__ void __launch_bounds__(kWarp* kWarp)
     add_chunks(NsaCompressBackward problem, WindowTable table, const float* partials, int64_t chunks) {
-  if (*table.is_right == 0) return;
+  if (!table.is_right()) return;
   __shared__ float sums[kWarp][kWarp + 1];  // a column lies in as many banks as a row
   const Lanes lanes(kWarp);
   const auto warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -286,8 +399,15 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   for (int64_t first = kWarp * int64_t{blockIdx.x}; first < elements; first += kWarp * int64_t{gridDim.x}) {
     const int64_t i = first + lanes.index;
     BlockedSum sum;
-    for (int64_t chunk = warp; i < elements && chunk < chunks; chunk += kWarp)
-      sum.add(partials[chunk * elements + i]);
+    for (int64_t chunk = warp; i < elements && chunk < chunks; chunk += kWarp * kChunksAtOnce) {
+      float parts[kChunksAtOnce];
+#pragma unroll
+      for (int u = 0; u < kChunksAtOnce; ++u) {
+        const int64_t at = chunk + u * kWarp;
+        parts[u] = at < chunks ? partials[at * elements + i] : 0;
+      }
+      for (const float part : parts) sum.add(part);
+    }
     sums[warp][lanes.index] = sum.value();
     __syncthreads();
     const float total = lanes.sum(sums[lanes.index][warp]);
@@ -303,7 +423,7 @@ struct GradWorkspace {
   float* partials;  // [chunks, block, heads], where grad_weight is wanted
 
   GradWorkspace(const NsaCompressBackward& problem, WorkspaceAllocator& allocator)
-      : table(sliding_windows(problem), allocator),
+      : table(problem, allocator),
         partials(allocator.take<float>(problem.grad_weight.defined()
                                            ? divide_up(problem.tokens(), chunk_of(problem)) *
                                                  problem.block() * problem.heads()
@@ -311,35 +431,42 @@ struct GradWorkspace {
 };
 
 template <class T>
+auto kernel_for(int64_t windows_of_token, bool whole) {
+  if (windows_of_token <= 2) return whole ? grad_of_shares<T, 2, true> : grad_of_shares<T, 2, false>;
+  return whole ? grad_of_shares<T, kWindowsInRegisters, true> : grad_of_shares<T, kWindowsInRegisters, false>;
+}
+
+template <class T>
 void run(const NsaCompressBackward& problem, const GradWorkspace& workspace, const CudaLaunch& on) {
-  const bool whole = rows_hold_quads<T>(problem.grad_output) && rows_hold_quads<T>(problem.input) &&
-                     rows_hold_quads<T>(problem.grad_input);
-  const int lanes = lanes_for(problem.channels());
-  const int64_t chunk = chunk_of(problem);
-  const int64_t chunks = divide_up(problem.tokens(), chunk);
-  const bool in_registers = divide_up(problem.block(), problem.stride) <= kWindowsInRegisters;
-  launch(on, chunks * problem.heads(), kThreads, 0,
-         in_registers ? grad_of_chunks<T, true> : grad_of_chunks<T, false>, problem, sliding_windows(problem),
-         workspace.table, workspace.partials, chunk, lanes, whole);
+  const bool whole = rows_hold_vectors<T>(problem.grad_output) && rows_hold_vectors<T>(problem.input) &&
+                     rows_hold_vectors<T>(problem.grad_input);
+  const int lanes = lanes_for(problem.channels(), Vector<T>::kElements);
+  const int64_t chunk = chunk_of(problem), shares = Share::count(problem);
+  const int64_t windows_of_token = divide_up(problem.block(), problem.stride);
+  if (windows_of_token <= kWindowsInRegisters) {
+    launch_for_each(on, shares * lanes, kernel_for<T>(windows_of_token, whole), problem,
+                    sliding_windows(problem), workspace.table, workspace.partials, chunk, shares, lanes);
+  } else {
+    launch_for_each(on, shares * lanes, grad_of_shares_of_many_windows<T>, problem, sliding_windows(problem),
+                    workspace.table, workspace.partials, chunk, shares, lanes, whole);
+  }
   if (!problem.grad_weight.defined()) return;
   launch(on, divide_up(problem.block() * problem.heads(), kWarp), kWarp * kWarp, 0, add_chunks<T>, problem,
-         workspace.table, workspace.partials, chunks);
+         workspace.table, workspace.partials, divide_up(problem.tokens(), chunk));
 }
 
 const CudaKernel<NsaCompress> kForward(
-    [](const NsaCompress& problem, const CudaLaunch&) {
-      return size_of_workspace<WindowTable>(sliding_windows(problem));
-    },
+    [](const NsaCompress& problem, const CudaLaunch&) { return size_of_workspace<WindowTable>(problem); },
     [](const NsaCompress& problem, void* workspace, const CudaLaunch& on) {
       const SlidingWindows windows = sliding_windows(problem);
       WorkspaceAllocator allocator(workspace);
-      const WindowTable table(windows, allocator);
-      fill_table(windows, problem.windows(), table, on);
-      const int lanes = lanes_for(problem.channels());
+      const WindowTable table(problem, allocator);
+      fill_table(windows, table, on);
       visit_float_type(problem.input.type, [&]<class T>(T) {
-        const bool whole = rows_hold_quads<T>(problem.input) && rows_hold_quads<T>(problem.output);
-        launch_for_each(on, problem.windows() * problem.heads() * lanes, compress<T>, problem, windows, table,
-                        lanes, whole);
+        const bool whole = rows_hold_vectors<T>(problem.input) && rows_hold_vectors<T>(problem.output);
+        const int lanes = lanes_for(problem.channels(), Vector<T>::kElements);
+        launch_for_each(on, problem.windows() * problem.heads() * lanes,
+                        whole ? compress<T, true> : compress<T, false>, problem, windows, table, lanes);
       });
     });
 
@@ -351,7 +478,7 @@ const CudaKernel<NsaCompressBackward> kBackward(
       const NsaCompressBackward problem = with_stride_in_range(given);
       WorkspaceAllocator allocator(workspace);
       const GradWorkspace parts(problem, allocator);
-      fill_table(sliding_windows(problem), problem.windows(), parts.table, on);
+      fill_table(sliding_windows(problem), parts.table, on);
       visit_float_type(problem.input.type, [&]<class T>(T) { run<T>(problem, parts, on); });
     });
 
