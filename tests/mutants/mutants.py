@@ -32,11 +32,11 @@ class Fault(NamedTuple):
 
 
 def read_faults(table: str) -> list[Fault]:
-    """Sections begin with `file: suites`; in them `-` lines become the `+` lines behind them."""
+    """Sections begin with `file: suites`; in them `-` lines become the `+` lines behind them, an `x` line nothing."""
     faults = []
     for section in re.split(r"\n\n+", table):
         if head := re.search(r"^([\w./-]+): (.*)$", section, re.MULTILINE):
-            for old, new in re.findall(r"((?:^- .*\n)+)((?:^\+.*(?:\n|$))+)", section, re.MULTILINE):
+            for old, new in re.findall(r"((?:^- .*\n)+|^x .*\n?)((?:^\+ .*\n?)*)", section, re.MULTILINE):
                 parts = ("\n".join(line[2:] for line in part.splitlines()) for part in (old, new))
                 faults.append(Fault(head[1], head[2].split(), *parts))
     return faults
