@@ -43,16 +43,42 @@ void queue_fill(const Fill& fill, cudaStream_t stream) {
   check_cuda(cudaMemsetAsync(fill.destination, fill.value, fill.bytes, stream), "cudaMemsetAsync");
 }
 
+// Of all queues, taken once and kept: where CUDA allocates or frees such memory it waits for all streams, one of which may be
+// waiting for the thread that makes or destroys a queue.
+class CudaQueue::SharedMemory {
+ public:
+  static Shared* take() {
+    static Slot* const slots = allocate();
+    for (size_t i = 0; i < kSlots; ++i) {
+      if (!slots[i].is_taken.exchange(true)) return new (&slots[i].shared) Shared;
+    }
+    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "Expected at most " + std::to_string(kSlots) + " streams at a time on all CUDA devices.");
+  }
+  static void give_back(Shared* shared) { reinterpret_cast<Slot*>(shared)->is_taken = false; }
+
+ private:
+  static constexpr size_t kSlots = 4096;
+  struct alignas(128) Slot {
+    Shared shared;
+    std::atomic<bool> is_taken{false};
+  };
+
+  static Slot* allocate() {
+    void* memory = nullptr;
+    check_cuda(cudaHostAlloc(&memory, kSlots * sizeof(Slot), cudaHostAllocPortable | cudaHostAllocMapped),
+               "cudaHostAlloc");
+    return new (memory) Slot[kSlots];
+  }
+};
+
 CudaQueue::CudaQueue(int device, StopFlag context_stopped)
     : device_(device), context_stopped_(std::move(context_stopped)) {
   const CudaDeviceScope scope(device_);
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  void* shared = nullptr;
-  const cudaError_t error =
-      cudaHostAlloc(&shared, sizeof(Shared), cudaHostAllocPortable | cudaHostAllocMapped);
-  if (error != cudaSuccess) cudaStreamDestroy(stream_);
-  check_cuda(error, "cudaHostAlloc");
-  shared_ = new (shared) Shared;
+  shared_ = SharedMemory::take();
+  const cudaError_t error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+  if (error != cudaSuccess) SharedMemory::give_back(shared_);
+  check_cuda(error, "cudaStreamCreateWithFlags");
   host_tasks_.emplace(device_, &shared_->host_tasks_done);
 }
 
@@ -60,7 +86,7 @@ CudaQueue::~CudaQueue() {
   close();
   const CudaDeviceScope scope(device_, std::nothrow);
   cudaStreamDestroy(stream_);
-  cudaFreeHost(shared_);
+  SharedMemory::give_back(shared_);
 }
 
 void CudaQueue::submit(double, TaskPointer task) {

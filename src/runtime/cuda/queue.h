@@ -58,6 +58,7 @@ class CudaQueue final : public Queue {
     uint32_t data_failures[kDataErrors] = {};
     uint32_t host_tasks_done = 0;
   };
+  class SharedMemory;
 
   template <class Work>
   void in_turn(Work&& work);
