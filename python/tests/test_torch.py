@@ -330,6 +330,7 @@ import os, torch, aclgrad.torch
 torch.set_num_threads(1)
 aclgrad.set_num_threads(4)
 image, grid = torch.rand(1, 8, 512, 512, requires_grad=True), torch.rand(1, 512, 512, 2) * 2 - 1
+image.sum().backward()  # starts PyTorch's own threads, of which each GPU has one
 
 def started(call):
     before = len(os.listdir("/proc/self/task"))
