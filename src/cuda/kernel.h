@@ -57,6 +57,8 @@ void launch(const CudaLaunch& on, int64_t blocks, int threads, size_t shared_byt
   check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), "kernel launch");
 }
 
+inline constexpr int kQuad = 4;  // elements that a thread takes together
+
 inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
 
 // As many blocks as hold half of the threads that a multiprocessor can run: with fewer, too little hides the latency of
@@ -89,9 +91,38 @@ inline void zero(const CudaLaunch& on, void* memory, size_t bytes) {
   if (bytes > 0) check(cudaMemsetAsync(memory, 0, bytes, stream_of(on)), "cudaMemsetAsync");
 }
 
-// ---- Groups of lanes that share the channels of a row, four channels each
+// The block's share of some pieces of work, which it does one after another: blocks that run at the same time work on
+// pieces that lie together, and meet in the caches.
+struct PiecesOfBlock {
+  int64_t first, end;
 
-inline constexpr int kQuad = 4;
+  __device__ explicit PiecesOfBlock(int64_t pieces) : first(blockIdx.x), end(blockIdx.x + int64_t{1}) {
+    if (pieces <= gridDim.x) return;
+    first = pieces * first / gridDim.x;
+    end = pieces * end / gridDim.x;
+  }
+};
+
+// Of kernels that are launched for either of two ways to solve a problem, where only the data tells which is right: those of
+// the wrong way return at once. What was counted in the data decides: one way has the numbers up to a limit, the other those
+// above it.
+struct Condition {
+  const unsigned* count = nullptr;  // null: always
+  unsigned least = 0, most = 0;
+
+  __device__ bool holds() const { return count == nullptr || (*count >= least && *count <= most); }
+};
+
+// As launch(), of blocks of kThreads. So few where a kernel may have nothing to do, as each block costs something.
+template <class... Parameters, class... Arguments>
+void launch_if(const CudaLaunch& on, const Condition& condition, int64_t blocks,
+               void (*kernel)(Condition, Parameters...), Arguments&&... arguments) {
+  constexpr int64_t kFewBlocks = 4096;
+  if (condition.count != nullptr) blocks = std::min(blocks, kFewBlocks);
+  launch(on, blocks, kThreads, 0, kernel, condition, std::forward<Arguments>(arguments)...);
+}
+
+// ---- Groups of lanes that share the channels of a row, four channels each
 
 // As many lanes as the channels fill, a power of two of at most a warp.
 inline int lanes_for(int64_t channels, int channels_of_lane = kQuad) {

@@ -16,6 +16,24 @@
 
 namespace aclgrad::cuda {
 
+// `words` of four bytes.
+static __global__ void __launch_bounds__(kThreads)
+    zero_words(Condition condition, uint32_t* memory, int64_t words) {
+  if (!condition.holds()) return;
+  auto* quads = reinterpret_cast<uint4*>(memory);
+  const int64_t whole = reinterpret_cast<uintptr_t>(memory) % sizeof(uint4) == 0 ? words / kQuad : 0;
+  for (int64_t i = thread_index(); i < whole; i += thread_count_of_grid()) quads[i] = {0, 0, 0, 0};
+  for (int64_t i = whole * kQuad + thread_index(); i < words; i += thread_count_of_grid()) memory[i] = 0;
+}
+
+// Whole words.
+inline void zero_if(const CudaLaunch& on, const Condition& condition, void* memory, size_t bytes) {
+  if (bytes == 0 || condition.count == nullptr) return zero(on, memory, bytes);
+  const auto words = static_cast<int64_t>(bytes / sizeof(uint32_t));
+  launch_if(on, condition, divide_up(words, kQuad * kThreads), zero_words, static_cast<uint32_t*>(memory),
+            words);
+}
+
 template <class Real>
 struct FloatSums {
   using Cell = Real;
@@ -26,7 +44,8 @@ struct FloatSums {
 
   __device__ void begin() {}
 
-  __device__ void add(int64_t at, Real value) const { atomicAdd(cells + at, value); }
+  __device__ void add(int64_t at, Real value) const { add_to(cells + at, value); }
+  __device__ void add_to(Cell* to, Real value) const { atomicAdd(to, value); }
 
   // Of channel c of a row, where a quad begins.
   __device__ Cell* cell(int64_t row, int64_t c) const { return cells + row + c; }
@@ -247,7 +266,9 @@ void find_magnitude_of(const T* data, const Shape& shape, const Shape& strides, 
 
 // Sums that lie in the order of the tensor's elements.
 template <class T, class Sums>
-__global__ void __launch_bounds__(kThreads) store_gradient(Sums sums, Elements<T> gradient) {
+__global__ void __launch_bounds__(kThreads)
+    store_gradient(Condition condition, Sums sums, Elements<T> gradient) {
+  if (!condition.holds()) return;
   sums.begin();
   gradient.for_each_quad([&](int64_t row, int64_t c, int64_t left, T* to) {
     gradient.store(to, sums.quad(row, c, left, gradient.whole), left);
@@ -256,9 +277,10 @@ __global__ void __launch_bounds__(kThreads) store_gradient(Sums sums, Elements<T
 
 // Rows of the shape's last axis are as they were added to.
 template <class T, class Sums>
-void store_sums(const Sums& sums, T* to, const Shape& shape, const Shape& strides, const CudaLaunch& on) {
+void store_sums(const Sums& sums, T* to, const Shape& shape, const Shape& strides, const CudaLaunch& on,
+                const Condition& condition = {}) {
   const Elements<T> gradient(to, shape, strides, sums.keeps_rows());
-  launch_to_fill(on, gradient.quads, store_gradient<T, Sums>, sums, gradient);
+  launch_to_fill(on, gradient.quads, store_gradient<T, Sums>, condition, sums, gradient);
 }
 
 // ---- The sums of a gradient
@@ -280,16 +302,17 @@ class GradientSums {
   }
 
   // From zeros on: find_magnitudes(Magnitudes*) where they are in fixed point, add(sums), and store(sums) unless they are
-  // where they belong.
+  // where they belong. Only sums of floats may depend on a condition.
   template <class FindMagnitudes, class Add, class Store>
-  void add_up(const CudaLaunch& on, FindMagnitudes&& find_magnitudes, Add&& add, Store&& store) const {
+  void add_up(const CudaLaunch& on, FindMagnitudes&& find_magnitudes, Add&& add, Store&& store,
+              const Condition& condition = {}) const {
     if (fixed_) {
       fixed_->clear(on);
       find_magnitudes(fixed_->largest());
       add(*fixed_);
       return store(*fixed_);
     }
-    zero(on, floats_.cells, static_cast<size_t>(count_) * sizeof(Real));
+    zero_if(on, condition, floats_.cells, static_cast<size_t>(count_) * sizeof(Real));
     add(floats_);
     if (!is_in_place_) store(floats_);
   }

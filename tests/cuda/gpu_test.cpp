@@ -294,6 +294,31 @@ void test_grid_sampler() {
   }
 }
 
+// So large that what is fast depends on the grid: smooth, with the image a little turned and beyond its edges, and scattered.
+void test_large_images() {
+  namespace cases = grid_sampler_cases;
+  for (bool is_smooth : {true, false}) {
+    for (DataType type : {DataType::float32, DataType::float16}) {
+      for (int mode : {0, 1}) {
+        auto s = cases::sizes(2, 17, 120, 131, 125, 127);
+        s.mode = mode;
+        cases::Inputs inputs(s, type, 1.1);
+        if (is_smooth) {
+          for (int64_t i = 0; i < s.batch * s.output_height * s.output_width; ++i) {
+            const double x = static_cast<double>(i % s.output_width) / 60 - 1.05;
+            const double y = static_cast<double>(i / s.output_width % s.output_height) / 60 - 1.05;
+            inputs.grid[2 * i] = x + 0.03 * y, inputs.grid[2 * i + 1] = y - 0.03 * x;
+          }
+          inputs.grid = rounded(inputs.grid, type);
+        }
+        test_grid_sampler_case<Images>(s, type, inputs, true,
+                                       std::string(is_smooth ? "smooth" : "scattered") +
+                                           " large image mode " + std::to_string(mode) + " " + name_of(type));
+      }
+    }
+  }
+}
+
 void test_nsa_compress_case(const reference::NsaSizes& sizes, DataType type, bool aligned,
                             const std::string& what) {
   const nsa_compress_cases::Values values(sizes, type);
@@ -449,6 +474,7 @@ int main(int argc, char** argv) {
   test_nsa_compress();
   test_multi_scale_deformable_attention();
   test_grid_sampler<Images>();
+  test_large_images();
   test_grid_sampler<Volumes>();
   std::printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;

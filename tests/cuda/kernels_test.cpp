@@ -196,14 +196,11 @@ TEST(CudaKernels, FastSumsDependOnTheOrderOfThreads) {
   }
 }
 
-// Copied into that order or not, in the workspace or where the gradient belongs: the sums are the same.
+// Copied into that order or not, deterministic sums are the same.
 TEST(CudaKernels, GridSamplerTakesImagesWithTheirChannelsLast) {
-  for (int64_t channels : {3, 16, 18, 20, 132}) {
-    for (bool deterministic : {false, true}) {
-      const CudaLaunch on{.deterministic = deterministic};
-      EXPECT_EQ(grid_gradients<float>(on, channels, true), grid_gradients<float>(on, channels, false));
-    }
-  }
+  const CudaLaunch on{.deterministic = true};
+  for (int64_t channels : {3, 16, 18, 20, 132})
+    EXPECT_EQ(grid_gradients<float>(on, channels, true), grid_gradients<float>(on, channels, false));
 }
 
 TEST(CudaKernels, OnlyDeterministicSumsKeepSubnormalNumbers) {

@@ -1,16 +1,17 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling and its gradient on a GPU.
 //
-// By samples: a thread owns a sample and goes through the channels. Neighbouring threads own neighbouring samples, so
-// images in which the pixels of a channel lie side by side are read in long pieces, as far as the grid is smooth.
+// In planes: a thread owns a sample and goes through the channels. Neighbouring threads own neighbouring samples, so
+// images in which the pixels of a channel lie side by side are read in long pieces, as far as the grid is smooth. Terms of
+// the bilinear gradient that meet in a pixel are added up in registers first (cuda_planes.h).
 //
-// By channels, for images of many channels: a group of lanes owns a sample, and each lane four channels of it. What is read
+// By channels, for scattered grids and images of many channels: a group of lanes owns a sample, and each lane four channels of it. What is read
 // of a pixel and added to it then lies side by side, however wild the grid is. Images whose pixels do not hold their channels
 // side by side are brought into that order first.
 #include <limits>
 
 #include "cuda/sums.h"
-#include "ops/grid_sampler/cuda_taps.h"
+#include "ops/grid_sampler/cuda_planes.h"
 #include "ops/grid_sampler/kernel.h"
 #include "ops/grid_sampler/layout.h"
 
@@ -19,80 +20,6 @@ namespace aclgrad::ops::grid_sampler {
 using namespace cuda;
 
 namespace {
-
-template <int kAxes>
-using Strides = typename SamplingOf<kAxes>::Strides;
-template <int kAxes>
-using Axes = std::array<Axis, kAxes>;
-
-// x, y and z.
-template <int kAxes>
-Axes<kAxes> axes_of(const SamplingOf<kAxes>& problem, bool forward) {
-  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
-  Axes<kAxes> axes;
-  for (size_t k = 0; k < kAxes; ++k) axes[k] = {sizes[k], problem.padding, problem.align_corners, forward};
-  return axes;
-}
-
-// What lies so far along x, y and z from the first element of a channel, in a tensor [N, C, H, W] or [N, C, D, H, W].
-template <int kAxes>
-__device__ int64_t offset_of(const Strides<kAxes>& strides, const int64_t (&place)[kAxes]) {
-  int64_t offset = 0;
-  for (int axis = 0; axis < kAxes; ++axis) offset += place[axis] * strides[kAxes + 1 - axis];
-  return offset;
-}
-
-template <int kAxes>
-struct Sample {
-  int64_t batch;
-  int64_t place[kAxes];  // x, y and z
-
-  __device__ static int64_t count(const SamplingOf<kAxes>& problem) {
-    return problem.batch * problem.output_depth * problem.output_height * problem.output_width;
-  }
-
-  __device__ Sample(const SamplingOf<kAxes>& problem, int64_t index) {
-    const int64_t sides[] = {problem.output_width, problem.output_height, problem.output_depth};
-    for (int axis = 0; axis < kAxes; ++axis) place[axis] = index % sides[axis], index /= sides[axis];
-    batch = index;
-  }
-
-  // Of the first channel in a tensor [N, C, Ho, Wo].
-  __device__ int64_t offset(const Strides<kAxes>& strides) const {
-    return batch * strides[0] + offset_of<kAxes>(strides, place);
-  }
-  // Of x in a tensor [N, Ho, Wo, 2].
-  __device__ int64_t offset_in_grid(const Strides<kAxes>& strides) const {
-    int64_t offset = batch * strides[0];
-    for (int axis = 0; axis < kAxes; ++axis) offset += place[axis] * strides[kAxes - axis];
-    return offset;
-  }
-};
-
-// What a sample reads along each axis.
-template <class T, int kTaps, int kAxes>
-struct SampleTaps {
-  using Real = RealOf<T>;
-
-  Taps<Real, kTaps> along[kAxes];  // x, y and z
-
-  __device__ SampleTaps(const SamplingOf<kAxes>& problem, const Sample<kAxes>& sample,
-                        const Axes<kAxes>& axes)
-      : SampleTaps(static_cast<const T*>(problem.grid) + sample.offset_in_grid(problem.grid_strides),
-                   problem.grid_strides[kAxes + 1], axes, std::make_integer_sequence<int, kAxes>()) {}
-
-  __device__ bool is_finite() const {
-    bool all = true;
-    for (const auto& taps : along) all = all && taps.is_finite;
-    return all;
-  }
-
- private:
-  template <int... kAxis>
-  __device__ SampleTaps(const T* grid, int64_t stride, const Axes<kAxes>& axes,
-                        std::integer_sequence<int, kAxis...>)
-      : along{Taps<Real, kTaps>(widen(grid[kAxis * stride]), axes[kAxis])...} {}
-};
 
 // The same, tap by tap.
 template <class Real, int kTaps, int kAxes>
@@ -135,41 +62,102 @@ __device__ void for_each_row(const AllTaps<Real, kTaps, kAxes>& taps, Body&& bod
 
 // ---- Forward
 
-template <class T, int kTaps, int kAxes>
-__global__ void __launch_bounds__(kThreads) interpolate(ForwardOf<kAxes> problem, Axes<kAxes> axes) {
+// Offset: an integer that holds the place of any pixel of a channel. The threads of a sample share its channels, where there
+// are few samples.
+template <class T, int kTaps, int kAxes, class Offset>
+__global__ void __launch_bounds__(kThreads)
+    interpolate(Condition condition, ForwardOf<kAxes> problem, Axes<kAxes> axes, int64_t channels_of_thread) {
   using Real = RealOf<T>;
+  if (!condition.holds()) return;
+  // Channels that are read together. Of a scattered grid each fills another part of the first-level cache.
+  int together = condition.count == nullptr ? 2 : *condition.count <= kFewJumps * kSampledWarps ? 4 : 1;
+  if (kTaps == 4 || kAxes == 3) together = 1;
   const int64_t samples = Sample<kAxes>::count(problem);
-  for (int64_t index = thread_index(); index < samples; index += thread_count_of_grid()) {
-    const Sample<kAxes> sample(problem, index);
+  const int64_t threads = samples * divide_up(problem.channels, channels_of_thread);
+  const PiecesOfBlock pieces(divide_up(threads, int64_t{kThreads}));
+  for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
+    const int64_t index = piece * kThreads + threadIdx.x;
+    if (index >= threads) return;
+    const int64_t part = samples == threads ? 0 : index / samples, first_channel = part * channels_of_thread;
+    const Sample<kAxes> sample(problem, index - part * samples);
     const SampleTaps<T, kTaps, kAxes> found(problem, sample, axes);
     const AllTaps<Real, kTaps, kAxes> taps(found, axes);
     const auto& strides = problem.input_strides;
-    const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
-    T* output = static_cast<T*>(problem.output) + sample.offset(problem.output_strides);
-    const bool is_finite = found.is_finite();
-    for (int64_t c = 0; c < problem.channels; ++c, input += strides[1], output += problem.output_strides[1]) {
-      Real sum = is_finite ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
-      for_each_row(taps, [&](const RowTaps<Real, kAxes>& row) {
-        for (const Tap<Real>& x : taps.along[0]) {
-          if (x.pixel < 0) continue;
-          const Real value = widen(input[row.offset(strides) + x.pixel * strides[kAxes + 1]]);
-          sum = std::fma(row.weight() * x.weight, value, sum);
+    constexpr int kRows = kAxes == 2 ? kTaps : kTaps * kTaps;
+    Offset rows[kRows], columns[kTaps];  // -1 for none
+    Real weights[kRows];
+    for (int k = 0; k < kRows; ++k) {
+      const RowTaps<Real, kAxes> row{taps.along[1][k % kTaps], taps.along[kAxes - 1][k / kTaps]};
+      rows[k] = row.is_row() ? static_cast<Offset>(row.offset(strides)) : Offset{-1};
+      weights[k] = row.weight();
+    }
+    for (int i = 0; i < kTaps; ++i) {
+      const int32_t pixel = taps.along[0][i].pixel;
+      columns[i] = pixel < 0 ? Offset{-1} : static_cast<Offset>(pixel * strides[kAxes + 1]);
+    }
+    const T* input =
+        static_cast<const T*>(problem.input) + sample.batch * strides[0] + first_channel * strides[1];
+    T* output = static_cast<T*>(problem.output) + sample.offset(problem.output_strides) +
+                first_channel * problem.output_strides[1];
+    const Real start = found.is_finite() ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
+    const auto channels = static_cast<int>(min(channels_of_thread, problem.channels - first_channel));
+    // All loads of some channels are on their way before anything is stored: the compiler does not know that what is stored
+    // lies elsewhere.
+    const auto next = [&]<int kCount>(std::integral_constant<int, kCount>) {
+      Real sums[kCount];
+#pragma unroll
+      for (int c = 0; c < kCount; ++c, input += strides[1]) {
+        sums[c] = start;
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+#pragma unroll
+          for (int i = 0; i < kTaps; ++i) {
+            if (rows[k] < 0 || columns[i] < 0) continue;
+            const Real value = widen(input[rows[k] + columns[i]]);
+            sums[c] = std::fma(weights[k] * taps.along[0][i].weight, value, sums[c]);
+          }
         }
-      });
-      *output = narrow<T>(sum);
+      }
+#pragma unroll
+      for (int c = 0; c < kCount; ++c, output += problem.output_strides[1]) *output = narrow<T>(sums[c]);
+      return kCount;
+    };
+    for (int c = 0; c < channels;) {
+      const int count = min(together, channels - c);
+      c += count >= 4   ? next(std::integral_constant<int, 4>())
+           : count >= 2 ? next(std::integral_constant<int, 2>())
+                        : next(std::integral_constant<int, 1>());
     }
   }
+}
+
+// Whether 32 bits hold the place of each pixel of a channel.
+template <int kAxes>
+bool is_near(const SamplingOf<kAxes>& problem) {
+  const auto& strides = problem.input_strides;
+  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
+  int64_t last = 0;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    if (strides[kAxes + 1 - axis] < 0) return false;
+    last += sizes[axis] * strides[kAxes + 1 - axis];
+  }
+  return last <= std::numeric_limits<int32_t>::max();
 }
 
 // ---- Gradient by samples
 
 template <class T, int kTaps, class Sums, int kAxes>
 __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : 3)
-    scatter_by_samples(BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides, Axes<kAxes> axes) {
+    scatter_by_samples(Condition condition, BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides,
+                       Axes<kAxes> axes) {
   using Real = RealOf<T>;
+  if (!condition.holds()) return;
   if (problem.wants_input_grad) sums.begin();
   const int64_t samples = Sample<kAxes>::count(problem);
-  for (int64_t index = thread_index(); index < samples; index += thread_count_of_grid()) {
+  const PiecesOfBlock pieces(divide_up(samples, int64_t{kThreads}));
+  for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
+    const int64_t index = piece * kThreads + threadIdx.x;
+    if (index >= samples) return;
     const Sample<kAxes> sample(problem, index);
     const SampleTaps<T, kTaps, kAxes> found(problem, sample, axes);
     const AllTaps<Real, kTaps, kAxes> taps(found, axes);
@@ -226,13 +214,18 @@ bool works_by_channels(const GridSampling& problem) {
 // Images and their gradient sums have strides of 1 between channels.
 template <class T, int kTaps, class Sums>
 __global__ void __launch_bounds__(kThreads, kTaps == 4 ? 3 : kBlocksForHalf)
-    scatter_by_channels(GridSampler2DBackward problem, Sums sums, Strides<2> sums_strides, Axes<2> axes,
-                        int lane_count, bool whole) {
+    scatter_by_channels(Condition condition, GridSampler2DBackward problem, Sums sums,
+                        Strides<2> sums_strides, Axes<2> axes, int lane_count, bool whole) {
   using Real = RealOf<T>;
+  if (!condition.holds()) return;
   if (problem.wants_input_grad) sums.begin();
   const Lanes lanes(lane_count);
   const int64_t samples = problem.batch * problem.output_height * problem.output_width;
-  for (int64_t index = lanes.group(); index < samples; index += lanes.groups()) {
+  const int groups = kThreads / lane_count;
+  const PiecesOfBlock pieces(divide_up(samples, int64_t{groups}));
+  for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
+    const int64_t index = piece * groups + threadIdx.x / lane_count;
+    if (index >= samples) return;
     const Sample<2> sample(problem, index);
     const SampleTaps<T, kTaps, 2> taps(problem, sample, axes);
     const auto& strides = problem.input_strides;
@@ -346,15 +339,19 @@ __device__ void transpose(const Image& image, InPlane&& in_plane, Packed&& packe
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) pack_pixels(Image image, const T* planes, T* to) {
+__global__ void __launch_bounds__(kThreads)
+    pack_pixels(Condition condition, Image image, const T* planes, T* to) {
+  if (!condition.holds()) return;
   transpose<T, true>(
       image, [&](int64_t at, T& value) { value = planes[at]; },
       [&](int64_t pixel, int64_t c, T value) { to[pixel + c] = value; });
 }
 
 template <class T, class Sums>
-__global__ void __launch_bounds__(kThreads) store_pixels(Image image, Sums sums, T* planes) {
+__global__ void __launch_bounds__(kThreads)
+    store_pixels(Condition condition, Image image, Sums sums, T* planes) {
   using Real = RealOf<T>;
+  if (!condition.holds()) return;
   sums.begin();
   transpose<Real, false>(
       image, [&](int64_t at, Real value) { planes[at] = narrow<T>(value); },
@@ -383,11 +380,11 @@ bool pixels_hold_quads(const void* data, const Strides<2>& strides) {
 // it then is. With an allocator without memory it only takes the room.
 template <class T>
 void pack_image(const Image& image, const void*& data, Strides<2>& strides, WorkspaceAllocator& allocator,
-                const CudaLaunch* on) {
+                const CudaLaunch* on, const Condition& condition) {
   if (strides[1] == 1) return;
   T* packed = allocator.take<T>(image.batch * image.pixels() * image.packed_pixel);
   if (on == nullptr) return;
-  launch(*on, tiles_of(image), kThreads, 0, pack_pixels<T>, image, static_cast<const T*>(data), packed);
+  launch_if(*on, condition, tiles_of(image), pack_pixels<T>, image, static_cast<const T*>(data), packed);
   data = packed;
   strides = channels_last_strides(image.height, image.width, image.packed_pixel);
 }
@@ -395,14 +392,14 @@ void pack_image(const Image& image, const void*& data, Strides<2>& strides, Work
 // The problem with its images in the order that the gradient by channels wants. Without a launch it only takes their room.
 template <class T>
 GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, WorkspaceAllocator& allocator,
-                                                 const CudaLaunch* on) {
+                                                 const CudaLaunch* on, const Condition& condition) {
   pack_image<T>({problem.batch, problem.channels, problem.output_height, problem.output_width,
                  problem.grad_output_strides, pixel_stride(problem)},
-                problem.grad_output, problem.grad_output_strides, allocator, on);
+                problem.grad_output, problem.grad_output_strides, allocator, on, condition);
   if (reads_input(problem)) {
     pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
                    pixel_stride(problem)},
-                  problem.input, problem.input_strides, allocator, on);
+                  problem.input, problem.input_strides, allocator, on, condition);
   }
   return problem;
 }
@@ -412,16 +409,20 @@ GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, 
 // Pixels of the input have their channels side by side. A block's samples go through shared memory to planes of the output.
 template <class T, int kTaps>
 __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
-    interpolate_by_channels(GridSampler2D problem, Axes<2> axes, int lane_count, bool whole) {
+    interpolate_by_channels(Condition condition, GridSampler2D problem, Axes<2> axes, int lane_count,
+                            bool whole) {
   using Real = RealOf<T>;
+  if (!condition.holds()) return;
   __shared__ T tile[kQuad * kThreads + kTileChannels];
   const Lanes lanes(lane_count);
   const int samples_of_tile = kThreads / lanes.count, line = samples_of_tile + 1;
   const int thread = static_cast<int>(threadIdx.x), row = thread / lanes.count;
   const int stored = thread % samples_of_tile, first_stored = thread / samples_of_tile;
   const int64_t samples = problem.batch * problem.output_height * problem.output_width;
-  for (int64_t first = int64_t{samples_of_tile} * blockIdx.x; first < samples;
-       first += int64_t{samples_of_tile} * gridDim.x) {
+  const PiecesOfBlock pieces(divide_up(samples, int64_t{samples_of_tile}));
+  for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
+    const int64_t first = samples_of_tile * piece;
+    if (first >= samples) return;
     const Sample<2> sample(problem, min(first + row, samples - 1));
     const Sample<2> to(problem, min(first + stored, samples - 1));
     const SampleTaps<T, kTaps, 2> taps(problem, sample, axes);
@@ -457,14 +458,63 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
 
 // The problem with its input in that order. Without a launch it only takes the room.
 template <class T>
-GridSampler2D with_packed_input(GridSampler2D problem, WorkspaceAllocator& allocator, const CudaLaunch* on) {
+GridSampler2D with_packed_input(GridSampler2D problem, WorkspaceAllocator& allocator, const CudaLaunch* on,
+                                const Condition& condition) {
   pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
                  pixel_stride(problem)},
-                problem.input, problem.input_strides, allocator, on);
+                problem.input, problem.input_strides, allocator, on, condition);
   return problem;
 }
 
-// ---- Gradient, both implementations
+// ---- Which implementation
+
+// Whether the gradient's strips can do it: rows of neighbouring pixels whose places fit 32 bits.
+template <int kAxes>
+bool has_rows(const SamplingOf<kAxes>& problem) {
+  return problem.height * problem.width <= std::numeric_limits<int32_t>::max() &&
+         problem.input_strides[kAxes] == problem.width && problem.input_strides[kAxes + 1] == 1;
+}
+
+// In the forward pass planes are faster than images that have to be brought into another order until so many of 32
+// neighbouring samples jump.
+constexpr int kMostJumps = 20;
+
+// The same for the gradient. The larger the image is beside its samples, the more that order costs. The choice depends on
+// how the images lie, and changes how sums are rounded: what is deterministic leaves it out.
+template <int kAxes>
+int most_jumps(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
+  if (on.deterministic) return 0;
+  const int64_t samples = std::max<int64_t>(samples_of<kAxes>(problem), 1);
+  return static_cast<int>(std::min<int64_t>(7 + 2 * pixels_of<kAxes>(problem) / samples, kMostJumps));
+}
+
+// Calls way(by_channels, Condition) for each implementation that may be the right one. On smooth grids planes are read in long
+// pieces where they lie, on others a pixel's channels. In small problems launches take longer than either.
+template <class T, int kAxes, class Way>
+void for_each_way(const SamplingOf<kAxes>& problem, int limit, WorkspaceAllocator& allocator,
+                  const CudaLaunch* on, Way&& way) {
+  if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
+    if (works_by_channels(problem)) {
+      if (limit == 0 || !has_rows<2>(problem) || problem.interpolation == Interpolation::bicubic)
+        return way(true, Condition{});
+      constexpr int64_t kFewElements = int64_t{1} << 19;
+      if (problem.batch * problem.channels * samples_of<2>(problem) <= kFewElements)
+        return way(false, Condition{});
+      const auto most = static_cast<unsigned>(limit * kSampledWarps);
+      auto* jumps = allocator.take<unsigned>(1);
+      if (on != nullptr) {
+        zero(*on, jumps, sizeof(unsigned));
+        launch(*on, kSampledWarps / kWarps, kThreads, 0, count_jumps<T>, problem, axes_of<2>(problem, true),
+               jumps);
+      }
+      way(false, Condition{jumps, 0, most});
+      return way(true, Condition{jumps, most + 1, ~0u});
+    }
+  }
+  way(false, Condition{});
+}
+
+// ---- Gradient, all implementations
 
 template <int kAxes>
 Shape shape_of(const Strides<kAxes>& entries) {
@@ -486,35 +536,33 @@ Strides<kAxes> planar_strides(const SamplingOf<kAxes>& problem) {
 
 // Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
 template <int kAxes>
-bool sums_in_place(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
+bool sums_in_place(const BackwardOf<kAxes>& problem, bool by_channels, const CudaLaunch& on) {
   if (on.deterministic) return false;
   const bool rounds = problem.type != DataType::float32 && problem.type != DataType::float64;
   auto strides = planar_strides<kAxes>(problem);
   if constexpr (kAxes == 2) {
-    if (works_by_channels(problem))
-      strides = channels_last_strides(problem.height, problem.width, problem.channels);
+    if (by_channels) strides = channels_last_strides(problem.height, problem.width, problem.channels);
   }
   return !rounds && problem.input_grad_strides == strides;
 }
 
 template <int kAxes>
-Strides<kAxes> sums_strides(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
-  if (sums_in_place(problem, on)) return problem.input_grad_strides;
+Strides<kAxes> sums_strides(const BackwardOf<kAxes>& problem, bool by_channels, const CudaLaunch& on) {
+  if (sums_in_place(problem, by_channels, on)) return problem.input_grad_strides;
   if constexpr (kAxes == 2) {
-    if (works_by_channels(problem))
-      return channels_last_strides(problem.height, problem.width, pixel_stride(problem));
+    if (by_channels) return channels_last_strides(problem.height, problem.width, pixel_stride(problem));
   }
   return planar_strides<kAxes>(problem);
 }
 
 template <class T, int kAxes>
-GradientSums<RealOf<T>> sums_of(const BackwardOf<kAxes>& problem, const CudaLaunch& on,
+GradientSums<RealOf<T>> sums_of(const BackwardOf<kAxes>& problem, bool by_channels, const CudaLaunch& on,
                                 WorkspaceAllocator& allocator) {
   constexpr int64_t kMaxTaps = kAxes == 2 ? 16 : 8;  // padding may bring all taps of a sample to one pixel
-  const bool in_place = sums_in_place(problem, on);
+  const bool in_place = sums_in_place(problem, by_channels, on);
   int64_t channels = problem.channels, channels_of_row = 0;
   if constexpr (kAxes == 2) {
-    if (works_by_channels(problem) && !in_place) channels = channels_of_row = pixel_stride(problem);
+    if (by_channels && !in_place) channels = channels_of_row = pixel_stride(problem);
   }
   return {problem.batch * channels * pixels_of<kAxes>(problem),
           kMaxTaps * samples_of<kAxes>(problem),
@@ -524,50 +572,83 @@ GradientSums<RealOf<T>> sums_of(const BackwardOf<kAxes>& problem, const CudaLaun
           allocator};
 }
 
-template <class T, class Sums, int kAxes>
-void scatter(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<kAxes>& strides,
-             [[maybe_unused]] WorkspaceAllocator& allocator, const CudaLaunch& on) {
+// Warps that share the channels of a strip: more where there are few strips, and as long as each has some channels.
+int parts_of(int64_t strips, int64_t channels) {
+  constexpr int64_t kManyWarps = 8192, kChannelsOfPart = 2;
+  int parts = 1;
+  while (parts < kWarps && strips * parts < kManyWarps * kWarp && channels >= 2 * kChannelsOfPart * parts)
+    parts *= 2;
+  return parts;
+}
+
+template <class T, int kTaps, class Sums, int kAxes>
+void scatter_in_planes(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<kAxes>& strides,
+                       const Condition& condition, const CudaLaunch& on) {
   const auto axes = axes_of<kAxes>(problem, false);
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
+  if constexpr (kAxes == 2 && kTaps == 2 && std::is_same_v<Sums, FloatSums<RealOf<T>>>) {
+    if (!on.deterministic && has_rows<2>(problem)) {
+      const int64_t strips =
+          problem.batch * divide_up(problem.output_height, int64_t{kStrip}) * problem.output_width;
+      const int parts = parts_of(strips, problem.channels);
+      return launch_if(on, condition, divide_up(strips * parts, kThreads), scatter_by_strips<T, Sums>,
+                       problem, sums, strides, axes, parts);
+    }
+  }
+  const int64_t blocks = divide_up(samples, kThreads);
+  launch_if(on, condition, blocks, scatter_by_samples<T, kTaps, Sums, kAxes>, problem, sums, strides, axes);
+}
+
+template <class T, int kTaps, class Sums>
+void scatter_channels(const BackwardOf<2>& problem, const Sums& sums, const Strides<2>& strides,
+                      const Condition& condition, WorkspaceAllocator& allocator, const CudaLaunch& on) {
+  const auto packed = with_channels_side_by_side<T>(problem, allocator, &on, condition);
+  const bool whole = pixels_hold_quads<T>(packed.grad_output, packed.grad_output_strides) &&
+                     (!reads_input(problem) || pixels_hold_quads<T>(packed.input, packed.input_strides)) &&
+                     pixels_hold_quads<typename Sums::Cell>(sums.cells, strides);
+  const int lanes = lanes_for(problem.channels);
+  const int64_t blocks = divide_up(problem.batch * samples_of<2>(problem) * lanes, kThreads);
+  // Of blocks that go on and on, those that run together are at places further apart, which takes longer than starting them.
+  launch(on, condition.count == nullptr ? blocks : divide_up(blocks, 2), kThreads, 0,
+         scatter_by_channels<T, kTaps, Sums>, condition, packed, sums, strides, axes_of<2>(problem, false),
+         lanes, whole);
+}
+
+template <class T, class Sums, int kAxes>
+void scatter(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<kAxes>& strides,
+             bool by_channels, const Condition& condition, WorkspaceAllocator& allocator,
+             const CudaLaunch& on) {
   visit_taps_of<kAxes>(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
     if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-      if (works_by_channels(problem)) {
-        const auto packed = with_channels_side_by_side<T>(problem, allocator, &on);
-        const bool whole =
-            pixels_hold_quads<T>(packed.grad_output, packed.grad_output_strides) &&
-            (!reads_input(problem) || pixels_hold_quads<T>(packed.input, packed.input_strides)) &&
-            pixels_hold_quads<typename Sums::Cell>(sums.cells, strides);
-        const int lanes = lanes_for(problem.channels);
-        return launch_for_each(on, samples * lanes, scatter_by_channels<T, kTaps, Sums>, packed, sums,
-                               strides, axes, lanes, whole);
-      }
+      if (by_channels) return scatter_channels<T, kTaps>(problem, sums, strides, condition, allocator, on);
     }
-    launch_for_each(on, samples, scatter_by_samples<T, kTaps, Sums, kAxes>, problem, sums, strides, axes);
+    scatter_in_planes<T, kTaps>(problem, sums, strides, condition, on);
   });
 }
 
 template <class T, class Sums, int kAxes>
-void store(const BackwardOf<kAxes>& problem, const Sums& sums, const CudaLaunch& on) {
+void store(const BackwardOf<kAxes>& problem, const Sums& sums, bool by_channels, const Condition& condition,
+           const CudaLaunch& on) {
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-    if (works_by_channels(problem)) {
+    if (by_channels) {
       const Image image{problem.batch, problem.channels,           problem.height,
                         problem.width, problem.input_grad_strides, pixel_stride(problem)};
-      return launch(on, tiles_of(image), kThreads, 0, store_pixels<T, Sums>, image, sums,
-                    static_cast<T*>(problem.input_grad));
+      return launch_if(on, condition, tiles_of(image), store_pixels<T, Sums>, image, sums,
+                       static_cast<T*>(problem.input_grad));
     }
   }
   store_sums(sums, static_cast<T*>(problem.input_grad),
              shape_of(problem, problem.depth, problem.height, problem.width),
-             shape_of<kAxes>(problem.input_grad_strides), on);
+             shape_of<kAxes>(problem.input_grad_strides), on, condition);
 }
 
 template <class T, int kAxes>
-void run(const BackwardOf<kAxes>& problem, void* workspace, const CudaLaunch& on) {
-  WorkspaceAllocator allocator(workspace);
-  const auto strides = sums_strides(problem, on);
+void run(const BackwardOf<kAxes>& problem, bool by_channels, const Condition& condition,
+         WorkspaceAllocator& allocator, const CudaLaunch& on) {
+  const auto strides = sums_strides(problem, by_channels, on);
   if (!problem.wants_input_grad)
-    return scatter<T>(problem, FloatSums<RealOf<T>>{nullptr}, strides, allocator, on);
-  sums_of<T>(problem, on, allocator)
+    return scatter<T>(problem, FloatSums<RealOf<T>>{nullptr}, strides, by_channels, condition, allocator, on);
+  sums_of<T>(problem, by_channels, on, allocator)
       .add_up(
           on,
           [&](Magnitudes* magnitudes) {
@@ -577,63 +658,93 @@ void run(const BackwardOf<kAxes>& problem, void* workspace, const CudaLaunch& on
             find_magnitude_of(static_cast<const T*>(problem.grad_output), shape,
                               shape_of<kAxes>(problem.grad_output_strides), on, magnitudes, 0, true);
           },
-          [&](const auto& sums) { scatter<T>(problem, sums, strides, allocator, on); },
-          [&](const auto& sums) { store<T>(problem, sums, on); });
+          [&](const auto& sums) {
+            scatter<T>(problem, sums, strides, by_channels, condition, allocator, on);
+          },
+          [&](const auto& sums) { store<T>(problem, sums, by_channels, condition, on); }, condition);
 }
 
+// What one of the implementations takes, in the same place as the other.
 template <class T, int kAxes>
-void take_workspace(const BackwardOf<kAxes>& problem, const CudaLaunch& on, WorkspaceAllocator& allocator) {
-  if (problem.wants_input_grad) sums_of<T>(problem, on, allocator);
+void take_workspace(const BackwardOf<kAxes>& problem, bool by_channels, const CudaLaunch& on,
+                    WorkspaceAllocator& allocator) {
+  if (problem.wants_input_grad) sums_of<T>(problem, by_channels, on, allocator);
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-    if (works_by_channels(problem)) with_channels_side_by_side<T>(problem, allocator, nullptr);
+    if (by_channels) with_channels_side_by_side<T>(problem, allocator, nullptr, Condition{});
   }
 }
 
 template <int kAxes, class Problem>
 size_t backward_workspace_size(const Problem& given, const CudaLaunch& on) {
   const BackwardOf<kAxes> problem(given);
-  WorkspaceAllocator allocator;
-  visit_element_type(problem.type, [&]<class T>(T) { take_workspace<T>(problem, on, allocator); });
-  return allocator.size();
+  size_t largest = 0;
+  visit_element_type(problem.type, [&]<class T>(T) {
+    WorkspaceAllocator shared;
+    for_each_way<T, kAxes>(problem, most_jumps(problem, on), shared, nullptr,
+                           [&](bool by_channels, const Condition&) {
+                             WorkspaceAllocator own = shared;
+                             take_workspace<T>(problem, by_channels, on, own);
+                             largest = std::max(largest, own.size());
+                           });
+  });
+  return largest;
 }
 
 template <int kAxes, class Problem>
 size_t forward_workspace_size(const Problem& given, const CudaLaunch&) {
   const ForwardOf<kAxes> problem(given);
-  WorkspaceAllocator allocator;
-  if constexpr (kAxes == 2) {
-    visit_element_type(problem.type, [&]<class T>(T) {
-      if constexpr (!std::is_same_v<T, double>) {
-        if (works_by_channels(problem)) with_packed_input<T>(problem, allocator, nullptr);
+  size_t largest = 0;
+  visit_element_type(problem.type, [&]<class T>(T) {
+    WorkspaceAllocator shared;
+    for_each_way<T, kAxes>(problem, kMostJumps, shared, nullptr, [&](bool by_channels, const Condition&) {
+      WorkspaceAllocator own = shared;
+      if constexpr (kAxes == 2) {
+        if (by_channels) with_packed_input<T>(problem, own, nullptr, Condition{});
       }
+      largest = std::max(largest, own.size());
     });
-  }
-  return allocator.size();
+  });
+  return largest;
 }
 
 template <class T, int kTaps, int kAxes>
-void interpolate_all(const ForwardOf<kAxes>& problem, void* workspace, const CudaLaunch& on) {
+void interpolate_all(const ForwardOf<kAxes>& problem, bool by_channels, const Condition& condition,
+                     [[maybe_unused]] WorkspaceAllocator& allocator, const CudaLaunch& on) {
   const auto axes = axes_of<kAxes>(problem, true);
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-    if (works_by_channels(problem)) {
-      WorkspaceAllocator allocator(workspace);
-      const auto packed = with_packed_input<T>(problem, allocator, &on);
+    if (by_channels) {
+      const auto packed = with_packed_input<T>(problem, allocator, &on, condition);
       const int lanes = std::min(kTileChannels / kQuad, lanes_for(problem.channels));
-      return launch(on, divide_up(samples * lanes, kThreads), kThreads, 0, interpolate_by_channels<T, kTaps>,
-                    packed, axes, lanes, pixels_hold_quads<T>(packed.input, packed.input_strides));
+      const int64_t blocks = divide_up(samples * lanes, kThreads);
+      return launch_if(on, condition, blocks, interpolate_by_channels<T, kTaps>, packed, axes, lanes,
+                       pixels_hold_quads<T>(packed.input, packed.input_strides));
     }
   }
-  launch_for_each(on, samples, interpolate<T, kTaps, kAxes>, problem, axes);
+  constexpr int64_t kManyThreads = int64_t{1} << 19, kFewestOfThread = 4;
+  const int64_t parts = std::clamp<int64_t>(
+      std::min(kManyThreads / std::max<int64_t>(samples, 1), problem.channels / kFewestOfThread), 1,
+      problem.channels + 1);
+  const int64_t channels_of_thread = std::max<int64_t>(divide_up(problem.channels, parts), 1);
+  const int64_t blocks = divide_up(samples * divide_up(problem.channels, channels_of_thread), kThreads);
+  is_near(problem) ? launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int32_t>, problem, axes,
+                               channels_of_thread)
+                   : launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int64_t>, problem, axes,
+                               channels_of_thread);
 }
 
 template <int kAxes, class Problem>
 void run_forward(const Problem& given, void* workspace, const CudaLaunch& on) {
   const ForwardOf<kAxes> problem(given);
   visit_element_type(problem.type, [&]<class T>(T) {
-    visit_taps_of<kAxes>(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
-      interpolate_all<T, kTaps>(problem, workspace, on);
-    });
+    WorkspaceAllocator shared(workspace);
+    for_each_way<T, kAxes>(
+        problem, kMostJumps, shared, &on, [&](bool by_channels, const Condition& condition) {
+          WorkspaceAllocator own = shared;
+          visit_taps_of<kAxes>(problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
+            interpolate_all<T, kTaps>(problem, by_channels, condition, own, on);
+          });
+        });
   });
 }
 
@@ -643,7 +754,14 @@ void run_backward(const Problem& given, void* workspace, const CudaLaunch& on) {
   // Without pixels there is none to pad with: both gradients are zero, which is what zeros padding makes them.
   if (pixels_of<kAxes>(problem) == 0) problem.padding = Padding::zeros;
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
-  visit_element_type(problem.type, [&]<class T>(T) { run<T>(problem, workspace, on); });
+  visit_element_type(problem.type, [&]<class T>(T) {
+    WorkspaceAllocator shared(workspace);
+    for_each_way<T, kAxes>(problem, most_jumps(problem, on), shared, &on,
+                           [&](bool by_channels, const Condition& condition) {
+                             WorkspaceAllocator own = shared;
+                             run<T>(problem, by_channels, condition, own, on);
+                           });
+  });
 }
 
 const CudaKernel<aclgrad::GridSampler2D> kForward(forward_workspace_size<2, aclgrad::GridSampler2D>,

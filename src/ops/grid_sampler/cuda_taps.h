@@ -19,14 +19,15 @@ struct Place {
 
 template <class Real>
 __device__ Place<Real> unnormalised(Real coordinate, const Axis& axis) {
-  const Real size = static_cast<Real>(axis.size);
+  const auto size =
+      static_cast<Real>(static_cast<int32_t>(axis.size));  // which GPUs convert faster than 64 bits
   if (axis.align_corners) return {(coordinate + 1) / 2 * (size - 1), (size - 1) / 2};
   return {((coordinate + 1) * size - 1) / 2, size / 2};
 }
 
 template <class Real>
 __device__ Place<Real> clipped(Place<Real> at, const Axis& axis) {
-  const Real last = static_cast<Real>(axis.size - 1);
+  const auto last = static_cast<Real>(static_cast<int32_t>(axis.size - 1));
   if (at.pixel <= 0) return {0, 0};
   if (at.pixel >= last) return {last, 0};
   return at;

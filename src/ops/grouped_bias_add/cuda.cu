@@ -176,7 +176,7 @@ struct Strip {
 
 // One block for each tile and strip.
 template <class T, bool kVectors>
-__global__ void __launch_bounds__(kThreads, kBlocksForHalf)
+__global__ void __launch_bounds__(kThreads, 5)  // measured: 4 take 1 % longer
     sum_tiles(GroupedBiasAddBackward problem, Workspace workspace, int64_t capacity) {
   using Strip = Strip<T, kVectors>;
   const int64_t strips = divide_up(problem.columns(), Strip::kColumns);

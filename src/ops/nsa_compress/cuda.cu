@@ -18,9 +18,6 @@ using namespace cuda;
 
 namespace {
 
-// Of a multiprocessor: as many as leave each thread the registers for some loads at a time.
-constexpr int kBlocks = 3;
-
 // Sequences and their windows, checked. What is known of the last sequence is not read.
 struct WindowTable {
   int64_t* ends;           // of each sequence
@@ -146,7 +143,7 @@ __device__ const T* row_of(const ConstTensor& rows, int64_t row, int64_t head) {
 
 // A group of lanes for each window and head. A thread loads some rows before it uses any.
 template <class T, bool kWhole>
-__global__ void __launch_bounds__(kThreads, kBlocks)
+__global__ void __launch_bounds__(kThreads, 3)
     compress(NsaCompress problem, SlidingWindows windows, WindowTable table, int lane_count) {
   constexpr int kElements = Vector<T>::kElements, kRowsAtOnce = 4;
   if (!table.is_right()) return;
@@ -252,16 +249,15 @@ __device__ void for_each_sequence(const Share& share, const SlidingWindows& wind
 }
 
 constexpr int kWindowsInRegisters = 4;
-template <int kWindows>
-constexpr int kTokensAtOnce = kWindows > 2 ? 2 : 4;
+constexpr int kTokensAtOnce = 2;
 
 // No token lies in more than kWindows windows. From a token to the next, the rows of grad_output that it needs move on by
 // one, so that each is loaded once. A thread loads what some tokens need before it uses any of it.
 template <class T, int kWindows, bool kWhole>
-__global__ void __launch_bounds__(kThreads, kBlocks)
+__global__ void __launch_bounds__(kThreads, kBlocksForHalf)
     grad_of_shares(NsaCompressBackward problem, SlidingWindows windows, WindowTable table, float* partials,
                    int64_t chunk_size, int64_t shares, int lane_count) {
-  constexpr int kElements = Vector<T>::kElements, kAtOnce = kTokensAtOnce<kWindows>;
+  constexpr int kElements = Vector<T>::kElements, kAtOnce = kTokensAtOnce;
   if (!table.is_right()) return;
   const Lanes lanes(lane_count);
   const T* weight = static_cast<const T*>(problem.weight.data);

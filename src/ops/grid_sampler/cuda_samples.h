@@ -1,0 +1,105 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// A sample of a grid on a GPU: where it lies, and what it reads along each axis.
+#pragma once
+
+#include <limits>
+
+#include "ops/grid_sampler/cuda_taps.h"
+#include "ops/grid_sampler/problem.h"
+
+namespace aclgrad::ops::grid_sampler {
+
+template <int kAxes>
+using Strides = typename SamplingOf<kAxes>::Strides;
+template <int kAxes>
+using Axes = std::array<Axis, kAxes>;
+
+// x, y and z.
+template <int kAxes>
+Axes<kAxes> axes_of(const SamplingOf<kAxes>& problem, bool forward) {
+  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
+  Axes<kAxes> axes;
+  for (size_t k = 0; k < kAxes; ++k) axes[k] = {sizes[k], problem.padding, problem.align_corners, forward};
+  return axes;
+}
+
+// What lies so far along x, y and z from the first element of a channel, in a tensor [N, C, H, W] or [N, C, D, H, W].
+template <int kAxes>
+__device__ int64_t offset_of(const Strides<kAxes>& strides, const int64_t (&place)[kAxes]) {
+  int64_t offset = 0;
+  for (int axis = 0; axis < kAxes; ++axis) offset += place[axis] * strides[kAxes + 1 - axis];
+  return offset;
+}
+
+template <int kAxes>
+struct Sample {
+  int64_t batch;
+  int64_t place[kAxes];  // x, y and z
+
+  __device__ static int64_t count(const SamplingOf<kAxes>& problem) {
+    return problem.batch * problem.output_depth * problem.output_height * problem.output_width;
+  }
+
+  __device__ Sample(int64_t n, const int64_t (&at)[kAxes]) : batch(n) {
+    for (int axis = 0; axis < kAxes; ++axis) place[axis] = at[axis];
+  }
+
+  __device__ Sample(const SamplingOf<kAxes>& problem, int64_t index) {
+    // Divisions of 64 bits take some hundred instructions.
+    index < kLargest ? set(problem, static_cast<uint32_t>(index))
+                     : set(problem, static_cast<uint64_t>(index));
+  }
+
+  // Of the first channel in a tensor [N, C, Ho, Wo].
+  __device__ int64_t offset(const Strides<kAxes>& strides) const {
+    return batch * strides[0] + offset_of<kAxes>(strides, place);
+  }
+  // Of x in a tensor [N, Ho, Wo, 2].
+  __device__ int64_t offset_in_grid(const Strides<kAxes>& strides) const {
+    int64_t offset = batch * strides[0];
+    for (int axis = 0; axis < kAxes; ++axis) offset += place[axis] * strides[kAxes - axis];
+    return offset;
+  }
+
+ private:
+  static constexpr int64_t kLargest = std::numeric_limits<uint32_t>::max();
+
+  template <class Index>
+  __device__ void set(const SamplingOf<kAxes>& problem, Index index) {
+    const int64_t sides[] = {problem.output_width, problem.output_height, problem.output_depth};
+    for (int axis = 0; axis < kAxes; ++axis) {
+      const auto side = static_cast<Index>(sizeof(Index) == 4 ? min(sides[axis], kLargest) : sides[axis]);
+      const Index next = index / side;
+      place[axis] = index - next * side;
+      index = next;
+    }
+    batch = index;
+  }
+};
+
+// What a sample reads along each axis.
+template <class T, int kTaps, int kAxes>
+struct SampleTaps {
+  using Real = cuda::RealOf<T>;
+
+  Taps<Real, kTaps> along[kAxes];  // x, y and z
+
+  __device__ SampleTaps(const SamplingOf<kAxes>& problem, const Sample<kAxes>& sample,
+                        const Axes<kAxes>& axes)
+      : SampleTaps(static_cast<const T*>(problem.grid) + sample.offset_in_grid(problem.grid_strides),
+                   problem.grid_strides[kAxes + 1], axes, std::make_integer_sequence<int, kAxes>()) {}
+
+  __device__ bool is_finite() const {
+    bool all = true;
+    for (const auto& taps : along) all = all && taps.is_finite;
+    return all;
+  }
+
+ private:
+  template <int... kAxis>
+  __device__ SampleTaps(const T* grid, int64_t stride, const Axes<kAxes>& axes,
+                        std::integer_sequence<int, kAxis...>)
+      : along{Taps<Real, kTaps>(cuda::widen(grid[kAxis * stride]), axes[kAxis])...} {}
+};
+
+}  // namespace aclgrad::ops::grid_sampler
