@@ -159,8 +159,8 @@ inline std::vector<Case> no_cases(DataType) {
 }
 
 struct Operator {
-  std::string_view name;       // of the phase 1 function, without GetWorkspaceSize
-  std::string_view said_name;  // in messages
+  std::string_view name;              // of the phase 1 function, without GetWorkspaceSize
+  std::string_view said_name = name;  // in messages
   std::vector<Parameter> parameters;
   std::vector<DataType> types;  // of its floating-point tensors
   aclnnStatus (*phase1)(const CArguments&, uint64_t* workspace_size, aclOpExecutor** executor);

@@ -328,7 +328,6 @@ std::vector<Mistake> mistakes() {
 template <bool is_backward, class S>
 Operator operator_of(const char* name, auto phase1, Phase2 phase2) {
   return {.name = name,
-          .said_name = name,
           .parameters = is_backward ? kBackwardParameters : kForwardParameters,
           .types = {std::begin(kTypes), std::end(kTypes)},
           .phase1 = phase1,
@@ -558,7 +557,7 @@ inline constexpr bool kIsSecond = requires(P p) {
 };
 
 template <class P, class S>
-FunctionOf<P> function_of(const char* name, auto run) {
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
   constexpr bool is_backward = requires(P p) {
     p.grad_input;
   };
@@ -566,6 +565,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
   FunctionOf<P> of{.name = name,
                    .workspace_size = workspace_size,
                    .run = run,
+                   .run_on_gpu = run_on_gpu,
                    .fields = {{"input", Role::input, &P::input, 0, sides}, {"grid", Role::input, &P::grid}},
                    .attributes = {{"mode", [](P& p, int64_t v) { p.interpolation = Interpolation(v); }},
                                   {"padding", [](P& p, int64_t v) { p.padding = Padding(v); }},
@@ -609,26 +609,19 @@ FunctionOf<P> function_of(const char* name, auto run) {
   return of;
 }
 
-template <class P, class S>
-FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
-  FunctionOf<P> of = function_of<P, S>(name, run);
-  of.run_on_gpu = run_on_gpu;
-  return of;
-}
-
 const FunctionRegistration kFunctions[] = {
     FunctionRegistration(
         function_of<GridSampler2D, Sampling>("grid_sampler_2d", grid_sampler_2d, cuda::grid_sampler_2d)),
     FunctionRegistration(function_of<GridSampler2DBackward, Sampling>(
         "grid_sampler_2d_backward", grid_sampler_2d_backward, cuda::grid_sampler_2d_backward)),
-    FunctionRegistration(function_of<GridSampler2DDoubleBackward, Sampling>("grid_sampler_2d_double_backward",
-                                                                            grid_sampler_2d_double_backward)),
+    FunctionRegistration(function_of<GridSampler2DDoubleBackward, Sampling>(
+        "grid_sampler_2d_double_backward", grid_sampler_2d_double_backward, nullptr)),
     FunctionRegistration(
         function_of<GridSampler3D, Sampling3D>("grid_sampler_3d", grid_sampler_3d, cuda::grid_sampler_3d)),
     FunctionRegistration(function_of<GridSampler3DBackward, Sampling3D>(
         "grid_sampler_3d_backward", grid_sampler_3d_backward, cuda::grid_sampler_3d_backward)),
     FunctionRegistration(function_of<GridSampler3DDoubleBackward, Sampling3D>(
-        "grid_sampler_3d_double_backward", grid_sampler_3d_double_backward)),
+        "grid_sampler_3d_double_backward", grid_sampler_3d_double_backward, nullptr)),
 };
 
 // Of the results in each type; others where the cases or the mathematics are others: test_determinism says which.

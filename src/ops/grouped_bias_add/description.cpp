@@ -123,7 +123,6 @@ std::vector<Mistake> mistakes() {
 
 const Registration kGrad({
     .name = "aclnnGroupedBiasAddGrad",
-    .said_name = "aclnnGroupedBiasAddGrad",
     .parameters = {{"gradY", Role::input, {0}},
                    {"groupIdxOptional", Role::optional_input},
                    {"out", Role::output}},
@@ -140,7 +139,6 @@ const Registration kGrad({
 
 const Registration kGradV2({
     .name = "aclnnGroupedBiasAddGradV2",
-    .said_name = "aclnnGroupedBiasAddGradV2",
     .parameters = {{"gradY", Role::input, {0}},
                    {"groupIdxOptional", Role::optional_input},
                    {"groupIdxType", Role::attribute},

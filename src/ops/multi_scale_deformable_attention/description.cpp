@@ -267,7 +267,6 @@ std::vector<Mistake> mistakes() {
 
 const Registration kForward({
     .name = "aclnnMultiScaleDeformableAttnFunction",
-    .said_name = "aclnnMultiScaleDeformableAttnFunction",
     .parameters = kForwardParameters,
     .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
     .phase1 = phase1_of<aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize, const aclTensor*,
@@ -282,7 +281,6 @@ const Registration kForward({
 
 const Registration kGrad({
     .name = "aclnnMultiScaleDeformableAttentionGrad",
-    .said_name = "aclnnMultiScaleDeformableAttentionGrad",
     .parameters = kGradParameters,
     .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
     .phase1 = phase1_of<aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize, const aclTensor*,
@@ -412,7 +410,7 @@ template <class P>
 inline constexpr bool kIsSecond = std::is_same_v<P, MultiScaleDeformableAttentionDoubleBackward>;
 
 template <class P>
-FunctionOf<P> function_of(const char* name, auto run) {
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
   constexpr bool is_grad = requires(P p) {
     p.grad_output;
   };
@@ -421,6 +419,7 @@ FunctionOf<P> function_of(const char* name, auto run) {
       .name = name,
       .workspace_size = workspace_size,
       .run = run,
+      .run_on_gpu = run_on_gpu,
       .fields = {{"value", Role::input, &P::value, 1, free_of_value},
                  {"spatial_shapes", Role::input, &P::spatial_shapes, kContiguous},
                  {"level_start_index", Role::input, &P::level_start_index, kContiguous},
@@ -470,13 +469,6 @@ FunctionOf<P> function_of(const char* name, auto run) {
   return of;
 }
 
-template <class P>
-FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
-  FunctionOf<P> of = function_of<P>(name, run);
-  of.run_on_gpu = run_on_gpu;
-  return of;
-}
-
 const FunctionRegistration kFunction(function_of<MultiScaleDeformableAttention>(
     "multi_scale_deformable_attention", multi_scale_deformable_attention,
     cuda::multi_scale_deformable_attention));
@@ -484,7 +476,8 @@ const FunctionRegistration kBackwardFunction(function_of<MultiScaleDeformableAtt
     "multi_scale_deformable_attention_backward", multi_scale_deformable_attention_backward,
     cuda::multi_scale_deformable_attention_backward));
 const FunctionRegistration kDoubleBackwardFunction(function_of<MultiScaleDeformableAttentionDoubleBackward>(
-    "multi_scale_deformable_attention_double_backward", multi_scale_deformable_attention_double_backward));
+    "multi_scale_deformable_attention_double_backward", multi_scale_deformable_attention_double_backward,
+    nullptr));
 
 // Of the results in each type; others where the cases or the mathematics are others: test_determinism says which.
 const HashRegistration kHashes({

@@ -196,7 +196,6 @@ const std::vector<Parameter> kGradParameters = {{"outputGrad", Role::input, {0}}
 
 const Registration kCompress({
     .name = "aclnnNsaCompress",
-    .said_name = "aclnnNsaCompress",
     .parameters = {{"input", Role::input},
                    {"weight", Role::input},
                    {"actSeqLenOptional", Role::attribute},
@@ -217,7 +216,6 @@ const Registration kCompress({
 
 const Registration kCompressGrad({
     .name = "aclnnNsaCompressGrad",
-    .said_name = "aclnnNsaCompressGrad",
     .parameters = kGradParameters,
     .types = {DataType::float16, DataType::bfloat16},
     .phase1 =
@@ -341,11 +339,12 @@ std::vector<LargeCase> large_cases() {
 }
 
 template <class P>
-FunctionOf<P> function_of(const char* name, auto run) {
+FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
   static constexpr int64_t falling_ends[] = {INT64_MAX, 0};
   FunctionOf<P> of{.name = name,
                    .workspace_size = workspace_size,
                    .run = run,
+                   .run_on_gpu = run_on_gpu,
                    .fields = {{"input", Role::input, &P::input, 1, {0}},
                               {"weight", Role::input, &P::weight, kContiguous, {0}},
                               {"sequence_ends", Role::optional_input, &P::sequence_ends, kContiguous, {0}}},
@@ -383,20 +382,13 @@ FunctionOf<P> function_of(const char* name, auto run) {
   return of;
 }
 
-template <class P>
-FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
-  FunctionOf<P> of = function_of<P>(name, run);
-  of.run_on_gpu = run_on_gpu;
-  return of;
-}
-
 const FunctionRegistration kFunction(function_of<aclgrad::NsaCompress>("nsa_compress", aclgrad::nsa_compress,
                                                                        cuda::nsa_compress));
 const FunctionRegistration kBackwardFunction(function_of<NsaCompressBackward>("nsa_compress_backward",
                                                                               nsa_compress_backward,
                                                                               cuda::nsa_compress_backward));
-const FunctionRegistration kDoubleBackwardFunction(
-    function_of<NsaCompressDoubleBackward>("nsa_compress_double_backward", nsa_compress_double_backward));
+const FunctionRegistration kDoubleBackwardFunction(function_of<NsaCompressDoubleBackward>(
+    "nsa_compress_double_backward", nsa_compress_double_backward, nullptr));
 
 // Of the results in each type; others where the cases or the mathematics are others: test_determinism says which.
 const HashRegistration kHashes({

@@ -40,7 +40,6 @@ std::vector<Case> parallel_cases(DataType type) {
 
 const Registration kRegistration({
     .name = "aclnnNewOperator",
-    .said_name = "aclnnNewOperator",
     .parameters = {{"gradOutput", Role::input}, {"other", Role::input}, {"out", Role::output}},
     .types = {std::begin(kTypes), std::end(kTypes)},
     .phase1 = phase1_of<aclnnNewOperatorGetWorkspaceSize, const aclTensor*, const aclTensor*, aclTensor*>,
