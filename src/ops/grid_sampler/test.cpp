@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "ops/grid_sampler/cases_calls.h"
+#include "support/strict.h"
 
 namespace aclgrad::test {
 namespace {
@@ -83,22 +83,15 @@ TEST(GridSampler2DBackward, MaskMayBeNullOrAskForNothing) {
   EXPECT_EQ(call.backward(Mask(false, false)), 161002) << "the checks come first all the same";
 }
 
-// The environment is read once, so this runs in a process of its own.
 TEST(GridSampler2DStrictDeathTest, RefusesWhatTheDocumentDoesNotList) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  setenv("ACLGRAD_STRICT", "1", 1);
-  EXPECT_EXIT(
-      {
-        const Sampling s = sizes(1, 1, 2, 2, 1, 1);
-        const Call of_double(s, DataType::float64, Inputs(s, DataType::float64, 1));
-        Call of_float(s, DataType::float32, Inputs(s, DataType::float32, 1));
-        bool right = of_double.backward() == 161002 && of_float.backward() == OK;
-        of_float.s.mode = 2;
-        right = right && of_float.backward() == 161002;
-        std::exit(right ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
-  unsetenv("ACLGRAD_STRICT");
+  expect_in_strict_mode([] {
+    const Sampling s = sizes(1, 1, 2, 2, 1, 1);
+    const Call of_double(s, DataType::float64, Inputs(s, DataType::float64, 1));
+    Call of_float(s, DataType::float32, Inputs(s, DataType::float32, 1));
+    const bool right = of_double.backward() == 161002 && of_float.backward() == OK;
+    of_float.s.mode = 2;
+    return right && of_float.backward() == 161002;
+  });
 }
 
 // ---- The C++ interface

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "ops/grid_sampler/cases_calls.h"
 #include "support/message.h"
+#include "support/strict.h"
 
 namespace aclgrad::test {
 namespace {
@@ -174,10 +174,7 @@ TEST(GridSampler3D, RefusesNdhwcInDouble) {
   expect_readable_message("aclnnGridSampler3DBackward.input");
 }
 
-// The environment is read once, so this runs in a process of its own.
 TEST(GridSampler3DStrictDeathTest, RefusesNdhwcThatTheDocumentOfTheForwardFunctionRefuses) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  setenv("ACLGRAD_STRICT", "1", 1);
   const auto status = [](int64_t channels, int mode, DataType type) {
     Sampling3D s = sizes(1, channels, 3, 5, 6, 4, 2, 7);
     s.mode = mode;
@@ -187,15 +184,10 @@ TEST(GridSampler3DStrictDeathTest, RefusesNdhwcThatTheDocumentOfTheForwardFuncti
     TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
     return run_forward(s, input, grid, out);
   };
-  EXPECT_EXIT(
-      {
-        const bool right =
-            status(8, 0, DataType::float32) == OK && status(6, 0, DataType::float32) == 161002 &&
-            status(8, 1, DataType::float32) == 161002 && status(8, 0, DataType::float16) == 161002;
-        std::exit(right ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
-  unsetenv("ACLGRAD_STRICT");
+  expect_in_strict_mode([&] {
+    return status(8, 0, DataType::float32) == OK && status(6, 0, DataType::float32) == 161002 &&
+           status(8, 1, DataType::float32) == 161002 && status(8, 0, DataType::float16) == 161002;
+  });
 }
 
 }  // namespace

@@ -3,10 +3,9 @@
 // tests/operators/.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
+#include "support/strict.h"
 #include "support/values.h"
 
 namespace aclgrad::test {
@@ -79,21 +78,14 @@ TEST(MultiScaleDeformableAttention, RefusesSizesBeyondTheDocuments) {
   }
 }
 
-// The environment is read once, so this runs in a process of its own.
 TEST(MultiScaleDeformableAttentionStrictDeathTest, RefusesWhatEitherDocumentRefuses) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  setenv("ACLGRAD_STRICT", "1", 1);
-  EXPECT_EXIT(
-      {
-        const bool right = phase_1(Which::grad, {32, 4, 1, 8, 32, 9, 16}) == OK &&
-                           phase_1(Which::grad, {33, 4, 1, 8, 32, 9, 16}) == 161002 &&
-                           phase_1(Which::grad, {1, 4, 1, 8, 32, 10, 1}) == 161002 &&
-                           phase_1(Which::forward, {33, 4, 1, 8, 32, 10, 1}) == OK &&
-                           phase_1(Which::forward, {1, 4, 1, 8, 31, 1, 1}) == 161002;
-        std::exit(right ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
-  unsetenv("ACLGRAD_STRICT");
+  expect_in_strict_mode([] {
+    return phase_1(Which::grad, {32, 4, 1, 8, 32, 9, 16}) == OK &&
+           phase_1(Which::grad, {33, 4, 1, 8, 32, 9, 16}) == 161002 &&
+           phase_1(Which::grad, {1, 4, 1, 8, 32, 10, 1}) == 161002 &&
+           phase_1(Which::forward, {33, 4, 1, 8, 32, 10, 1}) == OK &&
+           phase_1(Which::forward, {1, 4, 1, 8, 31, 1, 1}) == 161002;
+  });
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "ops/nsa_compress/cases.h"
 #include "ops/nsa_compress/reference.h"
 #include "support/kernel_memory.h"
+#include "support/strict.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
@@ -295,20 +296,12 @@ TEST(NsaCompressGradTensor, WrongContentsFailTheTask) {
   }
 }
 
-// The environment is read once, so this runs in a process of its own.
 TEST(NsaCompressStrictDeathTest, RefusesAStrideOfABlockForTheGradientAlone) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  setenv("ACLGRAD_STRICT", "1", 1);
-  EXPECT_EXIT(
-      {
-        const Tensors equal({2, 16, 32, 32, {100}}, DataType::float16);
-        const Tensors less({2, 16, 32, 16, {100}}, DataType::float16);
-        const bool right =
-            equal.grad() == 161002 && equal.forward() == OK && less.grad() == OK && less.forward() == OK;
-        std::exit(right ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
-  unsetenv("ACLGRAD_STRICT");
+  expect_in_strict_mode([] {
+    const Tensors equal({2, 16, 32, 32, {100}}, DataType::float16);
+    const Tensors less({2, 16, 32, 16, {100}}, DataType::float16);
+    return equal.grad() == 161002 && equal.forward() == OK && less.grad() == OK && less.forward() == OK;
+  });
 }
 
 TEST(NsaCompress, NoWindowsAtAll) {
