@@ -30,23 +30,30 @@ inline std::vector<int64_t> window_starts(const NsaSizes& sizes) {
   return starts;
 }
 
-// input [tokens, heads, channels], weight [block, heads]. Returns [windows, heads, channels].
-inline std::vector<double> nsa_compress(const NsaSizes& sizes, const std::vector<double>& input,
-                                        const std::vector<double>& weight) {
+// Calls visit(y, w, x) for each product of the sums: an output, a weight and an input, by their numbers.
+template <class Visit>
+void for_each_product(const NsaSizes& sizes, Visit&& visit) {
   const auto [heads, channels, block, stride, ends] = sizes;
-  const std::vector<int64_t> starts = window_starts(sizes);
-  std::vector<double> output(starts.size() * static_cast<size_t>(heads * channels), 0.0);
-  for (size_t k = 0; k < starts.size(); ++k) {
+  int64_t window = 0;
+  for (int64_t start : window_starts(sizes)) {
     for (int64_t j = 0; j < block; ++j) {
       for (int64_t n = 0; n < heads; ++n) {
         for (int64_t d = 0; d < channels; ++d) {
-          const auto y = static_cast<size_t>((static_cast<int64_t>(k) * heads + n) * channels + d);
-          const auto x = static_cast<size_t>(((starts[k] + j) * heads + n) * channels + d);
-          output[y] += term(weight[static_cast<size_t>(j * heads + n)] * input[x]);
+          visit(static_cast<size_t>((window * heads + n) * channels + d), static_cast<size_t>(j * heads + n),
+                static_cast<size_t>(((start + j) * heads + n) * channels + d));
         }
       }
     }
+    ++window;
   }
+}
+
+// input [tokens, heads, channels], weight [block, heads]. Returns [windows, heads, channels].
+inline std::vector<double> nsa_compress(const NsaSizes& sizes, const std::vector<double>& input,
+                                        const std::vector<double>& weight) {
+  const auto row = static_cast<size_t>(sizes.heads * sizes.channels);
+  std::vector<double> output(window_starts(sizes).size() * row, 0.0);
+  for_each_product(sizes, [&](size_t y, size_t w, size_t x) { output[y] += term(weight[w] * input[x]); });
   return output;
 }
 
@@ -58,22 +65,11 @@ struct NsaGradients {
 // output_grad [windows, heads, channels], input and weight as above.
 inline NsaGradients nsa_compress_grad(const NsaSizes& sizes, const std::vector<double>& output_grad,
                                       const std::vector<double>& input, const std::vector<double>& weight) {
-  const auto [heads, channels, block, stride, ends] = sizes;
-  const std::vector<int64_t> starts = window_starts(sizes);
   NsaGradients gradients{std::vector<double>(input.size(), 0.0), std::vector<double>(weight.size(), 0.0)};
-  for (size_t k = 0; k < starts.size(); ++k) {
-    for (int64_t j = 0; j < block; ++j) {
-      for (int64_t n = 0; n < heads; ++n) {
-        for (int64_t d = 0; d < channels; ++d) {
-          const auto w = static_cast<size_t>(j * heads + n);
-          const auto y = static_cast<size_t>((static_cast<int64_t>(k) * heads + n) * channels + d);
-          const auto x = static_cast<size_t>(((starts[k] + j) * heads + n) * channels + d);
-          gradients.input[x] += term(weight[w] * output_grad[y]);
-          gradients.weight[w] += term(output_grad[y] * input[x]);
-        }
-      }
-    }
-  }
+  for_each_product(sizes, [&](size_t y, size_t w, size_t x) {
+    gradients.input[x] += term(weight[w] * output_grad[y]);
+    gradients.weight[w] += term(output_grad[y] * input[x]);
+  });
   return gradients;
 }
 
