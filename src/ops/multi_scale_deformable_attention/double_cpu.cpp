@@ -83,13 +83,6 @@ void for_each_point(const MultiScaleDeformableSampling& problem, Visit&& visit) 
   }
 }
 
-template <class Body>
-void for_each_head(const MultiScaleDeformableSampling& problem, double nanoseconds, Body&& body) {
-  parallel_for(problem.batches() * problem.heads(), nanoseconds, [&](int64_t task) {
-    body(Head{task / problem.heads(), task % problem.heads()});
-  });
-}
-
 double inner_product(const double* a, const double* b, int64_t count) {
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
@@ -100,101 +93,53 @@ void add_scaled(double scale, const double* from, int64_t count, double* to) {
   for (int64_t i = 0; i < count; ++i) to[i] += scale * from[i];
 }
 
-void attend_head(const MultiScaleDeformableAttention& problem, const Head& head) {
-  const auto value = head.blocks(problem.value);
-  const auto location = head.blocks(problem.sampling_locations);
-  const auto attention = head.blocks(problem.attention_weights);
-  const auto output = head.blocks(problem.output);
-  clear(output, problem.queries(), problem.channels());
-  for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
-    for_each_corner(level, problem.rows(), location[q] + 2 * point, [&](const Corner& corner) {
-      add_scaled(attention[q][point] * corner.weight, value[corner.row], problem.channels(), output[q]);
-    });
-  });
-}
+// What one head reads and sums. The gradient is the part of the double backward that reads value_tangent, which is value
+// there, and attention_tangent, which is the weights; the operator is the sum of the queries in that part.
+struct HeadSums {
+  HeadBlocks<const double> location, attention;
+  HeadBlocks<const double> value{};  // of the double backward alone
+  HeadBlocks<const double> grad_output{}, value_tangent{}, location_tangent{}, attention_tangent{};
+  HeadBlocks<double> query_sums{}, grad_value{}, grad_location{}, grad_attention{};
 
-void attend_head_backward(const MultiScaleDeformableAttentionBackward& problem, const Head& head) {
-  const auto value = head.blocks(problem.value);
-  const auto location = head.blocks(problem.sampling_locations);
-  const auto attention = head.blocks(problem.attention_weights);
-  const auto grad_output = head.blocks(problem.grad_output);
-  const auto grad_value = head.blocks(problem.grad_value);
-  const auto grad_location = head.blocks(problem.grad_sampling_locations);
-  const auto grad_attention = head.blocks(problem.grad_attention_weights);
-  clear(grad_value, problem.rows(), problem.channels());
-  for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
-    const double weight = attention[q][point];
-    double sample = 0;
-    double x_slope = 0;
-    double y_slope = 0;
-    for_each_corner(level, problem.rows(), location[q] + 2 * point, [&](const Corner& corner) {
-      if (problem.grad_value.defined()) {
-        add_scaled(weight * corner.weight, grad_output[q], problem.channels(), grad_value[corner.row]);
-      }
-      if (!wants_samples(problem)) return;
-      const double product = inner_product(grad_output[q], value[corner.row], problem.channels());
-      sample += corner.weight * product;
-      x_slope += weight * corner.x_slope * product;
-      y_slope += weight * corner.y_slope * product;
-    });
-    if (problem.grad_attention_weights.defined()) grad_attention[q][point] = sample;
-    if (problem.grad_sampling_locations.defined()) {
-      grad_location[q][2 * point] = static_cast<double>(level.width) * x_slope;
-      grad_location[q][2 * point + 1] = static_cast<double>(level.height) * y_slope;
-    }
-  });
-}
-
-// The tangents of a sample: the gradients with respect to the first gradient's results, and a location's in pixels.
-struct Tangents {
-  double x;
-  double y;
-  double attention;
+  void add(const MultiScaleDeformableSampling& problem) const;
 };
 
-void attend_head_double_backward(const MultiScaleDeformableAttentionDoubleBackward& problem,
-                                 const Head& head) {
+void HeadSums::add(const MultiScaleDeformableSampling& problem) const {
   const int64_t channels = problem.channels();
-  const auto value = head.blocks(problem.value);
-  const auto location = head.blocks(problem.sampling_locations);
-  const auto attention = head.blocks(problem.attention_weights);
-  const auto grad_output = head.blocks(problem.grad_output);
-  const auto value_tangent = head.blocks(problem.grad_grad_value);
-  const auto location_tangent = head.blocks(problem.grad_grad_sampling_locations);
-  const auto attention_tangent = head.blocks(problem.grad_grad_attention_weights);
-  const auto grad_grad_output = head.blocks(problem.grad_grad_output);
-  const auto grad_value = head.blocks(problem.grad_value);
-  const auto grad_location = head.blocks(problem.grad_sampling_locations);
-  const auto grad_attention = head.blocks(problem.grad_attention_weights);
-  clear(grad_grad_output, problem.queries(), channels);
+  clear(query_sums, problem.queries(), channels);
   clear(grad_value, problem.rows(), channels);
   for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
     const double weight = attention[q][point];
-    Tangents tangents{};
+    const double weight_tangent = attention_tangent ? attention_tangent[q][point] : 0;
+    double x_tangent = 0;  // in pixels
+    double y_tangent = 0;
     if (location_tangent) {
-      tangents.x = static_cast<double>(level.width) * location_tangent[q][2 * point];
-      tangents.y = static_cast<double>(level.height) * location_tangent[q][2 * point + 1];
+      x_tangent = static_cast<double>(level.width) * location_tangent[q][2 * point];
+      y_tangent = static_cast<double>(level.height) * location_tangent[q][2 * point + 1];
     }
-    if (attention_tangent) tangents.attention = attention_tangent[q][point];
     double sample = 0;
     double x_slope = 0;
     double y_slope = 0;
     for_each_corner(level, problem.rows(), location[q] + 2 * point, [&](const Corner& corner) {
-      const double along = corner.x_slope * tangents.x + corner.y_slope * tangents.y;
-      const double change = weight * along + tangents.attention * corner.weight;
-      const double product = inner_product(grad_output[q], value[corner.row], channels);
-      sample += along * product;
-      x_slope += (tangents.attention * corner.x_slope + weight * corner.twist * tangents.y) * product;
-      y_slope += (tangents.attention * corner.y_slope + weight * corner.twist * tangents.x) * product;
-      if (grad_grad_output) add_scaled(change, value[corner.row], channels, grad_grad_output[q]);
+      double change = weight_tangent * corner.weight;
+      if (value) {
+        const double along = corner.x_slope * x_tangent + corner.y_slope * y_tangent;
+        change = weight * along + change;
+        const double product = inner_product(grad_output[q], value[corner.row], channels);
+        sample += along * product;
+        x_slope += (weight_tangent * corner.x_slope + weight * corner.twist * y_tangent) * product;
+        y_slope += (weight_tangent * corner.y_slope + weight * corner.twist * x_tangent) * product;
+        if (query_sums) add_scaled(change, value[corner.row], channels, query_sums[q]);
+      }
       if (grad_value) add_scaled(change, grad_output[q], channels, grad_value[corner.row]);
       if (!value_tangent) return;
-      const double tangent_product = inner_product(grad_output[q], value_tangent[corner.row], channels);
-      sample += corner.weight * tangent_product;
-      x_slope += weight * corner.x_slope * tangent_product;
-      y_slope += weight * corner.y_slope * tangent_product;
-      if (!grad_grad_output) return;
-      add_scaled(weight * corner.weight, value_tangent[corner.row], channels, grad_grad_output[q]);
+      if (grad_location || grad_attention) {
+        const double product = inner_product(grad_output[q], value_tangent[corner.row], channels);
+        sample += corner.weight * product;
+        x_slope += weight * corner.x_slope * product;
+        y_slope += weight * corner.y_slope * product;
+      }
+      if (query_sums) add_scaled(weight * corner.weight, value_tangent[corner.row], channels, query_sums[q]);
     });
     if (grad_attention) grad_attention[q][point] = sample;
     if (grad_location) {
@@ -204,20 +149,52 @@ void attend_head_double_backward(const MultiScaleDeformableAttentionDoubleBackwa
   });
 }
 
+// Adds up sums_of(head) for all heads.
+template <class Problem, class SumsOf>
+void for_each_head(const Problem& problem, SumsOf&& sums_of) {
+  parallel_for(problem.batches() * problem.heads(), kernel_nanoseconds(problem), [&](int64_t task) {
+    sums_of(Head{task / problem.heads(), task % problem.heads()}).add(problem);
+  });
+}
+
 }  // namespace
 
 void attend_in_double(const MultiScaleDeformableAttention& problem) {
-  for_each_head(problem, kernel_nanoseconds(problem), [&](const Head& head) { attend_head(problem, head); });
+  for_each_head(problem, [&](const Head& head) {
+    return HeadSums{.location = head.blocks(problem.sampling_locations),
+                    .attention = head.blocks(problem.attention_weights),
+                    .value_tangent = head.blocks(problem.value),
+                    .query_sums = head.blocks(problem.output)};
+  });
 }
 
 void attend_backward_in_double(const MultiScaleDeformableAttentionBackward& problem) {
-  for_each_head(problem, kernel_nanoseconds(problem),
-                [&](const Head& head) { attend_head_backward(problem, head); });
+  for_each_head(problem, [&](const Head& head) {
+    return HeadSums{.location = head.blocks(problem.sampling_locations),
+                    .attention = head.blocks(problem.attention_weights),
+                    .grad_output = head.blocks(problem.grad_output),
+                    .value_tangent = head.blocks(problem.value),
+                    .attention_tangent = head.blocks(problem.attention_weights),
+                    .grad_value = head.blocks(problem.grad_value),
+                    .grad_location = head.blocks(problem.grad_sampling_locations),
+                    .grad_attention = head.blocks(problem.grad_attention_weights)};
+  });
 }
 
 void attend_double_backward_in_double(const MultiScaleDeformableAttentionDoubleBackward& problem) {
-  for_each_head(problem, kernel_nanoseconds(problem),
-                [&](const Head& head) { attend_head_double_backward(problem, head); });
+  for_each_head(problem, [&](const Head& head) {
+    return HeadSums{.location = head.blocks(problem.sampling_locations),
+                    .attention = head.blocks(problem.attention_weights),
+                    .value = head.blocks(problem.value),
+                    .grad_output = head.blocks(problem.grad_output),
+                    .value_tangent = head.blocks(problem.grad_grad_value),
+                    .location_tangent = head.blocks(problem.grad_grad_sampling_locations),
+                    .attention_tangent = head.blocks(problem.grad_grad_attention_weights),
+                    .query_sums = head.blocks(problem.grad_grad_output),
+                    .grad_value = head.blocks(problem.grad_value),
+                    .grad_location = head.blocks(problem.grad_sampling_locations),
+                    .grad_attention = head.blocks(problem.grad_attention_weights)};
+  });
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention
