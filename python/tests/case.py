@@ -63,6 +63,12 @@ def largest_element_error(actual: Any, expected: Any) -> float:
     return float(beyond_rounding.max() / max(numpy.abs(expected).max(), 1e-300))
 
 
+def twice(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
+    """With what the gradients of these are multiplied with in their own gradient."""
+    generator = numpy.random.default_rng(1)
+    return arguments | {f"grad_grad_{name}": generator.standard_normal(arguments[name].shape) for name in names}
+
+
 def case(function: str, arguments: dict[str, Any], names: str, **attributes: Any) -> Case:
     floats, others = {}, dict(attributes)
     for name in names.split():

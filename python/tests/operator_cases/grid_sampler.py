@@ -2,7 +2,7 @@
 from typing import Any
 
 import numpy
-from case import case
+from case import case, twice
 
 
 def grid(seed: int = 0) -> dict[str, Any]:
@@ -23,11 +23,6 @@ def grid_3d(seed: int = 0) -> dict[str, Any]:
     }
 
 
-def twice(arrays: dict[str, Any]) -> dict[str, Any]:
-    generator = numpy.random.default_rng(1)
-    return arrays | {f"grad_grad_{name}": generator.standard_normal(arrays[name].shape) for name in ("input", "grid")}
-
-
 CASES = {}
 for _function, _arrays, _modes in (
     ("grid_sample", grid, ("bilinear", "nearest", "bicubic")),
@@ -44,7 +39,7 @@ for _function, _arrays, _modes in (
                 )
                 CASES[f"{_function}_double_backward, {_name}"] = case(
                     f"{_function}_double_backward",
-                    twice(_arrays()),
+                    twice(_arrays(), "input", "grid"),
                     "grad_output input grid grad_grad_input grad_grad_grid",
                     **_attributes,
                 )

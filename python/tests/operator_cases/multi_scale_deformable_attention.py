@@ -2,7 +2,7 @@
 from typing import Any
 
 import numpy
-from case import case
+from case import case, twice
 
 
 def msda(seed: int = 0, queries: int = 37, channels: int = 24) -> dict[str, Any]:
@@ -21,11 +21,8 @@ def msda(seed: int = 0, queries: int = 37, channels: int = 24) -> dict[str, Any]
     }
 
 
-def msda_twice(seed: int = 0, queries: int = 37, channels: int = 24) -> dict[str, Any]:
-    generator = numpy.random.default_rng(seed + 1)
-    arguments = msda(seed, queries, channels)
-    names = ("value", "sampling_locations", "attention_weights")
-    return arguments | {f"grad_grad_{name}": generator.standard_normal(arguments[name].shape) for name in names}
+def msda_twice(**sizes: int) -> dict[str, Any]:
+    return twice(msda(**sizes), "value", "sampling_locations", "attention_weights")
 
 
 _SAMPLING = "value spatial_shapes level_start_index sampling_locations attention_weights"

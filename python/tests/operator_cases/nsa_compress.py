@@ -2,7 +2,7 @@
 from typing import Any
 
 import numpy
-from case import case
+from case import case, twice
 
 
 def nsa(seed: int = 0) -> dict[str, Any]:
@@ -18,20 +18,14 @@ def nsa(seed: int = 0) -> dict[str, Any]:
     }
 
 
-def nsa_twice(seed: int = 0) -> dict[str, Any]:
-    generator = numpy.random.default_rng(seed + 1)
-    return nsa(seed) | {
-        "grad_grad_x": generator.standard_normal((100, 3, 20)),
-        "grad_grad_weight": generator.standard_normal((8, 3)),
-    }
-
-
 _COMPRESSION = "x weight cu_seqlens block stride"
 
 CASES = {
     "nsa_compress": case("nsa_compress", nsa(), _COMPRESSION),
     "nsa_compress_backward": case("nsa_compress_backward", nsa(), "grad_output " + _COMPRESSION),
     "nsa_compress_double_backward": case(
-        "nsa_compress_double_backward", nsa_twice(), f"grad_output {_COMPRESSION} grad_grad_x grad_grad_weight"
+        "nsa_compress_double_backward",
+        twice(nsa(), "x", "weight"),
+        f"grad_output {_COMPRESSION} grad_grad_x grad_grad_weight",
     ),
 }
