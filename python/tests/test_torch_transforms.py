@@ -51,6 +51,11 @@ class Case:
         return [tensor.clone().requires_grad_() for tensor in self.floats]
 
 
+@pytest.fixture
+def case(name):
+    return Case(name)
+
+
 def leaves(result):
     return torch.utils._pytree.tree_leaves(result)
 
@@ -64,9 +69,8 @@ def check_close(actual, expected):
 
 
 @each_call
-def test_numerical_derivatives(name):
+def test_numerical_derivatives(case):
     """Forward, and backward twice, also forward over backward; with tangents for all and for each alone."""
-    case = Case(name)
     assert torch.autograd.gradcheck(case, case.learned(), check_forward_ad=True, fast_mode=True)
     assert torch.autograd.gradgradcheck(case, case.learned(), check_fwd_over_rev=True, fast_mode=True)
 
@@ -224,8 +228,7 @@ def test_jvp_of_attention_at_odd_places():
 
 
 @each_call
-def test_dual_tensors_without_torch_func(name):
-    case = Case(name)
+def test_dual_tensors_without_torch_func(case):
     _, expected = func.jvp(case, case.floats, case.tangents)
     for floats in (case.floats, case.learned()):
         with forward_ad.dual_level():
@@ -236,8 +239,7 @@ def test_dual_tensors_without_torch_func(name):
 
 
 @each_call
-def test_forward_over_backward_without_torch_func(name):
-    case = Case(name)
+def test_forward_over_backward_without_torch_func(case):
     expected = func.jvp(func.grad(case.loss, case.all), case.floats, case.tangents)
     with forward_ad.dual_level():
         duals = [forward_ad.make_dual(*pair) for pair in zip(case.learned(), case.tangents, strict=True)]
@@ -246,8 +248,7 @@ def test_forward_over_backward_without_torch_func(name):
 
 
 @each_call
-def test_jacobians_and_hessians(name):
-    case = Case(name)
+def test_jacobians_and_hessians(case):
     jacobian, hessian = torch.autograd.functional.jacobian, torch.autograd.functional.hessian
     expected, of_loss = jacobian(case, case.floats), hessian(case.loss, case.floats)
     for transform in (func.jacrev, func.jacfwd):
@@ -260,8 +261,7 @@ def test_jacobians_and_hessians(name):
 
 
 @each_call
-def test_vmap_over_no_calls(name):
-    case = Case(name)
+def test_vmap_over_no_calls(case):
     floats = [tensor.new_zeros(0, *tensor.shape) for tensor in case.floats]
     assert func.vmap(case)(*floats).shape == (0, *case(*case.floats).shape)
     gradients = func.vmap(func.grad(case.loss, case.all))(*floats)
@@ -284,8 +284,7 @@ def kernels_of(call):
 
 
 @pytest.mark.parametrize("name", ["attention", "compress", "sample", "sample a volume"])
-def test_second_backward_runs_one_kernel(name):
-    case = Case(name)
+def test_second_backward_runs_one_kernel(name, case):
     floats = case.learned()
     gradients = torch.autograd.grad(case.loss(*floats), floats, create_graph=True)
     loss = sum(gradient.square().sum() for gradient in gradients)
@@ -295,8 +294,7 @@ def test_second_backward_runs_one_kernel(name):
 
 
 @each_call
-def test_third_derivatives(name):
-    case = Case(name)
+def test_third_derivatives(case):
 
     def slope(function):
         return lambda x: func.grad(function)(x).square().sum()
@@ -314,9 +312,8 @@ def test_third_derivatives(name):
 
 
 @each_call
-def test_third_derivatives_in_any_nesting(name):
+def test_third_derivatives_in_any_nesting(case):
     """Of all floating-point tensors, along their tangents."""
-    case = Case(name)
 
     def forward(function):
         return lambda *floats: func.jvp(function, floats, case.tangents)[1]
@@ -399,8 +396,7 @@ def test_second_gradients_in_pytorch():
 
 
 @each_call
-def test_linearize(name):
-    case = Case(name)
+def test_linearize(case):
     _, push = func.linearize(case, *case.floats)
     check_close(push(*case.tangents), func.jvp(case, case.floats, case.tangents)[1])
 
@@ -431,8 +427,7 @@ def some_mapped(case):
 
 @each_call
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_vmap_is_a_loop(name, axis):
-    case = Case(name)
+def test_vmap_is_a_loop(case, axis):
     for mapped in some_mapped(case):
         tensors, axes = stacked(case, mapped, axis)
         check_close([func.vmap(case, axes)(*tensors)], in_a_loop(case, tensors, axes))
@@ -441,8 +436,7 @@ def test_vmap_is_a_loop(name, axis):
 
 
 @each_call
-def test_gradients_through_vmap(name):
-    case = Case(name)
+def test_gradients_through_vmap(case):
     for mapped in some_mapped(case):
         tensors, axes = stacked(case, mapped, 0)
         expected = func.grad(lambda *t, axes=axes: in_a_loop(case.loss, t, axes)[0].sum(), case.all)(*tensors)
@@ -451,15 +445,13 @@ def test_gradients_through_vmap(name):
 
 
 @each_call
-def test_vmap_runs_one_kernel(name):
-    case = Case(name)
+def test_vmap_runs_one_kernel(name, case):
     tensors, axes = stacked(case, [True] * len(case.floats), 0)
     assert kernels_of(lambda: func.vmap(case, axes)(*tensors)) == [f"aclgrad::{OPERATORS[name]}"]
 
 
 @each_call
-def test_vmap_in_vmap(name):
-    case = Case(name)
+def test_vmap_in_vmap(case):
     inner, _ = stacked(case, [True] * len(case.floats), 0)
     outer = [torch.stack([x, -x]) for x in inner]
     expected = torch.stack([func.vmap(case)(*(x[i] for x in outer)) for i in range(2)])
@@ -467,8 +459,7 @@ def test_vmap_in_vmap(name):
 
 
 @each_call
-def test_vmap_of_indices_is_refused(name):
-    case = Case(name)
+def test_vmap_of_indices_is_refused(case):
     indices = [i for i, a in enumerate(case.arguments) if isinstance(a, torch.Tensor) and not is_float(a)]
     for position in indices:
         axes = [0 if i == position else None for i in range(len(case.arguments))]
@@ -527,8 +518,7 @@ def test_transforms_under_autocast(name):
 
 
 @each_call
-def test_compiled_transforms_are_right_or_refused(name):
-    case = Case(name)
+def test_compiled_transforms_are_right_or_refused(name, case):
     tensors, axes = stacked(case, [True] * len(case.floats), 0)
     for function, arguments in (
         (func.grad(case.loss, case.all), case.floats),
@@ -546,9 +536,8 @@ def test_compiled_transforms_are_right_or_refused(name):
 
 
 @each_call
-def test_operators_called_directly(name):
+def test_operators_called_directly(name, case):
     """Without the functions of aclgrad.torch, as in an exported program."""
-    case = Case(name)
     operator = getattr(torch.ops.aclgrad, OPERATORS[name])
     kind = ("ends",) if name.startswith("bias") else ()
 
@@ -565,9 +554,8 @@ def test_operators_called_directly(name):
 
 
 @each_call
-def test_batched_gradients_of_autograd(name):
+def test_batched_gradients_of_autograd(case):
     """They come from a vmap that PyTorch has kept from before torch.func."""
-    case = Case(name)
     learned = case.learned()
     result = case(*learned)
     grads = torch.stack([result, 2 * result, random(*result.shape, dtype=result.dtype)]).detach().requires_grad_()
@@ -593,17 +581,15 @@ def test_old_vmap_in_another():
 
 
 @each_call
-def test_checkpointing(name):
-    case = Case(name)
+def test_checkpointing(case):
     learned = case.learned()
     result = torch.utils.checkpoint.checkpoint(case.loss, *learned, use_reentrant=False)
     check_close(torch.autograd.grad(result, learned), func.grad(case.loss, case.all)(*case.floats))
 
 
 @each_call
-def test_exported_with_any_sizes(name):
+def test_exported_with_any_sizes(name, case):
     """One program for other sizes of what may vary."""
-    case = Case(name)
 
     class Module(torch.nn.Module):
         def forward(self, *tensors):
