@@ -238,15 +238,12 @@ PROGRAM(callback_waits,
   must(aclrtUnSubscribeReport(pthread_self(), stream));
 }
 
-PROGRAM(callback_waits_through_event,
-        "callback-waits: a callback waits for work that comes after it: stream ..., on which it was "
-        "queued at ..., waits until it has returned. Called at ...",
-        "callback-waits: a callback waits for work that comes after it: stream ..., on which it was "
-        "queued at ..., waits until it has returned. Called at ...",
-        "callback-waits: a callback waits for work that comes after it: stream ..., on which it was "
-        "queued at ..., waits until it has returned. Called at ...",
-        "callback-waits: a callback waits for work that comes after it: stream ..., on which it was "
-        "queued at ..., waits until it has returned. Called at ...") {
+// Once for each wait of a callback.
+constexpr const char* kCallbackWaits =
+    "callback-waits: a callback waits for work that comes after it: stream ..., on which it was queued at "
+    "..., waits until it has returned. Called at ...";
+
+PROGRAM(callback_waits_through_event, kCallbackWaits, kCallbackWaits, kCallbackWaits, kCallbackWaits) {
   // What the callback waits for comes after it in its stream, or in another stream that waits for that.
   struct Waits {
     Event behind = new_event();
