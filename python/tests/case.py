@@ -44,6 +44,10 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
+def bits(result: Any) -> list[bytes]:
+    return [numpy.asarray(array).tobytes() for array in as_tuple(result)]
+
+
 def relative_error(actual: Any, expected: Any) -> float:
     difference = numpy.linalg.norm(actual.astype(numpy.float64).ravel() - expected.ravel())
     return float(difference / max(numpy.linalg.norm(expected.ravel()), 1e-300))

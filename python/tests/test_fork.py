@@ -10,17 +10,13 @@ from contextlib import contextmanager
 import aclgrad
 import numpy
 import pytest
-from case import as_tuple
+from case import bits
 from cases import CASES
 from children import SECONDS_OF_CHILD, in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork")  # of Python and of packages that are loaded and dislike forks
 
 FORKS = 20
-
-
-def bits(result) -> list[bytes]:
-    return [numpy.asarray(array).tobytes() for array in as_tuple(result)]
 
 
 def large_gradient() -> numpy.ndarray:
