@@ -16,7 +16,6 @@ namespace aclgrad::test {
 namespace {
 
 using testing::AllOf;
-using testing::HasSubstr;
 
 TEST_F(Protocol, RunsOnce) {
   const Planned planned(grad_y, out);

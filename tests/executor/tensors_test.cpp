@@ -13,8 +13,6 @@
 namespace aclgrad::test {
 namespace {
 
-using testing::HasSubstr;
-
 TEST_F(Protocol, DataMustBeThereInPhase2) {
   aclSetRawTensorAddr(grad_y, nullptr);
   const Planned without_input(grad_y, out);

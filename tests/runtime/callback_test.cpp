@@ -102,7 +102,7 @@ TEST_F(CallbackTest, UnsubscribingFreesAStreamThatWaits) {
   ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   ASSERT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("A callback was not run"));
+  EXPECT_THAT(recent_message(), HasSubstr("A callback was not run"));
   EXPECT_EQ(call.count, 0);
 }
 

@@ -23,7 +23,7 @@ TEST(Context, NewThreadHasNone) {
   in_other_thread([] {
     int32_t device = 0;
     EXPECT_EQ(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
-    EXPECT_THAT(recent_message(), testing::HasSubstr("has no context"));
+    EXPECT_THAT(recent_message(), HasSubstr("has no context"));
     aclrtContext context = nullptr;
     EXPECT_EQ(aclrtGetCurrentContext(&context), ACL_ERROR_RT_CONTEXT_NULL);
     aclrtStream stream = nullptr;
@@ -43,7 +43,7 @@ TEST(Context, CpuHasEightDevices) {
   ASSERT_EQ(count, 8u);
   EXPECT_EQ(aclrtSetDevice(-1), ACL_ERROR_RT_INVALID_DEVICEID);
   EXPECT_EQ(aclrtSetDevice(8), ACL_ERROR_RT_INVALID_DEVICEID);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtSetDevice.deviceId: expected 0 to 7, got 8."));
+  EXPECT_THAT(recent_message(), HasSubstr("aclrtSetDevice.deviceId: expected 0 to 7, got 8."));
   aclrtContext context = nullptr;
   EXPECT_EQ(aclrtCreateContext(&context, 8), ACL_ERROR_RT_INVALID_DEVICEID);
   ASSERT_EQ(aclrtSetDevice(7), ACL_SUCCESS);
@@ -67,7 +67,7 @@ TEST(Devices, AreDescribedWithoutAContext) {
   recent_message();
   EXPECT_EQ(aclrtGetDeviceInfo(0, outside_of<aclrtDevAttr>(12345), &value), ACL_ERROR_INVALID_PARAM);
   EXPECT_THAT(recent_message(),
-              testing::HasSubstr("aclrtGetDeviceInfo.attr: expected a value of aclrtDevAttr, got 12345."));
+              HasSubstr("aclrtGetDeviceInfo.attr: expected a value of aclrtDevAttr, got 12345."));
 }
 
 TEST(Devices, OfCpusReachEachOther) {
@@ -95,9 +95,8 @@ TEST(Context, ThreadsShareTheDefaultContext) {
   int32_t device = 0;
   EXPECT_EQ(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
   EXPECT_EQ(aclrtResetDevice(3), ACL_ERROR_RT_CONTEXT_NULL);
-  EXPECT_THAT(recent_message(),
-              testing::HasSubstr("expected a device that is set, got 3, which was never set, or was "
-                                 "reset already."));
+  EXPECT_THAT(recent_message(), HasSubstr("expected a device that is set, got 3, which was never set, or was "
+                                          "reset already."));
   EXPECT_EQ(aclrtResetDeviceForce(3), ACL_ERROR_RT_CONTEXT_NULL);
 }
 

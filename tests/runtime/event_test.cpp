@@ -134,7 +134,7 @@ TEST_F(EventTest, TellsTheFailureBeforeIt) {
   ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
   ASSERT_EQ(aclrtStreamWaitEvent(other_, event_), ACL_SUCCESS);
   EXPECT_EQ(aclrtSynchronizeEvent(event_), ACL_ERROR_RT_AICORE_EXCEPTION);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("The kernel failed."));
+  EXPECT_THAT(recent_message(), HasSubstr("The kernel failed."));
   EXPECT_EQ(aclrtSynchronizeStream(other_), ACL_SUCCESS) << "a failure stays with its stream";
 }
 

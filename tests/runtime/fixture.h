@@ -18,6 +18,8 @@
 
 namespace aclgrad {
 
+using testing::HasSubstr;
+
 // Work that a stream cannot get past until the test opens it, or ends.
 class Gate {
  public:

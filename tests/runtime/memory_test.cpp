@@ -35,8 +35,7 @@ TEST_F(MemoryTest, AllocationChecksParameters) {
   void* memory = nullptr;
   EXPECT_EQ(aclrtMalloc(nullptr, 1, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM);
-  EXPECT_THAT(recent_message(),
-              testing::HasSubstr("aclrtMalloc.size: expected a positive number of bytes, got 0."));
+  EXPECT_THAT(recent_message(), HasSubstr("aclrtMalloc.size: expected a positive number of bytes, got 0."));
   EXPECT_EQ(aclrtMalloc(&memory, 1, outside_of<aclrtMemMallocPolicy>(99)), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMallocHost(nullptr, 1), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMallocHost(&memory, 0), ACL_ERROR_INVALID_PARAM);
@@ -98,7 +97,7 @@ TEST_F(MemoryTest, CopyChecksParameters) {
   EXPECT_EQ(aclrtMemcpy(to, 8, from, 8, outside_of<aclrtMemcpyKind>(8)), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtMemcpy(to, 7, from, 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
   EXPECT_THAT(recent_message(),
-              testing::HasSubstr("aclrtMemcpy.count: expected at most the destination's 7 bytes, got 8."));
+              HasSubstr("aclrtMemcpy.count: expected at most the destination's 7 bytes, got 8."));
   EXPECT_EQ(aclrtMemcpy(to, 8, from, 0, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
   EXPECT_STREQ(to, "");
   EXPECT_EQ(aclrtMemcpy(to, 8, from, 8, ACL_MEMCPY_HOST_TO_HOST), ACL_SUCCESS);
@@ -230,8 +229,7 @@ TEST_F(MemoryTest, HasNoGranularity) {
   EXPECT_EQ(
       aclrtMemGetAllocationGranularity(&properties, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &granularity),
       kRefused);
-  EXPECT_THAT(recent_message(),
-              testing::HasSubstr("aclrtMemGetAllocationGranularity: Physical memory is not"));
+  EXPECT_THAT(recent_message(), HasSubstr("aclrtMemGetAllocationGranularity: Physical memory is not"));
   EXPECT_EQ(aclrtReserveMemAddress(&start, 1 << 20, 0, nullptr, 1), kRefused);
   EXPECT_EQ(aclrtMallocPhysical(&handle, 1 << 20, &properties, 0), kRefused);
   EXPECT_EQ(aclrtMapMem(start, 1 << 20, 0, handle, 0), kRefused);

@@ -78,28 +78,24 @@ TEST_F(RuntimeTest, MessagesHaveTheDocumentedForm) {
 TEST_F(RuntimeTest, EveryMessageNamesTheCallThatFailed) {
   in_other_thread([] {
     EXPECT_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_CONTEXT_NULL);
-    EXPECT_THAT(recent_message(),
-                testing::HasSubstr("aclrtSynchronizeDevice: The calling thread has no context."));
+    EXPECT_THAT(recent_message(), HasSubstr("aclrtSynchronizeDevice: The calling thread has no context."));
     EXPECT_EQ(aclrtProcessReport(1), ACL_ERROR_RT_THREAD_SUBSCRIBE);
-    EXPECT_THAT(recent_message(),
-                testing::HasSubstr("aclrtProcessReport: The calling thread has not subscribed"));
+    EXPECT_THAT(recent_message(), HasSubstr("aclrtProcessReport: The calling thread has not subscribed"));
   });
   EXPECT_EQ(aclrtStreamQuery(&stream_, nullptr), ACL_ERROR_INVALID_PARAM);
   aclrtStreamStatus status;
   EXPECT_EQ(aclrtStreamQuery(&stream_, &status), ACL_ERROR_RT_STREAM_CONTEXT);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtStreamQuery.stream: expected a live aclrtStream"));
+  EXPECT_THAT(recent_message(), HasSubstr("aclrtStreamQuery.stream: expected a live aclrtStream"));
   submit_failure(stream_, ACL_ERROR_RT_AICORE_EXCEPTION, "Something failed.");
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("aclrtSynchronizeStream: Something failed."));
+  EXPECT_THAT(recent_message(), HasSubstr("aclrtSynchronizeStream: Something failed."));
 }
 
 TEST_F(RuntimeTest, LastErrorOfAnotherLevelIsRefused) {
   EXPECT_EQ(aclrtPeekAtLastError(outside_of<aclrtLastErrLevel>(1)), ACL_ERROR_INVALID_PARAM);
-  EXPECT_THAT(recent_message(),
-              testing::HasSubstr("aclrtPeekAtLastError.level: expected ACL_RT_THREAD_LEVEL, got 1"));
+  EXPECT_THAT(recent_message(), HasSubstr("aclrtPeekAtLastError.level: expected ACL_RT_THREAD_LEVEL, got 1"));
   EXPECT_EQ(aclrtGetLastError(outside_of<aclrtLastErrLevel>(-1)), ACL_ERROR_INVALID_PARAM);
-  EXPECT_THAT(recent_message(),
-              testing::HasSubstr("aclrtGetLastError.level: expected ACL_RT_THREAD_LEVEL, got -1"));
+  EXPECT_THAT(recent_message(), HasSubstr("aclrtGetLastError.level: expected ACL_RT_THREAD_LEVEL, got -1"));
 }
 
 TEST_F(RuntimeTest, LastErrorIsTheThreadsOwn) {
@@ -208,7 +204,7 @@ TEST(Legacy, TensorDescs) {
 TEST(Legacy, OperatorsByNameAreRefused) {
   recent_message();
   EXPECT_EQ(aclopSetModelDir("models"), ACL_ERROR_FEATURE_UNSUPPORTED);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("not supported"));
+  EXPECT_THAT(recent_message(), HasSubstr("not supported"));
   aclopAttr* attributes = aclopCreateAttr();
   EXPECT_EQ(aclopExecuteV2("Add", 0, nullptr, nullptr, 0, nullptr, nullptr, attributes, nullptr),
             ACL_ERROR_FEATURE_UNSUPPORTED);
@@ -283,8 +279,8 @@ TEST(Hccl, RankTablesThatAreRefused) {
   recent_message();
   EXPECT_EQ(HcclCommInitClusterInfo("/nowhere/table.json", 0, &communicator), HCCL_E_OPEN_FILE_FAILURE);
   EXPECT_THAT(recent_message(),
-              testing::HasSubstr("HcclCommInitClusterInfo.clusterInfo: expected a readable file, got "
-                                 "/nowhere/table.json."));
+              HasSubstr("HcclCommInitClusterInfo.clusterInfo: expected a readable file, got "
+                        "/nowhere/table.json."));
   EXPECT_EQ(HcclCommInitClusterInfo("/", 0, &communicator), HCCL_E_OPEN_FILE_FAILURE);
   EXPECT_EQ(communicator, nullptr);
 }
@@ -326,7 +322,7 @@ TEST(Hccl, RootInfoOfOneRank) {
   std::memset(&root, 'x', sizeof root);
   EXPECT_EQ(HcclCommInitRootInfo(1, &root, 0, &communicator), HCCL_E_PARA);
   EXPECT_THAT(recent_message(),
-              testing::HasSubstr("HcclCommInitRootInfo.rootInfo: expected what HcclGetRootInfo has written"));
+              HasSubstr("HcclCommInitRootInfo.rootInfo: expected what HcclGetRootInfo has written"));
   EXPECT_EQ(communicator, nullptr);
 }
 
@@ -355,7 +351,7 @@ TEST(Hccl, ResourcesOfKernelsThatCommunicateAreRefused) {
   aclrtStream stream = nullptr;
   recent_message();
   EXPECT_EQ(HcclCreateComResource("name", 0, &resource), HCCL_E_NOT_SUPPORT);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("HcclCreateComResource is not supported."));
+  EXPECT_THAT(recent_message(), HasSubstr("HcclCreateComResource is not supported."));
   EXPECT_EQ(HcclAllocComResourceByTiling(nullptr, nullptr, nullptr, &resource), HCCL_E_NOT_SUPPORT);
   EXPECT_EQ(HcclGetAicpuOpStreamNotify("name", &stream, &resource), HCCL_E_NOT_SUPPORT);
   EXPECT_EQ(resource, nullptr);

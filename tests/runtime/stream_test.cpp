@@ -95,7 +95,7 @@ TEST_F(StreamTest, SynchronizeTimesOut) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 30), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(30));
-  EXPECT_THAT(recent_message(), testing::HasSubstr("30 milliseconds"));
+  EXPECT_THAT(recent_message(), HasSubstr("30 milliseconds"));
   EXPECT_EQ(aclrtSynchronizeDeviceWithTimeout(10), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(other_, 10), ACL_SUCCESS);
   gate.open();
@@ -194,7 +194,7 @@ TEST_F(StreamTest, FailureComesOutAtTheSynchronise) {
   EXPECT_EQ(recent_message(), "") << "nothing is told before somebody synchronises";
   in_other_thread([this] {
     EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_TIMEOUT);
-    EXPECT_THAT(recent_message(), testing::HasSubstr("The kernel ran away."));
+    EXPECT_THAT(recent_message(), HasSubstr("The kernel ran away."));
     EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_AICORE_TIMEOUT);
   });
   EXPECT_TRUE(ran) << "the stream continues by default";
@@ -219,7 +219,7 @@ TEST_F(StreamTest, TheDeviceWaitsForManyStreamsOldestFirst) {
   gate.open();
   EXPECT_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_AICORE_EXCEPTION);
   EXPECT_EQ(ran, kStreams);
-  EXPECT_THAT(recent_message(), testing::HasSubstr("Kernel 0 failed.")) << "the oldest stream";
+  EXPECT_THAT(recent_message(), HasSubstr("Kernel 0 failed.")) << "the oldest stream";
 }
 
 TEST_F(StreamTest, FailureInTheWorker) {
@@ -229,7 +229,7 @@ TEST_F(StreamTest, FailureInTheWorker) {
   queue_of_stream("test", stream_)->submit(0, [](Queue&) { throw std::bad_alloc(); });
   gate.open();
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION) << "not a status of the runtime";
-  EXPECT_THAT(recent_message(), testing::HasSubstr("Something is wrong.")) << "the first failure";
+  EXPECT_THAT(recent_message(), HasSubstr("Something is wrong.")) << "the first failure";
 }
 
 TEST_F(StreamTest, StopOnFailureDropsAndRefuses) {

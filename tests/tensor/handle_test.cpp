@@ -16,7 +16,6 @@ namespace aclgrad::test {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr uint64_t kAbsurdCount = uint64_t{1} << 60;
