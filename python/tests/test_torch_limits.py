@@ -17,7 +17,7 @@ TYPES = (
     "uint8 int8 int16 uint16 uint32 uint64 int32 int64 float16 bfloat16 float32 float64 bool complex32 complex64 "
     "complex128 float8_e4m3fn float8_e5m2 float8_e8m0fnu"
 ).split()
-if torch.__version__ < "2.11":  # whose C interface has no name for it
+if torch.__version__ < "2.12":  # whose C interface has no name for it
     TYPES.remove("float8_e8m0fnu")
 
 
