@@ -36,7 +36,7 @@ def run_cpp(block):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_examples_run(page, tmp_path, monkeypatch, capsys):
     text = page.read_text()
-    for package in ("torch", "transformers", "matplotlib"):
+    for package in ("torch", "transformers", "scipy", "matplotlib"):
         if re.search(rf"^(import|from|pip install .*) {package}\b", text, re.MULTILINE):
             pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
