@@ -13,6 +13,7 @@ mkdir -p "$work"
 work=$(cd "$work" && pwd)
 rm -rf "$work/environment"
 cd "$root"
+: "${OSTYPE=}"  # which the activation of Python 3.12.1 reads, and sh does not set
 eval "$(sed -n '/^## With pip/,/^## / { /^```sh/,/^```$/ { /^`/!p } }' docs/guides/install.md |
   sed "s|^python3|'$python'|; s|~/environment|'$work/environment'|g")"
 pip install --quiet --requirement python/tests/requirements.txt ${EXTRA_PACKAGES:-}
