@@ -59,7 +59,10 @@ void launch(const CudaLaunch& on, int64_t blocks, int threads, size_t shared_byt
 
 inline constexpr int kQuad = 4;  // elements that a thread takes together
 
+inline constexpr int kWarp = 32;      // threads
 inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
+
+inline constexpr int kWarps = kThreads / kWarp;
 
 // As many blocks as hold half of the threads that a multiprocessor can run: with fewer, too little hides the latency of
 // memory. The second number of __launch_bounds__.
@@ -103,9 +106,9 @@ struct PiecesOfBlock {
   }
 };
 
-// Of kernels that are launched for either of two ways to solve a problem, where only the data tells which is right: those of
-// the wrong way return at once. What was counted in the data decides: one way has the numbers up to a limit, the other those
-// above it.
+// Of kernels that are launched for either of two ways to solve a problem, where only the data tells which is right: those
+// of the wrong way return at once. What was counted in the data decides: one way has the numbers up to a limit, the other
+// those above it.
 struct Condition {
   const unsigned* count = nullptr;  // null: always
   unsigned least = 0, most = 0;
@@ -363,16 +366,16 @@ struct Scan {
 
 // All kThreads threads of the block call it. `of_warps` has room for a value of each warp.
 __device__ inline Scan scan(int64_t value, int64_t* of_warps) {
-  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (unsigned offset = 1; offset < 32; offset *= 2) {
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  for (unsigned offset = 1; offset < kWarp; offset *= 2) {
     const int64_t before = __shfl_sync(~0u, value, lane - offset);
     if (lane >= offset) value += before;
   }
   __syncthreads();  // of_warps may still be read
-  if (lane == 31) of_warps[warp] = value;
+  if (lane == kWarp - 1) of_warps[warp] = value;
   __syncthreads();
   Scan scan{value, 0};
-  for (unsigned w = 0; w < kThreads / 32; ++w) {
+  for (unsigned w = 0; w < kWarps; ++w) {
     if (w < warp) scan.up_to += of_warps[w];
     scan.total += of_warps[w];
   }

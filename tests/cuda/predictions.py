@@ -33,6 +33,7 @@ FIRST_LEVEL = 4 * CLOCK  # sectors, likewise
 SECOND_LEVEL = 160 * CLOCK
 SECTOR = 32
 THREADS = 256  # of most blocks
+NO_TIME = 1e-6  # seconds, of a kernel that has no row of its own
 ACCESSES = ("loads", "stores", "atomics")
 NOTHING = {"launches": 1, "threads": 1, "warps": 0, "bytes": 0} | dict.fromkeys(ACCESSES, "0/0/0/0/0")
 
@@ -118,6 +119,8 @@ def table(_):
             microseconds = 1e6 * sum(seconds for _, seconds, *_ in rows)
             problem = f"{case.name()}{what and f', {what}'}: {microseconds:.0f} µs"
             for name, seconds, bound, columns in rows:
+                if seconds < NO_TIME:
+                    continue
                 numbers = " | ".join(short(column / 1e6) for column in columns)
                 lines.append(f"| {problem} | `{name}` | {numbers} | {short(1e6 * seconds)} | {bound} |")
                 problem = ""

@@ -1,25 +1,176 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Bilinear sampling's gradient on a GPU for smooth grids: images are read and added to where they lie, in planes.
-//
-// A lane owns a strip, samples below each other, and the lanes of a warp neighbouring strips. Where a sample reads the pixels
-// right of those of its left neighbour, or below those of the sample above, both add to the same pixels: these terms meet
-// in registers, and memory sees one addition in place of four. That is tested sample by sample, so any grid is right.
+// Kernels for images that stay in planes on a GPU: a thread owns a sample and goes through the channels. Neighbouring threads
+// own neighbouring samples, so memory is read in long pieces, as far as the grid is smooth.
 #pragma once
+
+#include <limits>
 
 #include "cuda/sums.h"
 #include "ops/grid_sampler/cuda_samples.h"
 
 namespace aclgrad::ops::grid_sampler {
 
+// ---- Which grids are smooth
+
+// Warps of neighbouring samples that are looked at. A sample jumps that reads another piece of memory than the one before:
+// 32 bytes, in which memory is moved. Where so few of a warp do, they read mostly the pixels next to each other.
+inline constexpr int kSampledWarps = 1024, kFewJumps = 9;
+
+// How many samples jump.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    count_jumps(SamplingOf<2> problem, Axes<2> axes, unsigned* jumps) {
+  const int64_t samples = Sample<2>::count(problem);
+  const int64_t warp = thread_index() / kWarp, warps = thread_count_of_grid() / kWarp;
+  const Lanes lanes(kWarp);
+  const int64_t first = samples / warps * warp;
+  const Sample<2> sample(problem, min(first + lanes.index, samples - 1));
+  const SampleTaps<T, 2, 2> taps(problem, sample, axes);
+  const auto x = taps.along[0].tap(0, axes[0]), y = taps.along[1].tap(0, axes[1]);
+  const int64_t piece = x.pixel < 0 || y.pixel < 0 ? -1 : (y.pixel * problem.width + x.pixel) / 8;
+  const int64_t before = lanes.from(lanes.index - 1, piece);
+  const unsigned jumps_of_warp = lanes.sum(piece >= 0 && (lanes.index == 0 || piece != before) ? 1u : 0u);
+  if (lanes.index == 0) atomicAdd(jumps, jumps_of_warp);
+}
+
+// ---- Forward
+
+// Offset: an integer that holds the place of any pixel of a channel. The threads of a sample share its channels, where there
+// are few samples.
+template <class T, int kTaps, int kAxes, class Offset>
+__global__ void __launch_bounds__(kThreads)
+    interpolate(Condition condition, ForwardOf<kAxes> problem, Axes<kAxes> axes, int64_t channels_of_thread) {
+  using Real = RealOf<T>;
+  if (!condition.holds()) return;
+  // Channels that are read together. Of a scattered grid each fills another part of the first-level cache.
+  int together = condition.count == nullptr ? 2 : *condition.count <= kFewJumps * kSampledWarps ? 4 : 1;
+  if (kTaps == 4 || kAxes == 3) together = 1;
+  const int64_t samples = Sample<kAxes>::count(problem);
+  const int64_t threads = samples * divide_up(problem.channels, channels_of_thread);
+  const PiecesOfBlock pieces(divide_up(threads, int64_t{kThreads}));
+  for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
+    const int64_t index = piece * kThreads + threadIdx.x;
+    if (index >= threads) return;
+    const int64_t part = samples == threads ? 0 : index / samples, first_channel = part * channels_of_thread;
+    const Sample<kAxes> sample(problem, index - part * samples);
+    const SampleTaps<T, kTaps, kAxes> found(problem, sample, axes);
+    const AllTaps<Real, kTaps, kAxes> taps(found, axes);
+    const auto& strides = problem.input_strides;
+    constexpr int kRows = kAxes == 2 ? kTaps : kTaps * kTaps;
+    Offset rows[kRows], columns[kTaps];  // -1 for none
+    Real weights[kRows];
+    for (int k = 0; k < kRows; ++k) {
+      const RowTaps<Real, kAxes> row{taps.along[1][k % kTaps], taps.along[kAxes - 1][k / kTaps]};
+      rows[k] = row.is_row() ? static_cast<Offset>(row.offset(strides)) : Offset{-1};
+      weights[k] = row.weight();
+    }
+    for (int i = 0; i < kTaps; ++i) {
+      const int32_t pixel = taps.along[0][i].pixel;
+      columns[i] = pixel < 0 ? Offset{-1} : static_cast<Offset>(pixel * strides[kAxes + 1]);
+    }
+    const T* input =
+        static_cast<const T*>(problem.input) + sample.batch * strides[0] + first_channel * strides[1];
+    T* output = static_cast<T*>(problem.output) + sample.offset(problem.output_strides) +
+                first_channel * problem.output_strides[1];
+    const Real start = found.is_finite() ? Real{0} : std::numeric_limits<Real>::quiet_NaN();
+    const auto channels = static_cast<int>(min(channels_of_thread, problem.channels - first_channel));
+    // All loads of some channels are on their way before anything is stored: the compiler does not know that what is stored
+    // lies elsewhere.
+    const auto next = [&]<int kCount>(std::integral_constant<int, kCount>) {
+      Real sums[kCount];
+#pragma unroll
+      for (int c = 0; c < kCount; ++c, input += strides[1]) {
+        sums[c] = start;
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+#pragma unroll
+          for (int i = 0; i < kTaps; ++i) {
+            if (rows[k] < 0 || columns[i] < 0) continue;
+            const Real value = widen(input[rows[k] + columns[i]]);
+            sums[c] = std::fma(weights[k] * taps.along[0][i].weight, value, sums[c]);
+          }
+        }
+      }
+#pragma unroll
+      for (int c = 0; c < kCount; ++c, output += problem.output_strides[1]) *output = narrow<T>(sums[c]);
+      return kCount;
+    };
+    for (int c = 0; c < channels;) {
+      const int count = min(together, channels - c);
+      c += count >= 4   ? next(std::integral_constant<int, 4>())
+           : count >= 2 ? next(std::integral_constant<int, 2>())
+                        : next(std::integral_constant<int, 1>());
+    }
+  }
+}
+
+// ---- Gradient by samples
+
+template <class T, int kTaps, class Sums, int kAxes>
+__global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : 3)
+    scatter_by_samples(Condition condition, BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides,
+                       Axes<kAxes> axes) {
+  using Real = RealOf<T>;
+  if (!condition.holds()) return;
+  if (problem.wants_input_grad) sums.begin();
+  const int64_t samples = Sample<kAxes>::count(problem);
+  const PiecesOfBlock pieces(divide_up(samples, int64_t{kThreads}));
+  for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
+    const int64_t index = piece * kThreads + threadIdx.x;
+    if (index >= samples) return;
+    const Sample<kAxes> sample(problem, index);
+    const SampleTaps<T, kTaps, kAxes> found(problem, sample, axes);
+    const AllTaps<Real, kTaps, kAxes> taps(found, axes);
+    const auto& strides = problem.input_strides;
+    const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
+    const T* grad_output =
+        static_cast<const T*>(problem.grad_output) + sample.offset(problem.grad_output_strides);
+    int64_t sums_at = sample.batch * sums_strides[0];
+    Real gradients[kAxes] = {};
+    for (int64_t c = 0; c < problem.channels; ++c) {
+      const Real gradient = widen(*grad_output);
+      Real slopes[kAxes] = {};
+      for_each_row(taps, [&](const RowTaps<Real, kAxes>& of) {
+        Real row = 0, row_slope = 0;  // of the image along this row, at the sample's x
+        for (const Tap<Real>& x : taps.along[0]) {
+          if (x.pixel < 0) continue;
+          if (problem.wants_input_grad) {
+            sums.add(sums_at + of.offset(sums_strides) + x.pixel * sums_strides[kAxes + 1],
+                     of.weight() * x.weight * gradient);
+          }
+          if (kTaps == 1 || !problem.wants_grid_grad) continue;
+          const Real value = widen(input[of.offset(strides) + x.pixel * strides[kAxes + 1]]);
+          row = std::fma(x.weight, value, row);
+          row_slope = std::fma(x.slope, value, row_slope);
+        }
+        slopes[0] = std::fma(of.weight(), row_slope, slopes[0]);
+        slopes[1] = std::fma(of.y_slope(), row, slopes[1]);
+        if constexpr (kAxes == 3) slopes[2] = std::fma(of.z_slope(), row, slopes[2]);
+      });
+      for (int axis = 0; axis < kAxes; ++axis)
+        gradients[axis] = std::fma(slopes[axis], gradient, gradients[axis]);
+      input += strides[1];
+      grad_output += problem.grad_output_strides[1];
+      sums_at += sums_strides[1];
+    }
+    if (!problem.wants_grid_grad) continue;
+    T* grid_grad = static_cast<T*>(problem.grid_grad) + sample.offset_in_grid(problem.grid_grad_strides);
+    for (int axis = 0; axis < kAxes; ++axis) {
+      grid_grad[axis * problem.grid_grad_strides[kAxes + 1]] =
+          narrow<T>(kTaps == 1 ? Real{0} : found.along[axis].multiplier * gradients[axis]);
+    }
+  }
+}
+
+// ---- Gradient by strips
+//
+// Of bilinear sampling. A lane owns a strip, samples below each other, and the lanes of a warp neighbouring strips. Where a
+// sample reads the pixels right of those of its left neighbour, or below those of the sample above, both add to the same
+// pixels: these terms meet in registers, and memory sees one addition in place of four. That is tested sample by sample, so
+// any grid is right.
+
 inline constexpr int kStrip = 2;        // samples
 inline constexpr int kStripBlocks = 4;  // at least, on a multiprocessor
-inline constexpr int kWarp = 32, kWarps = cuda::kThreads / kWarp;
-
-// What the lane has that is so many lanes on.
-template <class Value>
-__device__ Value from_lane(Value value, int distance) {
-  return __shfl_sync(~0u, value, static_cast<int>(threadIdx.x) + distance);
-}
 
 // The four pixels of a sample, by their offsets in a plane, or -1 where there is none.
 template <class Real>
@@ -42,11 +193,12 @@ struct Corners {
     }
   }
 
-  // `has_neighbour`: whether the lane before has the strip on the left. All lanes call it.
-  __device__ void meet(bool has_neighbour, const Corners* above) {
-    const int32_t other_upper = from_lane(upper[1], -1), other_lower = from_lane(lower[1], -1);
+  // `has_neighbour`: whether the lane before has the strip on the left. All lanes of the warp call it.
+  __device__ void meet(const Lanes& lanes, bool has_neighbour, const Corners* above) {
+    const int32_t other_upper = lanes.from(lanes.index - 1, upper[1]);
+    const int32_t other_lower = lanes.from(lanes.index - 1, lower[1]);
     takes = has_neighbour && other_upper == upper[0] && other_lower == lower[0];
-    gives = from_lane(static_cast<int>(takes), 1) != 0 && threadIdx.x % kWarp != kWarp - 1;
+    gives = lanes.from(lanes.index + 1, static_cast<int>(takes)) != 0 && lanes.index != kWarp - 1;
     follows = above != nullptr && above->lower[0] == upper[0] && above->lower[1] == upper[1] &&
               above->gives == gives;
   }
@@ -54,23 +206,24 @@ struct Corners {
 
 // `parts`: so many warps share the channels of a strip. Images and sums have rows of neighbouring pixels.
 template <class T, class Sums>
-__global__ void __launch_bounds__(cuda::kThreads, std::is_same_v<T, double> ? 1 : kStripBlocks)
-    scatter_by_strips(cuda::Condition condition, BackwardOf<2> problem, Sums sums, Strides<2> sums_strides,
+__global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStripBlocks)
+    scatter_by_strips(Condition condition, BackwardOf<2> problem, Sums sums, Strides<2> sums_strides,
                       Axes<2> axes, int parts) {
-  using Real = cuda::RealOf<T>;
+  using Real = RealOf<T>;
   if (!condition.holds()) return;
   if (problem.wants_input_grad) sums.begin();
-  __shared__ Real multipliers[2 * kStrip][cuda::kThreads], gradients_of_parts[2 * kStrip][cuda::kThreads];
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
+  __shared__ Real multipliers[2 * kStrip][kThreads], gradients_of_parts[2 * kStrip][kThreads];
+  const Lanes lanes(kWarp);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp;
   const int part = warp & (parts - 1), groups = kWarps / parts;
   const int64_t strips_down = divide_up(problem.output_height, int64_t{kStrip});
   // Samples of an image of as many rows as there are strips below each other.
   SamplingOf<2> strips_of = problem;
   strips_of.output_height = strips_down;
   const int64_t strips = Sample<2>::count(strips_of);
-  const cuda::PiecesOfBlock pieces(divide_up(strips, int64_t{kWarp} * groups));
+  const PiecesOfBlock pieces(divide_up(strips, int64_t{kWarp} * groups));
   for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
-    const int64_t index = (piece * groups + warp / parts) * kWarp + lane;
+    const int64_t index = (piece * groups + warp / parts) * kWarp + lanes.index;
     const Sample<2> strip(strips_of, index < strips ? index : 0);
     const int64_t n = strip.batch, column = strip.place[0], first_row = strip.place[1] * kStrip;
     const auto rows_left = static_cast<int>(min(int64_t{kStrip}, problem.output_height - first_row));
@@ -83,7 +236,8 @@ __global__ void __launch_bounds__(cuda::kThreads, std::is_same_v<T, double> ? 1 
         corners[k].set(taps, axes, static_cast<int32_t>(problem.width));
         for (int axis = 0; axis < 2; ++axis) multipliers[2 * k + axis][thread] = taps.along[axis].multiplier;
       }
-      corners[k].meet(lane > 0 && column > 0 && index < strips, k == 0 ? nullptr : &corners[k - 1]);
+      corners[k].meet(lanes, lanes.index > 0 && column > 0 && index < strips,
+                      k == 0 ? nullptr : &corners[k - 1]);
     }
     const T* input =
         static_cast<const T*>(problem.input) + n * problem.input_strides[0] + part * problem.input_strides[1];
@@ -96,12 +250,11 @@ __global__ void __launch_bounds__(cuda::kThreads, std::is_same_v<T, double> ? 1 
     for (int64_t c = part; c < problem.channels; c += parts) {
       Real gradient[kStrip];
 #pragma unroll
-      for (int k = 0; k < kStrip; ++k)
-        gradient[k] = k < count ? cuda::widen(grad_output[k * strides[2]]) : Real{0};
+      for (int k = 0; k < kStrip; ++k) gradient[k] = k < count ? widen(grad_output[k * strides[2]]) : Real{0};
       if (problem.wants_grid_grad) {
         // All on their way before anything is added.
         Real upper[kStrip][2], lower[kStrip][2];
-        const auto load = [&](int32_t offset) { return offset < 0 ? Real{0} : cuda::widen(input[offset]); };
+        const auto load = [&](int32_t offset) { return offset < 0 ? Real{0} : widen(input[offset]); };
 #pragma unroll
         for (int k = 0; k < kStrip; ++k) {
 #pragma unroll
@@ -133,7 +286,8 @@ __global__ void __launch_bounds__(cuda::kThreads, std::is_same_v<T, double> ? 1 
           const Real to_left = (1 - at.to_right) * gradient[k], to_right = at.to_right * gradient[k];
           Real upper[] = {(1 - at.to_below) * to_left, (1 - at.to_below) * to_right};
           Real lower[] = {at.to_below * to_left, at.to_below * to_right};
-          const Real taken_above = from_lane(upper[1], -1), taken_below = from_lane(lower[1], -1);
+          const Real taken_above = lanes.from(lanes.index - 1, upper[1]);
+          const Real taken_below = lanes.from(lanes.index - 1, lower[1]);
           if (at.takes) upper[0] += taken_above, lower[0] += taken_below;
           if (at.follows) {
             upper[0] += carried[0], upper[1] += carried[1];
@@ -172,33 +326,9 @@ __global__ void __launch_bounds__(cuda::kThreads, std::is_same_v<T, double> ? 1 
     for (int i = 0; i < 2 * kStrip; ++i) {
       if (i / 2 >= count) continue;
       grid_grad[i / 2 * problem.grid_grad_strides[1] + i % 2 * problem.grid_grad_strides[3]] =
-          cuda::narrow<T>(multipliers[i][thread] * gradients[i]);
+          narrow<T>(multipliers[i][thread] * gradients[i]);
     }
   }
-}
-
-// ---- Which grids are smooth
-
-// Warps of neighbouring samples that are looked at. A sample jumps that reads another piece of memory than the one before:
-// 32 bytes, in which memory is moved. Where so few of a warp do, they read mostly the pixels next to each other.
-inline constexpr int kSampledWarps = 1024, kFewJumps = 9;
-
-// How many samples jump.
-template <class T>
-__global__ void __launch_bounds__(cuda::kThreads)
-    count_jumps(SamplingOf<2> problem, Axes<2> axes, unsigned* jumps) {
-  const int64_t samples = Sample<2>::count(problem);
-  const int64_t warp = cuda::thread_index() / kWarp, warps = cuda::thread_count_of_grid() / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t first = samples / warps * warp;
-  const Sample<2> sample(problem, min(first + lane, samples - 1));
-  const SampleTaps<T, 2, 2> taps(problem, sample, axes);
-  const auto x = taps.along[0].tap(0, axes[0]), y = taps.along[1].tap(0, axes[1]);
-  const int64_t piece = x.pixel < 0 || y.pixel < 0 ? -1 : (y.pixel * problem.width + x.pixel) / 8;
-  const int64_t before = from_lane(piece, -1);
-  const unsigned jumps_of_warp =
-      cuda::Lanes(kWarp).sum(piece >= 0 && (lane == 0 || piece != before) ? 1u : 0u);
-  if (lane == 0) atomicAdd(jumps, jumps_of_warp);
 }
 
 }  // namespace aclgrad::ops::grid_sampler

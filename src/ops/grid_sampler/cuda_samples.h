@@ -9,6 +9,8 @@
 
 namespace aclgrad::ops::grid_sampler {
 
+using namespace cuda;  // in files for GPUs alone
+
 template <int kAxes>
 using Strides = typename SamplingOf<kAxes>::Strides;
 template <int kAxes>
@@ -80,7 +82,7 @@ struct Sample {
 // What a sample reads along each axis.
 template <class T, int kTaps, int kAxes>
 struct SampleTaps {
-  using Real = cuda::RealOf<T>;
+  using Real = RealOf<T>;
 
   Taps<Real, kTaps> along[kAxes];  // x, y and z
 
@@ -99,7 +101,46 @@ struct SampleTaps {
   template <int... kAxis>
   __device__ SampleTaps(const T* grid, int64_t stride, const Axes<kAxes>& axes,
                         std::integer_sequence<int, kAxis...>)
-      : along{Taps<Real, kTaps>(cuda::widen(grid[kAxis * stride]), axes[kAxis])...} {}
+      : along{Taps<Real, kTaps>(widen(grid[kAxis * stride]), axes[kAxis])...} {}
 };
+
+// The same, tap by tap.
+template <class Real, int kTaps, int kAxes>
+struct AllTaps {
+  Tap<Real> along[kAxes][kTaps];
+
+  template <class Sample>
+  __device__ AllTaps(const Sample& taps, const Axes<kAxes>& axes) {
+    for (int axis = 0; axis < kAxes; ++axis) {
+      for (int k = 0; k < kTaps; ++k) along[axis][k] = taps.along[axis].tap(k, axes[axis]);
+    }
+  }
+};
+
+// Taps of all axes but x: a row of pixels, if they are pixels.
+template <class Real, int kAxes>
+struct RowTaps {
+  Tap<Real> y;
+  Tap<Real> z;  // of volumes
+
+  __device__ bool is_row() const { return y.pixel >= 0 && (kAxes == 2 || z.pixel >= 0); }
+  __device__ int64_t offset(const Strides<kAxes>& strides) const {
+    return y.pixel * strides[kAxes] + (kAxes == 2 ? 0 : z.pixel * strides[2]);
+  }
+  __device__ Real weight() const { return kAxes == 2 ? y.weight : z.weight * y.weight; }
+  __device__ Real y_slope() const { return kAxes == 2 ? y.slope : z.weight * y.slope; }
+  __device__ Real z_slope() const { return z.slope * y.weight; }
+};
+
+// Calls body(RowTaps) for the rows of pixels that a sample reads.
+template <class Real, int kTaps, int kAxes, class Body>
+__device__ void for_each_row(const AllTaps<Real, kTaps, kAxes>& taps, Body&& body) {
+  for (int slice = 0; slice < (kAxes == 2 ? 1 : kTaps); ++slice) {
+    for (int row = 0; row < kTaps; ++row) {
+      const RowTaps<Real, kAxes> of{taps.along[1][row], taps.along[kAxes - 1][slice]};
+      if (of.is_row()) body(of);
+    }
+  }
+}
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -25,8 +25,8 @@ struct WindowTable {
   int64_t sequences;
   int64_t tokens;
   int64_t windows;
-  int64_t*
-      right;  // 0 where the ends are not what they must be: nothing is computed then; null where they must be right
+  // 0 where the ends are not what they must be: nothing is computed then. Null where they must be right.
+  int64_t* right;
 
   template <class Problem>
   WindowTable(const Problem& problem, WorkspaceAllocator& allocator)
@@ -78,7 +78,7 @@ __global__ void write_ends(SomeEnds some, int64_t* ends) {
 // One block.
 __global__ void count_windows_of_sequences(SlidingWindows windows, SomeEnds last_ends, WindowTable table,
                                            uint32_t* failure) {
-  __shared__ int64_t of_warps[kThreads / 32];
+  __shared__ int64_t of_warps[kWarps];
   int64_t wrong = 0;
   last_ends.write(table.ends);
   for (int64_t i = threadIdx.x; i < table.sequences; i += kThreads) {
@@ -202,8 +202,8 @@ struct Share {
   int64_t chunk;
   int64_t head;
   int64_t remainder;
-  int64_t
-      windows;  // that may lie over a token: the token is at position remainder, remainder + stride, ... of these
+  // That may lie over a token: the token is at position remainder, remainder + stride, ... of these.
+  int64_t windows;
 
   __device__ Share(int64_t item, const NsaCompressBackward& problem)
       : chunk(item / problem.stride / problem.heads()),
@@ -379,7 +379,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kWarp = 32;
 constexpr int kChunksAtOnce = 8;  // that a thread loads before it uses any
 
 // A block for 32 elements of grad_weight. Warp w adds every 32nd chunk from w on, each lane for an element of its own; then
