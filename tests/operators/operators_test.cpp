@@ -31,6 +31,8 @@ class TypedOperator : public testing::TestWithParam<Typed<Operator>> {
     if (is_deterministic() && !of().adds_in_any_order) GTEST_SKIP() << "the option changes nothing";
   }
 
+  // Whether a sum may be rounded in another way where tensors lie in another way.
+  bool may_round() const { return is_on_cuda() && !is_deterministic() && of().adds_in_any_order; }
   const Operator& of() const { return *GetParam().of; }
   DataType type() const { return GetParam().type; }
 };
@@ -38,8 +40,9 @@ class TypedOperator : public testing::TestWithParam<Typed<Operator>> {
 INSTANTIATE_TEST_SUITE_P(All, TypedOperator, testing::ValuesIn(typed(operators())), name_of_typed);
 
 TEST_P(TypedOperator, MatchesItsReferenceInAllLayouts) {
-  const int checked = expect_reference(
-      of(), of().cases(type()), {{Layout::contiguous, 0}, {Layout::transposed, 0}, {Layout::gapped, 0}});
+  const int checked =
+      expect_reference(of(), of().cases(type()),
+                       {{Layout::contiguous, 0}, {Layout::transposed, 0}, {Layout::gapped, 0}}, may_round());
   EXPECT_GT(checked, 0);
   RecordProperty("checked", checked);
 }
@@ -54,7 +57,7 @@ bool has_empty_tensor(const Case& c) {
 // Sanitizers see what leaves a tensor. Without elements there is nothing that needs a workspace.
 TEST_P(TypedOperator, TakesAnyContents) {
   const std::vector<Case> cases = of().hard_cases(type());
-  expect_reference(of(), cases, kHardWays);
+  expect_reference(of(), cases, kHardWays, may_round());
   for (const Case& c : cases) {
     if (!has_empty_tensor(c)) continue;
     SCOPED_TRACE(c.title);
