@@ -43,8 +43,8 @@ void queue_fill(const Fill& fill, cudaStream_t stream) {
   check_cuda(cudaMemsetAsync(fill.destination, fill.value, fill.bytes, stream), "cudaMemsetAsync");
 }
 
-// Of all queues, taken once and kept: where CUDA allocates or frees such memory it waits for all streams, one of which may be
-// waiting for the thread that makes or destroys a queue.
+// Of all queues, allocated once and kept: to free such memory, CUDA waits for all streams, and one of them may wait for the
+// thread that destroys a queue.
 class CudaQueue::SharedMemory {
  public:
   static Shared* take() {
