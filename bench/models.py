@@ -1,8 +1,8 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """Training steps of models of Hugging Face with random weights, with and without aclgrad.torch.patch("transformers").
 
-    ./dev bench models [MODEL ...]        prints the table of docs/guides/train.md
-    python3 -m bench.models --device cuda   the same on a GPU, with the package that is installed
+    ./dev bench models [MODEL ...]           prints the table of docs/guides/train.md
+    python3 -m bench.models --device cuda    the same on a GPU, with the package that is installed
 
 A step is forward pass, loss and backward pass, in float32. Both ways run in one process, on the same weights and
 images, in turn if they are not compiled, and must give the same loss. A cell has the fastest step of each."""
@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 _LARGEST_DIFFERENCE = 1e-3  # of two losses, relative
 _IMAGE = 3, 480, 640
@@ -71,15 +72,6 @@ _MODELS = {"deformable_detr": _deformable_detr, "rt_detr_v2": _rt_detr_v2, "d_fi
            "mask2former": _mask2former, "grounding_dino": _grounding_dino}
 
 
-def _moved(value, device: str):
-    """A model's arguments, whose tensors lie in lists and dictionaries, too."""
-    if isinstance(value, dict):
-        return {key: _moved(part, device) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_moved(part, device) for part in value]
-    return value.to(device) if torch.is_tensor(value) else value
-
-
 def _steps(name: str, is_compiled: bool, device: str) -> list[Callable[[], Tensor]]:
     """The step without and with our operators. D-FINE keeps the function that is there when it is built."""
     import aclgrad.torch
@@ -91,7 +83,8 @@ def _steps(name: str, is_compiled: bool, device: str) -> list[Callable[[], Tenso
         torch.manual_seed(0)
         with operators(is_patched):
             model, arguments = _MODELS[name]()
-        model, arguments = model.to(device).train(), _moved(arguments, device)
+        model = model.to(device).train()
+        arguments = tree_map_only(Tensor, lambda tensor: tensor.to(device), arguments)
         call = torch.compile(model) if is_compiled else model
 
         def run() -> Tensor:
