@@ -6,6 +6,7 @@
 // the other, so both are launched, and the kernels of the wrong one return at once.
 #include <limits>
 
+#include "cuda/sums.h"
 #include "ops/grid_sampler/cuda_channels.h"
 #include "ops/grid_sampler/cuda_planes.h"
 #include "ops/grid_sampler/kernel.h"
