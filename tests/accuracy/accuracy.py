@@ -179,24 +179,35 @@ def number(value):
     return "0" if value == 0 else f"{value:.1e}".replace("e-0", "e-")
 
 
-def table(type_name, results):
-    """One row a result; where there is PyTorch's, it stands after a stroke."""
-    head = [type_name, "result", "L2, same positions", "L2", "median", "99.9 %", "worst"]
-    head += ["terms, 99.9 %", "terms, worst"]
-    lines = [head, ["---"] * len(head)]
-    for (of_type, title, name), result in sorted(results.items(), key=lambda item: item[0][1]):
-        if of_type != type_name:
-            continue
-        cells = [number(value) for value in result.ours.numbers()]
-        if result.theirs.elements:
-            cells = [f"{cell} / {number(value)}" for cell, value in zip(cells, result.theirs.numbers(), strict=True)]
-        in_terms = [f"{value:.2g}" for value in result.numbers_in_terms()]
-        lines.append([title, f"`{name}`", number(result.at_positions.worst_case), *cells, *in_terms])
+def cells_of_float(result):
+    """Where there is PyTorch's, it stands after a stroke."""
+    cells = [number(value) for value in result.ours.numbers()]
+    if result.theirs.elements:
+        cells = [f"{cell} / {number(value)}" for cell, value in zip(cells, result.theirs.numbers(), strict=True)]
+    return [number(result.at_positions.worst_case), *cells, *(f"{value:.2g}" for value in result.numbers_in_terms())]
+
+
+def cells_of_others(result):
+    l2, *_, worst = result.ours.numbers()
+    return [number(l2), number(worst), f"{result.numbers_in_terms()[-1]:.2g}"]
+
+
+def table(results, types, columns, cells_of):
+    """One row a result of the first type, with the cells of each type, empty where there is no such result."""
+    lines = [["function", "result", *columns], ["---"] * (2 + len(columns))]
+    none = [""] * (len(columns) // len(types))
+    for type_name, title, name in sorted(results, key=lambda key: key[1]):
+        if type_name == types[0]:
+            of_types = [results.get((of_type, title, name)) for of_type in types]
+            lines.append([title, f"`{name}`", *sum((cells_of(result) if result else none for result in of_types), [])])
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def tables(results):
-    return "\n".join(table(type_name, results) for type_name in ("float32", "float16", "bfloat16", "float64"))
+    columns = ["L2, same positions", "L2", "median", "99.9 %", "worst", "terms, 99.9 %", "terms, worst"]
+    types = ["float16", "bfloat16", "float64"]
+    short = [f"{type_name}: {column}" for type_name in types for column in ("L2", "worst", "terms, worst")]
+    return f"{table(results, ['float32'], columns, cells_of_float)}\n{table(results, types, short, cells_of_others)}"
 
 
 def main():
