@@ -154,30 +154,6 @@ struct SmallGrid {
   }
 };
 
-Bytes nsa_gradients(const CudaLaunch& on, int64_t stride) {
-  constexpr int64_t kTokens = 1000, kHeads = 3, kChannels = 48, kBlock = 32;
-  const std::vector<int64_t> ends = {0, 31, 63, 700, kTokens};
-  auto input = random_values<float>(kTokens * kHeads * kChannels, -5, 5, 1),
-       weight = random_values<float>(kBlock * kHeads, -1, 1, 2);
-  std::vector<float> input_grad(input.size()), weight_grad(weight.size());
-  NsaCompressBackward problem;
-  problem.input = {input.data(), {kTokens, kHeads, kChannels}};
-  problem.weight = {weight.data(), {kBlock, kHeads}};
-  problem.stride = stride;
-  problem.sequence_ends = {ends.data(), {5}};
-  const int64_t windows = count_windows(problem);
-  auto output_grad = random_values<float>(windows * kHeads * kChannels, -5, 5, 3);
-  const InUse in_use(input, weight, output_grad, input_grad, weight_grad);
-  problem.grad_output = {output_grad.data(), {windows, kHeads, kChannels}};
-  problem.grad_input = {input_grad.data(), {kTokens, kHeads, kChannels}};
-  problem.grad_weight = {weight_grad.data(), {kBlock, kHeads}};
-  run_on_gpu(problem, on);
-  Bytes all = bytes_of(input_grad);
-  const Bytes more = bytes_of(weight_grad);
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 TEST(CudaKernels, DeterministicSumsDoNotDependOnTheOrderOfThreads) {
   for (const Operator& of : operators()) {
     for (DataType type : of.types) EXPECT_EQ(cases_that_depend_on_order(of, type, true), 0) << of.name;
@@ -224,13 +200,6 @@ TEST(CudaKernels, GridSamplerGradTakesImagesWithoutPixels) {
       run_on_gpu(small.problem, CudaLaunch{.deterministic = variant % 5 == 0});
       EXPECT_EQ(small.grid_grad, std::vector<float>(10)) << variant;
     }
-  }
-}
-
-TEST(CudaKernels, NsaGradTakesAnyStride) {
-  const Bytes one_window_each = nsa_gradients({}, 1000);
-  for (const int64_t stride : {int64_t{1} << 40, (int64_t{1} << 53) - 1}) {
-    EXPECT_EQ(nsa_gradients({}, stride), one_window_each) << stride;
   }
 }
 

@@ -76,6 +76,9 @@ inline const NsaSizes kAnySizes[] = {
     {2, 64, 300, 17, {1000}},  // a block larger than a task
     {5, 127, 31, 15, {63, 126, 511}},
     {2, 16, 1023, 511, {4000}},
+    // One window a sequence, whatever the stride.
+    {3, 48, 32, int64_t{1} << 40, {0, 31, 63, 700, 1000}},
+    {3, 48, 32, (int64_t{1} << 53) - 1, {0, 31, 63, 700, 1000}},
 };
 
 }  // namespace aclgrad::test::nsa_compress_cases
