@@ -26,6 +26,7 @@ html_theme = "furo"
 html_title = "aclgrad"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": ""})]
 default_role = "py:obj"  # a link where there is an entry of that name, else a literal
 exclude_patterns = ["requirements.txt"]
 autodoc_typehints = "signature"

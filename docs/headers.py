@@ -189,13 +189,14 @@ class Reader:
                 break
         rows = [(name, re.sub(" {3,}", ", ", text) if name in parameters else text) for name, text in rows]
         if not rows or any("   " in text for _, text in rows):
-            return ["", "::", "", *textwrap.indent("\n".join(lines), "   ").splitlines(), ""]
+            text = textwrap.indent("\n".join(lines), "   ").splitlines()
+            return ["", ".. code-block:: text", "   :class: header-text", "", *text, ""]
         return ["", *(self.field(name, self.escaped(text), parameters) for name, text in rows), ""]
 
     def field(self, name, text, parameters):
         if name in parameters:
             return f":param {name}: {text}"
-        if re.fullmatch(r"\d{6}", name):
+        if re.fullmatch(r"\d{6}", name) and isinstance(parameters, set):  # of an entry
             return f":retval {name}: {text}"
         return f"{self.escaped(name)}\n   {text}"
 
