@@ -11,29 +11,16 @@
 #include "acl/acl.h"
 #include "base/data_type.h"
 #include "fixed_sums.h"
-#include "ops/grid_sampler/kernel.h"
+#include "ops/grid_sampler/cases.h"
 #include "ops/nsa_compress/kernel.h"
 #include "settings.h"
-#include "support/kernel_memory.h"
-#include "support/operator.h"
+#include "support/function.h"
 
 namespace aclgrad::test {
 namespace {
 
+using namespace grid_sampler_cases;
 using Bytes = std::vector<std::byte>;
-
-template <class T>
-std::vector<T> random_values(int64_t count, double low, double high, uint32_t seed) {
-  std::vector<T> values;
-  for (double value : uniform(count, low, high, seed)) values.push_back(static_cast<T>(value));
-  return values;
-}
-
-template <class T>
-Bytes bytes_of(const std::vector<T>& values) {
-  const auto* first = reinterpret_cast<const std::byte*>(values.data());
-  return {first, first + values.size() * sizeof(T)};
-}
 
 // Small cases: the machine is slow.
 constexpr int64_t kMaxElements = 6'000;
@@ -65,94 +52,30 @@ int cases_that_depend_on_order(const Operator& of, DataType type, bool determini
   return count;
 }
 
-// While it lives, kernels may use the vectors.
-class InUse {
- public:
-  template <class... T>
-  explicit InUse(std::vector<T>&... vectors) : memory_{vectors.data()...} {
-    (let_kernels_use(vectors.data(), vectors.size() * sizeof(T)), ...);
-  }
-  ~InUse() {
-    for (void* memory : memory_) let_kernels_use_no_longer(memory);
-  }
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
-
- private:
-  std::vector<void*> memory_;
-};
-
-template <class Problem>
-void run_on_gpu(const Problem& problem, const CudaLaunch& on) {
-  KernelBytes workspace(kernel_workspace_size(problem, on));
-  run_kernel(problem, workspace.data(), on);
+// The gradient of images in this layout, through the C++ interface: of the input, then of the grid.
+std::vector<std::vector<double>> grid_gradients(const Sampling& s, const Inputs& inputs, bool deterministic,
+                                                Layout layout = Layout::contiguous) {
+  constexpr DataType kType = DataType::float32;
+  const auto is_gradient = [](const Function& of) { return of.name == "grid_sampler_2d_backward"; };
+  const Function& function = *std::find_if(functions().begin(), functions().end(), is_gradient);
+  const TensorValue input{input_shape(s), kType, inputs.input}, grid{grid_shape(s), kType, inputs.grid};
+  const std::vector<Value> arguments = {TensorValue{output_shape(s), kType, inputs.grad_output},
+                                        input,
+                                        grid,
+                                        TensorValue{input.shape, kType},
+                                        TensorValue{grid.shape, kType},
+                                        int64_t{s.mode},
+                                        int64_t{s.padding},
+                                        int64_t{s.align_corners}};
+  const FunctionCall grids(function, arguments), images(function, arguments, layout);
+  AnyProblem& problem = images.problem();
+  for (size_t field : {2, 4}) problem.set_tensor(field, grids.problem().tensor(field));
+  const CudaLaunch on{.deterministic = deterministic};
+  const size_t size = problem.workspace_size(on);
+  const std::shared_ptr<std::byte> workspace = map_zeros(size);
+  problem.run({workspace.get(), size}, on);
+  return {images.tensor(3)->values(), grids.tensor(4)->values()};
 }
-
-// [outer, a, b] as [outer, b, a].
-template <class T>
-std::vector<T> swapped(const std::vector<T>& values, int64_t outer, int64_t a, int64_t b) {
-  std::vector<T> result(values.size());
-  for (int64_t i = 0; i < outer * a * b; ++i) {
-    const int64_t n = i / (a * b), row = i / b % a, column = i % b;
-    result[static_cast<size_t>((n * b + column) * a + row)] = values[static_cast<size_t>(i)];
-  }
-  return result;
-}
-
-// The gradients as planes, also where the images are given with their channels last.
-template <class T>
-Bytes grid_gradients(const CudaLaunch& on, int64_t channels, bool channels_last = false) {
-  constexpr int64_t kBatches = 2, kHeight = 13, kWidth = 11, kOutputHeight = 24, kOutputWidth = 30;
-  constexpr int64_t pixels = kHeight * kWidth, points = kOutputHeight * kOutputWidth;
-  const auto images = [&](T* values, int64_t height, int64_t width) {
-    Tensor tensor(values, data_type_of<T>, {kBatches, channels, height, width});
-    if (channels_last) tensor.strides = {channels * height * width, 1, channels * width, channels};
-    return tensor;
-  };
-  auto input = random_values<T>(2 * channels * pixels, -5, 5, 1);
-  auto grad_output = random_values<T>(2 * channels * points, -5, 5, 2);
-  if (channels_last) {
-    input = swapped(input, 2, channels, pixels);
-    grad_output = swapped(grad_output, 2, channels, points);
-  }
-  auto grid = random_values<T>(4 * points, -1.2, 1.2, 3);
-  std::vector<T> input_grad(input.size()), grid_grad(grid.size());
-  const InUse in_use(input, grad_output, grid, input_grad, grid_grad);
-  GridSampler2DBackward problem;
-  problem.input = images(input.data(), kHeight, kWidth);
-  problem.grid = {grid.data(), data_type_of<T>, {kBatches, kOutputHeight, kOutputWidth, 2}};
-  problem.grad_output = images(grad_output.data(), kOutputHeight, kOutputWidth);
-  problem.grad_input = images(input_grad.data(), kHeight, kWidth);
-  problem.grad_grid = {grid_grad.data(), data_type_of<T>, problem.grid.shape};
-  run_on_gpu(problem, on);
-  if (channels_last) input_grad = swapped(input_grad, 2, pixels, channels);
-  Bytes all = bytes_of(input_grad);
-  const Bytes more = bytes_of(grid_grad);
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-// The gradients of an image of one row of pixels, of which each point reads the first one.
-struct SmallGrid {
-  GridSampler2DBackward problem;
-  std::vector<float> input, grad_output, grid, input_grad, grid_grad;
-  InUse in_use;
-
-  SmallGrid(int64_t channels, int64_t height, int64_t width, int64_t points, float gradient)
-      : input(static_cast<size_t>(channels * height * width), 1.0f),
-        grad_output(static_cast<size_t>(channels * points), gradient),
-        grid(static_cast<size_t>(2 * points), -1.0f),
-        input_grad(input.size(), 7.0f),
-        grid_grad(grid.size(), 7.0f),
-        in_use(input, grad_output, grid, input_grad, grid_grad) {
-    problem.input = {input.data(), {1, channels, height, width}};
-    problem.grid = {grid.data(), {1, 1, points, 2}};
-    problem.align_corners = true;
-    problem.grad_output = {grad_output.data(), {1, channels, 1, points}};
-    problem.grad_input = {input_grad.data(), problem.input.shape};
-    problem.grad_grid = {grid_grad.data(), problem.grid.shape};
-  }
-};
 
 TEST(CudaKernels, DeterministicSumsDoNotDependOnTheOrderOfThreads) {
   for (const Operator& of : operators()) {
@@ -174,31 +97,36 @@ TEST(CudaKernels, FastSumsDependOnTheOrderOfThreads) {
 
 // Copied into that order or not, deterministic sums are the same.
 TEST(CudaKernels, GridSamplerTakesImagesWithTheirChannelsLast) {
-  const CudaLaunch on{.deterministic = true};
-  for (int64_t channels : {3, 16, 18, 20, 132})
-    EXPECT_EQ(grid_gradients<float>(on, channels, true), grid_gradients<float>(on, channels, false));
+  for (int64_t channels : {3, 16, 18, 20, 132}) {
+    const Sampling s = sizes(2, channels, 13, 11, 24, 30);
+    const Inputs inputs(s, DataType::float32, 1.2);
+    EXPECT_EQ(grid_gradients(s, inputs, true, Layout::channels_last), grid_gradients(s, inputs, true));
+  }
 }
 
+// All samples read one pixel.
 TEST(CudaKernels, OnlyDeterministicSumsKeepSubnormalNumbers) {
-  constexpr float kSubnormal = 0x1p-130f;
+  constexpr double kSubnormal = 0x1p-130;
   for (int64_t channels : {1, 16}) {
-    for (bool deterministic : {false, true}) {
-      SmallGrid small(channels, 1, 2, 3, kSubnormal);
-      run_on_gpu(small.problem, CudaLaunch{.deterministic = deterministic});
-      EXPECT_EQ(small.input_grad[0], deterministic ? 3 * kSubnormal : 0);
-    }
+    Sampling s = sizes(1, channels, 1, 2, 1, 3);
+    s.align_corners = true;
+    Inputs inputs(s, DataType::float32, 1);
+    std::fill(inputs.grad_output.begin(), inputs.grad_output.end(), kSubnormal);
+    std::fill(inputs.grid.begin(), inputs.grid.end(), -1);
+    for (bool deterministic : {false, true})
+      EXPECT_EQ(grid_gradients(s, inputs, deterministic)[0][0], deterministic ? 3 * kSubnormal : 0);
   }
 }
 
 TEST(CudaKernels, GridSamplerGradTakesImagesWithoutPixels) {
   for (const auto& [height, width] : {std::pair<int64_t, int64_t>{0, 0}, {0, 3}, {3, 0}}) {
-    for (int variant = 0; variant < 36; ++variant) {
-      SmallGrid small(variant % 2 == 0 ? 1 : 16, height, width, 5, 1.0f);
-      small.problem.align_corners = variant / 2 % 2 == 0;
-      small.problem.padding = static_cast<Padding>(variant / 4 % 3);
-      small.problem.interpolation = static_cast<Interpolation>(variant / 12);
-      run_on_gpu(small.problem, CudaLaunch{.deterministic = variant % 5 == 0});
-      EXPECT_EQ(small.grid_grad, std::vector<float>(10)) << variant;
+    for (int64_t channels : {1, 16}) {
+      const Sampling size = sizes(1, channels, height, width, 1, 5);
+      const Inputs inputs(size, DataType::float32, 1);
+      for_each_mode_to(2, size, DataType::float32, [&](const Sampling& s) {
+        for (bool deterministic : {false, true})
+          EXPECT_EQ(grid_gradients(s, inputs, deterministic)[1], std::vector<double>(10));
+      });
     }
   }
 }
