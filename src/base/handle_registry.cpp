@@ -1,6 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include "base/handle_registry.h"
 
+#include <iterator>
 #include <unordered_map>
 
 #include "base/fork.h"
@@ -20,32 +21,11 @@ Shards<Handles, 64>& all_handles() {
 }  // namespace
 
 const char* name_of(HandleKind kind) {
-  switch (kind) {
-    case HandleKind::tensor:
-      return "aclTensor";
-    case HandleKind::scalar:
-      return "aclScalar";
-    case HandleKind::int_array:
-      return "aclIntArray";
-    case HandleKind::float_array:
-      return "aclFloatArray";
-    case HandleKind::bool_array:
-      return "aclBoolArray";
-    case HandleKind::tensor_list:
-      return "aclTensorList";
-    case HandleKind::scalar_list:
-      return "aclScalarList";
-    case HandleKind::executor:
-    case HandleKind::executor_in_use:
-      return "aclOpExecutor";
-    case HandleKind::tensor_desc:
-      return "aclTensorDesc";
-    case HandleKind::data_buffer:
-      return "aclDataBuffer";
-    case HandleKind::communicator:
-      return "HcclComm";
-  }
-  return "handle";
+  constexpr const char* kNames[] = {"aclTensor",     "aclScalar",     "aclIntArray",   "aclFloatArray",
+                                    "aclBoolArray",  "aclTensorList", "aclScalarList", "aclOpExecutor",
+                                    "aclOpExecutor", "aclTensorDesc", "aclDataBuffer", "HcclComm"};
+  static_assert(std::size(kNames) == static_cast<size_t>(HandleKind::communicator) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 void register_handle(const void* handle, HandleKind kind) {

@@ -2,6 +2,7 @@
 // The functions of acl_meta.h for scalars, arrays and lists.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "acl/acl_base.h"
 #include "tensor/handle.h"
@@ -47,7 +48,8 @@ aclnnStatus destroy_list(std::string_view function, const List* list) {
     const auto taken = take_handle(function, list);
     for (const auto* member : taken->members) {
       // The program may have destroyed a member itself, and made another handle at the same address since.
-      const bool owned = is_live_handle(member, kind_of(member)) && member->owner == list;
+      const bool owned =
+          is_live_handle(member, std::remove_pointer_t<decltype(member)>::kKind) && member->owner == list;
       if (owned) destroy_handle(function, member);
     }
   });

@@ -10,33 +10,10 @@
 
 #include "aclnn/acl_meta.h"
 #include "base/error.h"
-#include "base/handle_registry.h"
 #include "base/observer.h"
 #include "tensor/tensor.h"
 
 namespace aclgrad {
-
-constexpr HandleKind kind_of(const aclTensor*) {
-  return HandleKind::tensor;
-}
-constexpr HandleKind kind_of(const aclScalar*) {
-  return HandleKind::scalar;
-}
-constexpr HandleKind kind_of(const aclIntArray*) {
-  return HandleKind::int_array;
-}
-constexpr HandleKind kind_of(const aclFloatArray*) {
-  return HandleKind::float_array;
-}
-constexpr HandleKind kind_of(const aclBoolArray*) {
-  return HandleKind::bool_array;
-}
-constexpr HandleKind kind_of(const aclTensorList*) {
-  return HandleKind::tensor_list;
-}
-constexpr HandleKind kind_of(const aclScalarList*) {
-  return HandleKind::scalar_list;
-}
 
 inline void check_not_null(std::string_view function, std::string_view parameter, const void* pointer) {
   if (pointer != nullptr) return;
@@ -58,17 +35,17 @@ template <class Handle>
 void check_handle(std::string_view function, const Handle* handle) {
   if (handle == nullptr) {
     throw Error(ACLNN_ERR_PARAM_NULLPTR,
-                fmt::format("{}: expected a live {}, got null.", function, name_of(kind_of(handle))),
+                fmt::format("{}: expected a live {}, got null.", function, name_of(Handle::kKind)),
                 "The object was not made, or its creation failed.",
                 "Create the object first and check that the result is not null.");
   }
-  if (!is_live_handle(handle, kind_of(handle))) refuse_dead_handle(function, kind_of(handle), handle);
+  if (!is_live_handle(handle, Handle::kKind)) refuse_dead_handle(function, Handle::kKind, handle);
 }
 
 // Takes a handle out of the registry: from here on it is the caller's, who frees it.
 template <class Handle>
 Taken<Handle> take_handle(std::string_view function, const Handle* handle) {
-  if (!unregister_handle(handle, kind_of(handle))) refuse_dead_handle(function, kind_of(handle), handle);
+  if (!unregister_handle(handle, Handle::kKind)) refuse_dead_handle(function, Handle::kKind, handle);
   return Taken<Handle>(handle);
 }
 
@@ -79,8 +56,8 @@ Handle* create_handle(Fill&& fill) noexcept {
   guarded(ACLNN_ERR_INNER, [&] {
     auto handle = std::make_unique<Handle>();
     fill(*handle);
-    register_handle(handle.get(), kind_of(handle.get()));
-    if (observer != nullptr) observer->handle_made(handle.get(), name_of(kind_of(handle.get())));
+    register_handle(handle.get(), Handle::kKind);
+    if (observer != nullptr) observer->handle_made(handle.get(), name_of(Handle::kKind));
     created = handle.release();
   });
   return created;
