@@ -57,25 +57,15 @@ TEST(MultiScaleDeformableAttention, RefusesOneFormat) {
   }
 }
 
-TEST(MultiScaleDeformableAttention, RefusesSizesBeyondTheDocuments) {
-  struct Limit {
-    Extents extents;
-    aclnnStatus grad;
-    aclnnStatus forward;
-  };
+TEST(MultiScaleDeformableAttention, TakesAllSizesOfTheDocuments) {
   // bs S M C Q L P
-  const Limit limits[] = {
-      {{1, 4, 1, 8, 1, 1, 1}, OK, OK},           {{1, 4, 16, 256, 1, 16, 16}, OK, OK},
-      {{33, 4, 1, 8, 1, 1, 1}, OK, OK},          {{1, 4, 1, 12, 1, 1, 1}, 161002, 161002},
-      {{1, 4, 1, 264, 1, 1, 1}, 161002, 161002}, {{1, 4, 17, 8, 1, 1, 1}, 161002, 161002},
-      {{1, 4, 1, 8, 1, 17, 1}, 161002, 161002},  {{1, 4, 1, 8, 1, 1, 17}, 161002, 161002},
-      {{1, 4, 1, 8, 499999, 1, 1}, OK, OK},      {{1, 4, 1, 8, 500000, 1, 1}, 161002, OK},
-  };
-  for (const Limit& limit : limits) {
-    SCOPED_TRACE(&limit - limits);
-    EXPECT_EQ(phase_1(Which::grad, limit.extents), limit.grad);
-    EXPECT_EQ(phase_1(Which::forward, limit.extents), limit.forward);
+  for (const Extents& extents : {Extents{1, 4, 1, 8, 1, 1, 1},
+                                 {1, 4, 16, 256, 1, 16, 16},
+                                 {33, 4, 1, 8, 1, 1, 1},
+                                 {1, 4, 1, 8, 499999, 1, 1}}) {
+    for (Which which : {Which::forward, Which::grad}) EXPECT_EQ(phase_1(which, extents), OK);
   }
+  EXPECT_EQ(phase_1(Which::forward, {1, 4, 1, 8, 500000, 1, 1}), OK);
 }
 
 TEST(MultiScaleDeformableAttentionStrictDeathTest, RefusesWhatEitherDocumentRefuses) {
