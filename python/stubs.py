@@ -52,9 +52,7 @@ def reference(function: ast.FunctionDef) -> str:
 
 
 STUBS: dict[str, Callable[[pathlib.Path], str]] = {
-    "operators/__init__.pyi": lambda package: (
-        "NAMES: tuple[str, ...]\n" + imports(package, "__init__.py", ".{}")
-    ),
+    "operators/__init__.pyi": lambda package: "NAMES: tuple[str, ...]\n" + imports(package, "__init__.py", ".{}"),
     "torch/operators.pyi": lambda package: imports(package, "torch.py", "..operators.{}.torch"),
     "reference.pyi": references,
 }

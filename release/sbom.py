@@ -20,11 +20,7 @@ from packageurl import PackageURL
 
 # As Debian packages them. THIRD_PARTY.md says where each is used.
 BUNDLED = {"libtbb12": "Apache-2.0"}
-COMPILED_IN = {
-    "libhwy1": "Apache-2.0 OR BSD-3-Clause",
-    "libfmt9": "MIT",
-    "nlohmann-json3-dev": "MIT",
-}
+COMPILED_IN = {"libhwy1": "Apache-2.0 OR BSD-3-Clause", "libfmt9": "MIT", "nlohmann-json3-dev": "MIT"}
 ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 

@@ -20,9 +20,7 @@ NO_LIBRARY = {"test.cpp", "description.cpp", "cases.h", "python.cpp"}
 # What users call, and lies in their namespace; the reference in that of the tests.
 OTHER_NAMESPACES = NO_LIBRARY | {"contract.cpp", "contract.h", "reference.h"}
 
-STATUS = re.compile(
-    r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Status\b|[135]61\d{3}\b|[125]07\d{3}\b)"
-)
+STATUS = re.compile(r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Status\b|[135]61\d{3}\b|[125]07\d{3}\b)")
 
 
 def kind_of(file):

@@ -16,13 +16,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
 @pytest.mark.skipif(not EXAMPLES.exists(), reason="needs examples/ beside python/")
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [
-        ("fit_warp", 6),
-        ("register_volume", 6),
-        ("deformable_detr", 8),
-        ("distance_field", 6),
-        ("compress_text", 6),
-    ],
+    [("fit_warp", 6), ("register_volume", 6), ("deformable_detr", 8), ("distance_field", 6), ("compress_text", 6)],
 )
 def test_example(name, steps, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))

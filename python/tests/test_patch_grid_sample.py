@@ -30,11 +30,7 @@ F = torch.nn.functional
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        (IMAGE, GRID),
-        (IMAGE.double(), GRID.double(), "bicubic", "reflection", True),
-        (IMAGE, GRID, "nearest", "border"),
-    ],
+    [(IMAGE, GRID), (IMAGE.double(), GRID.double(), "bicubic", "reflection", True), (IMAGE, GRID, "nearest", "border")],
 )
 @pytest.mark.filterwarnings("ignore:Default grid_sample")
 def test_grid_sample_is_ours(arguments):
@@ -105,11 +101,7 @@ def test_what_pytorch_refuses_it_still_refuses():
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        (VOLUME.to("meta"), VOLUME_GRID.to("meta")),
-        (IMAGE.to("meta"), GRID.to("meta")),
-    ],
+    "arguments", [(VOLUME.to("meta"), VOLUME_GRID.to("meta")), (IMAGE.to("meta"), GRID.to("meta"))]
 )
 def test_grid_sample_of_other_kinds_stays_with_pytorch(arguments):
     with aclgrad.torch.patched("grid_sample"), Calls() as calls:

@@ -27,14 +27,9 @@ PIXELS = (1, 3, 64, 96)
 STAGES = ["stage2", "stage3", "stage4"]
 
 
-def resnet(transformers, stages=STAGES):
-    return transformers.ResNetConfig(
-        embedding_size=8,
-        hidden_sizes=[16, 24, 32, 40],
-        depths=[1, 1, 1, 1],
-        layer_type="basic",
-        out_features=stages,
-    )
+def backbone(config, layer_type="basic", stages=STAGES):
+    sizes = {"embedding_size": 8, "hidden_sizes": [16, 24, 32, 40], "depths": [1, 1, 1, 1]}
+    return config(**sizes, layer_type=layer_type, out_features=stages)
 
 
 def box_labels():
@@ -42,21 +37,15 @@ def box_labels():
 
 
 def deformable_detr(transformers):
-    config = transformers.DeformableDetrConfig(backbone_config=resnet(transformers), num_feature_levels=4, **SMALL)
+    small = backbone(transformers.ResNetConfig)
+    config = transformers.DeformableDetrConfig(backbone_config=small, num_feature_levels=4, **SMALL)
     return transformers.DeformableDetrForObjectDetection(config), {"labels": box_labels()}
 
 
 def rt_detr(transformers, prefix="RTDetr"):
-    backbone = transformers.RTDetrResNetConfig(
-        embedding_size=8,
-        hidden_sizes=[16, 24, 32, 40],
-        depths=[1, 1, 1, 1],
-        layer_type="bottleneck",
-        out_features=STAGES,
-    )
     sizes = {name: value for name, value in SMALL.items() if name not in ("encoder_layers", "num_queries")}
     config = getattr(transformers, f"{prefix}Config")(
-        backbone_config=backbone,
+        backbone_config=backbone(transformers.RTDetrResNetConfig, "bottleneck"),
         encoder_in_channels=[24, 32, 40],
         feat_strides=[8, 16, 32],
         encoder_hidden_dim=32,
@@ -77,12 +66,9 @@ def grounding_dino(transformers, prefix="GroundingDino"):
     text = transformers.BertConfig(
         vocab_size=1100, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
     )
+    small = backbone(transformers.ResNetConfig)
     config = getattr(transformers, f"{prefix}Config")(
-        backbone_config=resnet(transformers),
-        text_config=text,
-        num_feature_levels=4,
-        max_text_len=8,
-        **SMALL,
+        backbone_config=small, text_config=text, num_feature_levels=4, max_text_len=8, **SMALL
     )
     model = getattr(transformers, f"{prefix}ForObjectDetection")(config)
     two_words = torch.tensor([[101, 7, 1012, 9, 1012, 102]])  # each with a full stop behind it
@@ -100,7 +86,7 @@ def mask_labels():
 
 def mask2former(transformers):
     config = transformers.Mask2FormerConfig(
-        backbone_config=resnet(transformers, ["stage1", *STAGES]),
+        backbone_config=backbone(transformers.ResNetConfig, stages=["stage1", *STAGES]),
         feature_size=32,
         mask_feature_size=32,
         hidden_dim=32,

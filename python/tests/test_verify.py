@@ -320,9 +320,7 @@ needs_full_disk = pytest.mark.skipif(not FULL_DISK.exists(), reason="there is no
 
 
 def run_command(files, redirections, *arguments):
-    return run_any_command(
-        files, redirections, "verify", "nsa_compress_backward", "all.npz", *ATTRIBUTES, *arguments
-    )
+    return run_any_command(files, redirections, "verify", "nsa_compress_backward", "all.npz", *ATTRIBUTES, *arguments)
 
 
 def run_any_command(folder, redirections, *arguments):
@@ -372,10 +370,7 @@ def test_help_has_status_0(tmp_path, arguments):
     assert result.stdout.endswith("\n") and not result.stdout.endswith("\n\n") and result.stderr == ""
 
 
-@pytest.mark.parametrize(
-    "redirections",
-    [pytest.param(">/dev/full 2>/dev/full", marks=needs_full_disk), ">&- 2>&-"],
-)
+@pytest.mark.parametrize("redirections", [pytest.param(">/dev/full 2>/dev/full", marks=needs_full_disk), ">&- 2>&-"])
 def test_message_that_does_not_arrive_has_status_2_too(files, redirections):
     result = run_command(files, redirections)
     assert result.returncode == 2 and result.stdout == result.stderr == ""

@@ -41,9 +41,7 @@ EXTREMES = {module.__name__: module.extremes for module in MODULES if hasattr(mo
 
 def gradient_calls():
     """The operators that compute gradients, with arguments."""
-    attention, compress, sample, bias = (
-        CALLS[name][1]() for name in ("attention", "compress", "sample", "bias")
-    )
+    attention, compress, sample, bias = (CALLS[name][1]() for name in ("attention", "compress", "sample", "bias"))
     ops = torch.ops.aclgrad
     return {
         "attention": (

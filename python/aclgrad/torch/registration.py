@@ -361,11 +361,7 @@ class _DoubleBackward(_Gradients):
     """The gradient of a `Gradient`, in one kernel. Its own derivatives are composed."""
 
     def __init__(
-        self,
-        gradient: Gradient,
-        schema: str,
-        core: Callable[..., tuple[Tensor | None, ...]],
-        batch_axis: int,
+        self, gradient: Gradient, schema: str, core: Callable[..., tuple[Tensor | None, ...]], batch_axis: int
     ) -> None:
         name, _, parameters = schema.removesuffix(") -> Tensor[]").partition("_backward(")
         *others, _ = parameters.split(", ")

@@ -154,10 +154,7 @@ def _composed(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_c
 
 
 def _operator(
-    name: str,
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
-    double_backward: Callable[..., Any],
+    name: str, forward: Callable[..., Any], backward: Callable[..., Any], double_backward: Callable[..., Any]
 ) -> Operator:
     gradient = Gradient(
         f"{name}_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
