@@ -205,8 +205,8 @@ def _in_numpy_memory(summary: dict) -> list[str]:
     numpy = [(measured["numpy"], problem) for problem in summary["problems"] for measured in problem["threads"].values()]
     most, problem = max(numpy, key=lambda entry: entry[0])
     return _paragraph(
-        "PyTorch's tensors begin on a cache line, NumPy's large arrays 16 bytes past one. There calls take "
-        f"{min(ratio for ratio, _ in numpy):.2f} to {most:.2f} of the time; the most in {_in_words(problem)}.")
+        "PyTorch's tensors begin on a cache line, NumPy's large arrays 16 bytes past one. In NumPy's memory calls "
+        f"take {min(ratio for ratio, _ in numpy):.2f} to {most:.2f} times as long; most in {_in_words(problem)}.")
 
 
 def page(summary: dict) -> str:
