@@ -92,19 +92,27 @@ class DeviceBytes {
   size_t first_;
 };
 
+// How the tensors of a problem lie in memory.
+struct Memory {
+  DataType type;
+  bool aligned = true;
+};
+
 class DeviceTensor {
  public:
-  DeviceTensor(int64_t count, DataType type, bool aligned)
-      : type_(type), memory_(static_cast<size_t>(count) * size_of(type), aligned ? 0 : size_of(type)) {}
-  DeviceTensor(const std::vector<double>& values, DataType type, bool aligned)
-      : DeviceTensor(static_cast<int64_t>(values.size()), type, aligned) {
-    Bytes bytes(values.size() * size_of(type));
+  DeviceTensor(Memory memory, const Shape& shape, const std::vector<double>& values = {})
+      : type_(memory.type),
+        shape_(shape.data(), static_cast<int>(shape.size())),
+        memory_(static_cast<size_t>(element_count(shape)) * size_of(type_),
+                memory.aligned ? 0 : size_of(type_)) {
+    if (values.empty()) return;
+    Bytes bytes(values.size() * size_of(type_));
     const auto count = static_cast<int64_t>(values.size());
-    write_elements(values.data(), count, type, bytes.data(), static_cast<int64_t>(size_of(type)));
+    write_elements(values.data(), count, type_, bytes.data(), static_cast<int64_t>(size_of(type_)));
     memory_.set(bytes.data());
   }
 
-  void* data() const { return memory_.data(); }
+  Tensor tensor() const { return {memory_.data(), type_, shape_}; }
   Bytes bytes() const { return memory_.get(); }
   std::vector<double> values() const {
     const Bytes bytes = memory_.get();
@@ -116,35 +124,23 @@ class DeviceTensor {
 
  private:
   DataType type_;
+  aclgrad::Shape shape_;
   DeviceBytes memory_;
 };
 
-class DeviceIndices {
- public:
-  explicit DeviceIndices(const std::vector<int64_t>& values) : memory_(values.size() * sizeof(int64_t)) {
-    memory_.set(values.data());
-  }
-  const int64_t* data() const { return reinterpret_cast<const int64_t*>(memory_.data()); }
-
- private:
-  DeviceBytes memory_;
-};
+DeviceTensor indices_on_device(const Shape& shape, const std::vector<int64_t>& values) {
+  return {{DataType::int64}, shape, {values.begin(), values.end()}};
+}
 
 // A result of a problem, and what it must be.
 template <class Problem>
 struct Result {
   const char* name;
   Tensor Problem::*member;
-  aclgrad::Shape shape;
+  Shape shape;
   const std::vector<double>& expected;
   double allowed;
   double (*error)(const std::vector<double>& actual, const std::vector<double>& expected) = relative_error;
-};
-
-// How the tensors of a problem lie in memory.
-struct Memory {
-  DataType type;
-  bool aligned;
 };
 
 // Computes these results of a problem, and returns their bits.
@@ -153,9 +149,8 @@ std::vector<Bytes> expect_results(const std::string& what, Problem problem, Memo
                                   const std::vector<Result<Problem>>& results) {
   std::vector<std::unique_ptr<DeviceTensor>> outputs;
   for (const Result<Problem>& result : results) {
-    const auto count = static_cast<int64_t>(result.expected.size());
-    outputs.push_back(std::make_unique<DeviceTensor>(count, memory.type, memory.aligned));
-    problem.*result.member = {outputs.back()->data(), memory.type, result.shape};
+    outputs.push_back(std::make_unique<DeviceTensor>(memory, result.shape));
+    problem.*result.member = outputs.back()->tensor();
   }
   const CudaLaunch on{.deterministic = deterministic};
   const DeviceBytes workspace(kernel_workspace_size(problem, on));
@@ -184,37 +179,43 @@ size_t entries_of(const Table& table) {
 // ---- Operators
 
 void test_multi_scale_deformable_attention() {
-  namespace cases = multi_scale_deformable_attention_cases;
+  using namespace multi_scale_deformable_attention_cases;
   using Forward = MultiScaleDeformableAttention;
   using Backward = MultiScaleDeformableAttentionBackward;
-  for (size_t k = 0; k < entries_of(cases::kCases); ++k) {
+  for (size_t k = 0; k < entries_of(kCases); ++k) {
     for (DataType type : kAllTypes) {
-      cases::Reference r = cases::random_problem(cases::kCases[k], type);
+      Reference r = random_problem(kCases[k], type);
       r.positions_in_double = type == DataType::float64;
       r.run();
       const double allowed = tolerance(type, true);
       const std::string what = "MSDA case " + std::to_string(k) + " ";
+      const DeviceTensor shapes = indices_on_device({r.levels, 2}, r.spatial_shape),
+                         starts = indices_on_device({r.levels}, r.level_start_index);
       for (bool aligned : {true, false}) {
-        const DeviceTensor value(r.value, type, aligned), location(r.location, type, aligned);
-        const DeviceTensor weight(r.attention_weight, type, aligned),
-            grad_output(r.grad_output, type, aligned);
-        const DeviceIndices shape(r.spatial_shape), start(r.level_start_index);
-        auto problem = cases::problem_of<Backward>(r, type, value.data(), location.data(), weight.data(),
-                                                   shape.data(), start.data());
-        problem.grad_output = {grad_output.data(), type, cases::output_shape(r)};
         const Memory memory{type, aligned};
+        const DeviceTensor value(memory, value_shape(r), r.value),
+            location(memory, location_shape(r), r.location),
+            weight(memory, attention_shape(r), r.attention_weight),
+            grad_output(memory, query_shape(r, false), r.grad_output);
+        Backward problem;
+        problem.value = value.tensor();
+        problem.spatial_shapes = shapes.tensor();
+        problem.level_start_index = starts.tensor();
+        problem.sampling_locations = location.tensor();
+        problem.attention_weights = weight.tensor();
+        problem.grad_output = grad_output.tensor();
 
         Forward forward;
         static_cast<MultiScaleDeformableSampling&>(forward) = problem;
         expect_results(what, forward, memory, false,
-                       {{"output", &Forward::output, cases::output_shape(r), r.output, allowed}});
+                       {{"output", &Forward::output, query_shape(r, false), r.output, allowed}});
 
         const std::vector<Result<Backward>> all = {
-            {"grad_value", &Backward::grad_value, problem.value.shape, r.grad_value, allowed},
-            {"grad_location", &Backward::grad_sampling_locations, problem.sampling_locations.shape,
-             r.grad_location, allowed},
-            {"grad_weight", &Backward::grad_attention_weights, problem.attention_weights.shape,
-             r.grad_attention_weight, allowed}};
+            {"grad_value", &Backward::grad_value, value_shape(r), r.grad_value, allowed},
+            {"grad_location", &Backward::grad_sampling_locations, location_shape(r), r.grad_location,
+             allowed},
+            {"grad_weight", &Backward::grad_attention_weights, attention_shape(r), r.grad_attention_weight,
+             allowed}};
         // What is not wanted needs no memory.
         expect_results(what + "alone ", problem, memory, true, {all.back()});
         expect_results(what, problem, memory, false, all);
@@ -246,28 +247,27 @@ struct Volumes {
 template <class Kind>
 void test_grid_sampler_case(const typename Kind::Sampling& s, Memory memory,
                             const grid_sampler_cases::Inputs& inputs, const std::string& what) {
-  namespace cases = grid_sampler_cases;
+  using namespace grid_sampler_cases;
   using Forward = typename Kind::Forward;
   using Backward = typename Kind::Backward;
-  const auto [type, aligned] = memory;
-  const DeviceTensor input(inputs.input, type, aligned), grid(inputs.grid, type, aligned);
-  const DeviceTensor grad_output(inputs.grad_output, type, aligned);
-  auto problem = cases::problem_of<Backward>(s, type, input.data(), grid.data());
-  problem.grad_output = {grad_output.data(), type, cases::output_extents(s)};
+  const DataType type = memory.type;
+  const DeviceTensor input(memory, input_shape(s), inputs.input), grid(memory, grid_shape(s), inputs.grid),
+      grad_output(memory, output_shape(s), inputs.grad_output);
+  auto problem = problem_of<Backward>(s, type, input.tensor().data, grid.tensor().data);
+  problem.grad_output = grad_output.tensor();
 
   Forward forward;
   static_cast<GridSampling&>(forward) = problem;
-  const auto output = cases::sample(s, inputs);
-  expect_results(
-      what, forward, memory, false,
-      {{"output", &Forward::output, cases::output_extents(s), output, cases::allowed_error(type, output)}});
+  const auto output = sample(s, inputs);
+  expect_results(what, forward, memory, false,
+                 {{"output", &Forward::output, output_shape(s), output, allowed_error(type, output)}});
 
-  const auto expected = cases::gradients_of(s, inputs);
+  const auto expected = gradients_of(s, inputs);
   const std::vector<Result<Backward>> gradients = {
-      {"grad_input", &Backward::grad_input, problem.input.shape, expected.input,
-       cases::allowed_error(type, expected.input)},
-      {"grad_grid", &Backward::grad_grid, problem.grid.shape, expected.grid,
-       cases::allowed_error(type, expected.grid), cases::gradient_error}};
+      {"grad_input", &Backward::grad_input, input_shape(s), expected.input,
+       allowed_error(type, expected.input)},
+      {"grad_grid", &Backward::grad_grid, grid_shape(s), expected.grid, allowed_error(type, expected.grid),
+       gradient_error}};
   expect_results(what, problem, memory, false, gradients);
   expect(expect_results(what, problem, memory, true, gradients) ==
              expect_results(what, problem, memory, true, gradients),
@@ -320,29 +320,32 @@ void test_large_images() {
 }
 
 void test_nsa_compress_case(const reference::NsaSizes& sizes, Memory memory, const std::string& what) {
-  const auto [type, aligned] = memory;
-  const nsa_compress_cases::Values values(sizes, type);
+  using namespace nsa_compress_cases;
+  const Values values(sizes, memory.type);
   const auto expected = reference::nsa_compress_grad(sizes, values.output_grad, values.input, values.weight);
   const auto expected_output = reference::nsa_compress(sizes, values.input, values.weight);
-  const double allowed = tolerance(type, false);
-  const DeviceTensor input(values.input, type, aligned), weight(values.weight, type, aligned);
-  const DeviceTensor output_grad(values.output_grad, type, aligned);
-  const DeviceIndices ends(sizes.sequence_ends);
-  const aclgrad::Shape of_windows = {nsa_compress_cases::windows_of(sizes), sizes.heads, sizes.channels};
+  const double allowed = tolerance(memory.type, false);
+  const Shape of_tokens = {tokens_of(sizes), sizes.heads, sizes.channels},
+              of_weight = {sizes.block, sizes.heads},
+              of_windows = {windows_of(sizes), sizes.heads, sizes.channels};
+  const DeviceTensor input(memory, of_tokens, values.input), weight(memory, of_weight, values.weight),
+      output_grad(memory, of_windows, values.output_grad);
+  const auto sequences = static_cast<int64_t>(sizes.sequence_ends.size());
+  const DeviceTensor ends = indices_on_device({sequences}, sizes.sequence_ends);
   NsaCompressBackward problem;
-  problem.input = {input.data(), type, {nsa_compress_cases::tokens_of(sizes), sizes.heads, sizes.channels}};
-  problem.weight = {weight.data(), type, {sizes.block, sizes.heads}};
+  problem.input = input.tensor();
+  problem.weight = weight.tensor();
   problem.stride = sizes.stride;
-  problem.grad_output = {output_grad.data(), type, of_windows};
+  problem.grad_output = output_grad.tensor();
   std::vector<Bytes> first;
   for (bool ends_on_gpu : {false, true}) {
-    problem.sequence_ends = {ends_on_gpu ? ends.data() : sizes.sequence_ends.data(),
-                             {static_cast<int64_t>(sizes.sequence_ends.size())}};
+    problem.sequence_ends = ends.tensor();
+    if (!ends_on_gpu) problem.sequence_ends.data = sizes.sequence_ends.data();
     problem.ends_on_gpu = ends_on_gpu;
     const auto bits = expect_results(
         what, problem, memory, false,
-        {{"grad_input", &NsaCompressBackward::grad_input, problem.input.shape, expected.input, allowed},
-         {"grad_weight", &NsaCompressBackward::grad_weight, problem.weight.shape, expected.weight, allowed}});
+        {{"grad_input", &NsaCompressBackward::grad_input, of_tokens, expected.input, allowed},
+         {"grad_weight", &NsaCompressBackward::grad_weight, of_weight, expected.weight, allowed}});
     if (first.empty()) first = bits;
     expect(bits == first, what + "is bitwise the same again");
 
@@ -373,16 +376,16 @@ void test_grouped_bias_add() {
     const cases::Case& c = cases::kCases[k];
     const cases::Ranges ranges = cases::ranges_of(c.group_idx, c.group_idx_type, c.rows);
     const auto groups = static_cast<int64_t>(c.group_idx.size());
-    const DeviceTensor indices(c.group_idx, DataType::int64, true);
+    const DeviceTensor indices({DataType::int64}, {groups}, c.group_idx);
     for (DataType type : kFloatTypes) {
       const std::vector<double> grad_y = rounded(uniform(c.rows * c.columns, -5, 5, 1), type);
       const auto expected = reference::grouped_bias_add_grad(grad_y, c.columns, ranges.begin, ranges.end);
       for (bool aligned : {true, false}) {
         const std::string what = "grouped bias-add case " + std::to_string(k) + " ";
-        const DeviceTensor rows(grad_y, type, aligned);
+        const DeviceTensor rows({type, aligned}, {c.rows, c.columns}, grad_y);
         GroupedBiasAddBackward problem;
-        problem.grad_output = {rows.data(), type, {c.rows, c.columns}};
-        problem.group_idx = {indices.data(), DataType::int64, {groups}};
+        problem.grad_output = rows.tensor();
+        problem.group_idx = indices.tensor();
         problem.kind = static_cast<GroupKind>(c.group_idx_type);
         const auto bits = [&] {
           return expect_results(what, problem, {type, aligned}, false,

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "aclgrad/multi_scale_deformable_attention.h"
 #include "ops/multi_scale_deformable_attention/reference.h"
 #include "support/values.h"
 
@@ -87,22 +86,5 @@ inline const Sizes kCases[] = {
     {1, 1, 16, 600, 8, {4, 4}},                          // the queries come in pieces
     {1, 1, 8, 513, 13, {2, 3, 3, 1, 1, 1, 2, 2, 2, 1}},  // more points than a block
 };
-
-// The problem of a reference, on contiguous tensors.
-template <class Problem>
-Problem problem_of(const Reference& r, DataType type, const void* value, const void* locations,
-                   const void* weights, const int64_t* spatial_shapes, const int64_t* level_start_index) {
-  Problem problem;
-  problem.value = {value, type, {r.batches, r.rows, r.heads, r.channels}};
-  problem.spatial_shapes = {spatial_shapes, {r.levels, 2}};
-  problem.level_start_index = {level_start_index, {r.levels}};
-  problem.sampling_locations = {locations, type, {r.batches, r.queries, r.heads, r.levels, r.points, 2}};
-  problem.attention_weights = {weights, type, {r.batches, r.queries, r.heads, r.levels, r.points}};
-  return problem;
-}
-
-inline aclgrad::Shape output_shape(const Reference& r) {
-  return {r.batches, r.queries, r.heads, r.channels};
-}
 
 }  // namespace aclgrad::test::multi_scale_deformable_attention_cases

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "aclgrad/multi_scale_deformable_attention.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attn_function.h"
 #include "ops/multi_scale_deformable_attention/cases.h"
