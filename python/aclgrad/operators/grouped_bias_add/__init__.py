@@ -13,12 +13,7 @@ GroupKind = Literal["ends", "counts"]
 
 @function("output")
 def grouped_bias_add(
-    x: Array,
-    bias: Array,
-    group_ends: Indices | None = None,
-    *,
-    kind: GroupKind = "ends",
-    out: Array | None = None,
+    x: Array, bias: Array, group_ends: Indices | None = None, *, kind: GroupKind = "ends", out: Array | None = None
 ) -> Any:
     """Adds to each row the bias of its group, as behind the matrix products of a mixture of experts.
 
@@ -42,11 +37,7 @@ def grouped_bias_add(
 
 @function("grad_bias", aclnn=["aclnnGroupedBiasAddGrad", "aclnnGroupedBiasAddGradV2"])
 def grouped_bias_add_backward(
-    grad_output: Array,
-    group_ends: Indices | None = None,
-    kind: GroupKind = "ends",
-    *,
-    out: Array | None = None,
+    grad_output: Array, group_ends: Indices | None = None, kind: GroupKind = "ends", *, out: Array | None = None
 ) -> Any:
     """The gradient of `grouped_bias_add` for `bias`: the sum of each group's rows. That for `x` is `grad_output`.
 

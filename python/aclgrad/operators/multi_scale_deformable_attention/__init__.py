@@ -45,10 +45,7 @@ def msda_forward(
 
 
 @function(
-    "grad_value",
-    "grad_sampling_locations",
-    "grad_attention_weights",
-    aclnn=["aclnnMultiScaleDeformableAttentionGrad"],
+    "grad_value", "grad_sampling_locations", "grad_attention_weights", aclnn=["aclnnMultiScaleDeformableAttentionGrad"]
 )
 def msda_backward(
     grad_output: Array,

@@ -12,13 +12,7 @@ from ..._registry import Array, Indices, function
 
 @function("output", aclnn=["aclnnNsaCompress"])
 def nsa_compress(
-    x: Array,
-    weight: Array,
-    cu_seqlens: Indices | None,
-    block: int,
-    stride: int,
-    *,
-    out: Array | None = None,
+    x: Array, weight: Array, cu_seqlens: Indices | None, block: int, stride: int, *, out: Array | None = None
 ) -> Any:
     """The key compression of native sparse attention: weighted sums over windows that slide along each sequence.
 
