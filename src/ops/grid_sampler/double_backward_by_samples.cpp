@@ -30,9 +30,8 @@ const Images& first_source(const DoubleBackward& sampling) {
 template <class T, int kTaps, int kTogether, bool kAreScattered>
 class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered> {
   using Base = ImagesBySamples<T, kTaps, kTogether, kAreScattered>;
-  using Base::kAll, Base::kGroup, Base::kSamples, Base::band_, Base::grid_, Base::grid_of, Base::input_,
-      Base::pixels_, Base::sums_, Base::wants_input_grad_, Base::load_coordinates_of, Base::store_slopes,
-      Base::sums_of, Base::with_gradients;
+  using Base::kAll, Base::kGroup, Base::kSamples, Base::band_, Base::grid_, Base::input_, Base::pixels_,
+      Base::sums_, Base::wants_input_grad_, Base::store_slopes, Base::sums_of, Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
       typename Base::Taps, typename Base::V, typename Base::Vector;
 
@@ -40,7 +39,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
   DoubleBackwardBySamples(const DoubleBackward& sampling, int64_t image, RowBand band, const Sums& sums)
       : Base(sampling, first_source(sampling)[image], image, band, sums),
         sampling_(sampling),
-        along_(grid_of(sampling.grad_grad_grid[image])),
+        along_(sampling.grad_grad_grid[image]),
         results_(sampling.grad_grad_output[image]),
         sources_{{sampling.has_grad_grad_grid, sampling.input[image]},
                  {sampling.has_grad_grad_input, sampling.grad_grad_input[image]}},
@@ -101,7 +100,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
   HWY_NOINLINE bool find(Work& work) {
     const D d;
     V coordinates[2];
-    load_coordinates_of(work.vector, grid_, coordinates);
+    grid_.load(work.vector.first, work.vector.count, coordinates);
     work.reach[0] = work.reach[1] = work.pixels.find(coordinates, work.taps);
     if (has_others_) work.reach[1] = work.others.find(coordinates, work.taps);
     bool is_of_band = false;
@@ -143,10 +142,10 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
 
   // grad_grad_grid in pixels. A sample that reads nothing has none, and neither has one along an axis on which it is
   // clipped, whatever grad_grad_grid is: infinity times zero is no zero.
-  HWY_INLINE void find_tangents_of(const Work& work, V (&along)[2]) const {
+  HWY_INLINE void find_tangents_of(const Work& work, V (&along)[2]) {
     const D d;
     for (V& of_axis : along) of_axis = hn::Zero(d);
-    if (sampling_.has_grad_grad_grid) load_coordinates_of(work.vector, along_, along);
+    if (sampling_.has_grad_grad_grid) along_.load(work.vector.first, work.vector.count, along);
     for (int axis = 0; axis < 2; ++axis) {
       const V scale = work.taps[axis].scale;
       const auto moves = hn::And(mask_of(d, work.vector.bits), hn::Ne(scale, hn::Zero(d)));
@@ -226,7 +225,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
   }
 
   const DoubleBackward& sampling_;
-  const typename Base::Grid along_;
+  GridReader<T, 2> along_;
   const Image results_;
   const Source sources_[2];
   const bool has_others_;  // whose offsets are not those of the first

@@ -11,19 +11,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ops/grid_sampler/coordinates-inl.h"
 #include "ops/grid_sampler/footprint-inl.h"
 #include "ops/grid_sampler/scattered_footprint-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
-
-// Samples before the first one whose result begins a cache line.
-int64_t samples_before_line(const Image& output) {
-  const auto bytes = static_cast<int64_t>(size_of(output.type));
-  const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(output.data) % 64);
-  return output.outgrows_caches && beyond % bytes == 0 ? (64 - beyond) % 64 / bytes : 0;
-}
 
 // How the channels of a sample are gone through: a few at once, in registers; or one after the other for a chunk of
 // samples; or a group after the other for a chunk, where pixels do not lie side by side in rows.
@@ -42,14 +36,13 @@ class ForwardBySamples {
       : input_(sampling.input[image]),
         grid_(sampling.grid[image]),
         output_(sampling.output[image]),
-        reads_grid_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_)),
         prefetches_(outgrows_cache(sampling)),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()),
         pixels_(input_, sampling.axes) {}
 
   // Samples [first, end).
-  void sample(int64_t first, int64_t end) const {
+  void sample(int64_t first, int64_t end) {
     if constexpr (kAccess == Access::few) {
       sample_few_channels(first, end);
     } else {
@@ -76,19 +69,6 @@ class ForwardBySamples {
     alignas(V) Real weights[kTapCount][kSamples];
     Reach reach;
   };
-
-  // Of as many samples as a vector has lanes, unless they are the last. `staged` holds the next kMostSamples, where the
-  // grid is not read as it lies; `first` is a multiple of them from `begin` on.
-  HWY_INLINE void load_coordinates_of(int64_t first, int64_t begin, int64_t end,
-                                      Real (&staged)[kAxes][kMostSamples], V (&to)[kAxes]) const {
-    if constexpr (std::is_same_v<T, Real>) {
-      if (HWY_LIKELY(reads_grid_ && end - first >= kSamples))
-        return load_interleaved(D(), grid_.channel<T>(0) + kAxes * first, to);
-    }
-    const int64_t at = reads_grid_ ? 0 : (first - begin) % kMostSamples;
-    if (at == 0) load_coordinates(grid_, Samples{first, std::min(kMostSamples, end - first)}, staged);
-    for (int axis = 0; axis < kAxes; ++axis) to[axis] = hn::Load(D(), staged[axis] + at);
-  }
 
   static HWY_INLINE Weights weights_of(const Taps (&taps)[kAxes]) {
     Weights weights;
@@ -124,13 +104,13 @@ class ForwardBySamples {
 
   // ---- Few channels: all in registers
 
-  HWY_INLINE void sample_few_channels(int64_t begin, int64_t end) const {
-    alignas(64) Real staged[kAxes][kMostSamples];
+  HWY_INLINE void sample_few_channels(int64_t begin, int64_t end) {
     Pixels pixels = pixels_;
     for (int64_t first = begin; first < end; first += kSamples) {
       V coordinates[kAxes];
-      load_coordinates_of(first, begin, end, staged, coordinates);
-      sample_vector(pixels, coordinates, first, std::min(kSamples, end - first));
+      const int64_t count = std::min(kSamples, end - first);
+      grid_.load(first, count, coordinates);
+      sample_vector(pixels, coordinates, first, count);
     }
   }
 
@@ -194,7 +174,7 @@ class ForwardBySamples {
 
   // ---- Any number of channels: chunk by chunk of samples
 
-  void sample_chunks(int64_t begin, int64_t end) const {
+  void sample_chunks(int64_t begin, int64_t end) {
     constexpr int64_t kVectors = kChunkSamples / kSamples;
     alignas(Found) std::byte room[kVectors * sizeof(Found)];
     auto* chunk = reinterpret_cast<Found*>(room);
@@ -208,12 +188,11 @@ class ForwardBySamples {
     }
   }
 
-  HWY_INLINE void find_chunk(int64_t begin, int64_t count, Found* chunk) const {
+  HWY_INLINE void find_chunk(int64_t begin, int64_t count, Found* chunk) {
     const D d;
-    alignas(64) Real staged[kAxes][kMostSamples];
     for (int64_t k = 0; k < count; k += kSamples, ++chunk) {
       V coordinates[kAxes];
-      load_coordinates_of(begin + k, begin, begin + count, staged, coordinates);
+      grid_.load(begin + k, std::min(kSamples, count - k), coordinates);
       Taps taps[kAxes];
       chunk->reach = chunk->pixels.find(coordinates, taps);
       const Weights weights = weights_of(taps);
@@ -250,9 +229,8 @@ class ForwardBySamples {
   }
 
   const Image input_;
-  const Image grid_;
+  GridReader<T, kAxes> grid_;
   const Image output_;
-  const bool reads_grid_;  // where its coordinates lie as vectors of them are loaded
   const bool prefetches_;
   const bool has_plain_output_;
   const bool has_interleaved_output_;
@@ -261,16 +239,10 @@ class ForwardBySamples {
 
 template <class Forward>
 void run(const Sampling& sampling) {
-  const int64_t task_samples = sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples;
-  const int64_t lead = std::min(samples_before_line(sampling.output.first), sampling.samples);
-  const int64_t tasks = divide_up(sampling.samples - lead, task_samples) + (lead > 0);
-  parallel_for(sampling.batch * tasks, forward_nanoseconds(sampling), [&](int64_t index) {
-    const int64_t task = index % tasks - (lead > 0);
-    const Forward forward(sampling, index / tasks);
-    if (task < 0) return forward.sample(0, lead);
-    const int64_t first = lead + task * task_samples;
-    forward.sample(first, std::min(first + task_samples, sampling.samples));
-  });
+  for_each_part(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
+                forward_nanoseconds(sampling), [&](int64_t image, int64_t first, int64_t end) {
+                  Forward(sampling, image).sample(first, end);
+                });
 }
 
 template <class T, int kTaps, int kAxes>

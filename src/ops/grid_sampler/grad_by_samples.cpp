@@ -24,8 +24,8 @@ template <class T, int kTaps, int kTogether, bool kAreScattered>
 class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered> {
   using Base = ImagesBySamples<T, kTaps, kTogether, kAreScattered>;
   using Base::kAll, Base::kGroup, Base::kSamples, Base::band_, Base::grad_output_, Base::grid_, Base::input_,
-      Base::pixels_, Base::sums_, Base::wants_input_grad_, Base::load_coordinates_of, Base::store_slopes,
-      Base::sums_of, Base::with_gradients;
+      Base::pixels_, Base::sums_, Base::wants_input_grad_, Base::store_slopes, Base::sums_of,
+      Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
       typename Base::Taps, typename Base::V, typename Base::Vector;
 
@@ -78,7 +78,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
 
   HWY_INLINE void differentiate_vector(const Vector& vector) {
     V coordinates[2];
-    load_coordinates_of(vector, grid_, coordinates);
+    grid_.load(vector.first, vector.count, coordinates);
     Taps taps[2];
     const Reach reach = pixels_.find(coordinates, taps);
     if (HWY_LIKELY(reach == Reach::line)) return differentiate_few<Reach::line>(taps, vector);
@@ -151,7 +151,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
   // Returns whether the samples have to do with the band.
   HWY_INLINE bool find(Found& found) {
     V coordinates[2];
-    load_coordinates_of(found.vector, grid_, coordinates);
+    grid_.load(found.vector.first, found.vector.count, coordinates);
     found.reach = found.pixels.find(coordinates, found.taps);
     std::memset(found.products, 0, sizeof found.products);
     bool is_of_band = false;

@@ -11,6 +11,7 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_IMAGES_INL_H_
 #endif
 
+#include "ops/grid_sampler/coordinates-inl.h"
 #include "ops/grid_sampler/grad_bands.h"
 #include "ops/grid_sampler/scattered_footprint-inl.h"
 
@@ -39,9 +40,10 @@ class ImagesBySamples {
         wants_own_(sampling.wants_own()),
         band_(band),
         input_(input),
-        grid_(grid_of(sampling.grid[image])),
+        grid_(sampling.grid[image]),
         grad_output_(sampling.output[image]),
-        grid_grad_(grid_of(sampling.grid_grad[image])),
+        grid_grad_(sampling.grid_grad[image]),
+        has_plain_grid_grad_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_grad_)),
         has_plain_gradient_(grad_output_.type == data_type_of<T> && grad_output_.has_contiguous_channels()),
         sums_(sums),
         pixels_(input_, sampling.axes) {}  // NOLINT: clang-tidy 14 does not see that the delegate sets all
@@ -64,25 +66,6 @@ class ImagesBySamples {
     int64_t begin;
     int64_t end;
   };
-
-  struct Grid {
-    Image image;
-    bool has_pairs;  // that can be loaded and stored as they lie
-  };
-
-  static Grid grid_of(const Image& image) {
-    return {image, std::is_same_v<T, Real> && has_interleaved_coordinates(image)};
-  }
-
-  static HWY_INLINE void load_coordinates_of(const Vector& vector, const Grid& grid, V (&to)[2]) {
-    if constexpr (std::is_same_v<T, Real>) {
-      if (HWY_LIKELY(grid.has_pairs && vector.count == kSamples))
-        return hn::LoadInterleaved2(D(), grid.image.template channel<T>(0) + 2 * vector.first, to[0], to[1]);
-    }
-    alignas(64) Real coordinates[2][kMostSamples];
-    load_coordinates(grid.image, Samples{vector.first, vector.count}, coordinates);
-    for (int axis = 0; axis < 2; ++axis) to[axis] = hn::Load(D(), coordinates[axis]);
-  }
 
   // Finds the samples' bits. Returns whether they have to do with the band; then the rows that they add to are zeroed.
   template <Reach kReach>
@@ -118,11 +101,10 @@ class ImagesBySamples {
 
   HWY_INLINE void store_slopes(const Slopes<V>& slopes, const Vector& vector) const {
     const D d;
-    const Image& to_grid = grid_grad_.image;
     if constexpr (std::is_same_v<T, Real>) {
-      if (HWY_LIKELY(vector.owned == kAll && grid_grad_.has_pairs)) {
-        Real* to = to_grid.template channel<Real>(0) + 2 * vector.first;
-        if (!to_grid.outgrows_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0)
+      if (HWY_LIKELY(vector.owned == kAll && has_plain_grid_grad_)) {
+        Real* to = grid_grad_.template channel<Real>(0) + 2 * vector.first;
+        if (!grid_grad_.outgrows_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0)
           return hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, to);
         alignas(64) Real pairs[2 * kSamples];
         hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, pairs);
@@ -132,7 +114,7 @@ class ImagesBySamples {
     }
     alignas(64) Real of_samples[2][kBlock];
     for (int axis = 0; axis < 2; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis]);
-    store_grid_grad(to_grid, Samples{vector.first, kSamples}, vector.owned, of_samples);
+    store_grid_grad(grid_grad_, Samples{vector.first, kSamples}, vector.owned, of_samples);
   }
 
   // Where the first pixel of the image would be among the sums.
@@ -144,9 +126,10 @@ class ImagesBySamples {
   const bool wants_own_;  // what the samples themselves get
   const RowBand band_;
   const Image input_;
-  const Grid grid_;
+  GridReader<T, 2> grid_;
   const Image grad_output_;
-  const Grid grid_grad_;
+  const Image grid_grad_;
+  const bool has_plain_grid_grad_;  // vectors can be stored as they lie
   const bool has_plain_gradient_;
   Sums sums_;
   Pixels pixels_;
