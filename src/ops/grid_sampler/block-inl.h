@@ -368,6 +368,7 @@ HWY_INLINE void unroll(Body&& body) {
 // The interpolated image: value(k) is that of tap k.
 template <class D, int kTaps, int kAxes, class Value>
 HWY_INLINE hn::Vec<D> image_value(D d, const TapWeights<D, kTaps, kAxes>& weights, Value&& value) {
+  if constexpr (kTaps == 1) return value(std::integral_constant<int, 0>());  // as it is
   hn::Vec<D> sum = hn::Zero(d);
   unroll<kTapsOfSample<kTaps, kAxes>>(
       [&](auto k) HWY_ATTR { sum = hn::MulAdd(weights.of(TapIndex<kTaps>(k)), value(k), sum); });

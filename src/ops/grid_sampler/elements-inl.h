@@ -18,6 +18,31 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 template <class Real>
 using OffsetOf = hwy::MakeSigned<Real>;
 
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_two(D d, const T* first, const T* second) {
+  const hn::Half<D> one;
+  return hn::Combine(d, hn::LoadU(one, second), hn::LoadU(one, first));
+}
+
+// from[at[i]], one after the other: to gather them takes as long, or longer.
+template <class T, size_t kSize, class Offsets>
+HWY_INLINE auto load_each(hn::Simd<T, kSize, 0> d, const T* from, Offsets at) {
+  const hn::DFromV<Offsets> integer;
+  const hn::Repartition<uint64_t, decltype(integer)> wide;
+  const hn::Simd<T, kSize / 2, 0> half;
+  if constexpr (sizeof(at) > 16) {
+    const hn::Half<decltype(integer)> half_integer;
+    return hn::Combine(d, load_each(half, from, hn::UpperHalf(half_integer, at)),
+                       load_each(half, from, hn::LowerHalf(half_integer, at)));
+  } else if constexpr (kSize > 2) {
+    const uint64_t low = hn::GetLane(hn::BitCast(wide, at)), high = hn::ExtractLane(hn::BitCast(wide, at), 1);
+    return hn::Combine(d, load_two(half, from + static_cast<uint32_t>(high), from + (high >> 32)),
+                       load_two(half, from + static_cast<uint32_t>(low), from + (low >> 32)));
+  } else {
+    return load_two(d, from + hn::GetLane(at), from + hn::ExtractLane(at, 1));
+  }
+}
+
 // Two elements side by side, of as many pairs as a vector has room for: from[at[i]] and the next one.
 template <class Real, size_t kSize>
 HWY_INLINE auto load_pairs(hn::Simd<Real, kSize, 0> d, const Real* from, const OffsetOf<Real>* at) {

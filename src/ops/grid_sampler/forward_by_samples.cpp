@@ -265,10 +265,10 @@ void run_with_rows(const Sampling& sampling) {
 }
 
 void run_by_samples(const Sampling& sampling) {
-  visit_axes(sampling, [&](auto axes) {
-    visit_taps_of<axes>(sampling.interpolation, [&](auto taps) {
-      visit_element_type(sampling.type, [&]<class T>(T) { run_with_rows<T, taps, axes>(sampling); });
-    });
+  visit_element_type(sampling.type, [&]<class T>(T) {
+    if (sampling.axis_count == 3) return run_with_rows<T, 2, 3>(sampling);
+    sampling.interpolation == Interpolation::bicubic ? run_with_rows<T, 4, 2>(sampling)
+                                                     : run_with_rows<T, 2, 2>(sampling);
   });
 }
 

@@ -14,6 +14,14 @@ bool always(const Sampling&) {
   return true;
 }
 
+bool is_nearest(const Sampling& sampling) {
+  return sampling.interpolation == Interpolation::nearest;
+}
+
+bool interpolates(const Sampling& sampling) {
+  return !is_nearest(sampling);
+}
+
 bool has_floats(const Sampling& sampling) {
   return sampling.type != DataType::float64;
 }
@@ -27,6 +35,17 @@ Suits suits_samples(const Sampling& sampling) {
   return sampling.may_have_lines ? Suits::smooth_grids : Suits::no;
 }
 
+Suits suits_nearest(const Sampling& sampling) {
+  const Image &input = sampling.input.first, &output = sampling.output.first;
+  if (has_few_channels(sampling) || !sampling.vectorises_over_channels) return Suits::all_grids;
+  if (input.channel_stride == 1) return output.channel_stride == 1 ? Suits::all_grids : Suits::no;
+  // Many channels of scattered pixels are far apart, unless the second-level cache holds them all.
+  constexpr int64_t kMaxChannels = 16, kMaxElements = 1 << 18;
+  const bool is_small = sampling.type == DataType::float32 && sampling.channels <= kMaxChannels &&
+                        sampling.channels * sampling.pixels < kMaxElements;
+  return input.column_stride != 1 || is_small ? Suits::all_grids : Suits::smooth_grids;
+}
+
 // The gradient has other bits by channels, which therefore must not depend on strides, nor on the grid.
 Suits suits_gradient_of_samples(const Sampling& sampling) {
   return sampling.vectorises_over_channels ? Suits::no : Suits::all_grids;
@@ -38,7 +57,8 @@ bool is_candidate(const Implementation& implementation, const Sampling& sampling
 
 // Forward all give the same bits.
 constexpr Implementation kForward[] = {
-    {"by_samples", always, suits_samples, no_workspace, sample_by_samples},
+    {"nearest", is_nearest, suits_nearest, no_workspace, sample_nearest},
+    {"by_samples", interpolates, suits_samples, no_workspace, sample_by_samples},
     {"by_channels", has_floats, suits_all, sample_by_channels_workspace_size, sample_by_channels},
 };
 

@@ -33,6 +33,7 @@ void run(const char* operator_name, std::span<const Implementation> implementati
 
 size_t no_workspace(const Sampling& sampling);
 
+void sample_nearest(const Sampling& sampling, void* workspace);
 void sample_by_samples(const Sampling& sampling, void* workspace);
 size_t sample_by_channels_workspace_size(const Sampling& sampling);
 void sample_by_channels(const Sampling& sampling, void* workspace);

@@ -1,12 +1,13 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// A problem as the CPU's kernels see it, and how its work is cut. There are two implementations, which implementations.cpp
-// lists:
+// A problem as the CPU's kernels see it, and how its work is cut. There are three implementations, which
+// implementations.cpp lists:
 //
 // by_samples: a vector holds one channel of neighbouring samples. Images and volumes are read where they lie, whatever
 // their strides, and where a sample reads is found once for all channels. For few channels, float64, few samples in a
 // large image, and forward on smooth grids, where neighbouring samples read neighbouring pixels.
 // by_channels: a vector holds channels of one pixel, so images are first brought into channels-last order, in pieces that
 // stay in the cache.
+// nearest: elements are copied, whatever their type and strides. Forward alone.
 //
 // For the gradient the rows of an image are cut into bands. The task of a band goes through the samples in order and
 // adds what falls into the band, so a pixel's sum does not depend on how many bands or threads there are.
