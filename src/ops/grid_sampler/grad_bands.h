@@ -16,6 +16,8 @@ struct Sums {
   RowBand missing;  // rows yet to come
 
   void zero_to(int64_t last_row) {
+    if (rows.row_stride < rows.column_stride)
+      last_row = missing.end - 1;  // they lie in memory column by column
     const int64_t end = std::min(last_row + 1, missing.end);
     if (end <= missing.begin) return;
     zero_box(rows, {{0, 1}, {missing.begin - first_row, end - first_row}});

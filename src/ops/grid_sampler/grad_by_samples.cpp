@@ -182,7 +182,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
   HWY_INLINE void add_products(Found& found, Channels channels, const Gradient& gradient) const {
     const D d;
     V products[4];
-    for (int first = 0; kTaps > 1 && first < kProducts; first += 4) {
+    for (int first = 0; first < kProducts; first += 4) {
       if constexpr (kTaps == 2) sum_differences<kReach>(found.pixels, channels, gradient, products);
       if constexpr (kTaps == 4) sum_products<kReach>(found.pixels, first / 4, channels, gradient, products);
       for (int k = 0; k < 4; ++k) {
@@ -294,7 +294,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
   HWY_INLINE void find_runs(const Pixels& pixels, const Taps (&taps)[2], const Vector& vector,
                             Runs& runs) const {
     runs.count = 0;
-    if constexpr (kTaps <= 2 && !kAreScattered) {
+    if constexpr (kTaps == 2 && !kAreScattered) {
       if (vector.is_inside && vector.count == kSamples && adds_alike_)
         runs.count = find_runs<kReach>(pixels, taps, runs.run);
     }
@@ -350,7 +350,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
     constexpr bool kAtEdge = kReach == Reach::edge;
     constexpr int64_t kLast = kSamples - 1;
     const auto is_in_run = mask_of(d, run.bits);
-    const bool has_last = kTaps == 2 && (run.bits >> kLast & 1) != 0;
+    const bool has_last = (run.bits >> kLast & 1) != 0;
     V left[kTaps], right[kTaps];
     Real last_right[kTaps];
     for (int row = 0; row < kTaps; ++row) {
@@ -365,8 +365,8 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
       for (int c = 0; c < kTogether; ++c) {
         gradients[c] = gradient(channel + c);
         if (kAtEdge || !is_alone) gradients[c] = hn::IfThenElseZero(is_in_run, gradients[c]);
-        if (kTaps == 2) before[c] = previous_lanes(d, gradients[c]);
-        if (kTaps == 2) last_gradient[c] = hn::ExtractLane(gradients[c], kLast);
+        before[c] = previous_lanes(d, gradients[c]);
+        last_gradient[c] = hn::ExtractLane(gradients[c], kLast);
       }
       Real* to = sums_of(channel) + run.at;
       for (int row = 0; row < kTaps; ++row, to += sums_.rows.row_stride) {
@@ -377,11 +377,11 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
           if constexpr (kAtEdge) {
             const V terms =
                 hn::IfThenElseZero(pixels.is_pixel(row, kTaps - 1), hn::Mul(right[row], gradients[c]));
-            if (kTaps == 2) sums[c] = hn::Add(sums[c], previous_lanes(d, terms));
+            sums[c] = hn::Add(sums[c], previous_lanes(d, terms));
             sums[c] = hn::Add(sums[c],
                               hn::IfThenElseZero(pixels.is_pixel(row, 0), hn::Mul(left[row], gradients[c])));
           } else {
-            if (kTaps == 2) sums[c] = hn::Add(sums[c], hn::Mul(right[row], before[c]));
+            sums[c] = hn::Add(sums[c], hn::Mul(right[row], before[c]));
             sums[c] = hn::Add(sums[c], hn::Mul(left[row], gradients[c]));
           }
         }
@@ -405,7 +405,7 @@ class GradBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered>
   HWY_INLINE void add_to_sums(const Pixels& pixels, const Taps (&taps)[2], const Vector& vector,
                               [[maybe_unused]] const Runs& runs, Channels channels,
                               const Gradient& gradient) const {
-    if constexpr (kTaps <= 2 && !kAreScattered) {
+    if constexpr (kTaps == 2 && !kAreScattered) {
       for (int k = 0; k < runs.count; ++k)
         add_run<kReach>(pixels, runs.run[k], runs.count == 1, taps, channels, gradient);
       if (runs.count != 0) return;
@@ -561,8 +561,9 @@ void run_with_rows(const Sampling& sampling, const SamplesLayout& layout) {
 }
 
 void run_by_samples(const Sampling& sampling, const SamplesLayout& layout) {
-  visit_taps(sampling.interpolation, [&](auto taps) {
-    visit_element_type(sampling.type, [&]<class T>(T) { run_with_rows<T, taps>(sampling, layout); });
+  visit_element_type(sampling.type, [&]<class T>(T) {
+    sampling.interpolation == Interpolation::bicubic ? run_with_rows<T, 4>(sampling, layout)
+                                                     : run_with_rows<T, 2>(sampling, layout);
   });
 }
 

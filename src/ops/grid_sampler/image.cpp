@@ -19,6 +19,15 @@ void zero_rows(const Image& image, int64_t slice, RowBand band) {
     }
     return;
   }
+  if (image.row_stride == 1 && !interleaved) {
+    const auto bytes = static_cast<size_t>(band.end - band.begin) * sizeof(T);
+    for (int64_t channel = 0; channel < image.channels; ++channel) {
+      T* first = image.channel<T>(channel) + first_of_slice + band.begin;
+      for (int64_t column = 0; column < image.width; ++column)
+        std::memset(first + column * image.column_stride, 0, bytes);
+    }
+    return;
+  }
   for (int64_t row = band.begin; row < band.end; ++row) {
     T* first = image.channel<T>(0) + first_of_slice + row * image.row_stride;
     if (interleaved) {

@@ -10,12 +10,16 @@
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-bool always(const Sampling&) {
-  return true;
-}
-
 bool is_nearest(const Sampling& sampling) {
   return sampling.interpolation == Interpolation::nearest;
+}
+
+bool is_nearest_image(const Sampling& sampling) {
+  return is_nearest(sampling) && sampling.axis_count == 2;
+}
+
+bool is_no_nearest_image(const Sampling& sampling) {
+  return !is_nearest_image(sampling);
 }
 
 bool interpolates(const Sampling& sampling) {
@@ -51,6 +55,15 @@ Suits suits_gradient_of_samples(const Sampling& sampling) {
   return sampling.vectorises_over_channels ? Suits::no : Suits::all_grids;
 }
 
+// Of nearest interpolation all have the same bits.
+Suits suits_gradient_of_nearest(const Sampling& sampling) {
+  const Image &sums = sampling.input_grad.first, &output = sampling.output.first;
+  const bool has_channels_last = sums.channel_stride == 1 && output.channel_stride == 1;
+  constexpr int64_t kMaxElements = 1 << 21;
+  const bool is_small = sampling.channels * sampling.pixels <= kMaxElements;
+  return is_small || has_channels_last || !sampling.vectorises_over_channels ? Suits::all_grids : Suits::no;
+}
+
 bool is_candidate(const Implementation& implementation, const Sampling& sampling) {
   return implementation.applies(sampling) && implementation.suits(sampling) != Suits::no;
 }
@@ -65,7 +78,9 @@ constexpr Implementation kForward[] = {
 // By samples each term of grad_input is rounded before it is added, and grad_grid comes from differences of pixels.
 // "by_channels" fuses product and sum.
 constexpr Implementation kGradient[] = {
-    {"by_samples", always, suits_gradient_of_samples, grad_by_samples_workspace_size, grad_by_samples},
+    {"nearest", is_nearest_image, suits_gradient_of_nearest, grad_nearest_workspace_size, grad_nearest},
+    {"by_samples", is_no_nearest_image, suits_gradient_of_samples, grad_by_samples_workspace_size,
+     grad_by_samples},
     {"by_channels", has_floats, suits_all, grad_by_channels_workspace_size, grad_by_channels},
 };
 

@@ -7,7 +7,7 @@
 // large image, and forward on smooth grids, where neighbouring samples read neighbouring pixels.
 // by_channels: a vector holds channels of one pixel, so images are first brought into channels-last order, in pieces that
 // stay in the cache.
-// nearest: elements are copied, whatever their type and strides. Forward alone.
+// nearest: each sample's elements are copied, or their gradients added, whatever the type and strides.
 //
 // For the gradient the rows of an image are cut into bands. The task of a band goes through the samples in order and
 // adds what falls into the band, so a pixel's sum does not depend on how many bands or threads there are.

@@ -136,19 +136,26 @@ TEST(GridSamplerImplementations, GradientsMatchTheReferenceWhereverTheyApply) {
   expect_cases(cases, ops::grid_sampler::gradient_implementations());
 }
 
-// Forward any may be chosen. Of the gradient by samples, strides decide whether rows are read as vectors.
+// Forward, and of nearest interpolation, any may be chosen. Of the gradient by samples, strides decide whether rows are
+// read as vectors.
 TEST(GridSamplerImplementations, GiveTheSameBits) {
   for_each_call([&](auto& call, const Inputs&) {
     const auto forward = forward_of(call), gradient = gradient_of(call);
-    std::vector<std::byte> output;
-    for (const Implementation& implementation : ops::grid_sampler::forward_implementations()) {
-      if (!implementation.applies(forward)) continue;
-      run(implementation, forward);
-      if (output.empty()) output = call.output.bytes();
-      EXPECT_EQ(call.output.bytes(), output) << implementation.name;
-    }
+    const auto expect_same_bits = [](auto implementations, const auto& sampling, const TestTensor& result) {
+      std::vector<std::byte> first;
+      for (const Implementation& implementation : implementations) {
+        if (!implementation.applies(sampling)) continue;
+        run(implementation, sampling);
+        if (first.empty()) first = result.bytes();
+        EXPECT_EQ(result.bytes(), first) << implementation.name;
+      }
+    };
+    expect_same_bits(ops::grid_sampler::forward_implementations(), forward, call.output);
+    if (gradient.interpolation == Interpolation::nearest)
+      return expect_same_bits(ops::grid_sampler::gradient_implementations(), gradient, call.input_grad);
     if (!gradient.has_plain_rows) return;
-    const Implementation by_samples = ops::grid_sampler::gradient_implementations().front();
+    const Implementation by_samples = ops::grid_sampler::gradient_implementations()[1];
+    ASSERT_STREQ(by_samples.name, "by_samples");
     auto anywhere = gradient;
     anywhere.has_plain_rows = anywhere.adds_alike = false;
     const std::vector<double> grad_output = call.grad_output.values();

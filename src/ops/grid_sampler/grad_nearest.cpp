@@ -1,0 +1,242 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// The gradient of nearest grid sampling of images: each gradient of the output is added to the one pixel that its sample
+// reads.
+#include "ops/grid_sampler/grad_bands.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/grid_sampler/grad_nearest.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ops/grid_sampler/images-inl.h"
+#include "ops/grid_sampler/nearest-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+namespace {
+
+// The samples of an image, as far as they add to a band of its rows.
+template <class T>
+class GradNearest {
+ public:
+  GradNearest(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
+      : band_(band),
+        grad_output_(sampling.output[image]),
+        has_plain_gradient_(grad_output_.type == data_type_of<Real> &&
+                            grad_output_.has_contiguous_channels()),
+        target_(image_around(sums, sampling.y_axis().size)),
+        has_channels_last_(target_.channels > 1 && target_.channel_stride == 1 &&
+                           grad_output_.type == data_type_of<Real> && grad_output_.channel_stride == 1),
+        sums_(sums),
+        grid_(sampling.grid[image]),
+        pixels_(target_, sampling.axes, max_lines()) {}
+
+  // Samples [first, end), all of them inside of the band or not: a few channels of a chunk of them at a time.
+  void differentiate(int64_t first, int64_t end, bool is_inside) {
+    Vector chunk[kChunkSamples / kSamples];
+    const bool is_chunked = target_.channels > kGroup && !has_channels_last_;
+    const int64_t most = is_chunked ? kChunkSamples / kSamples : 1;
+    while (first < end) {
+      int64_t vectors = 0;
+      for (; vectors < most && first < end; first += kSamples) {
+        if (find(first, std::min(kSamples, end - first), is_inside, chunk[vectors])) ++vectors;
+      }
+      if (vectors == 0) continue;
+      if (has_channels_last_) {
+        add_pixels(chunk[0]);
+        continue;
+      }
+      for (int64_t channel = 0; channel < target_.channels; channel += kGroup) {
+        const int64_t channels = std::min(kGroup, target_.channels - channel);
+        for (int64_t k = 0; k < vectors; ++k) add_channels(chunk[k], channel, channels);
+      }
+    }
+  }
+
+  void finish() { sums_.zero_to(band_.end - 1); }
+
+ private:
+  using Real = RealOf<T>;
+  using Pixels = NearestPixels<Real, 2>;
+  using D = typename Pixels::D;
+  using V = typename Pixels::V;
+  static constexpr int64_t kSamples = Pixels::kSamples;
+  static constexpr int64_t kGroup = kFewChannels;  // channels whose sums wait for each other
+
+  // Neighbouring samples.
+  struct Vector {
+    int64_t first;
+    int64_t count;
+    uint32_t bits;  // of those that add to the band
+    int lines;      // of pixels side by side that all of them add to; 0 if that is not so
+    uint32_t in_first;
+    int64_t line[2];
+    alignas(64) int64_t offsets[kSamples];
+  };
+
+  // Of two, what lies between rows would be added to, too. Of one channel, two take as long as pixels anywhere.
+  int max_lines() const {
+    if (has_channels_last_) return target_.column_stride == target_.channels ? 1 : 0;
+    if (target_.column_stride != 1) return 0;
+    return target_.channels > 1 && target_.row_stride == target_.width ? 2 : 1;
+  }
+
+  // The image that the sums are a part of.
+  static Image image_around(const Sums& sums, int64_t height) {
+    Image image = sums.rows;
+    image.data = image.channel<Real>(0) - sums.first_row * image.row_stride;
+    image.height = height;
+    return image;
+  }
+
+  // Returns whether any sample adds to the band; then the rows that they add to are zeroed.
+  HWY_INLINE bool find(int64_t first, int64_t count, bool is_inside, Vector& vector) {
+    const D d;
+    V coordinates[2];
+    grid_.load(first, count, coordinates);
+    typename Pixels::Found found;
+    pixels_.find(coordinates, found);
+    uint32_t bits = found.bits;
+    if (HWY_UNLIKELY(count != kSamples)) bits &= (uint32_t{1} << count) - 1;
+    const V row = found.pixels[1];
+    if (!is_inside) bits &= rows_from(row, band_.begin) & ~rows_from(row, band_.end);
+    if (bits == 0) return false;
+    if (HWY_UNLIKELY((rows_from(row, sums_.missing.begin) & bits) != 0)) {
+      const V of_bits = hn::IfThenElseZero(mask_of(d, bits), row);
+      sums_.zero_to(static_cast<int64_t>(hn::GetLane(hn::MaxOfLanes(d, of_bits))));
+    }
+    vector.first = first;
+    vector.count = count;
+    vector.bits = bits;
+    vector.lines = bits == Pixels::kAll && are_lines_of_band(found) ? found.lines : 0;
+    vector.in_first = found.in_first;
+    std::copy_n(found.line, 2, vector.line);
+    pixels_.store_offsets(found, vector.offsets);
+    return true;
+  }
+
+  // Of two lines, whether all of both lies in the band, and the samples of the first come first: sums add up in their order.
+  HWY_INLINE bool are_lines_of_band(const typename Pixels::Found& found) const {
+    if (found.lines != 2) return true;
+    const int64_t begin = band_.begin * target_.row_stride, end = band_.end * target_.row_stride;
+    const auto [low, high] = std::minmax<int64_t>(found.line[0], found.line[1]);
+    return low >= begin && high + kSamples <= end && (found.in_first & (found.in_first + 1)) == 0;
+  }
+
+  static HWY_INLINE uint32_t rows_from(V row, int64_t begin) {
+    return bits_of(D(), hn::Ge(row, hn::Set(D(), static_cast<Real>(begin))));
+  }
+
+  // ---- Channel by channel
+
+  HWY_INLINE void add_channels(const Vector& vector, int64_t channel, int64_t channels) const {
+    alignas(64) Real staged[kGroup][kSamples];
+    const Real* from = staged[0];
+    int64_t stride = kSamples;
+    if (HWY_LIKELY(has_plain_gradient_)) {
+      from = grad_output_.channel<Real>(channel) + vector.first;
+      stride = grad_output_.channel_stride;
+    } else {
+      load_pixels(grad_output_, channel, channels, vector.first, vector.count, staged[0], kSamples);
+    }
+    Real* const to = target_.channel<Real>(channel);
+    if (channels == 1) return add<1>(vector, from, stride, to);
+    if (channels == 2) return add<2>(vector, from, stride, to);
+    if (channels == 3) return add<3>(vector, from, stride, to);
+    add<4>(vector, from, stride, to);
+  }
+
+  template <int kChannels>
+  HWY_INLINE void add(const Vector& vector, const Real* from, int64_t stride, Real* to) const {
+    const D d;
+    const auto add_to = [&](Real* line, V terms)
+                            HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, line), terms), d, line); };
+    for (int c = 0; c < kChannels && vector.lines != 0; ++c) {
+      const V terms = hn::LoadU(d, from + c * stride);
+      Real* const channel = to + c * target_.channel_stride;
+      if (vector.lines == 1) {
+        add_to(channel + vector.line[0], terms);
+        continue;
+      }
+      const auto is_in_first = mask_of(d, vector.in_first);
+      add_to(channel + vector.line[0], hn::IfThenElseZero(is_in_first, terms));
+      add_to(channel + vector.line[1], hn::IfThenZeroElse(is_in_first, terms));
+    }
+    if (vector.lines != 0) return;
+    const auto add_sample = [&](int64_t i) HWY_ATTR {
+      Real* pixel = to + vector.offsets[i];
+      for (int c = 0; c < kChannels; ++c) pixel[c * target_.channel_stride] += from[c * stride + i];
+    };
+    if (HWY_LIKELY(vector.bits == Pixels::kAll)) {
+      for (int64_t i = 0; i < kSamples; ++i) add_sample(i);
+      return;
+    }
+    for (uint32_t bits = vector.bits; bits != 0; bits &= bits - 1) add_sample(__builtin_ctz(bits));
+  }
+
+  // ---- Pixel by pixel, whose channels lie side by side
+
+  HWY_INLINE void add_pixels(const Vector& vector) const {
+    if (target_.channels > kFewChannels) return add_pixels_of(target_.channels, vector);
+    visit_interleaved(target_.channels, [&](auto channels) HWY_ATTR { add_pixels_of(channels, vector); });
+  }
+
+  template <class Count>
+  HWY_INLINE void add_pixels_of(Count channels, const Vector& vector) const {
+    const Real* from = grad_output_.channel<Real>(0);
+    Real* to = target_.channel<Real>(0);
+    if (vector.lines == 1 && grad_output_.is_flat() && grad_output_.flat_stride() == channels) {
+      from += vector.first * channels;
+      to += vector.line[0];
+      for (int64_t k = 0; k < kSamples * channels; k += kSamples)
+        hn::StoreU(hn::Add(hn::LoadU(D(), to + k), hn::LoadU(D(), from + k)), D(), to + k);
+      return;
+    }
+    for_each_pixel(grad_output_, vector.first, vector.count, [&](int64_t k, int64_t offset) HWY_ATTR {
+      if (HWY_UNLIKELY((vector.bits >> k & 1) == 0)) return;
+      for (int64_t c = 0; c < channels; ++c) to[vector.offsets[k] + c] += from[offset + c];
+    });
+  }
+
+  const RowBand band_;
+  const Image grad_output_;
+  const bool has_plain_gradient_;
+  const Image target_;
+  const bool has_channels_last_;
+  Sums sums_;
+  GridReader<T, 2> grid_;
+  Pixels pixels_;
+};
+
+void run_nearest_gradient(const Sampling& sampling, const SamplesLayout& layout) {
+  visit_element_type(sampling.type, [&]<class T>(T) {
+    differentiate_images<GradNearest<T>>(sampling, layout, gradient_nanoseconds(sampling));
+  });
+}
+
+}  // namespace
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace aclgrad::ops::grid_sampler {
+namespace {
+
+HWY_EXPORT(run_nearest_gradient);
+
+}  // namespace
+
+size_t grad_nearest_workspace_size(const Sampling& sampling) {
+  return size_of_workspace<SamplesLayout>(sampling);
+}
+
+void grad_nearest(const Sampling& sampling, void* workspace) {
+  WorkspaceAllocator allocator(workspace);
+  const SamplesLayout layout(sampling, allocator);
+  HWY_DYNAMIC_DISPATCH(run_nearest_gradient)(sampling, layout);
+}
+
+}  // namespace aclgrad::ops::grid_sampler
+
+#endif
