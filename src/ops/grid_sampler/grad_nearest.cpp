@@ -22,11 +22,10 @@ class GradNearest {
   GradNearest(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
       : band_(band),
         grad_output_(sampling.output[image]),
-        has_plain_gradient_(grad_output_.type == data_type_of<Real> &&
-                            grad_output_.has_contiguous_channels()),
+        reads_gradient_(grad_output_.type == data_type_of<Real> && grad_output_.is_flat()),
         target_(image_around(sums, sampling.y_axis().size)),
-        has_channels_last_(target_.channels > 1 && target_.channel_stride == 1 &&
-                           grad_output_.type == data_type_of<Real> && grad_output_.channel_stride == 1),
+        has_channels_last_(target_.channels > 1 && target_.channel_stride == 1 && reads_gradient_ &&
+                           grad_output_.channel_stride == 1),
         sums_(sums),
         grid_(sampling.grid[image]),
         pixels_(target_, sampling.axes, max_lines()) {}
@@ -129,49 +128,61 @@ class GradNearest {
 
   // ---- Channel by channel
 
+  // Some channels of the output's gradient.
+  struct Gradients {
+    const Real* first;
+    int64_t channel_stride;
+    int64_t sample_stride;
+  };
+
   HWY_INLINE void add_channels(const Vector& vector, int64_t channel, int64_t channels) const {
     alignas(64) Real staged[kGroup][kSamples];
-    const Real* from = staged[0];
-    int64_t stride = kSamples;
-    if (HWY_LIKELY(has_plain_gradient_)) {
-      from = grad_output_.channel<Real>(channel) + vector.first;
-      stride = grad_output_.channel_stride;
+    Gradients from{staged[0], kSamples, 1};
+    if (HWY_LIKELY(reads_gradient_)) {
+      const int64_t stride = grad_output_.flat_stride();
+      from = {grad_output_.channel<Real>(channel) + vector.first * stride, grad_output_.channel_stride,
+              stride};
     } else {
       load_pixels(grad_output_, channel, channels, vector.first, vector.count, staged[0], kSamples);
     }
     Real* const to = target_.channel<Real>(channel);
-    if (channels == 1) return add<1>(vector, from, stride, to);
-    if (channels == 2) return add<2>(vector, from, stride, to);
-    if (channels == 3) return add<3>(vector, from, stride, to);
-    add<4>(vector, from, stride, to);
+    if (channels == 1) return add<1>(vector, from, to);
+    if (channels == 2) return add<2>(vector, from, to);
+    if (channels == 3) return add<3>(vector, from, to);
+    add<4>(vector, from, to);
   }
 
   template <int kChannels>
-  HWY_INLINE void add(const Vector& vector, const Real* from, int64_t stride, Real* to) const {
-    const D d;
-    const auto add_to = [&](Real* line, V terms)
-                            HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, line), terms), d, line); };
-    for (int c = 0; c < kChannels && vector.lines != 0; ++c) {
-      const V terms = hn::LoadU(d, from + c * stride);
-      Real* const channel = to + c * target_.channel_stride;
-      if (vector.lines == 1) {
-        add_to(channel + vector.line[0], terms);
-        continue;
-      }
-      const auto is_in_first = mask_of(d, vector.in_first);
-      add_to(channel + vector.line[0], hn::IfThenElseZero(is_in_first, terms));
-      add_to(channel + vector.line[1], hn::IfThenZeroElse(is_in_first, terms));
-    }
-    if (vector.lines != 0) return;
+  HWY_INLINE void add(const Vector& vector, const Gradients& from, Real* to) const {
+    if (vector.lines != 0 && from.sample_stride == 1) return add_lines<kChannels>(vector, from, to);
     const auto add_sample = [&](int64_t i) HWY_ATTR {
       Real* pixel = to + vector.offsets[i];
-      for (int c = 0; c < kChannels; ++c) pixel[c * target_.channel_stride] += from[c * stride + i];
+      const Real* gradient = from.first + i * from.sample_stride;
+      for (int c = 0; c < kChannels; ++c)
+        pixel[c * target_.channel_stride] += gradient[c * from.channel_stride];
     };
     if (HWY_LIKELY(vector.bits == Pixels::kAll)) {
       for (int64_t i = 0; i < kSamples; ++i) add_sample(i);
       return;
     }
     for (uint32_t bits = vector.bits; bits != 0; bits &= bits - 1) add_sample(__builtin_ctz(bits));
+  }
+
+  template <int kChannels>
+  HWY_INLINE void add_lines(const Vector& vector, const Gradients& from, Real* to) const {
+    const D d;
+    const auto add_to = [&](Real* line, V terms)
+                            HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, line), terms), d, line); };
+    const auto is_in_first = mask_of(d, vector.in_first);
+    for (int c = 0; c < kChannels; ++c, to += target_.channel_stride) {
+      const V terms = hn::LoadU(d, from.first + c * from.channel_stride);
+      if (vector.lines == 1) {
+        add_to(to + vector.line[0], terms);
+        continue;
+      }
+      add_to(to + vector.line[0], hn::IfThenElseZero(is_in_first, terms));
+      add_to(to + vector.line[1], hn::IfThenZeroElse(is_in_first, terms));
+    }
   }
 
   // ---- Pixel by pixel, whose channels lie side by side
@@ -200,7 +211,7 @@ class GradNearest {
 
   const RowBand band_;
   const Image grad_output_;
-  const bool has_plain_gradient_;
+  const bool reads_gradient_;  // where it lies
   const Image target_;
   const bool has_channels_last_;
   Sums sums_;
