@@ -40,17 +40,17 @@ void check(const GridSampler3D& problem, Contract& contract, bool channels_last 
 void check(const GridSampler3DBackward& problem, Contract& contract, bool channels_last = false);
 void check(const GridSampler3DDoubleBackward& problem, Contract& contract);
 
-template <class Problem, class Read = typename ops::grid_sampler::ReadAs<Problem>::type>
+template <class Problem, class Read = ops::grid_sampler::ReadAs<Problem>>
 size_t kernel_workspace_size(const Problem& problem) {
   return kernel_workspace_size(Read(problem));
 }
 
-template <class Problem, class Read = typename ops::grid_sampler::ReadAs<Problem>::type>
+template <class Problem, class Read = ops::grid_sampler::ReadAs<Problem>>
 double kernel_nanoseconds(const Problem& problem) {
   return kernel_nanoseconds(Read(problem));
 }
 
-template <class Problem, class Read = typename ops::grid_sampler::ReadAs<Problem>::type>
+template <class Problem, class Read = ops::grid_sampler::ReadAs<Problem>>
 void run_kernel(const Problem& problem, void* workspace) {
   run_kernel(Read(problem), workspace);
 }

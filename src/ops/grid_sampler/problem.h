@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <utility>
 
 #include "aclgrad/grid_sampler.h"
 
@@ -135,31 +136,13 @@ using GridSampler3DBackward = BackwardOf<3>;
 using GridSampler3DDoubleBackward = DoubleBackwardOf<3>;
 
 // Which of them stands for a problem of the C++ interface.
+GridSampler2D read_as(const aclgrad::GridSampler2D&);
+GridSampler2DBackward read_as(const aclgrad::GridSampler2DBackward&);
+GridSampler2DDoubleBackward read_as(const aclgrad::GridSampler2DDoubleBackward&);
+GridSampler3D read_as(const aclgrad::GridSampler3D&);
+GridSampler3DBackward read_as(const aclgrad::GridSampler3DBackward&);
+GridSampler3DDoubleBackward read_as(const aclgrad::GridSampler3DDoubleBackward&);
 template <class Problem>
-struct ReadAs;
-template <>
-struct ReadAs<aclgrad::GridSampler2D> {
-  using type = GridSampler2D;
-};
-template <>
-struct ReadAs<aclgrad::GridSampler2DBackward> {
-  using type = GridSampler2DBackward;
-};
-template <>
-struct ReadAs<aclgrad::GridSampler2DDoubleBackward> {
-  using type = GridSampler2DDoubleBackward;
-};
-template <>
-struct ReadAs<aclgrad::GridSampler3D> {
-  using type = GridSampler3D;
-};
-template <>
-struct ReadAs<aclgrad::GridSampler3DBackward> {
-  using type = GridSampler3DBackward;
-};
-template <>
-struct ReadAs<aclgrad::GridSampler3DDoubleBackward> {
-  using type = GridSampler3DDoubleBackward;
-};
+using ReadAs = decltype(read_as(std::declval<const Problem&>()));
 
 }  // namespace aclgrad::ops::grid_sampler
