@@ -71,7 +71,8 @@ void prepare_spans(const Sampling& sampling, int64_t image, const Samples& sampl
 template <class Real, int kAxes>
 void load_coordinates(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]);
 
-// Finds the rows that the samples of each chunk read, at most kMostSamples each: spans[images, chunks].
+// Finds the rows, of volumes the slices, that the samples of each chunk read, at most kMostSamples each: spans[images,
+// chunks].
 void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
                 double serial_nanoseconds, RowSpan* spans);
 

@@ -98,17 +98,18 @@ void prepare(const Sampling& sampling, int64_t image, const Samples& samples, in
   });
 }
 
-template <class Real>
+template <class Real, int kAxes>
 RowSpan span_of_samples(const Sampling& sampling, int64_t image, const Samples& samples) {
   const IndexTag d;
   auto first_row = index_vector(-kNowhere);
   auto last_row = hn::Zero(d);
-  Block<Real> blocks[kMostBlocks];
+  Block<Real, kAxes> blocks[kMostBlocks];
   prepare_spans(sampling, image, samples, blocks);
   for (int64_t k = 0; k < divide_up(samples.count, kBlock); ++k) {
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-      first_row = hn::Min(first_row, hn::Load(d, blocks[k].rows().first + lane));
-      last_row = hn::Max(last_row, hn::Load(d, blocks[k].rows().last + lane));
+      const Span& rows = blocks[k].spans[kAxes - 2];
+      first_row = hn::Min(first_row, hn::Load(d, rows.first + lane));
+      last_row = hn::Max(last_row, hn::Load(d, rows.last + lane));
     }
   }
   return {hn::GetLane(hn::MinOfLanes(d, first_row)), hn::GetLane(hn::MaxOfLanes(d, last_row))};
@@ -130,12 +131,15 @@ void prepare_spans(const Sampling& sampling, int64_t image, const Samples& sampl
 
 void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
                 double serial_nanoseconds, RowSpan* spans) {
-  const auto find = sampling.type == DataType::float64 ? span_of_samples<double> : span_of_samples<float>;
   const int64_t chunks = divide_up(sampling.samples, chunk_samples);
   parallel_for(images * chunks, serial_nanoseconds, [&](int64_t task) {
-    const int64_t first = task % chunks * chunk_samples;
-    spans[task] = find(sampling, first_image + task / chunks,
-                       {first, std::min(chunk_samples, sampling.samples - first)});
+    const int64_t image = first_image + task / chunks, first = task % chunks * chunk_samples;
+    const Samples samples{first, std::min(chunk_samples, sampling.samples - first)};
+    visit_axes(sampling, [&](auto axes) {
+      spans[task] = sampling.type == DataType::float64
+                        ? span_of_samples<double, axes>(sampling, image, samples)
+                        : span_of_samples<float, axes>(sampling, image, samples);
+    });
   });
 }
 

@@ -16,16 +16,16 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 template <class T>
-class DoubleBackward3DBySamples : private VolumesBySamples<T, 2> {
-  using Base = VolumesBySamples<T, 2>;
+class DoubleBackward3DBySamples : private VolumesBySamples<T> {
+  using Base = VolumesBySamples<T>;
   using Base::axes_;
+  using Base::kTaps;
   using Base::kVoxelTaps;
   using Base::sampling_;
   using typename Base::Real;
   using typename Base::Tag;
   using typename Base::Task;
   using typename Base::V;
-  static constexpr int kTaps = 2;
 
  public:
   DoubleBackward3DBySamples(const DoubleBackward& sampling, WorkspaceAllocator& allocator)

@@ -14,10 +14,11 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
-template <class T, int kTaps>
-class Grad3DBySamples : private VolumesBySamples<T, kTaps> {
-  using Base = VolumesBySamples<T, kTaps>;
+template <class T>
+class Grad3DBySamples : private VolumesBySamples<T> {
+  using Base = VolumesBySamples<T>;
   using Base::axes_;
+  using Base::kTaps;
   using Base::kVoxelTaps;
   using Base::sampling_;
   using typename Base::Real;
@@ -29,11 +30,8 @@ class Grad3DBySamples : private VolumesBySamples<T, kTaps> {
   using Base::Base;
 
   void differentiate() const {
-    if (!sampling_.wants_grid_grad) {
-      differentiate_runs<true, false>();
-    } else if constexpr (kTaps > 1) {
-      sampling_.wants_input_grad ? differentiate_runs<true, true>() : differentiate_runs<false, true>();
-    }
+    if (!sampling_.wants_grid_grad) return differentiate_runs<true, false>();
+    sampling_.wants_input_grad ? differentiate_runs<true, true>() : differentiate_runs<false, true>();
   }
 
  private:
@@ -77,7 +75,7 @@ class Grad3DBySamples : private VolumesBySamples<T, kTaps> {
       for (int64_t c = 0; c < sampling_.channels; ++c) {
         const T* gradients = task.grad_output.template channel<T>(c);
         const V gradient = load_samples(d, gradients, offsets, lane);
-        if constexpr (kGrid && kTaps == 2) {
+        if constexpr (kGrid) {
           if (owned != 0)
             add_slopes(task, c, block, read, read_rows, lane, samples.count, weights, gradient, sums);
         }
@@ -113,10 +111,7 @@ class Grad3DBySamples : private VolumesBySamples<T, kTaps> {
 
 template <class Function>
 void visit_problem(const Sampling& sampling, WorkspaceAllocator& allocator, Function&& function) {
-  visit_element_type(sampling.type, [&]<class T>(T) {
-    visit_taps_of<3>(sampling.interpolation,
-                     [&](auto taps) { function(Grad3DBySamples<T, taps>(sampling, allocator)); });
-  });
+  visit_element_type(sampling.type, [&]<class T>(T) { function(Grad3DBySamples<T>(sampling, allocator)); });
 }
 
 void run_volumes_by_samples(const Sampling& sampling, void* workspace) {

@@ -8,19 +8,21 @@ namespace aclgrad::ops::grid_sampler {
 
 inline constexpr int64_t kChunkSamples = 64;  // of which the first and last row are known
 
-// Sums of input_grad: an image of Reals whose rows start at `first_row` of the image. They become zero when the samples
-// come to them: so they are in the cache when they are added to.
+// Sums of input_grad: an image of Reals whose rows start at `first_row` of the image; of volumes it is slices. They become
+// zero when the samples come to them: so they are in the cache when they are added to.
 struct Sums {
   Image rows;
   int64_t first_row;
   RowBand missing;  // rows yet to come
+  bool are_slices = false;
 
   void zero_to(int64_t last_row) {
     if (rows.row_stride < rows.column_stride)
       last_row = missing.end - 1;  // they lie in memory column by column
     const int64_t end = std::min(last_row + 1, missing.end);
     if (end <= missing.begin) return;
-    zero_box(rows, {{0, 1}, {missing.begin - first_row, end - first_row}});
+    const RowBand band{missing.begin - first_row, end - first_row};
+    zero_box(rows, are_slices ? Box{band, {0, rows.height}} : Box{{0, 1}, band});
     missing.begin = end;
   }
 };
@@ -39,18 +41,19 @@ struct SamplesLayout {
   SamplesLayout(const Sampling& sampling, WorkspaceAllocator& allocator)
       : chunks(divide_up(sampling.samples, kChunkSamples)), adds_in_buffer(size_of(sampling.type) == 2) {
     constexpr int64_t kEnoughTasks = 32;
-    constexpr int64_t kLeastRows = 8;         // of a band: a sample next to its end is prepared twice
+    const int64_t least_rows =
+        sampling.axis_count == 2 ? 8 : 1;     // a sample next to a band's end is prepared twice
     constexpr int64_t kLeastElements = 8192;  // of a band
     constexpr int64_t kMostSlots = 16;        // of 16-bit types
 
-    const int64_t height = sampling.y_axis().size;
+    const int64_t height = sampling.last_axis().size;
     const int64_t elements = sampling.channels * std::max(sampling.samples, sampling.pixels);
     most_bands =
-        std::min({divide_up(kEnoughTasks, sampling.batch), height / kLeastRows, elements / kLeastElements});
+        std::min({divide_up(kEnoughTasks, sampling.batch), height / least_rows, elements / kLeastElements});
     most_bands = std::max<int64_t>(most_bands, 1);
     most_slots = sampling.batch * most_bands;
     if (adds_in_buffer) most_slots = std::min(most_slots, kMostSlots);
-    row_floats = adds_in_buffer ? sampling.x_axis().size * sampling.channels : 0;
+    row_floats = adds_in_buffer ? sampling.pixels_of_band({0, 1}) * sampling.channels : 0;
     buffer_floats = std::max(most_slots * divide_up(height, most_bands), height) * row_floats;
     if (!sampling.wants_input_grad) return;
     spans = allocator.take<RowSpan>(sampling.batch * chunks);
@@ -63,7 +66,7 @@ struct SamplesLayout {
     int64_t count = most_bands;
     if (!adds_in_buffer)
       count = threads == 1 ? 1 : std::min(count, divide_up(threads * kBandsPerThread, sampling.batch));
-    const int64_t height = sampling.y_axis().size;
+    const int64_t height = sampling.last_axis().size;
     return {height, divide_up(height, count), most_slots};
   }
 
@@ -89,12 +92,18 @@ struct SamplesLayout {
 
   // Those of a band.
   Sums sums_of(const Sampling& sampling, int64_t image, RowBand band, float* buffer) const {
-    const Image input_grad = sampling.input_grad[image];
-    if (!adds_in_buffer) return {input_grad, 0, band};
-    const int64_t rows = band.end - band.begin, width = input_grad.width;
-    return {{buffer, DataType::float32, sampling.channels, 1, rows, width, rows * width, 0, width, 1},
-            band.begin,
-            band};
+    const bool are_slices = sampling.axis_count == 3;
+    Image rows = sampling.input_grad[image];
+    if (!adds_in_buffer) return {rows, 0, band, are_slices};
+    (are_slices ? rows.depth : rows.height) = band.end - band.begin;
+    rows.data = buffer;
+    rows.type = DataType::float32;
+    rows.column_stride = 1;
+    rows.row_stride = rows.width;
+    rows.slice_stride = rows.height * rows.width;
+    rows.channel_stride = rows.pixels();
+    rows.outgrows_caches = false;
+    return {rows, band.begin, band, are_slices};
   }
 };
 

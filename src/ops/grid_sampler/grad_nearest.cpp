@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The gradient of nearest grid sampling of images: each gradient of the output is added to the one pixel that its sample
+// The gradient of nearest grid sampling: each gradient of the output is added to the one pixel that its sample
 // reads.
 #include "ops/grid_sampler/grad_bands.h"
 
@@ -16,14 +16,14 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 // The samples of an image, as far as they add to a band of its rows.
-template <class T>
+template <class T, int kAxes>
 class GradNearest {
  public:
   GradNearest(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
       : band_(band),
         grad_output_(sampling.output[image]),
         reads_gradient_(grad_output_.type == data_type_of<Real> && grad_output_.is_flat()),
-        target_(image_around(sums, sampling.y_axis().size)),
+        target_(image_around(sums, sampling.last_axis().size)),
         has_channels_last_(target_.channels > 1 && target_.channel_stride == 1 && reads_gradient_ &&
                            grad_output_.channel_stride == 1),
         sums_(sums),
@@ -56,7 +56,7 @@ class GradNearest {
 
  private:
   using Real = RealOf<T>;
-  using Pixels = NearestPixels<Real, 2>;
+  using Pixels = NearestPixels<Real, kAxes>;
   using D = typename Pixels::D;
   using V = typename Pixels::V;
   static constexpr int64_t kSamples = Pixels::kSamples;
@@ -77,27 +77,29 @@ class GradNearest {
   int max_lines() const {
     if (has_channels_last_) return target_.column_stride == target_.channels ? 1 : 0;
     if (target_.column_stride != 1) return 0;
-    return target_.channels > 1 && target_.row_stride == target_.width ? 2 : 1;
+    return target_.channels > 1 && target_.has_contiguous_channels() ? 2 : 1;
   }
 
   // The image that the sums are a part of.
-  static Image image_around(const Sums& sums, int64_t height) {
+  static Image image_around(const Sums& sums, int64_t rows) {
     Image image = sums.rows;
-    image.data = image.channel<Real>(0) - sums.first_row * image.row_stride;
-    image.height = height;
+    (kAxes == 2 ? image.height : image.depth) = rows;
+    image.data = image.channel<Real>(0) - sums.first_row * step_of(image);
     return image;
   }
+
+  static int64_t step_of(const Image& image) { return kAxes == 2 ? image.row_stride : image.slice_stride; }
 
   // Returns whether any sample adds to the band; then the rows that they add to are zeroed.
   HWY_INLINE bool find(int64_t first, int64_t count, bool is_inside, Vector& vector) {
     const D d;
-    V coordinates[2];
+    V coordinates[kAxes];
     grid_.load(first, count, coordinates);
     typename Pixels::Found found;
     pixels_.find(coordinates, found);
     uint32_t bits = found.bits;
     if (HWY_UNLIKELY(count != kSamples)) bits &= (uint32_t{1} << count) - 1;
-    const V row = found.pixels[1];
+    const V row = found.pixels[kAxes - 1];
     if (!is_inside) bits &= rows_from(row, band_.begin) & ~rows_from(row, band_.end);
     if (bits == 0) return false;
     if (HWY_UNLIKELY((rows_from(row, sums_.missing.begin) & bits) != 0)) {
@@ -117,7 +119,7 @@ class GradNearest {
   // Of two lines, whether all of both lies in the band, and the samples of the first come first: sums add up in their order.
   HWY_INLINE bool are_lines_of_band(const typename Pixels::Found& found) const {
     if (found.lines != 2) return true;
-    const int64_t begin = band_.begin * target_.row_stride, end = band_.end * target_.row_stride;
+    const int64_t begin = band_.begin * step_of(target_), end = band_.end * step_of(target_);
     const auto [low, high] = std::minmax<int64_t>(found.line[0], found.line[1]);
     return low >= begin && high + kSamples <= end && (found.in_first & (found.in_first + 1)) == 0;
   }
@@ -215,13 +217,15 @@ class GradNearest {
   const Image target_;
   const bool has_channels_last_;
   Sums sums_;
-  GridReader<T, 2> grid_;
+  GridReader<T, kAxes> grid_;
   Pixels pixels_;
 };
 
 void run_nearest_gradient(const Sampling& sampling, const SamplesLayout& layout) {
-  visit_element_type(sampling.type, [&]<class T>(T) {
-    differentiate_images<GradNearest<T>>(sampling, layout, gradient_nanoseconds(sampling));
+  visit_axes(sampling, [&](auto axes) {
+    visit_element_type(sampling.type, [&]<class T>(T) {
+      differentiate_images<GradNearest<T, axes>>(sampling, layout, gradient_nanoseconds(sampling));
+    });
   });
 }
 

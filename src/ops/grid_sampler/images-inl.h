@@ -179,8 +179,8 @@ void differentiate_band(const Problem& sampling, const SamplesLayout& layout, in
   }
   task.finish();
   if (layout.adds_in_buffer) {
-    const int64_t width = sampling.x_axis().size, count = (band.end - band.begin) * width;
-    store_pixels(sampling.input_grad[image], 0, sampling.channels, band.begin * width, count, buffer, count);
+    const int64_t count = sampling.pixels_of_band(band), first = sampling.pixels_of_band({0, band.begin});
+    store_pixels(sampling.input_grad[image], 0, sampling.channels, first, count, buffer, count);
   }
 }
 
@@ -189,7 +189,7 @@ template <class Kernel, class Problem>
 void differentiate_by_grid(const Problem& sampling, double nanoseconds) {
   const bool is_long = nanoseconds >= kMinParallelNanoseconds && sampling.channels > kFewChannels;
   const int64_t task_samples = is_long ? kChunkSamples : 2048;
-  const RowBand all{0, sampling.y_axis().size};
+  const RowBand all{0, sampling.last_axis().size};
   const int64_t tasks = divide_up(sampling.samples, task_samples);
   parallel_for(sampling.batch * tasks, nanoseconds, [&](int64_t index) {
     const int64_t first = index % tasks * task_samples;

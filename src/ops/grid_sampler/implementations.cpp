@@ -14,14 +14,6 @@ bool is_nearest(const Sampling& sampling) {
   return sampling.interpolation == Interpolation::nearest;
 }
 
-bool is_nearest_image(const Sampling& sampling) {
-  return is_nearest(sampling) && sampling.axis_count == 2;
-}
-
-bool is_no_nearest_image(const Sampling& sampling) {
-  return !is_nearest_image(sampling);
-}
-
 bool interpolates(const Sampling& sampling) {
   return !is_nearest(sampling);
 }
@@ -41,7 +33,8 @@ Suits suits_samples(const Sampling& sampling) {
 
 Suits suits_nearest(const Sampling& sampling) {
   const Image &input = sampling.input.first, &output = sampling.output.first;
-  if (has_few_channels(sampling) || !sampling.vectorises_over_channels) return Suits::all_grids;
+  if (has_few_channels(sampling) || !sampling.vectorises_over_channels || sampling.axis_count == 3)
+    return Suits::all_grids;
   if (input.channel_stride == 1) return output.channel_stride == 1 ? Suits::all_grids : Suits::no;
   // Many channels of scattered pixels are far apart, unless the second-level cache holds them all.
   constexpr int64_t kMaxChannels = 16, kMaxElements = 1 << 18;
@@ -59,8 +52,9 @@ Suits suits_gradient_of_samples(const Sampling& sampling) {
 Suits suits_gradient_of_nearest(const Sampling& sampling) {
   const Image &sums = sampling.input_grad.first, &output = sampling.output.first;
   const bool has_channels_last = sums.channel_stride == 1 && output.channel_stride == 1;
-  constexpr int64_t kMaxElements = 1 << 21;
-  const bool is_small = sampling.channels * sampling.pixels <= kMaxElements;
+  constexpr int64_t kMaxChannels = 16, kMaxElements = 1 << 21;  // of volumes, of images
+  const bool is_small = sampling.axis_count == 3 ? sampling.channels <= kMaxChannels
+                                                 : sampling.channels * sampling.pixels <= kMaxElements;
   return is_small || has_channels_last || !sampling.vectorises_over_channels ? Suits::all_grids : Suits::no;
 }
 
@@ -78,9 +72,8 @@ constexpr Implementation kForward[] = {
 // By samples each term of grad_input is rounded before it is added, and grad_grid comes from differences of pixels.
 // "by_channels" fuses product and sum.
 constexpr Implementation kGradient[] = {
-    {"nearest", is_nearest_image, suits_gradient_of_nearest, grad_nearest_workspace_size, grad_nearest},
-    {"by_samples", is_no_nearest_image, suits_gradient_of_samples, grad_by_samples_workspace_size,
-     grad_by_samples},
+    {"nearest", is_nearest, suits_gradient_of_nearest, grad_nearest_workspace_size, grad_nearest},
+    {"by_samples", interpolates, suits_gradient_of_samples, grad_by_samples_workspace_size, grad_by_samples},
     {"by_channels", has_floats, suits_all, grad_by_channels_workspace_size, grad_by_channels},
 };
 

@@ -38,7 +38,7 @@ void sample_by_samples(const Sampling& sampling, void* workspace);
 size_t sample_by_channels_workspace_size(const Sampling& sampling);
 void sample_by_channels(const Sampling& sampling, void* workspace);
 
-size_t grad_nearest_workspace_size(const Sampling& sampling);  // of images
+size_t grad_nearest_workspace_size(const Sampling& sampling);
 void grad_nearest(const Sampling& sampling, void* workspace);
 size_t grad_by_samples_workspace_size(const Sampling& sampling);
 void grad_by_samples(const Sampling& sampling, void* workspace);

@@ -94,6 +94,11 @@ struct Sampling {
   const Axis& x_axis() const { return axes[0]; }
   const Axis& y_axis() const { return axes[1]; }
   const Axis& z_axis() const { return axes[2]; }
+  // That of rows of images, or of slices of volumes, which bands are cut along.
+  const Axis& last_axis() const { return axes[axis_count - 1]; }
+  int64_t pixels_of_band(const RowBand& band) const {
+    return (band.end - band.begin) * (pixels / last_axis().size);
+  }
 };
 
 // Whether an image can be read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.

@@ -14,7 +14,7 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // float and double add up in input_grad itself; the 16-bit types in a buffer of floats for each box, which is rounded in
 // the end.
-template <class T, int kTaps>
+template <class T>
 class VolumesBySamples {
  public:
   using Real = RealOf<T>;
@@ -34,6 +34,7 @@ class VolumesBySamples {
         buffers_(allocator.take<Real>(slots_ * buffer_floats_)) {}
 
  protected:
+  static constexpr int kTaps = 2;
   static constexpr int kVoxelTaps = kTapsOfSample<kTaps, 3>;
   static constexpr bool kInPlace = std::is_same_v<T, Real>;
   static constexpr int64_t kMostThreads = 16;  // for which there are enough boxes
