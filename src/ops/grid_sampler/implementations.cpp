@@ -37,9 +37,9 @@ Suits suits_nearest(const Sampling& sampling) {
     return Suits::all_grids;
   if (input.channel_stride == 1) return output.channel_stride == 1 ? Suits::all_grids : Suits::no;
   // Many channels of scattered pixels are far apart, unless the second-level cache holds them all.
-  constexpr int64_t kMaxChannels = 16, kMaxElements = 1 << 18;
+  constexpr int64_t kMaxChannels = 16, kMaxElements = 1 << 19;
   const bool is_small = sampling.type == DataType::float32 && sampling.channels <= kMaxChannels &&
-                        sampling.channels * sampling.pixels < kMaxElements;
+                        sampling.channels * sampling.pixels <= kMaxElements;
   return input.column_stride != 1 || is_small ? Suits::all_grids : Suits::smooth_grids;
 }
 
