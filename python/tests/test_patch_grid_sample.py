@@ -135,14 +135,14 @@ def test_patched_grid_sample_compiles():
 
 
 # What each mode leaves to PyTorch: few channels, small results, and large images of which little is sampled.
-FAST = {"bilinear": (1, 2, 128, 128), "nearest": (2, 64, 128, 128), "bicubic": (1, 1, 64, 64)}
+FAST = {"bilinear": (1, 2, 128, 128), "nearest": (1, 4, 512, 512), "bicubic": (1, 1, 64, 64)}
 SLOW = [
     ("bilinear", (1, 1, 256, 256), (256, 256)),
     ("bilinear", (1, 64, 8, 8), (4, 4)),
     ("bilinear", (1, 64, 512, 512), (32, 32)),
-    ("nearest", (1, 8, 512, 512), (512, 512)),
+    ("nearest", (1, 3, 512, 512), (512, 512)),
     ("bicubic", (1, 1, 32, 32), (32, 32)),
-    ("nearest", (1, 1, 32, 32, 32), (32, 32, 32)),
+    ("nearest", (1, 1, 8, 8, 8), (8, 8, 8)),
 ]
 by_speed = pytest.mark.usefixtures("rule_of_speed")
 
@@ -158,7 +158,8 @@ def _calls_of_patched(shape, sides, mode="bilinear", dtype=torch.float32):
 @pytest.mark.parametrize("mode", FAST)
 def test_grid_sample_is_ours_where_it_is_faster(mode):
     assert _calls_of_patched(FAST[mode], FAST[mode][2:], mode) == 1
-    assert _calls_of_patched((1, 1, 16, 16, 16), (16, 16, 16)) == 1
+    if mode != "bicubic":
+        assert _calls_of_patched((1, 1, 16, 16, 16), (16, 16, 16), mode) == 1
 
 
 @by_speed

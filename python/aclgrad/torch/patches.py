@@ -71,8 +71,8 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
               `deformable_attention_core_func_v2` (RT-DETR, D-FINE and DEIM, before a model is built), and
               `ms_deform_attn_forward` and `ms_deform_attn_backward` of an extension of any name.
             - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler`, `torch.grid_sampler_2d` and
-              `torch.grid_sampler_3d`, but for calls that PyTorch computes faster: one channel, `nearest` of fewer than
-              16, few samples.
+              `torch.grid_sampler_3d`, but for calls that PyTorch computes faster: one channel and `nearest` of fewer
+              than 4 in images, few samples.
         verbose: prints what is replaced and which targets are left out.
 
     Returns:
@@ -347,9 +347,10 @@ def _has_kernel(input: Tensor, grid: Tensor, mode: str, ranks: Sequence[int] = (
 # faster than PyTorch's, forward and backward, where the image has not many more pixels than are sampled.
 _FASTER_FROM = {
     (4, "bilinear"): (2, 2**15),
-    (4, "nearest"): (16, 2**20),
+    (4, "nearest"): (4, 2**20),
     (4, "bicubic"): (1, 2**11),
     (5, "bilinear"): (1, 2**12),
+    (5, "nearest"): (1, 2**12),
 }
 _MOST_PIXELS_FOR_EACH_SAMPLE = 8
 
