@@ -120,7 +120,8 @@ class GradNearest {
   HWY_INLINE bool are_lines_of_band(const typename Pixels::Found& found) const {
     if (found.lines != 2) return true;
     const int64_t begin = band_.begin * step_of(target_), end = band_.end * step_of(target_);
-    const auto [low, high] = std::minmax<int64_t>(found.line[0], found.line[1]);
+    const auto low = std::min<int64_t>(found.line[0], found.line[1]);
+    const auto high = std::max<int64_t>(found.line[0], found.line[1]);
     return low >= begin && high + kSamples <= end && (found.in_first & (found.in_first + 1)) == 0;
   }
 
