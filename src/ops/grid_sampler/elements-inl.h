@@ -121,19 +121,21 @@ HWY_INLINE void load_four(D d, const T* from, const Offset* at, hn::Vec<D> (&to)
 
 template <class D, class T, class Offset, int kCount>
 HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (&to)[kCount]) {
-  if constexpr (kCount == 3) {
-    hn::Vec<D> pair[2], last[1];
-    load_elements(d, from, at, pair);
-    load_elements(d, from + 2, at, last);
-    to[0] = pair[0], to[1] = pair[1], to[2] = last[0];
-  } else {
-    // The last four may overlap those before.
-    for (int k = 0; k < kCount; k += 4) {
-      const int first = std::min(k, kCount - 4);
-      hn::Vec<D> four[4];
-      load_four(d, from + first, at, four);
-      for (int j = k - first; j < 4; ++j) to[first + j] = four[j];
-    }
+  constexpr int kRest = kCount % 4;
+  for (int k = 0; k < kCount - kRest; k += 4) {
+    hn::Vec<D> four[4];
+    load_four(d, from + k, at, four);
+    for (int j = 0; j < 4; ++j) to[k + j] = four[j];
+  }
+  if constexpr (kRest >= 2) {
+    hn::Vec<D> pair[2];
+    load_elements(d, from + kCount - kRest, at, pair);
+    to[kCount - kRest] = pair[0], to[kCount - kRest + 1] = pair[1];
+  }
+  if constexpr (kRest % 2 == 1) {
+    hn::Vec<D> last[1];
+    load_elements(d, from + kCount - 1, at, last);
+    to[kCount - 1] = last[0];
   }
 }
 
