@@ -62,10 +62,11 @@ struct SamplesLayout {
 
   // The fewer bands, the fewer samples lie in two; one thread needs none.
   Bands bands_for(int64_t threads, const Sampling& sampling) const {
-    constexpr int64_t kBandsPerThread = 4;
+    // To find the one pixel of a nearest sample takes as long as to add to it.
+    const int64_t bands_per_thread = sampling.interpolation == Interpolation::nearest ? 1 : 4;
     int64_t count = most_bands;
     if (!adds_in_buffer)
-      count = threads == 1 ? 1 : std::min(count, divide_up(threads * kBandsPerThread, sampling.batch));
+      count = threads == 1 ? 1 : std::min(count, divide_up(threads * bands_per_thread, sampling.batch));
     const int64_t height = sampling.last_axis().size;
     return {height, divide_up(height, count), most_slots};
   }

@@ -241,16 +241,42 @@ namespace {
 
 HWY_EXPORT(run_nearest_gradient);
 
+constexpr int64_t kMaxImages = 64;
+
+// The channels of one image as the images of a batch, all with its grid: threads share them out without any sample in two
+// bands.
+Sampling with_images_of_channels(const Sampling& sampling, int64_t images) {
+  Sampling cut = sampling;
+  cut.batch = images;
+  cut.channels = sampling.channels / images;
+  for (Images* of_batch : {&cut.input, &cut.input_grad, &cut.output}) {
+    of_batch->first.channels = cut.channels;
+    of_batch->stride = cut.channels * of_batch->first.channel_stride;
+  }
+  cut.grid.stride = 0;
+  return cut;
+}
+
 }  // namespace
 
 size_t grad_nearest_workspace_size(const Sampling& sampling) {
-  return size_of_workspace<SamplesLayout>(sampling);
+  size_t size = size_of_workspace<SamplesLayout>(sampling);
+  for (int64_t images = 2; sampling.batch == 1 && images <= std::min(sampling.channels, kMaxImages);
+       ++images) {
+    if (sampling.channels % images == 0)
+      size = std::max(size, size_of_workspace<SamplesLayout>(with_images_of_channels(sampling, images)));
+  }
+  return size;
 }
 
 void grad_nearest(const Sampling& sampling, void* workspace) {
+  const bool pays = sampling.batch == 1 && gradient_nanoseconds(sampling) >= kMinParallelNanoseconds;
+  int64_t images = pays ? std::min<int64_t>({sampling.channels, thread_count(), kMaxImages}) : 1;
+  while (sampling.channels % images != 0) --images;
+  const Sampling cut = images == 1 ? sampling : with_images_of_channels(sampling, images);
   WorkspaceAllocator allocator(workspace);
-  const SamplesLayout layout(sampling, allocator);
-  HWY_DYNAMIC_DISPATCH(run_nearest_gradient)(sampling, layout);
+  const SamplesLayout layout(cut, allocator);
+  HWY_DYNAMIC_DISPATCH(run_nearest_gradient)(cut, layout);
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -170,6 +170,7 @@ void zero_images(const Images& images, int64_t batch) {
 double forward_nanoseconds(const Sampling& sampling) {
   const auto samples = static_cast<double>(sampling.batch * sampling.samples);
   const auto channels = static_cast<double>(sampling.channels);
+  if (sampling.interpolation == Interpolation::nearest) return samples * (0.3 + 0.3 * channels);
   if (has_few_channels(sampling)) return samples * (0.8 + 0.25 * taps_of(sampling) * channels);
   if (sampling.axis_count == 3)
     return samples * (sampling.vectorises_over_channels ? 10 + channels : 5 + 6 * channels);
@@ -183,6 +184,8 @@ double gradient_nanoseconds(const Sampling& sampling) {
   const auto pixels = static_cast<double>(sampling.batch * sampling.pixels);
   const auto channels = static_cast<double>(sampling.channels);
   const bool by_channels = sampling.vectorises_over_channels;
+  if (sampling.interpolation == Interpolation::nearest)
+    return samples * (0.8 + 0.4 * channels) + pixels * 0.05 * channels;
   if (sampling.axis_count == 3) {
     const double of_voxel = sampling.wants_input_grad ? 0.5 : 0;
     return samples * (10 + (by_channels ? 1.5 : 10) * channels) + pixels * of_voxel * channels;
