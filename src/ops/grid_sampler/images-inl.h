@@ -201,7 +201,10 @@ void differentiate_by_grid(const Problem& sampling, double nanoseconds) {
 template <class Kernel, class Problem>
 void differentiate_images(Problem sampling, const SamplesLayout& layout, double nanoseconds) {
   if (!sampling.wants_input_grad) return differentiate_by_grid<Kernel>(sampling, nanoseconds);
-  Bands bands = layout.bands_for(nanoseconds >= kMinParallelNanoseconds ? thread_count() : 1, sampling);
+  // A nearest sample of one channel that two bands find costs as much as two threads save.
+  const bool is_light = sampling.interpolation == Interpolation::nearest && sampling.channels == 1;
+  const bool is_cut = nanoseconds >= kMinParallelNanoseconds && (!is_light || is_grid_smooth(sampling));
+  Bands bands = layout.bands_for(is_cut ? thread_count() : 1, sampling);
   if (bands.count() > 1) {
     find_spans(sampling, 0, sampling.batch, kChunkSamples, 0.2 * nanoseconds, layout.spans);
     if (layout.are_scattered(bands, sampling)) {
