@@ -24,7 +24,7 @@ HWY_INLINE hn::Vec<D> load_two(D d, const T* first, const T* second) {
   return hn::Combine(d, hn::LoadU(one, second), hn::LoadU(one, first));
 }
 
-// from[at[i]], one after the other: to gather them takes as long, or longer.
+// from[at[i]], one after the other: where they are in the first-level cache, to gather them takes as long, or longer.
 template <class T, size_t kSize, class Offsets>
 HWY_INLINE auto load_each(hn::Simd<T, kSize, 0> d, const T* from, Offsets at) {
   const hn::DFromV<Offsets> integer;

@@ -66,7 +66,7 @@ class ForwardNearest {
     pixels_.find(coordinates, found);
   }
 
-  // Of one channel, two take as long as elements anywhere.
+  // That are looked for. Of one channel, two take as long as elements anywhere.
   int max_lines() const {
     if (has_channels_last_) return input_.column_stride == input_.channels ? 1 : 0;
     if (input_.column_stride != 1) return 0;

@@ -1,6 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The gradient of nearest grid sampling: each gradient of the output is added to the one pixel that its sample
-// reads.
+// The gradient of nearest grid sampling: each gradient of the output is added to the one pixel that its sample reads.
 #include "ops/grid_sampler/grad_bands.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -73,7 +72,8 @@ class GradNearest {
     alignas(64) int64_t offsets[kSamples];
   };
 
-  // Of two, what lies between rows would be added to, too. Of one channel, two take as long as pixels anywhere.
+  // That are looked for. With two, zeros are added to what lies between rows, too; of one channel, they take as long as
+  // pixels anywhere.
   int max_lines() const {
     if (has_channels_last_) return target_.column_stride == target_.channels ? 1 : 0;
     if (target_.column_stride != 1) return 0;
@@ -116,7 +116,7 @@ class GradNearest {
     return true;
   }
 
-  // Of two lines, whether all of both lies in the band, and the samples of the first come first: sums add up in their order.
+  // Of two lines, whether all of both lies in the band and the samples of the first come first, as sums add up in order.
   HWY_INLINE bool are_lines_of_band(const typename Pixels::Found& found) const {
     if (found.lines != 2) return true;
     const int64_t begin = band_.begin * step_of(target_), end = band_.end * step_of(target_);
