@@ -245,16 +245,14 @@ def _cell_sizes():
 def _cells():
     contiguous, last = torch.contiguous_format, torch.channels_last
     passes = {"forward": (), "both gradients": (0, 1), "grad_input": (0,), "grad_grid": (1,)}
-    grids = {_BILINEAR: ("smooth", "rotated", "random"), _BICUBIC: ("smooth", "random"), _NEAREST: ("random",)}
+    grids = {_BILINEAR: ("smooth", "rotated", "random"), _BICUBIC: ("smooth", "random"), _NEAREST: ("rotated", "random")}
     for n, c, h, w in _cell_sizes():
         for layout, mode in itertools.product((contiguous, last), grids):
             for grid, (title, wanted) in itertools.product(grids[mode], passes.items()):
                 is_alone = len(wanted) == 1
                 if is_alone and (mode != _BILINEAR or layout == last or h not in (64, 512) or grid == "rotated"):
                     continue
-                if layout == last and (c not in (3, 4, 64) or grid == "rotated" or mode == _NEAREST):
-                    continue
-                if mode == _NEAREST and wanted:
+                if layout == last and (c not in (3, 4, 64) or grid == "rotated"):
                     continue
                 words = [f"N{n} C{c} {h}x{w}", _MODES[mode], grid, *(["channels last"] if layout == last else [])]
                 yield Case(f"grid sampler, {title}", ", ".join(words), torch.float32,
