@@ -21,11 +21,11 @@ class GradNearest {
   GradNearest(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
       : band_(band),
         grad_output_(sampling.output[image]),
-        reads_gradient_(grad_output_.type == data_type_of<Real> && grad_output_.is_flat()),
         target_(image_around(sums, sampling.last_axis().size)),
+        sums_(sums),
+        reads_gradient_(grad_output_.type == data_type_of<Real> && grad_output_.is_flat()),
         has_channels_last_(target_.channels > 1 && target_.channel_stride == 1 && reads_gradient_ &&
                            grad_output_.channel_stride == 1),
-        sums_(sums),
         grid_(sampling.grid[image]),
         pixels_(target_, sampling.axes, max_lines()) {}
 
@@ -69,7 +69,7 @@ class GradNearest {
     int lines;      // of pixels side by side that all of them add to; 0 if that is not so
     uint32_t in_first;
     int64_t line[2];
-    alignas(64) int64_t offsets[kSamples];
+    int64_t offsets[kSamples];
   };
 
   // That are looked for. With two, zeros are added to what lies between rows, too; of one channel, they take as long as
@@ -214,10 +214,10 @@ class GradNearest {
 
   const RowBand band_;
   const Image grad_output_;
-  const bool reads_gradient_;  // where it lies
   const Image target_;
-  const bool has_channels_last_;
   Sums sums_;
+  const bool reads_gradient_;  // where it lies
+  const bool has_channels_last_;
   GridReader<T, kAxes> grid_;
   Pixels pixels_;
 };
