@@ -19,8 +19,6 @@ template <class T>
 class DoubleBackward3DBySamples : private VolumesBySamples<T> {
   using Base = VolumesBySamples<T>;
   using Base::axes_;
-  using Base::kTaps;
-  using Base::kVoxelTaps;
   using Base::sampling_;
   using typename Base::Real;
   using typename Base::Tag;
@@ -44,7 +42,7 @@ class DoubleBackward3DBySamples : private VolumesBySamples<T> {
     if (second_.has_grad_grad_grid) load_coordinates(second_.grad_grad_grid[task.image], run, along);
     for (int64_t k = 0; k < run.count; k += kBlock) {
       Tangents<Real, 3> tangents;
-      const uint32_t reading = find_tangents<kTaps>(blocks[k / kBlock], axes_, along, k, tangents);
+      const uint32_t reading = find_tangents<kVolumeTaps>(blocks[k / kBlock], axes_, along, k, tangents);
       second_of_block(task, run.part(k, kBlock), blocks[k / kBlock], tangents, reading);
     }
   }
@@ -53,10 +51,10 @@ class DoubleBackward3DBySamples : private VolumesBySamples<T> {
   void second_of_block(const Task& task, const Samples& samples, const Block<Real, 3>& block,
                        const Tangents<Real, 3>& tangents, uint32_t reading) const {
     const Tag d;
-    const bool is_inside = has_all_taps<kTaps>(block, axes_, task.box);
+    const bool is_inside = has_all_taps(block, axes_, task.box);
     const uint32_t bits = (1u << samples.count) - 1;
     const uint32_t owned = is_inside ? bits : bits & samples_owned(block, task.box);
-    const TapRows<kTaps>& read_rows = is_inside ? task.sums_rows : task.input_rows;
+    const TapRows& read_rows = is_inside ? task.sums_rows : task.input_rows;
     const Image grad_grad_input = second_.grad_grad_input[task.image];
     const Image results = second_.grad_grad_output[task.image];
     const bool may_have_lines = task.may_have_lines &&
@@ -65,9 +63,9 @@ class DoubleBackward3DBySamples : private VolumesBySamples<T> {
     const SampleOffsets from(task.grad_output, samples), to(results, samples);
     alignas(64) Real slopes[3][kBlock];
     for (size_t lane = 0; lane < static_cast<size_t>(samples.count); lane += hn::Lanes(d)) {
-      const SampleCurves<Tag, kTaps, 3> curves(d, block, tangents, lane);
-      VoxelLines<Tag, kTaps> in_box, in_volume;
-      const VoxelLines<Tag, kTaps>& read = is_inside ? in_box : in_volume;
+      const SampleCurves<Tag, kVolumeTaps, 3> curves(d, block, tangents, lane);
+      VoxelLines<Tag> in_box, in_volume;
+      const VoxelLines<Tag>& read = is_inside ? in_box : in_volume;
       if (may_have_lines) {
         in_box.find(block, lane, samples.count, axes_, task.sums_rows, is_inside);
         if (!is_inside && owned != 0)
@@ -79,7 +77,7 @@ class DoubleBackward3DBySamples : private VolumesBySamples<T> {
       V weights_along[kVoxelTaps], values[kVoxelTaps];
       const auto value = [&](int k) HWY_ATTR { return values[k]; };
       unroll<kVoxelTaps>([&](auto k)
-                             HWY_ATTR { weights_along[k] = curves.weight_along(TapIndex<kTaps>(k)); });
+                             HWY_ATTR { weights_along[k] = curves.weight_along(TapIndex<kVolumeTaps>(k)); });
       Slopes<V, 3> sums{hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       for (int64_t c = 0; c < sampling_.channels; ++c) {
         const V gradient = load_samples(d, task.grad_output.template channel<T>(c), from, lane);

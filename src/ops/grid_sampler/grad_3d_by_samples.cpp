@@ -18,8 +18,6 @@ template <class T>
 class Grad3DBySamples : private VolumesBySamples<T> {
   using Base = VolumesBySamples<T>;
   using Base::axes_;
-  using Base::kTaps;
-  using Base::kVoxelTaps;
   using Base::sampling_;
   using typename Base::Real;
   using typename Base::Tag;
@@ -54,16 +52,16 @@ class Grad3DBySamples : private VolumesBySamples<T> {
   HWY_INLINE void differentiate_block(const Task& task, const Samples& samples,
                                       const Block<Real, 3>& block) const {
     const Tag d;
-    const bool is_inside = has_all_taps<kTaps>(block, axes_, task.box);
+    const bool is_inside = has_all_taps(block, axes_, task.box);
     const uint32_t bits = (1u << samples.count) - 1;
     const uint32_t owned = !kGrid ? 0 : is_inside ? bits : bits & samples_owned(block, task.box);
-    const TapRows<kTaps>& read_rows = is_inside ? task.sums_rows : task.input_rows;
+    const TapRows& read_rows = is_inside ? task.sums_rows : task.input_rows;
     const SampleOffsets offsets(task.grad_output, samples);
     alignas(64) Real slopes[3][kBlock];
     for (size_t lane = 0; lane < static_cast<size_t>(samples.count); lane += hn::Lanes(d)) {
-      const auto weights = load_weights<Tag, kTaps>(d, block, lane);
-      VoxelLines<Tag, kTaps> in_box, in_volume;
-      const VoxelLines<Tag, kTaps>& read = is_inside ? in_box : in_volume;
+      const auto weights = load_weights<Tag, kVolumeTaps>(d, block, lane);
+      VoxelLines<Tag> in_box, in_volume;
+      const VoxelLines<Tag>& read = is_inside ? in_box : in_volume;
       if (task.may_have_lines) {
         in_box.find(block, lane, samples.count, axes_, task.sums_rows, is_inside);
         if (HWY_UNLIKELY(!is_inside && owned != 0))
@@ -81,8 +79,8 @@ class Grad3DBySamples : private VolumesBySamples<T> {
         }
         if constexpr (kInput) {
           V terms[kVoxelTaps];
-          unroll<kVoxelTaps>([&](auto k)
-                                 HWY_ATTR { terms[k] = hn::Mul(weights.of(TapIndex<kTaps>(k)), gradient); });
+          unroll<kVoxelTaps>(
+              [&](auto k) HWY_ATTR { terms[k] = hn::Mul(weights.of(TapIndex<kVolumeTaps>(k)), gradient); });
           in_box.is_found() ? in_box.add(d, task.sums_rows, terms, Base::box_of(task, c))
                             : Base::add_terms(task, c, block, lane, samples.count, terms);
         }
@@ -97,9 +95,9 @@ class Grad3DBySamples : private VolumesBySamples<T> {
 
   // Adds what channel c gives to the derivatives by the places of the samples from `lane` on.
   static HWY_INLINE void add_slopes(const Task& task, int64_t c, const Block<Real, 3>& block,
-                                    const VoxelLines<Tag, kTaps>& lines, const TapRows<kTaps>& rows,
-                                    size_t lane, int64_t count, const TapWeights<Tag, kTaps, 3>& weights,
-                                    V gradient, Slopes<V, 3>& sums) {
+                                    const VoxelLines<Tag>& lines, const TapRows& rows, size_t lane,
+                                    int64_t count, const TapWeights<Tag, kVolumeTaps, 3>& weights, V gradient,
+                                    Slopes<V, 3>& sums) {
     const Tag d;
     const T* channel = task.input.template channel<T>(c);
     V values[kVoxelTaps];

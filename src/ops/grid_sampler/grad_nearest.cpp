@@ -246,6 +246,7 @@ constexpr int64_t kMaxImages = 64;
 // The channels of one image as the images of a batch, all with its grid: threads share them out without any sample in two
 // bands.
 Sampling with_images_of_channels(const Sampling& sampling, int64_t images) {
+  if (images == 1) return sampling;
   Sampling cut = sampling;
   cut.batch = images;
   cut.channels = sampling.channels / images;
@@ -257,12 +258,17 @@ Sampling with_images_of_channels(const Sampling& sampling, int64_t images) {
   return cut;
 }
 
+bool shares_channels(const Sampling& sampling) {
+  return sampling.batch == 1 && gradient_nanoseconds(sampling) >= kMinParallelNanoseconds;
+}
+
 }  // namespace
 
+// For any number of threads.
 size_t grad_nearest_workspace_size(const Sampling& sampling) {
-  size_t size = size_of_workspace<SamplesLayout>(sampling);
-  for (int64_t images = 2; sampling.batch == 1 && images <= std::min(sampling.channels, kMaxImages);
-       ++images) {
+  size_t size = 0;
+  for (int64_t images = shares_channels(sampling) ? std::min(sampling.channels, kMaxImages) : 1; images > 0;
+       --images) {
     if (sampling.channels % images == 0)
       size = std::max(size, size_of_workspace<SamplesLayout>(with_images_of_channels(sampling, images)));
   }
@@ -270,10 +276,10 @@ size_t grad_nearest_workspace_size(const Sampling& sampling) {
 }
 
 void grad_nearest(const Sampling& sampling, void* workspace) {
-  const bool pays = sampling.batch == 1 && gradient_nanoseconds(sampling) >= kMinParallelNanoseconds;
-  int64_t images = pays ? std::min<int64_t>({sampling.channels, thread_count(), kMaxImages}) : 1;
+  int64_t images = 1;
+  if (shares_channels(sampling)) images = std::min<int64_t>({sampling.channels, thread_count(), kMaxImages});
   while (sampling.channels % images != 0) --images;
-  const Sampling cut = images == 1 ? sampling : with_images_of_channels(sampling, images);
+  const Sampling cut = with_images_of_channels(sampling, images);
   WorkspaceAllocator allocator(workspace);
   const SamplesLayout layout(cut, allocator);
   HWY_DYNAMIC_DISPATCH(run_nearest_gradient)(cut, layout);

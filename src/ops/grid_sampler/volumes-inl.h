@@ -34,8 +34,6 @@ class VolumesBySamples {
         buffers_(allocator.take<Real>(slots_ * buffer_floats_)) {}
 
  protected:
-  static constexpr int kTaps = 2;
-  static constexpr int kVoxelTaps = kTapsOfSample<kTaps, 3>;
   static constexpr bool kInPlace = std::is_same_v<T, Real>;
   static constexpr int64_t kMostThreads = 16;  // for which there are enough boxes
   static constexpr int64_t kMostSlots = 16;
@@ -59,8 +57,8 @@ class VolumesBySamples {
     Image grid_grad;
     Box box;
     Sums sums;
-    TapRows<kTaps> input_rows;
-    TapRows<kTaps> sums_rows;
+    TapRows input_rows;
+    TapRows sums_rows;
     bool may_have_lines;  // what is read and added to is dense
   };
 
@@ -83,15 +81,8 @@ class VolumesBySamples {
   }
 
   Task task_of(int64_t n, const Box& box, const Sums& sums) const {
-    Task task{n,
-              sampling_.input[n],
-              sampling_.output[n],
-              sampling_.grid_grad[n],
-              box,
-              sums,
-              TapRows<kTaps>(axes_, whole()),
-              TapRows<kTaps>(axes_, box),
-              VoxelLines<Tag, kTaps>::suit(axes_)};
+    Task task{n,    sampling_.input[n],      sampling_.output[n], sampling_.grid_grad[n],      box,
+              sums, TapRows(axes_, whole()), TapRows(axes_, box), VoxelLines<Tag>::suit(axes_)};
     if (sampling_.wants_grid_grad) task.may_have_lines &= task.input.has_contiguous_channels();
     if (sampling_.wants_input_grad)
       task.may_have_lines &= sampling_.input_grad[n].has_contiguous_channels() || !kInPlace;
@@ -153,18 +144,17 @@ class VolumesBySamples {
   }
 
   static HWY_NOINLINE void find_in_volume(const Block<Real, 3>& block, size_t lane, int64_t count,
-                                          const Axis* axes, const TapRows<kTaps>& rows,
-                                          VoxelLines<Tag, kTaps>& lines) {
+                                          const Axis* axes, const TapRows& rows, VoxelLines<Tag>& lines) {
     lines.find(block, lane, count, axes, rows, true);
   }
 
   // What the samples from `lane` on read in a channel.
   static HWY_INLINE void load_values(const Image& volume, const T* channel, const Block<Real, 3>& block,
-                                     const VoxelLines<Tag, kTaps>& lines, const TapRows<kTaps>& rows,
-                                     size_t lane, int64_t count, V (&values)[kVoxelTaps]) {
+                                     const VoxelLines<Tag>& lines, const TapRows& rows, size_t lane,
+                                     int64_t count, V (&values)[kVoxelTaps]) {
     const Tag d;
     lines.is_found() ? lines.load(d, rows, channel + rows.begin, values)
-                     : load_voxels<Tag, kTaps>(d, block, lane, count, volume, channel, values);
+                     : load_voxels(d, block, lane, count, volume, channel, values);
   }
 
   static HWY_INLINE void add_product(V factor, const Slopes<V, 3>& slopes, Slopes<V, 3>& sums) {
@@ -185,19 +175,19 @@ class VolumesBySamples {
       if (i >= static_cast<size_t>(count)) return;
       const int64_t z = block.z().first[i], y = block.y().first[i], x = block.x().first[i];
       const bool is_inside = (block.interior >> i & 1) != 0 && z >= task.box.slices.begin &&
-                             y >= task.box.rows.begin && z + kTaps <= task.box.slices.end &&
-                             y + kTaps <= task.box.rows.end;
+                             y >= task.box.rows.begin && z + kVolumeTaps <= task.box.slices.end &&
+                             y + kVolumeTaps <= task.box.rows.end;
       if (HWY_LIKELY(is_inside)) {
         Real* first = task.sums.at(z, y, x) + c * sums.channel_stride;
         for (int tap = 0; tap < kVoxelTaps; ++tap) {
-          const TapIndex<kTaps> at(tap);
+          const TapIndex<kVolumeTaps> at(tap);
           first[at.slice * sums.slice_stride + at.row * sums.row_stride + at.column * sums.column_stride] +=
               stored[tap][k];
         }
         continue;
       }
       for (int tap = 0; tap < kVoxelTaps; ++tap) {
-        const TapIndex<kTaps> at(tap);
+        const TapIndex<kVolumeTaps> at(tap);
         if (!task.box.contains(z + at.slice, y + at.row) || x + at.column < 0 || x + at.column >= sums.width)
           continue;
         task.sums.at(z + at.slice, y + at.row, x + at.column)[c * sums.channel_stride] += stored[tap][k];

@@ -12,10 +12,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
+// Of a sample along each axis, and in all.
+inline constexpr int kVolumeTaps = 2, kVoxelTaps = kTapsOfSample<kVolumeTaps, 3>;
+
 // The taps of samples in a box of a dense volume, whose voxels are numbered through rows and slices.
-template <int kTaps>
 struct TapRows {
-  static constexpr int kRows = kTaps * kTaps;
+  static constexpr int kRows = kVolumeTaps * kVolumeTaps;
 
   Box box;
   int64_t begin;  // voxel of the box
@@ -28,12 +30,13 @@ struct TapRows {
         begin((box.slices.begin * axes[1].size + box.rows.begin) * axes[0].size),
         end(((box.slices.end - 1) * axes[1].size + box.rows.end) * axes[0].size),
         width(axes[0].size) {
-    for (int k = 0; k < kRows; ++k) step[k] = (k / kTaps * axes[1].size + k % kTaps) * axes[0].size;
+    for (int k = 0; k < kRows; ++k)
+      step[k] = (k / kVolumeTaps * axes[1].size + k % kVolumeTaps) * axes[0].size;
   }
 };
 
 // Whether the box has all voxels that the block's samples reach along z and y.
-template <int kTaps, class Real>
+template <class Real>
 HWY_INLINE bool has_all_taps(const Block<Real, 3>& block, const Axis* axes, const Box& box) {
   const IndexTag d;
   constexpr int64_t kAnywhere = 1 << 30;
@@ -41,7 +44,7 @@ HWY_INLINE bool has_all_taps(const Block<Real, 3>& block, const Axis* axes, cons
                              size_t lane) HWY_ATTR {
     const auto first = hn::Load(d, taps.first + lane);
     const int64_t begin = band.begin == 0 ? -kAnywhere : band.begin;
-    const int64_t end = band.end == axis.size ? kAnywhere : band.end - kTaps + 1;
+    const int64_t end = band.end == axis.size ? kAnywhere : band.end - kVolumeTaps + 1;
     return hn::And(hn::Gt(first, index_vector(begin - 1)), hn::Lt(first, index_vector(end)));
   };
   for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
@@ -61,10 +64,10 @@ struct VoxelLine {
 
 // The lines of as many samples as a vector has lanes, in the order of the samples, and which of their taps lie in a
 // box.
-template <class D, int kTaps>
+template <class D>
 class VoxelLines {
  public:
-  static constexpr int kRows = kTaps * kTaps;
+  static constexpr int kRows = kVolumeTaps * kVolumeTaps;
 
   // Whether lines may be looked for in dense volumes: rows are longer than vectors, so that two samples of a line only
   // ever add to a voxel as neighbours, and 32 bits hold the number of any voxel and of those just outside.
@@ -77,7 +80,7 @@ class VoxelLines {
   // Finds those of the samples from `lane` on, of which the block has `count`. `is_inside`: taps that are voxels lie in
   // the box.
   HWY_INLINE void find(const Block<hn::TFromD<D>, 3>& block, size_t lane, int64_t count, const Axis* axes,
-                       const TapRows<kTaps>& rows, bool is_inside) {
+                       const TapRows& rows, bool is_inside) {
     const hn::Rebind<int32_t, D> d;
     const auto height = hn::Set(d, static_cast<int32_t>(axes[1].size)),
                width = hn::Set(d, static_cast<int32_t>(axes[0].size));
@@ -107,41 +110,40 @@ class VoxelLines {
   // values[tap]: what the samples read in one channel, of which `channel` is the first voxel of the box; zero where the
   // tap is not in the box.
   template <class T>
-  HWY_INLINE void load(D d, const TapRows<kTaps>& rows, const T* channel,
-                       hn::Vec<D> (&values)[kTapsOfSample<kTaps, 3>]) const {
+  HWY_INLINE void load(D d, const TapRows& rows, const T* channel, hn::Vec<D> (&values)[kVoxelTaps]) const {
     if (is_one() && is_all_) {
-      return unroll<kTapsOfSample<kTaps, 3>>([&](auto k) HWY_ATTR {
-        values[k] = load_lanes(d, channel + lines_[0].first + rows.step[k / kTaps] + k % kTaps);
+      return unroll<kVoxelTaps>([&](auto k) HWY_ATTR {
+        values[k] = load_lanes(d, channel + lines_[0].first + rows.step[k / kVolumeTaps] + k % kVolumeTaps);
       });
     }
     hn::Mask<D> in_line[kMost];
     for (int n = 0; n < count_; ++n) in_line[n] = mask_of(d, lines_[n].samples);
     unroll<kRows>([&](auto k) HWY_ATTR {
-      hn::Vec<D> of_row[kTaps];
+      hn::Vec<D> of_row[kVolumeTaps];
       for (auto& of_column : of_row) of_column = hn::Zero(d);
       for (int n = 0; n < count_; ++n) {
         if ((lines_[n].samples & rows_[k]) == 0) continue;
         const T* from = channel + lines_[n].first + rows.step[k];
-        unroll<kTaps>([&](auto column) HWY_ATTR {
+        unroll<kVolumeTaps>([&](auto column) HWY_ATTR {
           of_row[column] = hn::IfThenElse(in_line[n], load_lanes(d, from + column), of_row[column]);
         });
       }
-      unroll<kTaps>([&](auto column)
-                        HWY_ATTR { values[k * kTaps + column] = keep_taps(d, k, column, of_row[column]); });
+      unroll<kVolumeTaps>([&](auto column) HWY_ATTR {
+        values[k * kVolumeTaps + column] = keep_taps(d, k, column, of_row[column]);
+      });
     });
   }
 
   // Adds terms[tap] of the samples to one channel of the box. A voxel gets the right term of the sample before its own,
   // then the left one of its own; voxels beside the line get zeros.
   template <class Real>
-  HWY_INLINE void add(D d, const TapRows<kTaps>& rows, const hn::Vec<D> (&terms)[kTapsOfSample<kTaps, 3>],
-                      Real* channel) const {
+  HWY_INLINE void add(D d, const TapRows& rows, const hn::Vec<D> (&terms)[kVoxelTaps], Real* channel) const {
     constexpr size_t kLast = hn::MaxLanes(D()) - 1;
     hn::Vec<D> left[kRows], right[kRows];
     alignas(64) Real rights[kRows][kLast + 1];
     unroll<kRows>([&](auto k) HWY_ATTR {
-      left[k] = keep_taps(d, k, 0, terms[k * kTaps]);
-      right[k] = keep_taps(d, k, kTaps - 1, terms[k * kTaps + kTaps - 1]);
+      left[k] = keep_taps(d, k, 0, terms[k * kVolumeTaps]);
+      right[k] = keep_taps(d, k, kVolumeTaps - 1, terms[k * kVolumeTaps + kVolumeTaps - 1]);
       hn::Store(right[k], d, rights[k]);
       right[k] = previous_lanes(d, right[k]);
     });
@@ -153,10 +155,9 @@ class VoxelLines {
         if ((line.samples & rows_[k]) == 0) return;
         Real* to = channel + line.first + rows.step[k];
         auto sum = hn::LoadU(d, to);
-        if constexpr (kTaps == 2)
-          sum = hn::Add(sum, is_one() ? right[k] : hn::IfThenElseZero(after_line, right[k]));
+        sum = hn::Add(sum, is_one() ? right[k] : hn::IfThenElseZero(after_line, right[k]));
         hn::StoreU(hn::Add(sum, is_one() ? left[k] : hn::IfThenElseZero(in_line, left[k])), d, to);
-        if (kTaps == 2 && has_last) to[kLast + 1] += rights[k][kLast];
+        if (has_last) to[kLast + 1] += rights[k][kLast];
       });
     }
   }
@@ -164,7 +165,7 @@ class VoxelLines {
   // Asks for what the samples of the next row of a grid will be the first to read of a channel, or to add to, if it goes
   // on as it is: the row below, in the next slice.
   template <class T>
-  HWY_INLINE void prefetch(const TapRows<kTaps>& rows, const T* channel) const {
+  HWY_INLINE void prefetch(const TapRows& rows, const T* channel) const {
     for (int n = 0; n < count_; ++n) {
       const T* below = channel + lines_[n].first + rows.step[kRows - 1] + rows.width;
       hwy::Prefetch(below + __builtin_ctz(lines_[n].samples));
@@ -180,20 +181,20 @@ class VoxelLines {
 
   // Returns the samples with a tap in the box.
   HWY_INLINE uint32_t find_taps(const Block<hn::TFromD<D>, 3>& block, size_t lane, int64_t count,
-                                const Axis* axes, const TapRows<kTaps>& rows, bool is_inside) {
+                                const Axis* axes, const TapRows& rows, bool is_inside) {
     is_all_ = is_inside && (block.interior >> lane & kAll) == kAll;
     if (is_all_) {
       for (uint32_t& bits : rows_) bits = kAll;
       return kAll;
     }
     const uint32_t samples = ((uint32_t{1} << count) - 1) >> lane & kAll;
-    uint32_t in_slice[kTaps], in_row[kTaps];
+    uint32_t in_slice[kVolumeTaps], in_row[kVolumeTaps];
     taps_between(block.z(), lane, rows.box.slices, in_slice);
     taps_between(block.y(), lane, rows.box.rows, in_row);
     taps_between(block.x(), lane, RowBand{0, axes[0].size}, columns_);
     uint32_t any_row = 0, any_column = 0, all = samples;
     for (int k = 0; k < kRows; ++k) {
-      rows_[k] = in_slice[k / kTaps] & in_row[k % kTaps] & samples;
+      rows_[k] = in_slice[k / kVolumeTaps] & in_row[k % kVolumeTaps] & samples;
       any_row |= rows_[k];
       all &= rows_[k];
     }
@@ -204,18 +205,18 @@ class VoxelLines {
 
   // A bit for each sample whose tap k along an axis lies in the band.
   static HWY_INLINE void taps_between(const AxisTaps<hn::TFromD<D>>& taps, size_t lane, RowBand band,
-                                      uint32_t (&bits)[kTaps]) {
+                                      uint32_t (&bits)[kVolumeTaps]) {
     const hn::Rebind<int32_t, D> d;
     const auto begin = hn::Set(d, static_cast<int32_t>(band.begin) - 1),
                end = hn::Set(d, static_cast<int32_t>(band.end));
-    for (int k = 0; k < kTaps; ++k) {
+    for (int k = 0; k < kVolumeTaps; ++k) {
       const auto tap = hn::Add(hn::Load(d, taps.first + lane), hn::Set(d, k));
       bits[k] = bits_of(d, hn::And(hn::Gt(tap, begin), hn::Lt(tap, end)));
     }
   }
 
-  HWY_INLINE void add_line(const VoxelLine& line, const TapRows<kTaps>& rows) {
-    constexpr auto kRoom = static_cast<int64_t>(hn::MaxLanes(D())) + kTaps - 1;
+  HWY_INLINE void add_line(const VoxelLine& line, const TapRows& rows) {
+    constexpr auto kRoom = static_cast<int64_t>(hn::MaxLanes(D())) + kVolumeTaps - 1;
     const auto has_room = [&](int k) {
       const int64_t first = line.first + rows.step[k];
       return first >= 0 && first + kRoom <= rows.end - rows.begin;
@@ -234,38 +235,37 @@ class VoxelLines {
   bool is_all_ = false;  // samples are there, with all taps in the box
   int count_ = 0;
   uint32_t rows_[kRows] = {};  // a bit for each sample with a tap in the row
-  uint32_t columns_[kTaps] = {};
+  uint32_t columns_[kVolumeTaps] = {};
   VoxelLine lines_[kMost];
 };
 
 // values[tap]: what the samples from `lane` on, of which the block has `count`, read in one channel, wherever they lie.
-template <class D, int kTaps, class T>
+template <class D, class T>
 HWY_NOINLINE void load_voxels(D d, const Block<RealOf<T>, 3>& block, size_t lane, int64_t count,
-                              const Image& volume, const T* channel,
-                              hn::Vec<D> (&values)[kTapsOfSample<kTaps, 3>]) {
+                              const Image& volume, const T* channel, hn::Vec<D> (&values)[kVoxelTaps]) {
   constexpr size_t kCount = hn::MaxLanes(D());
   const size_t samples = std::min(kCount, static_cast<size_t>(count) - lane);
   const int64_t slice_stride = volume.slice_stride, row_stride = volume.row_stride;
   const int64_t column_stride = volume.column_stride;
-  alignas(64) T voxels[kTapsOfSample<kTaps, 3>][kCount];
+  alignas(64) T voxels[kVoxelTaps][kCount];
   if (samples < kCount) std::memset(voxels, 0, sizeof voxels);
   for (size_t i = 0; i < samples; ++i) {
     const int64_t z = block.z().first[lane + i], y = block.y().first[lane + i], x = block.x().first[lane + i];
     if (HWY_LIKELY(block.interior >> (lane + i) & 1)) {
       const T* first = channel + volume.offset(z, y, x);
-      for (int k = 0; k < kTapsOfSample<kTaps, 3>; ++k) {
-        const TapIndex<kTaps> tap(k);
+      for (int k = 0; k < kVoxelTaps; ++k) {
+        const TapIndex<kVolumeTaps> tap(k);
         voxels[k][i] = first[tap.slice * slice_stride + tap.row * row_stride + tap.column * column_stride];
       }
       continue;
     }
-    for (int k = 0; k < kTapsOfSample<kTaps, 3>; ++k) {
-      const TapIndex<kTaps> tap(k);
+    for (int k = 0; k < kVoxelTaps; ++k) {
+      const TapIndex<kVolumeTaps> tap(k);
       const bool is_voxel = volume.has(z + tap.slice, y + tap.row, x + tap.column);
       voxels[k][i] = is_voxel ? channel[volume.offset(z + tap.slice, y + tap.row, x + tap.column)] : T{};
     }
   }
-  for (int k = 0; k < kTapsOfSample<kTaps, 3>; ++k) values[k] = load_lanes(d, voxels[k]);
+  for (int k = 0; k < kVoxelTaps; ++k) values[k] = load_lanes(d, voxels[k]);
 }
 
 // Where a block's samples lie in a volume with an element for each sample: side by side from at[0] on, or anywhere. What
