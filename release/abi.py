@@ -113,8 +113,9 @@ class DebuggingInformation:
                     if value.name() in words:
                         number = int(value.attributes["DW_AT_const_value"], 0)
                         yield f"enum {name}, {size} bytes: {value.name()} = {number}"
-            elif entry.tag == "DW_TAG_typedef" and self.type_of(entry) != name:
-                yield f"type {name}: {self.type_of(entry)}"
+            elif entry.tag == "DW_TAG_typedef" and (meaning := self.type_of(entry)) != name:
+                if not meaning.startswith("__"):  # int8_t and its like are the C library's
+                    yield f"type {name}: {meaning}"
 
 
 def in_order(line: str) -> list[str]:
