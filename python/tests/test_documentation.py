@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The examples in Python of the README and of the documents run as they stand, with the commands in Python between them,
-those of a file one after the other. What they print is in the comments behind `print`."""
+"""The examples in Python of the README and of the documents run as they stand, with the commands in Python between
+them, those of a file one after the other. What they print is in the comments behind `print`."""
 
 import pathlib
 import re

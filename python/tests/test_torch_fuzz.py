@@ -67,7 +67,7 @@ def is_half(dtype):
 
 
 def with_edges(grid):
-    """Some coordinates exactly at edges, corners and centres of images and their mirror images, where definitions part."""
+    """Some coordinates exactly at edges, corners and centres of images and of mirror images, where definitions part."""
     return torch.where(grid.abs() % 0.5 < 0.25, (2 * grid).round() / 2, 0.9 * grid)
 
 

@@ -43,7 +43,8 @@ def grouped_bias_add_backward(
 
     Args:
         grad_output: [R, H], or [G, R, H] without `group_ends`: the gradient of the result.
-        group_ends, kind: as for `grouped_bias_add`.
+        group_ends: [G], the row after the last one of each group, or with `kind="counts"` the number of its rows.
+        kind: what `group_ends` holds.
         out: the array to write.
 
     Returns:
@@ -71,7 +72,7 @@ def grouped_bias_add_double_backward(
         grad_output: [R, H], or [G, R, H] without `group_ends`, as for `grouped_bias_add_backward`. Its values are not
             read.
         grad_grad_bias: [G, H], the gradient of the result of `grouped_bias_add_backward`.
-        group_ends, kind: as for `grouped_bias_add`.
+        group_ends, kind: as for `grouped_bias_add_backward`.
         out: the array to write.
 
     Returns:
