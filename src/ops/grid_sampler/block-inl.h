@@ -58,14 +58,9 @@ struct Block {
 
 // Prepares samples of an image, at most kMostSamples, in as many blocks as that takes. A sample that is missing in the
 // last block is like the one before.
-template <class Real, int kAxes>
+template <int kAxes>
 void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samples,
-                    Block<Real, kAxes>* blocks);
-
-// The same for the spans alone.
-template <class Real, int kAxes>
-void prepare_spans(const Sampling& sampling, int64_t image, const Samples& samples,
-                   Block<Real, kAxes>* blocks);
+                    Block<float, kAxes>* blocks);
 
 // Reads the coordinates of samples, and repeats the last up to the end of its block.
 template <class Real, int kAxes>

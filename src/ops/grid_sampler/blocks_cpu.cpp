@@ -98,6 +98,13 @@ void prepare(const Sampling& sampling, int64_t image, const Samples& samples, in
   });
 }
 
+// Only the spans.
+template <class Real, int kAxes>
+void prepare_spans(const Sampling& sampling, int64_t image, const Samples& samples,
+                   Block<Real, kAxes>* blocks) {
+  prepare(sampling, image, samples, 1, blocks);
+}
+
 template <class Real, int kAxes>
 RowSpan span_of_samples(const Sampling& sampling, int64_t image, const Samples& samples) {
   const IndexTag d;
@@ -117,16 +124,10 @@ RowSpan span_of_samples(const Sampling& sampling, int64_t image, const Samples& 
 
 }  // namespace
 
-template <class Real, int kAxes>
+template <int kAxes>
 void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samples,
-                    Block<Real, kAxes>* blocks) {
+                    Block<float, kAxes>* blocks) {
   prepare(sampling, image, samples, 0, blocks);
-}
-
-template <class Real, int kAxes>
-void prepare_spans(const Sampling& sampling, int64_t image, const Samples& samples,
-                   Block<Real, kAxes>* blocks) {
-  prepare(sampling, image, samples, 1, blocks);
 }
 
 void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
@@ -171,8 +172,10 @@ RowBand parts_of(const Span& span, int64_t shift) {
 }
 
 // Lists the samples of one segment of an image.
-template <class Real, int kAxes>
+template <int kAxes>
 class SegmentLister {
+  using SampleBlock = Block<float, kAxes>;
+
  public:
   SegmentLister(const Sampling& sampling, const SampleLists& lists, const BoxCut& cut, int64_t image,
                 int64_t number)
@@ -182,7 +185,7 @@ class SegmentLister {
         image_(image),
         first_(number % lists.segments * lists.segment_samples),
         end_(std::min(first_ + lists.segment_samples, lists.samples)),
-        blocks_(lists.blocks + number * lists.segment_samples / kBlock),
+        boxes_(lists.boxes + number * lists.segment_samples / kBlock),
         entries_(lists.entries + number * lists.segment_entries),
         ends_(lists.ends + number * cut.count()),
         runs_(lists.runs[number]) {}
@@ -192,15 +195,19 @@ class SegmentLister {
     std::fill_n(ends_, cut_.count(), 0);
     runs_ = 0;
     for_each_chunk([&](const Samples& chunk) {
-      Block<Real, kAxes> blocks[kMostBlocks];
+      SampleBlock blocks[kMostBlocks];
       prepare_spans(sampling_, image_, chunk, blocks);
       for (int64_t k = 0; k < chunk.count; k += kBlock) {
         const Samples samples = chunk.part(k, kBlock);
-        SampleLists::Boxes& boxes = boxes_of(samples);
-        boxes = find_boxes(blocks[k / kBlock]);
-        const auto count = [&](int64_t box, int64_t, int64_t listed) { ends_[box] += listed; };
-        runs_ += boxes.first >= 0 ? list_whole(boxes, samples, count)
-                                  : list_each(blocks[k / kBlock], samples, count);
+        int32_t& box = box_of(samples);
+        box = find_box(blocks[k / kBlock]);
+        if (box >= 0) {
+          ends_[box] += samples.count;
+          ++runs_;
+        } else {
+          runs_ +=
+              list_each(blocks[k / kBlock], samples, [&](int64_t of_sample, int64_t) { ++ends_[of_sample]; });
+        }
       }
     });
     int64_t start = 0;
@@ -219,22 +226,18 @@ class SegmentLister {
       body(Samples{first, std::min(kMostSamples, end_ - first)});
   }
 
-  SampleLists::Boxes& boxes_of(const Samples& samples) { return blocks_[(samples.first - first_) / kBlock]; }
+  int32_t& box_of(const Samples& samples) { return boxes_[(samples.first - first_) / kBlock]; }
 
   void fill(const Samples& chunk) {
-    const auto list = [&](int64_t box, int64_t sample, int64_t count) {
-      uint32_t* entry = entries_ + ends_[box];
-      const auto number = static_cast<uint32_t>(sample - first_);
-      for (int64_t k = 0; k < count; ++k) entry[k] = number + static_cast<uint32_t>(k);
-      ends_[box] += count;
+    const auto list = [&](int64_t box, int64_t sample) {
+      entries_[ends_[box]++] = static_cast<uint32_t>(sample - first_);
     };
-    Block<Real, kAxes> blocks[kMostBlocks];
+    SampleBlock blocks[kMostBlocks];
     bool are_prepared = false;
     for (int64_t k = 0; k < chunk.count; k += kBlock) {
       const Samples samples = chunk.part(k, kBlock);
-      const SampleLists::Boxes boxes = boxes_of(samples);
-      if (boxes.first >= 0) {
-        list_whole(boxes, samples, list);
+      if (const int32_t box = box_of(samples); box >= 0) {
+        for (int64_t i = 0; i < samples.count; ++i) list(box, samples[i]);
         continue;
       }
       if (!are_prepared) prepare_spans(sampling_, image_, chunk, blocks);
@@ -243,29 +246,21 @@ class SegmentLister {
     }
   }
 
-  RowBand slabs_of(const Block<Real, kAxes>& block) const {
+  RowBand slabs_of(const SampleBlock& block) const {
     if constexpr (kAxes == 3) return parts_of(block.slices(), cut_.slice_shift);
     return {0, 1};
   }
 
-  SampleLists::Boxes find_boxes(const Block<Real, kAxes>& block) const {
+  int32_t find_box(const SampleBlock& block) const {
     const Parts parts{slabs_of(block), parts_of(block.rows(), cut_.row_shift)};
-    if (parts.count() > (listing_ == Listing::with_block ? 2 : 1)) return {};
-    return {static_cast<int32_t>(parts.slabs.begin * cut_.bands() + parts.bands.begin),
-            static_cast<int32_t>((parts.slabs.end - 1) * cut_.bands() + parts.bands.end - 1)};
+    return parts.count() == 1 ? static_cast<int32_t>(parts.slabs.begin * cut_.bands() + parts.bands.begin)
+                              : -1;
   }
 
-  // Calls body(box, sample, count) for the samples of a block, which are neighbours, for each box. Returns how often the
-  // boxes of one sample are not those of the one before.
+  // Calls body(box, sample) for the samples of a block. Returns how often the boxes of one sample are not those of the one
+  // before.
   template <class Body>
-  static int64_t list_whole(const SampleLists::Boxes& boxes, const Samples& samples, Body&& body) {
-    body(boxes.first, samples.first, samples.count);
-    if (boxes.last != boxes.first) body(boxes.last, samples.first, samples.count);
-    return 1;
-  }
-
-  template <class Body>
-  int64_t list_each(const Block<Real, kAxes>& block, const Samples& samples, Body&& body) const {
+  int64_t list_each(const SampleBlock& block, const Samples& samples, Body&& body) const {
     const bool is_first_alone = listing_ == Listing::owned;
     const auto parts_of_sample = [&](const Span& span, int64_t i, int64_t shift) {
       return parts_between(span.first[i], is_first_alone ? span.first[i] : span.last[i], shift);
@@ -279,7 +274,7 @@ class SegmentLister {
       changes += parts != before;
       for (int64_t slab = parts.slabs.begin; slab < parts.slabs.end; ++slab) {
         for (int64_t band = parts.bands.begin; band < parts.bands.end; ++band)
-          body(slab * cut_.bands() + band, samples[i], 1);
+          body(slab * cut_.bands() + band, samples[i]);
       }
     }
     return changes;
@@ -291,7 +286,7 @@ class SegmentLister {
   const int64_t image_;
   const int64_t first_;
   const int64_t end_;
-  SampleLists::Boxes* const blocks_;
+  int32_t* const boxes_;
   uint32_t* const entries_;
   int64_t* const ends_;
   int64_t& runs_;
@@ -304,11 +299,7 @@ void list_samples(const Sampling& sampling, const SampleLists& lists, const BoxC
   if (cut.count() == 1) return;
   parallel_for(images * lists.segments, serial_nanoseconds, [&](int64_t number) {
     const int64_t image = first_image + number / lists.segments;
-    visit_axes(sampling, [&](auto axes) {
-      sampling.type == DataType::float64
-          ? SegmentLister<double, axes>(sampling, lists, cut, image, number).list()
-          : SegmentLister<float, axes>(sampling, lists, cut, image, number).list();
-    });
+    visit_axes(sampling, [&](auto axes) { SegmentLister<axes>(sampling, lists, cut, image, number).list(); });
   });
 }
 
@@ -350,11 +341,11 @@ void store_grid_grad(const Image& grid_grad, const Samples& samples, uint32_t bi
   });
 }
 
-#define ACLGRAD_INSTANTIATE(Real, kAxes)                                                                    \
-  template void load_coordinates<Real, kAxes>(const Image&, const Samples&, Real(&)[kAxes][kMostSamples]);  \
-  template void prepare_blocks<Real, kAxes>(const Sampling&, int64_t, const Samples&, Block<Real, kAxes>*); \
-  template void prepare_spans<Real, kAxes>(const Sampling&, int64_t, const Samples&, Block<Real, kAxes>*);  \
-  template void store_grid_grad<Real, kAxes>(const Image&, const Samples&, uint32_t,                        \
+template void prepare_blocks<2>(const Sampling&, int64_t, const Samples&, Block<float, 2>*);
+template void prepare_blocks<3>(const Sampling&, int64_t, const Samples&, Block<float, 3>*);
+#define ACLGRAD_INSTANTIATE(Real, kAxes)                                                                   \
+  template void load_coordinates<Real, kAxes>(const Image&, const Samples&, Real(&)[kAxes][kMostSamples]); \
+  template void store_grid_grad<Real, kAxes>(const Image&, const Samples&, uint32_t,                       \
                                              const Real(&)[kAxes][kBlock]);
 ACLGRAD_INSTANTIATE(float, 2)
 ACLGRAD_INSTANTIATE(double, 2)

@@ -22,21 +22,16 @@ struct BoxCut {
   int64_t slice_shift = 0;
   int64_t row_shift = 0;
 
-  // Those of compact boxes have few neighbours, those of `side_by_side` lie side by side in a dense volume.
-  enum class Shape { compact, side_by_side };
-
   // Halves the boxes as long as `are_too_large` says so. Boxes of images have at least four rows, as many as a sample may
   // have taps: so it has to do with two boxes at most.
   template <class Predicate>
-  BoxCut(const Sampling& sampling, Shape shape, Predicate&& are_too_large)
+  BoxCut(const Sampling& sampling, Predicate&& are_too_large)
       : depth(sampling.z_axis().size), height(sampling.y_axis().size) {
     const int64_t least_row_shift = sampling.axis_count == 3 ? 0 : 2;
     while (int64_t{1} << slice_shift < depth) ++slice_shift;
     while (int64_t{1} << row_shift < height) ++row_shift;
-    while ((slice_shift > 0 || row_shift > least_row_shift) && are_too_large(*this)) {
-      const bool cuts_slices = shape == Shape::compact ? slice_shift >= row_shift : slice_shift > 0;
-      --(cuts_slices ? slice_shift : row_shift);
-    }
+    while ((slice_shift > 0 || row_shift > least_row_shift) && are_too_large(*this))
+      --(slice_shift >= row_shift ? slice_shift : row_shift);  // compact boxes have few neighbours
   }
 
   int64_t slices() const { return int64_t{1} << slice_shift; }  // of a box
@@ -109,26 +104,20 @@ struct Samples {
 
 // For which boxes a sample is listed.
 enum class Listing {
-  owned,      // that of its first slice and row
-  reached,    // those of all its taps
-  with_block  // if its block has taps in two boxes, both: so neighbours stay together
+  owned,   // that of its first slice and row
+  reached  // those of all its taps
 };
 
 // The samples of some images, listed for each box that has to do with them. An image has segments, each with one list
 // for each box. Without a cut there is nothing to list. list_samples() of block-inl.h fills the lists.
 struct SampleLists {
-  // The boxes for which a block is listed as a whole, one or two; there is no first where that goes sample by sample.
-  struct Boxes {
-    int32_t first = -1;
-    int32_t last = -1;
-  };
-
   Listing listing;
   int64_t samples;
   int64_t segments;
   int64_t segment_samples;
   int64_t segment_entries;
-  Boxes* blocks = nullptr;      // [images, segments, segment_samples / 16]
+  int32_t* boxes =
+      nullptr;  // [images, segments, segment_samples / 16], of blocks, -1 where there are several
   uint32_t* entries = nullptr;  // [images, segments, segment_entries]
   int64_t* ends = nullptr;      // [images, segments, boxes]
   int64_t* runs = nullptr;      // [images, segments], of samples with the same boxes
@@ -141,7 +130,7 @@ struct SampleLists {
         segment_samples(divide_up(divide_up(samples, segments), kMostSamples) * kMostSamples),
         segment_entries(segment_samples * most_boxes_of_sample(sampling)) {
     if (most_boxes == 1) return;
-    blocks = allocator.take<Boxes>(images * segments * segment_samples / kBlock);
+    boxes = allocator.take<int32_t>(images * segments * segment_samples / kBlock);
     entries = allocator.take<uint32_t>(images * segments * segment_entries);
     ends = allocator.take<int64_t>(images * segments * most_boxes);
     runs = allocator.take<int64_t>(images * segments);
@@ -186,8 +175,7 @@ struct SampleLists {
   static constexpr int64_t kMostSegments = 64;
 
   int64_t most_boxes_of_sample(const Sampling& sampling) const {
-    if (listing == Listing::owned) return 1;
-    if (sampling.interpolation == Interpolation::nearest) return listing == Listing::with_block ? 2 : 1;
+    if (listing == Listing::owned || sampling.interpolation == Interpolation::nearest) return 1;
     return sampling.axis_count == 3 ? 4 : 2;  // two along each axis that is cut
   }
 

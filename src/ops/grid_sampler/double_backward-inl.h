@@ -172,11 +172,22 @@ class SampleCurves<D, 2, 3> {
   using V = hn::Vec<D>;
 
   HWY_INLINE SampleCurves(D d, const Block<Real, 3>& block, const Tangents<Real, 3>& tangents, size_t lane)
-      : block_(block), lane_(lane), weights_(load_weights<D, 2>(d, block, lane)) {
-    for (int axis = 0; axis < 3; ++axis) along_[axis] = hn::Load(d, tangents.along[axis] + lane);
+      : weights_(load_weights<D, 2>(d, block, lane)) {
+    for (int axis = 0; axis < 3; ++axis) {
+      along_[axis] = hn::Load(d, tangents.along[axis] + lane);
+      scales_[axis] = hn::Load(d, block.taps[axis].scale + lane);
+    }
   }
 
-  const TapWeights<D, 2, 3>& weights() const { return weights_; }
+  HWY_INLINE SampleCurves(D, const VectorTaps<D, 2> (&taps)[3], const V (&along)[3])
+      : weights_(weights_of(taps)) {
+    for (int axis = 0; axis < 3; ++axis) {
+      along_[axis] = along[axis];
+      scales_[axis] = taps[axis].scale;
+    }
+  }
+
+  HWY_INLINE V weight(TapIndex<2> tap) const { return weights_.of(tap); }
 
   HWY_INLINE V weight_along(TapIndex<2> tap) const {
     const V z = weights_.z()[tap.slice], y = weights_.y()[tap.row], x = weights_.x()[tap.column];
@@ -185,12 +196,16 @@ class SampleCurves<D, 2, 3> {
     return hn::MulAdd(x, across, hn::Mul(hn::Mul(z, y), times(tap.column, along_[0])));
   }
 
-  // The derivative of a volume along the tangents, from its slopes.
-  HWY_INLINE V along(const Slopes<V, 3>& slopes) const {
-    return hn::MulAdd(slopes.along[2], along_[2],
-                      hn::MulAdd(slopes.along[1], along_[1], hn::Mul(slopes.along[0], along_[0])));
+  template <class Product, class GradProduct>
+  HWY_INLINE Slopes<V, 3> grid_gradient(D d, Product&& product, GradProduct&& grad_product) const {
+    const auto of_input = slopes_along(product), of_grad = trilinear_slopes(d, weights_, grad_product);
+    Slopes<V, 3> sum;
+    for (int axis = 0; axis < 3; ++axis)
+      sum.along[axis] = hn::Mul(hn::Add(of_input.along[axis], of_grad.along[axis]), scales_[axis]);
+    return sum;
   }
 
+ private:
   // The derivatives of trilinear_slopes() along the tangents. Along its own axis a slope does not change.
   template <class Value>
   HWY_INLINE Slopes<V, 3> slopes_along(Value&& v) const {
@@ -208,19 +223,9 @@ class SampleCurves<D, 2, 3> {
             hn::MulAdd(xz, *x, hn::Mul(yz, *y))};
   }
 
-  template <class Product, class GradProduct>
-  HWY_INLINE Slopes<V, 3> grid_gradient(D d, Product&& product, GradProduct&& grad_product) const {
-    const auto of_input = slopes_along(product), of_grad = trilinear_slopes(d, weights_, grad_product);
-    Slopes<V, 3> sum;
-    for (int axis = 0; axis < 3; ++axis) sum.along[axis] = hn::Add(of_input.along[axis], of_grad.along[axis]);
-    return scaled(d, block_, lane_, sum);
-  }
-
- private:
-  const Block<Real, 3>& block_;
-  const size_t lane_;
-  const TapWeights<D, 2, 3> weights_;
+  TapWeights<D, 2, 3> weights_;
   V along_[3];
+  V scales_[3];
 };
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

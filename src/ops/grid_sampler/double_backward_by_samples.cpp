@@ -12,14 +12,15 @@
 #include <hwy/highway.h>
 
 #include "ops/grid_sampler/double_backward-inl.h"
-#include "ops/grid_sampler/images-inl.h"
+#include "ops/grid_sampler/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 bool lie_alike(const Image& a, const Image& b) {
-  return a.row_stride == b.row_stride && a.column_stride == b.column_stride;
+  return a.row_stride == b.row_stride && a.column_stride == b.column_stride &&
+         (a.depth == 1 || a.slice_stride == b.slice_stride);
 }
 
 // The one of which the base finds the pixels.
@@ -27,13 +28,13 @@ const Images& first_source(const DoubleBackward& sampling) {
   return sampling.has_grad_grad_grid ? sampling.input : sampling.grad_grad_input;
 }
 
-template <class T, int kTaps, int kTogether, bool kAreScattered>
-class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered> {
-  using Base = ImagesBySamples<T, kTaps, kTogether, kAreScattered>;
-  using Base::kAll, Base::kGroup, Base::kSamples, Base::band_, Base::grid_, Base::input_, Base::pixels_,
-      Base::sums_, Base::wants_input_grad_, Base::store_slopes, Base::sums_of, Base::with_gradients;
+template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes>
+class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes> {
+  using Base = SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes>;
+  using Base::kGroup, Base::kSamples, Base::grid_, Base::input_, Base::pixels_, Base::wants_input_grad_,
+      Base::store_slopes, Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
-      typename Base::Taps, typename Base::V, typename Base::Vector;
+      typename Base::Runs, typename Base::Taps, typename Base::V, typename Base::Vector;
 
  public:
   DoubleBackwardBySamples(const DoubleBackward& sampling, int64_t image, RowBand band, const Sums& sums)
@@ -68,7 +69,8 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
   }
 
  private:
-  static constexpr int kTapCount = kTaps * kTaps;
+  static constexpr int kTapCount = kTapsOfSample<kTaps, kAxes>;
+  using Curves = SampleCurves<D, kTaps, kAxes>;
   using Lanes = Real[kGroup][kSamples];
 
   // One of the two images that a sample reads.
@@ -82,8 +84,9 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
     Pixels pixels;
     Pixels others;
     Vector vector;
-    Taps taps[2];
-    V along[2];
+    Taps taps[kAxes];
+    V along[kAxes];
+    Runs runs;
     Reach reach[2];                                     // of the sources
     alignas(64) Real weights[2][kTapCount][kSamples];   // by which they are weighted
     alignas(64) Real products[2][kTapCount][kSamples];  // of grad_output and their pixels
@@ -99,17 +102,19 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
   // Returns whether the samples have to do with the band.
   HWY_NOINLINE bool find(Work& work) {
     const D d;
-    V coordinates[2];
+    V coordinates[kAxes];
     grid_.load(work.vector.first, work.vector.count, coordinates);
     work.reach[0] = work.reach[1] = work.pixels.find(coordinates, work.taps);
     if (has_others_) work.reach[1] = work.others.find(coordinates, work.taps);
     bool is_of_band = false;
     visit_reach<!kAreScattered>(work.reach[0], [&](auto reach) HWY_ATTR {
-      is_of_band = this->template find_bits<reach>(work.pixels, work.taps[1], work.vector);
+      is_of_band = this->template find_bits<reach>(work.pixels, work.taps, work.vector);
+      if (is_of_band && wants_input_grad_)
+        this->template find_runs<reach>(work.pixels, work.taps, work.vector, work.runs);
     });
     if (!is_of_band) return false;
     find_tangents_of(work, work.along);
-    const SampleCurves<D, kTaps> curves(d, work.taps, work.along);
+    const Curves curves(d, work.taps, work.along);
     for (int k = 0; k < kTapCount; ++k) {
       hn::Store(curves.weight_along(TapIndex<kTaps>(k)), d, work.weights[0][k]);
       hn::Store(curves.weight(TapIndex<kTaps>(k)), d, work.weights[1][k]);
@@ -118,7 +123,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
     return true;
   }
 
-  HWY_NOINLINE void differentiate_group(Work& work, Channels channels) const {
+  HWY_NOINLINE void differentiate_group(Work& work, const Channels& channels) const {
     const Vector& vector = work.vector;
     alignas(64) Lanes gradients, results = {};
     with_gradients(vector, channels, [&](const auto& gradient) HWY_ATTR {
@@ -129,24 +134,30 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
       if (sources_[source].given) read(work, source, channels, gradients, results);
     }
     if (vector.owned != 0 && sampling_.wants_grad_grad_output) store_results(vector, channels, results);
-    if (vector.bits != 0 && wants_input_grad_) add_terms(work, channels, gradients);
+    if (vector.bits == 0 || !wants_input_grad_) return;
+    visit_reach<!kAreScattered>(work.reach[0], [&](auto reach) HWY_ATTR {
+      this->template add_terms<reach>(
+          work.pixels, work.taps, [&](int tap) HWY_ATTR { return hn::Load(D(), work.weights[0][tap]); },
+          vector, work.runs, channels,
+          [&](int64_t c) HWY_ATTR { return hn::Load(D(), gradients[c - channels.begin]); });
+    });
   }
 
   HWY_NOINLINE void store_slopes_of(const Work& work) const {
     const auto products_of = [&](int source) HWY_ATTR {
       return [&work, source](int k) HWY_ATTR { return hn::Load(D(), work.products[source][k]); };
     };
-    const SampleCurves<D, kTaps> curves(D(), work.taps, work.along);
+    const Curves curves(D(), work.taps, work.along);
     store_slopes(curves.grid_gradient(D(), products_of(0), products_of(1)), work.vector);
   }
 
   // grad_grad_grid in pixels. A sample that reads nothing has none, and neither has one along an axis on which it is
   // clipped, whatever grad_grad_grid is: infinity times zero is no zero.
-  HWY_INLINE void find_tangents_of(const Work& work, V (&along)[2]) {
+  HWY_INLINE void find_tangents_of(const Work& work, V (&along)[kAxes]) {
     const D d;
     for (V& of_axis : along) of_axis = hn::Zero(d);
     if (sampling_.has_grad_grad_grid) along_.load(work.vector.first, work.vector.count, along);
-    for (int axis = 0; axis < 2; ++axis) {
+    for (int axis = 0; axis < kAxes; ++axis) {
       const V scale = work.taps[axis].scale;
       const auto moves = hn::And(mask_of(d, work.vector.bits), hn::Ne(scale, hn::Zero(d)));
       along[axis] = hn::IfThenElseZero(moves, hn::Mul(scale, along[axis]));
@@ -154,13 +165,13 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
   }
 
   // What a source gives to the results and to the products.
-  HWY_NOINLINE void read(Work& work, int source, Channels channels, const Lanes& gradients,
+  HWY_NOINLINE void read(Work& work, int source, const Channels& channels, const Lanes& gradients,
                          Lanes& results) const {
     const D d;
     const Pixels& pixels = source == 1 && has_others_ ? work.others : work.pixels;
     const Image& image = sources_[source].image;
     visit_reach<!kAreScattered>(work.reach[source], [&](auto reach) HWY_ATTR {
-      for (int row = 0; row < kTaps; ++row) {
+      for (int row = 0; row < Pixels::kRows; ++row) {
         const Real(*weights)[kSamples] = work.weights[source] + row * kTaps;
         V products[kTaps];
         for (V& product : products) product = hn::Zero(d);
@@ -190,7 +201,7 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
     });
   }
 
-  void store_results(const Vector& vector, Channels channels, const Lanes& results) const {
+  void store_results(const Vector& vector, const Channels& channels, const Lanes& results) const {
     const int64_t count = channels.end - channels.begin;
     const auto store = [&](int64_t first, int64_t samples) {
       store_pixels(results_, channels.begin, count, vector.first + first, samples, results[0] + first,
@@ -200,59 +211,40 @@ class DoubleBackwardBySamples : public ImagesBySamples<T, kTaps, kTogether, kAre
     for (uint32_t bits = vector.owned; bits != 0; bits &= bits - 1) store(__builtin_ctz(bits), 1);
   }
 
-  // Adds to input_grad what the samples of the band give to some channels.
-  HWY_NOINLINE void add_terms(const Work& work, Channels channels, const Lanes& gradients) const {
-    alignas(64) Real wholes[2][kSamples];
-    for (int axis = 0; axis < 2; ++axis) hn::Store(work.taps[axis].whole, D(), wholes[axis]);
-    Real* const sums = sums_of(channels.begin);
-    const Image& rows = sums_.rows;
-    for (uint32_t bits = work.vector.bits; bits != 0; bits &= bits - 1) {
-      const int i = __builtin_ctz(bits);
-      int64_t pixels[2][kTaps];
-      for (int axis = 0; axis < 2; ++axis) {
-        const auto first = static_cast<int64_t>(wholes[axis][i]) - kTapsBefore<kTaps>;
-        for (int k = 0; k < kTaps; ++k)
-          pixels[axis][k] = tap_pixel<kTaps>(first + k, axis == 0 ? pixels_.x_axis() : pixels_.y_axis());
-      }
-      for (int tap = 0; tap < kTapCount; ++tap) {
-        const int64_t row = pixels[1][tap / kTaps], column = pixels[0][tap % kTaps];
-        if (!band_.contains(row) || column < 0) continue;
-        Real* to = sums + rows.offset(row, column);
-        for (int64_t c = 0; c < channels.end - channels.begin; ++c, to += rows.channel_stride)
-          *to = std::fma(work.weights[0][tap][i], gradients[c][i], *to);
-      }
-    }
-  }
-
   const DoubleBackward& sampling_;
-  GridReader<T, 2> along_;
+  GridReader<T, kAxes> along_;
   const Image results_;
   const Source sources_[2];
   const bool has_others_;  // whose offsets are not those of the first
   Pixels others_;
 };
 
-template <class T, int kTaps>
+template <class T, int kTaps, int kAxes>
 void run_with_rows(const DoubleBackward& sampling, const SamplesLayout& layout) {
-  const double nanoseconds = double_backward_nanoseconds(sampling);
+  const auto run = [&](auto together, auto are_scattered) {
+    differentiate_images<DoubleBackwardBySamples<T, kTaps, together, are_scattered, kAxes>>(
+        sampling, layout, double_backward_nanoseconds(sampling));
+  };
   const auto all_sources = [&](auto&& suits) {
     return (!sampling.has_grad_grad_grid || suits(sampling.input.first)) &&
            (!sampling.has_grad_grad_input || suits(sampling.grad_grad_input.first));
   };
+  constexpr std::integral_constant<int, 1> kOne;
   if constexpr (std::is_same_v<T, float>) {
     if (sampling.channels % 4 == 0 &&
         all_sources([](const Image& image) { return image.channel_stride == 1; }))
-      return differentiate_images<DoubleBackwardBySamples<T, kTaps, 4, true>>(sampling, layout, nanoseconds);
+      return run(std::integral_constant<int, 4>(), std::true_type());
   }
   if (all_sources([](const Image& image) { return image.column_stride == 1 && has_plain_rows(image); }))
-    return differentiate_images<DoubleBackwardBySamples<T, kTaps, 1, false>>(sampling, layout, nanoseconds);
-  differentiate_images<DoubleBackwardBySamples<T, kTaps, 1, true>>(sampling, layout, nanoseconds);
+    return run(kOne, std::false_type());
+  run(kOne, std::true_type());
 }
 
 void run_double_backward_by_samples(const DoubleBackward& sampling, const SamplesLayout& layout) {
   visit_element_type(sampling.type, [&]<class T>(T) {
-    sampling.interpolation == Interpolation::bicubic ? run_with_rows<T, 4>(sampling, layout)
-                                                     : run_with_rows<T, 2>(sampling, layout);
+    if (sampling.axis_count == 3) return run_with_rows<T, 2, 3>(sampling, layout);
+    sampling.interpolation == Interpolation::bicubic ? run_with_rows<T, 4, 2>(sampling, layout)
+                                                     : run_with_rows<T, 2, 2>(sampling, layout);
   });
 }
 
@@ -270,12 +262,10 @@ HWY_EXPORT(run_double_backward_by_samples);
 }  // namespace
 
 size_t double_backward_by_samples_workspace_size(const DoubleBackward& sampling) {
-  if (sampling.axis_count == 3) return grad_volumes_by_samples_workspace_size(sampling);
   return size_of_workspace<SamplesLayout>(sampling);
 }
 
 void double_backward_by_samples(const DoubleBackward& sampling, void* workspace) {
-  if (sampling.axis_count == 3) return double_backward_of_volumes(sampling, workspace);
   WorkspaceAllocator allocator(workspace);
   const SamplesLayout layout(sampling, allocator);
   HWY_DYNAMIC_DISPATCH(run_double_backward_by_samples)(sampling, layout);

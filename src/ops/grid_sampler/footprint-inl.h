@@ -47,8 +47,7 @@ class Footprint {
     for (int k = 0; k < kAxes; ++k) {
       pixels[k] = find_position<kTaps>(d, axes_[k], coordinates[k], taps[k].scale);
       first[k] = first_tap<kTaps>(d, pixels[k]);
-      const auto is_inside = hn::And(hn::Ge(first[k], hn::Zero(d)), hn::Le(first[k], last_first_tap_[k]));
-      is_interior = hn::And(is_interior, is_inside);
+      is_interior = hn::And(is_interior, has_pixels(k, first[k]));
     }
     if (HWY_UNLIKELY(!hn::AllTrue(d, is_interior))) {
       for (int k = 0; k < kAxes; ++k) {
@@ -91,6 +90,8 @@ class Footprint {
           pixel = hn::IfThenElseZero(is_pixel_[row][column], pixel);
         }
       }
+    } else if (is_line_at_edge_) {  // for kernels that take it as any samples there
+      load_row<Reach::line_at_edge>(from, row, pixels);
     } else {
       load_edge_row(from, row, pixels);
     }
@@ -113,44 +114,62 @@ class Footprint {
     }
   }
 
-  // Where the first tap of each sample is, if all are pixels: of neighbours, or of each.
+  // Where the first tap of each sample is, if all are pixels: of neighbours, or of each. At an edge of an image that has
+  // elements: where those of a row begin that each sample reads.
   HWY_INLINE int64_t line() const { return line_; }
-  HWY_INLINE const Offset* offsets() const { return offsets_[0]; }
+  HWY_INLINE const Offset* offsets(int row = 0) const { return offsets_[row]; }
+  HWY_INLINE bool has_elements() const { return axis(0).size >= kTaps; }
+
+  // terms[column] of the taps of a row become those of its elements, which are zero where no tap is a pixel.
+  HWY_INLINE void move_to_elements(int row, V (&terms)[2]) const {
+    const V left = hn::IfThenElseZero(is_pixel_[row][0], terms[0]);
+    const V right = hn::IfThenElseZero(is_pixel_[row][1], terms[1]);
+    terms[0] = hn::Or(hn::IfThenZeroElse(is_at_[0][1], left), hn::IfThenZeroElse(is_at_[1][1], right));
+    terms[1] = hn::Or(hn::IfThenElseZero(is_at_[0][1], left), hn::IfThenElseZero(is_at_[1][1], right));
+  }
 
   // Where the first tap of lane 0 would be if its sample were a neighbour of that of each lane. Without a meaning where a
   // sample has no place.
   template <Reach kReach>
-  HWY_INLINE Index starts_of_lines(const Taps& x, const Taps& y) const {
+  HWY_INLINE Index starts_of_lines(const Taps (&taps)[kAxes]) const {
     const Integer integer;
     if constexpr (kReach == Reach::lines || kReach == Reach::interior)
       return hn::Sub(hn::Load(integer, offsets_[0]), steps_);
-    // Beyond the edges numbers are shifted by a row and a column, so that none is negative.
+    // Beyond the edges numbers are shifted by a pixel along each axis, so that none is negative.
     const auto one = hn::Set(D(), Real{1});
     const auto most = hn::Set(D(), kUnits / 2);
-    const auto shifted = [&](V first)
-                             HWY_ATTR { return hn::Min(hn::Max(hn::Add(first, one), hn::Zero(D())), most); };
-    const auto back = hn::Set(integer, static_cast<Offset>(row_stride_ + kTogether));
-    return hn::Sub(hn::Sub(offsets_of({shifted(x.first), shifted(y.first)}), steps_), back);
+    V shifted[kAxes];
+    for (int k = 0; k < kAxes; ++k)
+      shifted[k] = hn::Min(hn::Max(hn::Add(taps[k].first, one), hn::Zero(D())), most);
+    const int64_t back = kTogether + row_stride_ + (kAxes == 2 ? 0 : slice_stride_);
+    return hn::Sub(hn::Sub(offsets_of(shifted), steps_), hn::Set(integer, static_cast<Offset>(back)));
   }
 
-  // A bit for each sample whose first, or last, row is the given one or below it. A sample at an edge may read none: that
-  // counts as row 0.
+  // A bit for each sample whose first, or last, row is the given one or below it; of volumes its slice. A sample at an edge
+  // may read none: that counts as row 0. `taps` are those along this axis.
   template <Reach kReach>
-  HWY_INLINE uint32_t first_rows_from(const Taps& y, int64_t row) const {
-    return rows_from(kReach == Reach::edge ? hn::Load(D(), edge_rows_[0]) : y.first, row);
+  HWY_INLINE uint32_t first_rows_from(const Taps& taps, int64_t row) const {
+    return rows_from(kReach == Reach::edge ? hn::Load(D(), edge_rows_[0]) : taps.first, row);
   }
   template <Reach kReach>
-  HWY_INLINE uint32_t last_rows_from(const Taps& y, int64_t row) const {
-    return rows_from(last_rows<kReach>(y), row);
+  HWY_INLINE uint32_t last_rows_from(const Taps& taps, int64_t row) const {
+    return rows_from(last_rows<kReach>(taps), row);
   }
 
   // Of all samples.
   template <Reach kReach>
-  HWY_INLINE int64_t last_row(const Taps& y) const {
-    return static_cast<int64_t>(hn::GetLane(hn::MaxOfLanes(D(), last_rows<kReach>(y))));
+  HWY_INLINE int64_t last_row(const Taps& taps) const {
+    return static_cast<int64_t>(hn::GetLane(hn::MaxOfLanes(D(), last_rows<kReach>(taps))));
   }
 
   HWY_INLINE hn::Mask<D> is_pixel(int row, int column) const { return is_pixel_[row][column]; }
+
+  // A bit for each sample whose taps are all pixels, next to each other.
+  HWY_INLINE uint32_t interior_samples(const Taps (&taps)[kAxes]) const {
+    auto is_interior = hn::FirstN(D(), kSamples);
+    for (int k = 0; k < kAxes; ++k) is_interior = hn::And(is_interior, has_pixels(k, taps[k].first));
+    return bits_of(D(), is_interior);
+  }
 
   // A bit for each sample at an edge that reads any pixel.
   HWY_INLINE uint32_t samples_with_pixels() const {
@@ -161,8 +180,7 @@ class Footprint {
     return bits_of(D(), any);
   }
 
-  HWY_INLINE const Axis& x_axis() const { return axes_[0].axis; }
-  HWY_INLINE const Axis& y_axis() const { return axes_[1].axis; }
+  HWY_INLINE const Axis& axis(int k) const { return axes_[k].axis; }
 
  private:
   // Those of pixels, which are whole numbers from 0 on below 2^23, or 2^52: added to a number whose unit in the last place
@@ -181,10 +199,14 @@ class Footprint {
                         (image.depth == 1 || image.slice_stride == image.height * image.row_stride)),
         last_line_(image.pixels() * kTogether - step_to(kRows - 1) - kLineElements) {}
 
+  HWY_INLINE hn::Mask<D> has_pixels(int axis, V first) const {
+    return hn::And(hn::Ge(first, hn::Zero(D())), hn::Le(first, last_first_tap_[axis]));
+  }
+
   template <Reach kReach>
-  HWY_INLINE V last_rows(const Taps& y) const {
+  HWY_INLINE V last_rows(const Taps& taps) const {
     return kReach == Reach::edge ? hn::Load(D(), edge_rows_[1])
-                                 : hn::Add(y.first, hn::Set(D(), Real{kTaps - 1}));
+                                 : hn::Add(taps.first, hn::Set(D(), Real{kTaps - 1}));
   }
 
   static HWY_INLINE uint32_t rows_from(V row, int64_t begin) {
@@ -237,30 +259,6 @@ class Footprint {
     return false;
   }
 
-  struct PaddedTap {
-    V pixel;
-    hn::Mask<D> is_pixel;
-  };
-
-  static HWY_INLINE PaddedTap pad_tap(V tap, const Axis& axis) {
-    const D d;
-    const auto last = hn::Set(d, static_cast<Real>(axis.size - 1));
-    auto is_pixel = hn::And(hn::Ge(tap, hn::Zero(d)), hn::Le(tap, last));
-    if (kTaps == 4 && axis.padding != Padding::zeros) {
-      is_pixel = hn::Gt(tap, hn::Set(d, static_cast<Real>(kNowhere + kTaps)));
-      if (axis.padding == Padding::reflection) tap = mirror_taps(tap, axis);
-    }
-    return {hn::Min(hn::Max(tap, hn::Zero(d)), last), is_pixel};
-  }
-
-  static HWY_NOINLINE V mirror_taps(V taps, const Axis& axis) {
-    const D d;
-    alignas(64) Real pixels[kSamples];
-    hn::Store(taps, d, pixels);
-    for (Real& pixel : pixels) pixel = static_cast<Real>(tap_pixel<kTaps>(static_cast<int64_t>(pixel), axis));
-    return hn::Load(d, pixels);
-  }
-
   // The pixels of neighbours, the first of which is at `from`.
   static HWY_INLINE void load_line(const T* from, V (&pixels)[kRowElements]) {
     for (int column = 0; column < kTaps; ++column, from += kTogether) {
@@ -278,7 +276,7 @@ class Footprint {
   // image at its edge, columns beyond it in the next row, if that follows without a gap.
   HWY_INLINE bool find_edge_line(const V (&first)[kAxes]) {
     const D d;
-    if (!has_dense_rows_ || (kTaps == 4 && x_axis().padding != Padding::zeros)) return false;
+    if (!has_dense_rows_ || (kTaps == 4 && axis(0).padding != Padding::zeros)) return false;
     Real places[kAxes];
     auto is_next = hn::FirstN(d, kSamples);
     for (int k = 0; k < kAxes; ++k) {
@@ -293,8 +291,8 @@ class Footprint {
     const int64_t end = last_line_ + step_to(kRows - 1);
     for (int k = 0; k < kRows; ++k) {
       int64_t row = inside(1, k % kTaps);
-      if constexpr (kAxes == 3) row += inside(2, k / kTaps) * y_axis().size;
-      edge_lines_[k] = (row * x_axis().size + static_cast<int64_t>(places[0])) * kTogether;
+      if constexpr (kAxes == 3) row += inside(2, k / kTaps) * axis(1).size;
+      edge_lines_[k] = (row * axis(0).size + static_cast<int64_t>(places[0])) * kTogether;
       if (edge_lines_[k] < 0 || edge_lines_[k] > end) return false;
     }
     return true;
@@ -303,15 +301,16 @@ class Footprint {
   // As many columns as there are taps are loaded side by side. Each tap finds its own among them.
   HWY_NOINLINE Reach find_edge(const V (&first)[kAxes]) {
     const D d;
-    PaddedTap padded[kAxes][kTaps];
+    PaddedTap<D> padded[kAxes][kTaps];
     for (int axis = 0; axis < kAxes; ++axis) {
       for (int k = 0; k < kTaps; ++k)
-        padded[axis][k] = pad_tap(hn::Add(first[axis], hn::Set(d, static_cast<Real>(k))), axes_[axis].axis);
+        padded[axis][k] =
+            pad_tap<kTaps>(d, hn::Add(first[axis], hn::Set(d, static_cast<Real>(k))), axes_[axis].axis);
     }
-    const PaddedTap(&columns)[kTaps] = padded[0];
-    V pixels[kAxes] = {hn::Set(d, static_cast<Real>(std::max<int64_t>(0, x_axis().size - kTaps)))};
-    for (const PaddedTap& column : columns) pixels[0] = hn::Min(pixels[0], column.pixel);
-    V least_row = hn::Set(d, static_cast<Real>(y_axis().size)), most_row = hn::Zero(d);
+    const PaddedTap<D>(&columns)[kTaps] = padded[0];
+    V pixels[kAxes] = {hn::Set(d, static_cast<Real>(std::max<int64_t>(0, axis(0).size - kTaps)))};
+    for (const PaddedTap<D>& column : columns) pixels[0] = hn::Min(pixels[0], column.pixel);
+    V least_row = hn::Set(d, static_cast<Real>(axis(kAxes - 1).size)), most_row = hn::Zero(d);
     for (int row = 0; row < kRows; ++row) {
       auto is_row = padded[1][row % kTaps].is_pixel;
       pixels[1] = padded[1][row % kTaps].pixel;
@@ -321,8 +320,8 @@ class Footprint {
       }
       hn::Store(offsets_of(pixels), Integer(), offsets_[row]);
       for (int k = 0; k < kTaps; ++k) is_pixel_[row][k] = hn::And(columns[k].is_pixel, is_row);
-      least_row = hn::Min(least_row, pixels[1]);
-      most_row = hn::Max(most_row, pixels[1]);
+      least_row = hn::Min(least_row, pixels[kAxes - 1]);
+      most_row = hn::Max(most_row, pixels[kAxes - 1]);
     }
     hn::Store(least_row, d, edge_rows_[0]);
     hn::Store(most_row, d, edge_rows_[1]);
@@ -330,13 +329,14 @@ class Footprint {
       const V distance = hn::Sub(columns[k].pixel, pixels[0]);
       for (int j = 1; j < kTaps; ++j) is_at_[k][j] = hn::Eq(distance, hn::Set(d, static_cast<Real>(j)));
     }
-    return find_edge_line(first) ? Reach::line_at_edge : Reach::edge;
+    is_line_at_edge_ = find_edge_line(first);
+    return is_line_at_edge_ ? Reach::line_at_edge : Reach::edge;
   }
 
   HWY_INLINE void load_edge_row(const T* from, int row, V (&pixels)[kRowElements]) const {
     const D d;
     V loaded[kRowElements];
-    if (HWY_LIKELY(x_axis().size >= kTaps)) {
+    if (HWY_LIKELY(has_elements())) {
       load_elements(d, from, offsets_[row], loaded);
     } else {
       load_narrow_row(from, row, loaded);
@@ -355,8 +355,7 @@ class Footprint {
   HWY_INLINE void load_narrow_row(const T* from, int row, V (&pixels)[kRowElements]) const {
     for (int k = 0; k < kTaps; ++k) {
       V of_column[kTogether];
-      load_elements(D(), from + std::min<int64_t>(k, x_axis().size - 1) * kTogether, offsets_[row],
-                    of_column);
+      load_elements(D(), from + std::min<int64_t>(k, axis(0).size - 1) * kTogether, offsets_[row], of_column);
       for (int c = 0; c < kTogether; ++c) pixels[k * kTogether + c] = of_column[c];
     }
   }
@@ -380,6 +379,7 @@ class Footprint {
   int64_t line_ = 0;                   // where the first of neighbours has its first tap
   int64_t other_line_[kMaxLines - 1];  // where it would have it in another line
   int other_lines_ = 0;
+  bool is_line_at_edge_ = false;
   int64_t edge_lines_[kRows];
 };
 

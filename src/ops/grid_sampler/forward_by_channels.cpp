@@ -45,7 +45,7 @@ struct PackedBoxes {
   PackedBoxes(const Sampling& sampling, WorkspaceAllocator& allocator)
       : buffers(sampling),
         packs(!is_channels_last(sampling.input.first)),
-        cut(sampling, BoxCut::Shape::compact,
+        cut(sampling,
             [&](const BoxCut& of) {
               constexpr int64_t kBoxBytes = 512 << 10;
               constexpr int64_t kEnoughBoxes = 16;

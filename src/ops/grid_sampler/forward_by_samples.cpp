@@ -70,12 +70,6 @@ class ForwardBySamples {
     Reach reach;
   };
 
-  static HWY_INLINE Weights weights_of(const Taps (&taps)[kAxes]) {
-    Weights weights;
-    for (int axis = 0; axis < kAxes; ++axis) std::copy_n(taps[axis].weight, kTaps, weights.along[axis]);
-    return weights;
-  }
-
   // values[c] becomes that of a channel: weight(k) is that of tap k.
   template <Reach kReach, class Weight>
   HWY_INLINE void interpolate(const Pixels& pixels, const T* from, const Weight& weight,

@@ -41,8 +41,9 @@ struct SamplesLayout {
   SamplesLayout(const Sampling& sampling, WorkspaceAllocator& allocator)
       : chunks(divide_up(sampling.samples, kChunkSamples)), adds_in_buffer(size_of(sampling.type) == 2) {
     constexpr int64_t kEnoughTasks = 32;
-    const int64_t least_rows =
-        sampling.axis_count == 2 ? 8 : 1;     // a sample next to a band's end is prepared twice
+    // A sample next to a band's end is prepared twice.
+    const bool interpolates = sampling.interpolation != Interpolation::nearest;
+    const int64_t least_rows = sampling.axis_count == 2 || (adds_in_buffer && interpolates) ? 8 : 1;
     constexpr int64_t kLeastElements = 8192;  // of a band
     constexpr int64_t kMostSlots = 16;        // of 16-bit types
 

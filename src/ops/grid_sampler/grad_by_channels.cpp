@@ -78,7 +78,7 @@ struct ChannelsLayout {
         run_samples(std::clamp<int64_t>(kRunBytes / (channels * 4), 32, 512) / 32 * 32),
         images(images_of_round(sampling, kRoundBytes,
                                sampling.samples * (8 + (tensors.packs_gradient ? channels * 4 : 0)))),
-        finest(sampling, BoxCut::Shape::compact,
+        finest(sampling,
                [&](const BoxCut& cut) {
                  constexpr int64_t kLeastTasks = 16;
                  return are_too_large(cut, buffers.has_slices ? kBoxBytes : kBoxBytes / 4, kLeastTasks);
@@ -98,7 +98,7 @@ struct ChannelsLayout {
   // second-level cache.
   BoxCut cut_for(const Sampling& sampling, int64_t threads) const {
     constexpr int64_t kTasksPerThread = 4;
-    return BoxCut(sampling, BoxCut::Shape::compact, [&](const BoxCut& cut) {
+    return BoxCut(sampling, [&](const BoxCut& cut) {
       const bool has_room = std::min(threads, images * cut.count()) * box_floats(cut) <= buffer_floats;
       return cut.count() < finest.count() &&
              (!has_room || are_too_large(cut, kBoxBytes, threads * kTasksPerThread));

@@ -20,16 +20,17 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 static_assert(kChunkSamples == kMostSamples);
 
-// The samples of one image, as far as they have to do with a band of its rows. kTogether channels of a pixel lie side by
-// side; and pixel beside pixel in each row, unless they are scattered.
-template <class T, int kTaps, int kTogether, bool kAreScattered>
+// The samples of one image, as far as they have to do with a band of its rows; of a volume, of its slices. kTogether
+// channels of a pixel lie side by side; and pixel beside pixel in each row, unless they are scattered.
+template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes>
 class ImagesBySamples {
  public:
   using Real = RealOf<T>;
   using D = BlockTag<Real>;
   using V = hn::Vec<D>;
-  using Pixels = std::conditional_t<kAreScattered, ScatteredFootprint<T, kTaps, kTogether>,
-                                    Footprint<T, kTaps, kTogether>>;
+  static constexpr int kMaxLines = kAxes == 2 ? 2 : 4;
+  using Pixels = std::conditional_t<kAreScattered, ScatteredFootprint<T, kTaps, kTogether, kAxes>,
+                                    Footprint<T, kTaps, kTogether, kAxes, kMaxLines>>;
   using Taps = VectorTaps<D, kTaps>;
   static constexpr int64_t kSamples = hn::MaxLanes(D());
   static constexpr uint32_t kAll = (uint32_t{1} << kSamples) - 1;
@@ -69,25 +70,26 @@ class ImagesBySamples {
 
   // Finds the samples' bits. Returns whether they have to do with the band; then the rows that they add to are zeroed.
   template <Reach kReach>
-  HWY_INLINE bool find_bits(const Pixels& pixels, const Taps& y, Vector& vector) {
+  HWY_INLINE bool find_bits(const Pixels& pixels, const Taps (&taps)[kAxes], Vector& vector) {
+    const Taps& last = taps[kAxes - 1];
     vector.bits = HWY_LIKELY(vector.count == kSamples) ? kAll : (uint32_t{1} << vector.count) - 1;
     vector.owned = wants_own_ ? vector.bits : 0;
     if (!vector.is_inside) {
-      const uint32_t begin_below = pixels.template first_rows_from<kReach>(y, band_.end);
-      vector.owned &= pixels.template first_rows_from<kReach>(y, band_.begin) & ~begin_below;
-      vector.bits &= pixels.template last_rows_from<kReach>(y, band_.begin) & ~begin_below;
+      const uint32_t begin_below = pixels.template first_rows_from<kReach>(last, band_.end);
+      vector.owned &= pixels.template first_rows_from<kReach>(last, band_.begin) & ~begin_below;
+      vector.bits &= pixels.template last_rows_from<kReach>(last, band_.begin) & ~begin_below;
       if (vector.bits == 0) return false;
     }
     if (wants_input_grad_ &&
-        HWY_UNLIKELY(pixels.template last_rows_from<kReach>(y, sums_.missing.begin) != 0))
-      sums_.zero_to(pixels.template last_row<kReach>(y));
+        HWY_UNLIKELY(pixels.template last_rows_from<kReach>(last, sums_.missing.begin) != 0))
+      sums_.zero_to(pixels.template last_row<kReach>(last));
     if constexpr (kReach == Reach::edge) vector.bits &= pixels.samples_with_pixels();
     return true;
   }
 
   // Calls function(gradient(channel)), which are those of the output.
   template <class Function>
-  HWY_INLINE void with_gradients(const Vector& vector, Channels channels, Function&& function) const {
+  HWY_INLINE void with_gradients(const Vector& vector, const Channels& channels, Function&& function) const {
     const D d;
     alignas(64) Real staged[kGroup][kSamples];
     const bool is_staged =
@@ -99,34 +101,30 @@ class ImagesBySamples {
     });
   }
 
-  HWY_INLINE void store_slopes(const Slopes<V>& slopes, const Vector& vector) const {
+  HWY_INLINE void store_slopes(const Slopes<V, kAxes>& slopes, const Vector& vector) const {
     const D d;
     if constexpr (std::is_same_v<T, Real>) {
       if (HWY_LIKELY(vector.owned == kAll && has_plain_grid_grad_)) {
-        Real* to = grid_grad_.template channel<Real>(0) + 2 * vector.first;
+        Real* to = grid_grad_.template channel<Real>(0) + kAxes * vector.first;
         if (!grid_grad_.outgrows_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0)
-          return hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, to);
-        alignas(64) Real pairs[2 * kSamples];
-        hn::StoreInterleaved2(slopes.along[0], slopes.along[1], d, pairs);
-        for (int64_t k = 0; k < 2 * kSamples; k += kSamples) hn::Stream(hn::Load(d, pairs + k), d, to + k);
+          return store_interleaved(d, slopes.along, to);
+        alignas(64) Real staged[kAxes * kSamples];
+        store_interleaved(d, slopes.along, staged);
+        for (int64_t k = 0; k < kAxes * kSamples; k += kSamples)
+          hn::Stream(hn::Load(d, staged + k), d, to + k);
         return;
       }
     }
-    alignas(64) Real of_samples[2][kBlock];
-    for (int axis = 0; axis < 2; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis]);
+    alignas(64) Real of_samples[kAxes][kBlock];
+    for (int axis = 0; axis < kAxes; ++axis) hn::Store(slopes.along[axis], d, of_samples[axis]);
     store_grid_grad(grid_grad_, Samples{vector.first, kSamples}, vector.owned, of_samples);
-  }
-
-  // Where the first pixel of the image would be among the sums.
-  HWY_INLINE Real* sums_of(int64_t channel) const {
-    return sums_.rows.template channel<Real>(channel) - sums_.first_row * sums_.rows.row_stride;
   }
 
   const bool wants_input_grad_;
   const bool wants_own_;  // what the samples themselves get
   const RowBand band_;
   const Image input_;
-  GridReader<T, 2> grid_;
+  GridReader<T, kAxes> grid_;
   const Image grad_output_;
   const Image grid_grad_;
   const bool has_plain_grid_grad_;  // vectors can be stored as they lie
@@ -136,7 +134,8 @@ class ImagesBySamples {
 
  private:
   // The gradients of the output, where they are not vectors in memory.
-  HWY_NOINLINE void stage_gradients(Vector vector, Channels channels, Real (&to)[kGroup][kSamples]) const {
+  HWY_NOINLINE void stage_gradients(Vector vector, const Channels& channels,
+                                    Real (&to)[kGroup][kSamples]) const {
     if constexpr (kTogether > 1 && kAreScattered) {
       if (vector.count == kSamples && grad_output_.type == data_type_of<T> &&
           grad_output_.channel_stride == 1) {

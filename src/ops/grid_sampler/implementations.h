@@ -42,9 +42,6 @@ size_t grad_nearest_workspace_size(const Sampling& sampling);
 void grad_nearest(const Sampling& sampling, void* workspace);
 size_t grad_by_samples_workspace_size(const Sampling& sampling);
 void grad_by_samples(const Sampling& sampling, void* workspace);
-size_t grad_volumes_by_samples_workspace_size(const Sampling& sampling);
-void grad_volumes_by_samples(const Sampling& sampling, void* workspace);
-void double_backward_of_volumes(const DoubleBackward& sampling, void* workspace);  // with the same workspace
 size_t grad_by_channels_workspace_size(const Sampling& sampling);
 void grad_by_channels(const Sampling& sampling, void* workspace);
 

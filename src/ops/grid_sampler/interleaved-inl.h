@@ -44,7 +44,7 @@ HWY_INLINE void load_interleaved(D d, const hn::TFromD<D>* from, V (&v)[kChannel
 }
 
 template <class D, int kChannels, class V = hn::Vec<D>>
-HWY_INLINE void store_interleaved(D d, const V (&v)[kChannels], float* to) {
+HWY_INLINE void store_interleaved(D d, const V (&v)[kChannels], hn::TFromD<D>* to) {
   if constexpr (kChannels == 2) hn::StoreInterleaved2(v[0], v[1], d, to);
   if constexpr (kChannels == 3) hn::StoreInterleaved3(v[0], v[1], v[2], d, to);
   if constexpr (kChannels == 4) hn::StoreInterleaved4(v[0], v[1], v[2], v[3], d, to);

@@ -64,10 +64,21 @@ Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void*
                           sampling.output.first.has_contiguous_channels();
   sampling.may_have_lines =
       reads_rows && problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic;
-  sampling.has_plain_rows = (kAxes == 2 || forward) && has_plain_rows(sampling.input.first);
+  sampling.has_plain_rows = has_plain_rows(sampling.input.first);
   sampling.adds_alike = sampling.wants_input_grad = sampling.wants_grid_grad = false;
   sampling.wants_grad_grad_output = false;
   return sampling;
+}
+
+// Whether the offsets of pixels of the input serve for the sums of its gradient, too: those of 16-bit types are contiguous.
+bool adds_alike(const Sampling& sampling) {
+  const Image &input = sampling.input.first, &sums = sampling.input_grad.first;
+  const bool adds_in_buffer = size_of(sampling.type) == 2, is_interleaved = input.column_stride != 1;
+  const int64_t row_stride = adds_in_buffer ? input.width : sums.row_stride;
+  const int64_t slice_stride = adds_in_buffer ? input.height * input.width : sums.slice_stride;
+  return input.column_stride == (adds_in_buffer ? 1 : sums.column_stride) &&
+         (!is_interleaved || sums.channel_stride == 1) && input.row_stride == row_stride &&
+         (sampling.axis_count == 2 || input.slice_stride == slice_stride);
 }
 
 // Nearest interpolation has no grid_grad.
@@ -76,6 +87,7 @@ Sampling gradient_of(const BackwardOf<kAxes>& problem) {
   Sampling sampling = sampling_of<kAxes>(problem, false, problem.grad_output, problem.grad_output_strides);
   sampling.input_grad = as_input<kAxes>(problem, problem.input_grad, problem.input_grad_strides);
   sampling.grid_grad = as_grid<kAxes>(problem, problem.grid_grad, problem.grid_grad_strides);
+  sampling.adds_alike = adds_alike(sampling);
   sampling.wants_input_grad = problem.wants_input_grad;
   sampling.wants_grid_grad = problem.wants_grid_grad && problem.interpolation != Interpolation::nearest;
   return sampling;
@@ -97,15 +109,6 @@ DoubleBackward second_of(const DoubleBackwardOf<kAxes>& problem) {
       as_output<kAxes>(problem, problem.grad_grad_output, problem.grad_grad_output_strides);
   sampling.wants_grad_grad_output = problem.wants_grad_grad_output;
   return sampling;
-}
-
-// Whether the offsets of pixels of the input serve for the sums of its gradient, too: those of 16-bit types are contiguous.
-bool adds_alike(const Sampling& sampling) {
-  const Image &input = sampling.input.first, &sums = sampling.input_grad.first;
-  if (size_of(sampling.type) == 2) return input.column_stride == 1 && input.row_stride == input.width;
-  const bool is_interleaved = input.column_stride != 1;
-  return sums.column_stride == input.column_stride && (!is_interleaved || sums.channel_stride == 1) &&
-         sums.row_stride == input.row_stride;
 }
 
 double taps_of(const Sampling& sampling) {
@@ -141,7 +144,6 @@ Sampling sampling_of(const GridSampler3D& problem) {
 
 Sampling sampling_of(const GridSampler2DBackward& problem) {
   Sampling sampling = gradient_of(problem);
-  sampling.adds_alike = adds_alike(sampling);
   if (sampling.channels <= kFewChannels) sampling.vectorises_over_channels = false;
   return sampling;
 }

@@ -74,9 +74,13 @@ class ScatteredFootprint {
   }
 
   HWY_INLINE uint32_t samples_with_pixels() const {
-    uint32_t in_rows = 0, in_columns = 0;
-    for (int tap = 0; tap < kTaps; ++tap) in_rows |= pixels_[1][tap], in_columns |= pixels_[0][tap];
-    return in_rows & in_columns;
+    uint32_t bits = ~uint32_t{0};
+    for (const auto& along_axis : pixels_) {
+      uint32_t any = 0;
+      for (uint32_t of_tap : along_axis) any |= of_tap;
+      bits &= any;
+    }
+    return bits;
   }
 
   template <Reach kReach>
@@ -92,8 +96,7 @@ class ScatteredFootprint {
     return *std::max_element(last_row_, last_row_ + kSamples);
   }
 
-  HWY_INLINE const Axis& x_axis() const { return axes_[0].axis; }
-  HWY_INLINE const Axis& y_axis() const { return axes_[1].axis; }
+  HWY_INLINE const Axis& axis(int k) const { return axes_[k].axis; }
 
  private:
   static constexpr int64_t kMaxOffset = std::numeric_limits<Offset>::max();
@@ -117,7 +120,7 @@ class ScatteredFootprint {
         offsets_[k][tap][i] = (static_cast<Offset>(wholes[i]) - kTapsBefore<kTaps> + tap) * stride;
       pixels_[k][tap] = (uint32_t{1} << kSamples) - 1;
     }
-    for (size_t i = 0; k == 1 && i < kSamples; ++i) {
+    for (size_t i = 0; k == kAxes - 1 && i < kSamples; ++i) {
       first_row_[i] = static_cast<Offset>(wholes[i]) - kTapsBefore<kTaps>;
       last_row_[i] = first_row_[i] + kTaps - 1;
     }
@@ -136,7 +139,7 @@ class ScatteredFootprint {
             std::clamp<int64_t>(kTaps == 4 && pixel >= 0 ? pixel : place, 0, axis.size - 1));
         bits |= static_cast<uint32_t>(pixel == read) << i;
         offsets_[k][tap][i] = static_cast<Offset>(read * stride);
-        if (k == 0) continue;
+        if (k != kAxes - 1) continue;
         first_row_[i] = tap == 0 ? read : std::min(first_row_[i], read);
         last_row_[i] = tap == 0 ? read : std::max(last_row_[i], read);
       }
@@ -189,7 +192,7 @@ class ScatteredFootprint {
 
   const VectorAxis<D> axes_[kAxes];
   alignas(64) Offset offsets_[kAxes][kTaps][kSamples];  // of the taps along each axis
-  Offset first_row_[kSamples];                          // of the taps
+  Offset first_row_[kSamples];                          // of the taps; of volumes it is slices
   Offset last_row_[kSamples];
   const int64_t strides_[3];
   uint32_t pixels_[kAxes][kTaps];  // a bit for each sample whose tap is a pixel
