@@ -26,9 +26,18 @@ Suits suits_all(const Sampling&) {
   return Suits::all_grids;
 }
 
+// More channels are packed for the other way, which takes long where pixels lie side by side in rows.
 Suits suits_samples(const Sampling& sampling) {
   if (has_few_channels(sampling) || !sampling.vectorises_over_channels) return Suits::all_grids;
-  return sampling.may_have_lines ? Suits::smooth_grids : Suits::no;
+  if (!sampling.has_plain_rows || sampling.input.first.column_stride != 1) return Suits::no;
+  if (sampling.axis_count == 3) return sampling.channels <= 16 ? Suits::all_grids : Suits::rough_grids;
+  if (sampling.type != DataType::float32 || !sampling.output.first.has_contiguous_channels())
+    return Suits::no;
+  if (sampling.interpolation == Interpolation::bicubic)
+    return sampling.channels <= 8 ? Suits::smooth_grids : Suits::no;
+  constexpr int64_t kCacheElements = 1 << 21;
+  const bool is_large = sampling.channels * sampling.pixels > kCacheElements;
+  return sampling.channels < 8 || is_large ? Suits::smooth_grids : Suits::no;
 }
 
 Suits suits_nearest(const Sampling& sampling) {
@@ -105,7 +114,8 @@ void run(const char* operator_name, std::span<const Implementation> implementati
          void* workspace) {
   for (const Implementation& candidate : implementations) {
     if (!is_candidate(candidate, sampling)) continue;
-    if (candidate.suits(sampling) == Suits::smooth_grids && !is_grid_smooth(sampling)) continue;
+    const Suits suits = candidate.suits(sampling);
+    if (suits != Suits::all_grids && is_grid_smooth(sampling) != (suits == Suits::smooth_grids)) continue;
     if (log_enabled(LogLevel::debug))
       log(LogLevel::debug, fmt::format("{}: {}", operator_name, candidate.name));
     return candidate.run(sampling, workspace);

@@ -60,10 +60,6 @@ Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void*
   sampling.input = as_input(problem, problem.input, problem.input_strides);
   sampling.grid = as_grid(problem, problem.grid, problem.grid_strides);
   sampling.output = as_output(problem, output, strides);
-  const bool reads_rows = kAxes == 2 && forward && sampling.input.first.column_stride == 1 &&
-                          sampling.output.first.has_contiguous_channels();
-  sampling.may_have_lines =
-      reads_rows && problem.type == DataType::float32 && problem.interpolation != Interpolation::bicubic;
   sampling.has_plain_rows = has_plain_rows(sampling.input.first);
   sampling.adds_alike = sampling.wants_input_grad = sampling.wants_grid_grad = false;
   sampling.wants_grad_grad_output = false;

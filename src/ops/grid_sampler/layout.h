@@ -76,7 +76,6 @@ struct Sampling {
   int64_t samples;  // of an image
   Axis axes[3];     // x, y and z; that of images has one pixel
   bool vectorises_over_channels;
-  bool may_have_lines;  // so that vectors of samples may be faster nevertheless
   bool has_plain_rows;  // that can be read as they lie, with offsets of 32 bits
   Images input;
   Images grid;
