@@ -63,8 +63,9 @@ struct SamplesLayout {
 
   // The fewer bands, the fewer samples lie in two; one thread needs none.
   Bands bands_for(int64_t threads, const Sampling& sampling) const {
-    // To find the one pixel of a nearest sample takes as long as to add to it.
-    const int64_t bands_per_thread = sampling.interpolation == Interpolation::nearest ? 1 : 4;
+    // To find the one pixel of a nearest sample takes as long as to add to it; and between two slices lie many samples.
+    const bool is_nearest = sampling.interpolation == Interpolation::nearest;
+    const int64_t bands_per_thread = is_nearest ? 1 : sampling.axis_count == 3 ? 2 : 4;
     int64_t count = most_bands;
     if (!adds_in_buffer)
       count = threads == 1 ? 1 : std::min(count, divide_up(threads * bands_per_thread, sampling.batch));
