@@ -145,25 +145,33 @@ def files(tmp_path):
 ATTRIBUTES = ["--block", "8", "--stride", "4"]
 
 
+def verify_files(*arguments):
+    return main(["verify", "nsa_compress_backward", *map(str, arguments), *ATTRIBUTES])
+
+
+def grad_x_in(files, wrong=None):
+    """The option for the raw memory, in which `wrong` replaces some elements."""
+    elements = numpy.fromfile(files / "grad_x.bin", dtype=ml_dtypes.bfloat16)
+    for index, value in (wrong or {}).items():
+        elements[index] = value
+    elements.tofile(files / "grad_x.bin")
+    return f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20"
+
+
 def test_command_with_an_archive(files, capsys):
-    assert main(["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES]) == 0
+    assert verify_files(files / "all.npz") == 0
     text = capsys.readouterr().out
     assert "grad_x  [100, 3, 20]  bfloat16  PASS" in text and text.rstrip().endswith("PASS")
 
 
 def test_command_with_single_files(files, capsys):
     inputs = [f"{name}={files / name}.npy" for name in ("grad_output", "x", "weight", "cu_seqlens")]
-    output = f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20"
-    assert main(["verify", "nsa_compress_backward", "--input", *inputs, "--output", output, *ATTRIBUTES]) == 0
+    assert verify_files("--input", *inputs, "--output", grad_x_in(files)) == 0
     assert "grad_weight" not in capsys.readouterr().out
 
 
 def test_command_fails_with_status_1(files, capsys):
-    wrong = numpy.fromfile(files / "grad_x.bin", dtype=ml_dtypes.bfloat16)
-    wrong[17] += 3
-    wrong.tofile(files / "grad_x.bin")
-    output = f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20"
-    assert main(["verify", "nsa_compress_backward", str(files / "all.npz"), "--output", output, *ATTRIBUTES]) == 1
+    assert verify_files(files / "all.npz", "--output", grad_x_in(files, wrong={17: 100})) == 1
     assert "[0, 0, 17]" in capsys.readouterr().out
 
 
@@ -182,7 +190,7 @@ def test_command_fails_with_status_1(files, capsys):
 )
 def test_command_that_cannot_run_has_status_2(files, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(files)
-    assert main(["verify", "nsa_compress_backward", *arguments, *ATTRIBUTES]) == 2
+    assert verify_files(*arguments) == 2
     assert message in capsys.readouterr().err
 
 
@@ -221,17 +229,15 @@ def test_damaged_files_are_named(files, capsys, file, contents, message):
     if isinstance(contents, str):
         contents = (files / contents).read_bytes()
     path.write_bytes(contents(path.read_bytes()) if callable(contents) else contents)
-    arguments = [str(path)] if file == "all.npz" else ["--input", f"x={path}"]
-    assert main(["verify", "nsa_compress_backward", *arguments, *ATTRIBUTES]) == 2
+    assert verify_files(*([path] if file == "all.npz" else ["--input", f"x={path}"])) == 2
     text = capsys.readouterr().err
     assert text.startswith("aclgrad verify: ") and message in text and len(text.splitlines()) == 1
 
 
 @pytest.mark.parametrize("option", ["--block", "--max-ulp", "--report"])
 def test_an_option_that_is_given_twice_is_refused(files, capsys, option):
-    arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, option, "8", option, "8"]
     with pytest.raises(SystemExit) as end:
-        main(arguments)
+        verify_files(files / "all.npz", option, "8", option, "8")
     assert end.value.code == 2 and f"{option}: given twice" in capsys.readouterr().err
 
 
@@ -251,8 +257,7 @@ def test_types_have_short_names(tmp_path, capsys, name):
         array.tofile(tmp_path / f"{key}.bin")
         short = name.replace("bfloat", "bf").replace("float", "fp") if key != "cu_seqlens" else "int64"
         files.append(f"{key}={tmp_path / key}.bin:{short}:{','.join(map(str, array.shape))}")
-    arguments = ["--input", *files[: len(inputs)], "--output", *files[len(inputs) :]]
-    assert main(["verify", "nsa_compress_backward", *arguments, *ATTRIBUTES]) == 0
+    assert verify_files("--input", *files[: len(inputs)], "--output", *files[len(inputs) :]) == 0
     assert f"grad_x  [100, 3, 20]  {name}  PASS" in capsys.readouterr().out
 
 
@@ -261,12 +266,8 @@ def no_constant(text):
 
 
 def test_report_as_json(files, capsys):
-    wrong = numpy.fromfile(files / "grad_x.bin", dtype=ml_dtypes.bfloat16)
-    wrong[17], wrong[18] = 100, numpy.inf
-    wrong.tofile(files / "grad_x.bin")
-    output = [f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20", f"grad_weight={files / 'x.npy'}"]
-    arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, "--output", *output, "--json"]
-    assert main(arguments) == 1
+    outputs = grad_x_in(files, wrong={17: 100, 18: numpy.inf}), f"grad_weight={files / 'x.npy'}"
+    assert verify_files(files / "all.npz", "--output", *outputs, "--json") == 1
     report = json.loads(capsys.readouterr().out, parse_constant=no_constant)
     assert report["operator"] == "nsa_compress_backward" and report["passed"] is False
     grad_x, grad_weight = report["outputs"]
@@ -303,15 +304,13 @@ def test_help_names_all_operators(capsys):
 def test_command_draws_a_picture(files):
     pytest.importorskip("matplotlib")
     picture = files / "report.png"
-    arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, "--report", str(picture)]
-    assert main(arguments) == 0
+    assert verify_files(files / "all.npz", "--report", picture) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_command_says_what_a_picture_needs(files, monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    arguments = ["verify", "nsa_compress_backward", str(files / "all.npz"), *ATTRIBUTES, "--report", "report.png"]
-    assert main(arguments) == 2
+    assert verify_files(files / "all.npz", "--report", "report.png") == 2
     assert "pip install matplotlib" in capsys.readouterr().err
 
 
