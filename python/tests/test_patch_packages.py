@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
 from aclgrad.torch.patches import TARGETS  # noqa: E402
 from patching import Calls, calls_on_gpus, levels_and_points, on_gpu, small_calls_are_ours, unpatched  # noqa: E402, F401
+from tensors import same_bits  # noqa: E402
 
 SHAPES, STARTS = torch.tensor([[3, 4], [2, 2]]), torch.tensor([0, 12])
 
@@ -23,6 +24,10 @@ def attention_tensors():
     value = torch.randn(1, 16, 2, 4, generator=generator).requires_grad_()
     locations = torch.rand(1, 5, 2, 2, 3, 2, generator=generator)
     return value, locations, torch.rand(1, 5, 2, 2, 3, generator=generator)
+
+
+def attention(value, locations, weights):
+    return aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
 
 
 def by_levels(value, locations, weights):
@@ -90,9 +95,8 @@ def stand_ins(monkeypatch):
 
 @each_function
 def test_function_of_a_package(stand_ins, target, module, name, form):
-    value, locations, weights = attention_tensors()
-    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
-    arguments = form(value, locations, weights)
+    tensors = attention_tensors()
+    expected, arguments = attention(*tensors), form(*tensors)
     package = stand_ins[module]
     with aclgrad.torch.patched(target):
         result = getattr(package, name)(*arguments)
@@ -106,7 +110,7 @@ def test_function_of_a_package(stand_ins, target, module, name, form):
 @pytest.mark.parametrize("module", WITH_EXTENSION)
 def test_autograd_function_of_a_package(stand_ins, module):
     value, locations, weights = attention_tensors()
-    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
+    expected = attention(value, locations, weights)
     function = stand_ins[module].MultiScaleDeformableAttnFunction
     arguments = value, SHAPES, STARTS, locations, weights
     with aclgrad.torch.patched(module.partition(".")[0]):
@@ -180,18 +184,18 @@ def test_functions_of_mmcvs_missing_extension(mmcv_lite):
     """As BEVFormer's own autograd.Function calls them."""
     with aclgrad.torch.patched("mmcv"):
         from mmcv.ops import multi_scale_deform_attn as module
-    value, locations, weights = tensors = [tensor.detach().requires_grad_() for tensor in attention_tensors()]
-    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
-    grad_output = torch.arange(expected.numel(), dtype=expected.dtype).reshape(expected.shape)
-    with torch.no_grad():
-        result = module.extension.ms_deform_attn_forward(value, SHAPES, STARTS, locations, weights, im2col_step=64)
-        actual = [torch.zeros_like(tensor) for tensor in tensors]
-        module.extension.ms_deform_attn_backward(
-            value, SHAPES, STARTS, locations, weights, grad_output, *actual, im2col_step=64
-        )
-    assert torch.equal(result, expected)
-    for gradient, reference in zip(actual, torch.autograd.grad(expected, tensors, grad_output), strict=True):
-        assert torch.equal(gradient, reference)
+
+    def forward(*arguments):
+        *tensors, step = arguments
+        return module.extension.ms_deform_attn_forward(*tensors, im2col_step=step)
+
+    def backward(*arguments):
+        *tensors, step = arguments
+        gradients = [torch.zeros_like(tensors[i]) for i in (0, 3, 4)]
+        module.extension.ms_deform_attn_backward(*tensors, *gradients, im2col_step=step)
+        return gradients
+
+    check_extension(forward, backward)
 
 
 def test_mmcv_that_cannot_be_imported_even_so_is_left_out(mmcv_lite):
@@ -242,7 +246,7 @@ def loaded(monkeypatch):
 
 def test_core_functions_of_loaded_modules(loaded):
     value, locations, weights = attention_tensors()
-    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
+    expected = attention(value, locations, weights)
     in_one_axis = SHAPES.tolist(), locations.flatten(3, 4), weights.flatten(3, 4)
     of_levels = value.permute(0, 2, 3, 1).split([height * width for height, width in SHAPES.tolist()], -1)
     with aclgrad.torch.patched("loaded"):
@@ -271,15 +275,15 @@ def backward_of_extension(value, shapes, starts, locations, weights, grad_output
     raise RuntimeError("Not implemented on the CPU")
 
 
-def check_extension(module):
+def check_extension(forward, backward):
     value, locations, weights = tensors = [tensor.detach().requires_grad_() for tensor in attention_tensors()]
-    expected = aclgrad.torch.multi_scale_deformable_attention(value, SHAPES, STARTS, locations, weights)
+    expected = attention(*tensors)
+    grad_output = torch.arange(expected.numel(), dtype=expected.dtype).reshape(expected.shape)
     with torch.no_grad():
         arguments = value, SHAPES, STARTS, locations, weights
-        assert torch.equal(module.ms_deform_attn_forward(*arguments, 64), expected)
-        actual = module.ms_deform_attn_backward(*arguments, torch.ones_like(expected), 64)
-    for gradient, reference in zip(actual, torch.autograd.grad(expected.sum(), tensors), strict=True):
-        assert torch.equal(gradient, reference)
+        assert torch.equal(forward(*arguments, 64), expected)
+        actual = backward(*arguments, grad_output, 64)
+    assert same_bits(actual, torch.autograd.grad(expected, tensors, grad_output))
 
 
 def test_extension_of_any_name(monkeypatch):
@@ -287,9 +291,9 @@ def test_extension_of_any_name(monkeypatch):
     module.ms_deform_attn_forward, module.ms_deform_attn_backward = forward_of_extension, backward_of_extension
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with aclgrad.torch.patched("loaded"):
-        check_extension(module)
+        check_extension(module.ms_deform_attn_forward, module.ms_deform_attn_backward)
     with pytest.raises(RuntimeError, match="Not implemented"):
-        check_extension(module)
+        check_extension(module.ms_deform_attn_forward, module.ms_deform_attn_backward)
 
 
 @pytest.mark.parametrize("package", ["adet", "detrex"])
@@ -302,7 +306,7 @@ def test_package_that_asks_for_its_extension(package, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with aclgrad.torch.patched(package):
         layers = importlib.import_module(f"{package}.layers")
-    check_extension(layers._C)
+    check_extension(layers._C.ms_deform_attn_forward, layers._C.ms_deform_attn_backward)
     with pytest.raises(ImportError, match=f"{package}._C.roi_align: the extension of {package} is not installed"):
         layers._C.roi_align()
     for name in names:
@@ -383,29 +387,23 @@ def test_command_says_what_is_not_installed(nothing_installed, capsys):
 
 
 def test_patch_returns_what_it_replaced(stand_ins):
-    try:
-        names = aclgrad.torch.patch()
-        assert {f"{module}.{name}" for _, module, name, _ in FUNCTIONS} | {"torch.grid_sampler_2d"} <= set(names)
-        assert aclgrad.torch.patch() == []
-    finally:
-        aclgrad.torch.unpatch()
+    names = aclgrad.torch.patch()
+    assert {f"{module}.{name}" for _, module, name, _ in FUNCTIONS} | {"torch.grid_sampler_2d"} <= set(names)
+    assert aclgrad.torch.patch() == []
 
 
 def test_patch_says_what_is_not_installed(nothing_installed, capsys):
     names = "nn.functional.grid_sample", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"
     samplers = [f"torch.{name}" for name in names]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert aclgrad.torch.patch(verbose=True) == samplers
-            assert capsys.readouterr().out.splitlines() == samplers + NOT_INSTALLED
-            assert aclgrad.torch.patch("grid_sample", verbose=True) == []
-        with pytest.warns(UserWarning, match="aclgrad.torch.patch: mmcv: not installed") as said:
-            assert aclgrad.torch.patch("mmcv", "grid_sample") == []
-        assert len(said) == 1 and said[0].filename == __file__
-        assert not capsys.readouterr().out
-    finally:
-        aclgrad.torch.unpatch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert aclgrad.torch.patch(verbose=True) == samplers
+        assert capsys.readouterr().out.splitlines() == samplers + NOT_INSTALLED
+        assert aclgrad.torch.patch("grid_sample", verbose=True) == []
+    with pytest.warns(UserWarning, match="aclgrad.torch.patch: mmcv: not installed") as said:
+        assert aclgrad.torch.patch("mmcv", "grid_sample") == []
+    assert len(said) == 1 and said[0].filename == __file__
+    assert not capsys.readouterr().out
 
 
 def test_levels_are_kept_for_gpus():
