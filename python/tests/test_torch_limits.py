@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What a kernel refuses by a type, a shape or an attribute, the operator refuses in the same words without one: each
-argument of each operator is changed in all ways, for tensors with memory and for fake ones."""
+argument of each operator is changed in all ways, for tensors with memory, for fake ones and on the device "meta"."""
 
 import logging
 import re
@@ -45,7 +45,10 @@ def changes_of(value):
         yield "one axis more", value[None]
         yield "nine axes", value.reshape(*[1] * (9 - value.dim()), *value.shape)
         yield "no axes", value.flatten()[0]
-    elif isinstance(value, int) and not isinstance(value, bool):
+    elif isinstance(value, bool):
+        yield "1", 1
+        yield "no", "no"
+    elif isinstance(value, int):
         for number in (-(2**63), -1, 0, 2**53 - 1, 2**53, 2**60, 2**63 - 1):
             yield str(number), number
     elif isinstance(value, str):
@@ -67,8 +70,13 @@ def refusal_of_fake(call, arguments):
         return refusal(call, [mode.from_tensor(a, static_shapes=True) if torch.is_tensor(a) else a for a in arguments])
 
 
+def refusal_on_meta(call, arguments):
+    return refusal(call, [a.to("meta") if torch.is_tensor(a) else a for a in arguments])
+
+
 OF_CONTENTS = re.compile(r"\w+\[\d+\]: expected|as its last entry, the number of tokens")
 OF_MEMORY = re.compile("no memory for a tensor|bad_alloc")
+OF_PLACE = "in the memory of the CPU"
 
 
 @pytest.mark.parametrize("name", all_calls())
@@ -85,6 +93,8 @@ def test_every_limit_is_said_without_memory_too(name, caplog):
                 continue
             assert refusal_of_fake(call, arguments) == real, f"argument {position}: {change}"
             if real is not None:
+                on_meta = refusal_on_meta(call, arguments)
+                assert on_meta == real or OF_PLACE in on_meta[1], f"argument {position}: {change}"
                 refused += 1
                 # PyTorch itself checks the kinds of the arguments of torch.ops.aclgrad.
                 assert re.match(r"aclgrad\.torch\.\w+: \w+: expected |aclgrad::", real[1]), real[1]
