@@ -58,21 +58,24 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
             it was named.
 
             - `transformers`: multi-scale deformable attention in Hugging Face's Deformable DETR, RT-DETR (1 and 2),
-              Grounding DINO, Mask2Former, OneFormer and all others that have it. D-FINE and DEIMv2 keep the function
-              that they found when the model was built.
+              Grounding DINO, MM Grounding DINO, Mask2Former, OneFormer, OmDet-Turbo, LW-DETR, RF-DETR and PP-DocLayout.
+              D-FINE and DEIMv2 keep the function that they found when the model was built. RT-DETRv2's discrete
+              sampling stays as it is.
             - `mmcv`, `detrex`, `groundingdino`: their `MultiScaleDeformableAttnFunction` and
               `multi_scale_deformable_attn_pytorch`. mmcv's extension need not be installed (mmcv-lite): `mmcv.ops` can
-              be imported then, and its other functions raise ImportError when they are called. The same holds for
-              `detrex._C`.
-            - `ultralytics`: `multi_scale_deformable_attn_pytorch`.
+              be imported then. What stands for `mmcv._ext` has deformable attention, which BEVFormer calls itself; its
+              other functions raise ImportError when they are called. The same holds for `detrex._C`.
+            - `ultralytics`: `multi_scale_deformable_attn_pytorch`, of RT-DETR.
             - `rfdetr`: `ms_deform_attn_core_pytorch`.
-            - `adet`: `ms_deform_attn_forward` and `ms_deform_attn_backward` of `adet._C`, which need not be installed.
+            - `adet`: `ms_deform_attn_forward` and `ms_deform_attn_backward` of `adet._C` (DeepSolo and others of
+              AdelaiDet's family), which need not be installed.
             - `loaded`: in all modules that are imported by now, `deformable_attention_core_func` and
-              `deformable_attention_core_func_v2` (RT-DETR, D-FINE and DEIM, before a model is built), and
-              `ms_deform_attn_forward` and `ms_deform_attn_backward` of an extension of any name.
+              `deformable_attention_core_func_v2` (RT-DETR, D-FINE and DEIM), which are known by the names of their
+              parameters, and `ms_deform_attn_forward` and `ms_deform_attn_backward` of an extension of any name. Models
+              of RT-DETRv2, D-FINE and DEIM keep the functions that they found when they were built.
             - `grid_sample`: `torch.nn.functional.grid_sample`, `torch.grid_sampler`, `torch.grid_sampler_2d` and
-              `torch.grid_sampler_3d`, but for calls that PyTorch computes faster: one channel and `nearest` of fewer
-              than 4 in images, few samples.
+              `torch.grid_sampler_3d`, but for calls in float32 or float64 on a CPU that PyTorch computes as fast or
+              faster: few samples, and in images bilinear with one channel and nearest with fewer than 4.
         verbose: prints what is replaced and which targets are left out.
 
     Returns:
