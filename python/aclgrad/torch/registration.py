@@ -335,13 +335,11 @@ class Gradient(_Gradients):
 
     def _backward(self, ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         grad_output, *tensors = ctx.saved_tensors
-        gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
-        if any(tangent is not None for tangent in tangents):
-            needs = [ctx.needs_input_grad[position] for position in self._floats]
-            changes = self._curvature(ctx, grad_output, tensors, _spread(tangents, ctx.output_mask), needs)
-            for position, gradient in zip(self._floats, changes, strict=True):
-                gradients[position] = gradient
-        return tuple(gradients)
+        if all(tangent is None for tangent in tangents):
+            return (None,) * len(ctx.needs_input_grad)
+        needs = [ctx.needs_input_grad[position] for position in self._floats]
+        changes = self._curvature(ctx, grad_output, tensors, _spread(tangents, ctx.output_mask), needs)
+        return _at_inputs(ctx, self._floats, changes)
 
     def _jvp(self, ctx: Any, saved: Sequence[Tensor | None], tangents: Sequence[Any]) -> tuple[Tensor, ...]:
         grad_output, *tensors = saved
@@ -406,20 +404,12 @@ class _DoubleBackward(_Gradients):
         return positions, composed
 
     def _backward(self, ctx: Any, *grad_results: Tensor | None) -> tuple[Tensor | None, ...]:
-        gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         saved = [*map(at_live_levels, ctx.saved_tensors)]
         if not any(ctx.output_mask[1:]):
-            for position, gradient in zip(
-                self._floats[1:], self._of_derivative(ctx, saved, *grad_results), strict=True
-            ):
-                gradients[position] = gradient
-            return tuple(gradients)
+            return _at_inputs(ctx, self._floats[1:], self._of_derivative(ctx, saved, *grad_results))
         positions, composed = self._composed(ctx, saved)
         results, pull = torch.func.vjp(composed, *(saved[position] for position in positions))
-        cotangents = _filled(grad_results, results)
-        for position, gradient in zip(positions, pull(cotangents), strict=True):
-            gradients[position] = gradient
-        return tuple(gradients)
+        return _at_inputs(ctx, positions, pull(_filled(grad_results, results)))
 
     def _of_derivative(
         self, ctx: Any, saved: Sequence[Tensor | None], grad_along: Tensor | None
@@ -444,6 +434,14 @@ class _DoubleBackward(_Gradients):
         _, push = torch.func.vjp(pull, tuple(torch.zeros_like(result) for result in results))
         (along_results,) = push(_filled([tangents[position] for position in positions], primals))
         return along_results  # type: ignore[no-any-return]
+
+
+def _at_inputs(
+    ctx: Any, positions: Sequence[int], gradients: Sequence[Tensor | None]
+) -> tuple[Tensor | None, ...]:
+    """Of all that a Function gets, which has no gradient elsewhere."""
+    at = dict(zip(positions, gradients, strict=True))
+    return tuple(at.get(position) for position in range(len(ctx.needs_input_grad)))
 
 
 def _filled(values: Sequence[Tensor | None], like: Sequence[Any]) -> tuple[Tensor, ...]:
