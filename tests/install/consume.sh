@@ -16,6 +16,14 @@ build_and_run() {  # CMake project, program
   "$1/$2"
 }
 
+compile_and_run() {  # compiler with its standard, source, further options
+  local compile=$1 source=$2 program=${2%.*}
+  shift 2
+  echo "$compile $source"
+  $compile -pedantic -Wall -Wextra -Werror "$sources/$source" -o "$program" -I "$prefix/include" -L "$prefix/lib64" "$@"
+  "./$program"
+}
+
 # A CMake project of custom operators, which reads DDK_PATH and NPU_HOST_LIB.
 custom_package() {
   export DDK_PATH=$prefix
@@ -83,8 +91,7 @@ pkg_config() {
 # Headers, library, pkg-config and CMake name one version, and what may break a program is not found in its place.
 version() {
   source "$prefix/set_env.sh"
-  gcc -std=c11 -pedantic -Wall -Wextra -Werror "$sources/version.c" -I "$prefix/include" -L "$prefix/lib64" -laclgrad \
-    -o version
+  compile_and_run "gcc -std=c11" version.c -laclgrad
   local of_library
   of_library=$(./version)
   strings "$prefix/lib64/libaclgrad.so" | grep -qxF "aclgrad $of_library"
@@ -203,13 +210,8 @@ standards() {
   for compiler in $(compilers g++ clang++ clang++-14); do
     for standard in 11 14 17 20 23; do
       $compiler -std=c++$standard -E -x c++ /dev/null >/dev/null 2>&1 || standard=2b
-      echo "$compiler -std=c++$standard"
-      $compiler -std=c++$standard -pedantic -Wall -Wextra -Werror "$sources/program.cpp" -o program \
-        -I "$prefix/include" -L "$prefix/lib64" -lopapi -lnnopbase -lascendcl
-      ./program
-      $compiler -std=c++$standard -pedantic -Wall -Wextra -Werror "$sources/host_data.cpp" -o host_data \
-        -I "$prefix/include" -I "$prefix/include/aclnnop" -L "$prefix/lib64" -lc_sec -lnnopbase -lhccl_fwk
-      ./host_data
+      compile_and_run "$compiler -std=c++$standard" program.cpp -lopapi -lnnopbase -lascendcl
+      compile_and_run "$compiler -std=c++$standard" host_data.cpp -I "$prefix/include/aclnnop" -lc_sec -lnnopbase -lhccl_fwk
     done
   done
 }
@@ -225,16 +227,9 @@ c11() {
   source "$prefix/set_env.sh"
   local compiler
   for compiler in $(compilers gcc clang clang-14); do
-    echo "$compiler"
-    $compiler -std=c11 -pedantic -Wall -Wextra -Werror "$sources/runtime.c" -I "$prefix/include" -L "$prefix/lib64" \
-      -lascendcl -o runtime
-    ./runtime
-    $compiler -std=c11 -pedantic -Wall -Wextra -Werror "$sources/operator.c" -I "$prefix/include" -L "$prefix/lib64" \
-      -lopapi -lnnopbase -lascendcl -o operator
-    ./operator
-    $compiler -std=c11 -pedantic -Wall -Wextra -Werror "$sources/host_data.c" -I "$prefix/include" -L "$prefix/lib64" \
-      -lc_sec -o host_data
-    ./host_data
+    compile_and_run "$compiler -std=c11" runtime.c -lascendcl
+    compile_and_run "$compiler -std=c11" operator.c -lopapi -lnnopbase -lascendcl
+    compile_and_run "$compiler -std=c11" host_data.c -lc_sec
   done
   # What is for C++ alone says so.
   for header in aclnn/opdev/{fp16_t,hifloat8,platform}.h opdev/bfloat16.h; do
