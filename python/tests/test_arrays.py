@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy
 import pytest
 from arrays import OnlyDLPack
+from case import bits
 from cases import CASES
 from operator_cases.grid_sampler import grid
 from operator_cases.grouped_bias_add import bias
@@ -23,30 +24,24 @@ X = bias()["x"].astype(numpy.float32)
 ENDS = bias()["group_ends"]
 
 
-def torch_arguments(torch, case, dtype):
-    arguments = {}
-    for name, value in case.arguments("float32").items():
-        arguments[name] = torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
-        if name in case.floats:
-            arguments[name] = arguments[name].to(dtype)
-    return arguments
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize("name", ["msda_backward", "nsa_compress_backward", "grouped_bias_add_backward"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
-def test_torch_tensors_in_and_out(name, dtype):
-    torch = pytest.importorskip("torch")
+def test_torch_tensors_in_and_out(torch, name, dtype):
     case = CASES[name]
-    result = getattr(aclgrad, case.function)(**torch_arguments(torch, case, getattr(torch, dtype)))
-    expected = case.run("float32") if dtype == "float32" else None
-    for i, tensor in enumerate(result if isinstance(result, tuple) else (result,)):
-        assert isinstance(tensor, torch.Tensor) and tensor.dtype == getattr(torch, dtype)
-        if expected is not None:
-            assert tensor.numpy().tobytes() == expected[i].tobytes()
+    arrays = {key: value for key, value in case.arguments("float32").items() if isinstance(value, numpy.ndarray)}
+    tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
+    result = case.run("float32", **tensors | {key: tensors[key].to(getattr(torch, dtype)) for key in case.floats})
+    assert all(isinstance(tensor, torch.Tensor) and tensor.dtype == getattr(torch, dtype) for tensor in result)
+    if dtype == "float32":
+        assert bits(result) == bits(case.run("float32"))
 
 
-def test_torch_and_numpy_bfloat16_agree():
-    torch = pytest.importorskip("torch")
+def test_torch_and_numpy_bfloat16_agree(torch):
     x = X.astype(ml_dtypes.bfloat16)
     tensor = torch.from_numpy(x.view(numpy.int16)).view(torch.bfloat16)
     expected = aclgrad.grouped_bias_add_backward(x, ENDS)
@@ -54,16 +49,14 @@ def test_torch_and_numpy_bfloat16_agree():
     assert actual.view(torch.int16).numpy().tobytes() == expected.tobytes()
 
 
-def test_torch_out_and_strides():
-    torch = pytest.importorskip("torch")
+def test_torch_out_and_strides(torch):
     tensor = torch.from_numpy(X)
     out = torch.zeros(33, 4).t()
     assert aclgrad.grouped_bias_add_backward(tensor.t().contiguous().t(), ENDS, out=out) is out
     assert (out.numpy() == aclgrad.grouped_bias_add_backward(X, ENDS)).all()
 
 
-def test_torch_tensors_whose_memory_does_not_hold_the_values():
-    torch = pytest.importorskip("torch")
+def test_torch_tensors_whose_memory_does_not_hold_the_values(torch):
     pending = torch.complex(torch.ones(4, 3), torch.ones(4, 3)).conj().imag
     for tensor, message in (
         (pending, "grad_output: expected a tensor whose memory holds its values, got a view with a pending negation"),
@@ -81,8 +74,7 @@ def test_torch_tensors_whose_memory_does_not_hold_the_values():
     assert aclgrad.grouped_bias_add_backward(pending.resolve_neg(), [4]).tolist() == [[-4.0, -4.0, -4.0]]
 
 
-def test_gradients_of_torch_are_not_lost_silently():
-    torch = pytest.importorskip("torch")
+def test_gradients_of_torch_are_not_lost_silently(torch):
     tensor = torch.ones(4, 3, requires_grad=True)
     with pytest.raises(TypeError, match="grad_output: expected a tensor without gradient"):
         aclgrad.grouped_bias_add_backward(tensor, [4])
@@ -90,8 +82,7 @@ def test_gradients_of_torch_are_not_lost_silently():
         assert (aclgrad.grouped_bias_add_backward(tensor, [4]) == 4).all()
 
 
-def test_tangents_of_torch_are_not_lost_silently():
-    torch = pytest.importorskip("torch")
+def test_tangents_of_torch_are_not_lost_silently(torch):
     from torch.autograd import forward_ad
 
     tensor = torch.ones(4, 3)
@@ -323,8 +314,7 @@ def test_results_in_the_gaps_of_others_are_written():
     assert memory[..., ::2].tobytes() == grid()["grid"].tobytes()
 
 
-def test_torch_knows_what_is_overwritten():
-    torch = pytest.importorskip("torch")
+def test_torch_knows_what_is_overwritten(torch):
     x, out = torch.from_numpy(X), torch.ones(4, 33)
     learned = torch.ones(4, 33, requires_grad=True)
     product = learned * out  # saves `out` for its gradient

@@ -436,9 +436,7 @@ class _DoubleBackward(_Gradients):
         return along_results  # type: ignore[no-any-return]
 
 
-def _at_inputs(
-    ctx: Any, positions: Sequence[int], gradients: Sequence[Tensor | None]
-) -> tuple[Tensor | None, ...]:
+def _at_inputs(ctx: Any, positions: Sequence[int], gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
     """Of all that a Function gets, which has no gradient elsewhere."""
     at = dict(zip(positions, gradients, strict=True))
     return tuple(at.get(position) for position in range(len(ctx.needs_input_grad)))
