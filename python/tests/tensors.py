@@ -12,6 +12,21 @@ def is_float(argument):
     return isinstance(argument, torch.Tensor) and argument.is_floating_point()
 
 
+def tensors_of(arguments):
+    return tuple(a for a in arguments if isinstance(a, torch.Tensor))
+
+
+class CallOf(torch.nn.Module):
+    """A function of the tensors among these arguments, which come first."""
+
+    def __init__(self, function, arguments=()):
+        super().__init__()
+        self.function, self.others = function, [a for a in arguments if not isinstance(a, torch.Tensor)]
+
+    def forward(self, *tensors):
+        return self.function(*tensors, *self.others)
+
+
 def with_gradients(arguments):
     return [a.clone().requires_grad_() if is_float(a) else a for a in arguments]
 

@@ -13,7 +13,7 @@ from cases import CASES
 
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
-from tensors import gradients, is_float, random, same_bits, with_gradients  # noqa: E402
+from tensors import CallOf, gradients, is_float, random, same_bits, tensors_of, with_gradients  # noqa: E402
 from torch_cases import CALLS, OPERATORS, gradient_calls  # noqa: E402
 from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
 from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
@@ -236,14 +236,8 @@ def test_compiled(name):
 @each_call
 def test_exported(name):
     function, make = CALLS[name]
-    arguments = make()
-    tensors = tuple(a for a in arguments if isinstance(a, torch.Tensor))
-
-    class Module(torch.nn.Module):
-        def forward(self, *tensors):
-            return function(*tensors, *arguments[len(tensors) :])
-
-    exported = torch.export.export(Module(), tensors)
+    tensors = tensors_of(make())
+    exported = torch.export.export(CallOf(function, make()), tensors)
     assert any("aclgrad" in str(node.target) for node in exported.graph.nodes)
     assert torch.equal(exported.module()(*tensors), function(*make()))
 
@@ -288,11 +282,10 @@ def test_an_operator_has_one_name(name, records):
 def test_traced(name, records):
     """PyTorch checks a trace without gradients."""
     function, make = CALLS[name]
-    arguments = with_gradients(make())
-    tensors = tuple(argument for argument in arguments if isinstance(argument, torch.Tensor))
+    call, tensors = CallOf(function, make()), tensors_of(with_gradients(make()))
 
     def around(*tensors):
-        return function(*tensors, *arguments[len(tensors) :]) * 2.0
+        return call(*tensors) * 2.0
 
     with torch.set_grad_enabled(records), pytest.warns((DeprecationWarning, FutureWarning)):
         traced = torch.jit.trace(around, tensors)
@@ -308,13 +301,9 @@ def _in_new_process(program):
 
 
 def test_a_saved_program_needs_the_import(tmp_path):
-    class Module(torch.nn.Module):
-        def forward(self, image, grid):
-            return aclgrad.torch.grid_sample(image, grid)
-
     file = tmp_path / "program.pt2"
     arguments = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
-    torch.export.save(torch.export.export(Module(), arguments), file)
+    torch.export.save(torch.export.export(CallOf(aclgrad.torch.grid_sample), arguments), file)
     load = f"program = torch.export.load({str(file)!r}).module()"
     refused = _in_new_process(f"import torch; {load}")
     assert refused.returncode != 0
@@ -393,14 +382,10 @@ def test_what_is_wrong_is_named(name, changes, kind, text):
 
 def test_what_cannot_run_is_refused_when_it_is_exported():
     image, grid, *_ = sample_arguments()
-
-    class Module(torch.nn.Module):
-        def forward(self, image, grid):
-            return aclgrad.torch.grid_sample(image, grid, "cubic")
-
+    call = CallOf(aclgrad.torch.grid_sample, ["cubic"])
     for tensors in ((image, grid[:1]), (image.double(), grid), (image, grid)):
         with pytest.raises(Exception, match=r"aclgrad.torch.grid_sample: (grid|mode): expected"):
-            torch.export.export(Module(), tensors)
+            torch.export.export(call, tensors)
 
 
 def test_align_corners_none_means_false_on_every_path():

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
 from aclgrad.torch.registration import Gradient  # noqa: E402
-from tensors import is_float, random  # noqa: E402
+from tensors import CallOf, is_float, random, tensors_of  # noqa: E402
 from torch._vmap_internals import _vmap  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -590,14 +590,9 @@ def test_checkpointing(case):
 @each_call
 def test_exported_with_any_sizes(name, case):
     """One program for other sizes of what may vary."""
-
-    class Module(torch.nn.Module):
-        def forward(self, *tensors):
-            return case.operator(*tensors, *case.arguments[len(tensors) :])
-
-    tensors = tuple(argument for argument in case.arguments if isinstance(argument, torch.Tensor))
+    call, tensors = CallOf(case.operator, case.arguments), tensors_of(case.arguments)
     axes = {position: axis % tensors[position].dim() for position, axis in VARYING_AXES[name].items()}
     shapes = [{axes[i]: torch.export.Dim.AUTO} if i in axes else {} for i in range(len(tensors))]
-    exported = torch.export.export(Module(), tensors, dynamic_shapes=(tuple(shapes),))
+    exported = torch.export.export(call, tensors, dynamic_shapes=(tuple(shapes),))
     longer = [torch.cat([t, t], axes[i]) if i in axes else t for i, t in enumerate(tensors)]
-    check_close(exported.module()(*longer), case.operator(*longer, *case.arguments[len(tensors) :]))
+    check_close(exported.module()(*longer), call(*longer))
