@@ -171,7 +171,7 @@ def test_command_with_single_files(files, capsys):
 
 
 def test_command_fails_with_status_1(files, capsys):
-    assert verify_files(files / "all.npz", "--output", grad_x_in(files, wrong={17: 100})) == 1
+    assert verify_files(files / "all.npz", "--output", grad_x_in(files, wrong={17: 2.5})) == 1
     assert "[0, 0, 17]" in capsys.readouterr().out
 
 
