@@ -39,13 +39,13 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
  public:
   DoubleBackwardBySamples(const DoubleBackward& sampling, int64_t image, RowBand band, const Sums& sums)
       : Base(sampling, first_source(sampling)[image], image, band, sums),
-        sampling_(sampling),
         along_(sampling.grad_grad_grid[image]),
+        others_(sampling.grad_grad_input[image], sampling.axes),  // NOLINT: as in the base
+        sampling_(sampling),
         results_(sampling.grad_grad_output[image]),
         sources_{{sampling.has_grad_grad_grid, sampling.input[image]},
                  {sampling.has_grad_grad_input, sampling.grad_grad_input[image]}},
-        has_others_(sources_[0].given && sources_[1].given && !lie_alike(input_, sources_[1].image)),
-        others_(sources_[1].image, sampling.axes) {}  // NOLINT: as in the base
+        has_others_(sources_[0].given && sources_[1].given && !lie_alike(input_, sources_[1].image)) {}
 
   // Samples [first, end), all of them inside of the band or not: a few channels of a chunk of them at a time, so that
   // their pixels stay in the cache. Of channels side by side the next ones are near, too.
@@ -211,12 +211,12 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
     for (uint32_t bits = vector.owned; bits != 0; bits &= bits - 1) store(__builtin_ctz(bits), 1);
   }
 
-  const DoubleBackward& sampling_;
   GridReader<T, kAxes> along_;
+  Pixels others_;
+  const DoubleBackward& sampling_;
   const Image results_;
   const Source sources_[2];
   const bool has_others_;  // whose offsets are not those of the first
-  Pixels others_;
 };
 
 template <class T, int kTaps, int kAxes>

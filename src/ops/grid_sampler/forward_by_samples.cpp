@@ -33,13 +33,13 @@ class ForwardBySamples {
   static constexpr int64_t kChunkSamples = 16 * kSamples;  // where they read stays in the first-level cache
 
   ForwardBySamples(const Sampling& sampling, int64_t image)
-      : input_(sampling.input[image]),
+      : pixels_(sampling.input[image], sampling.axes),
         grid_(sampling.grid[image]),
+        input_(sampling.input[image]),
         output_(sampling.output[image]),
         prefetches_(outgrows_cache(sampling)),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
-        has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()),
-        pixels_(input_, sampling.axes) {}
+        has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
 
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
@@ -222,13 +222,13 @@ class ForwardBySamples {
     if (is_staged) store_pixels(output_, first_channel, channels, begin, count, staged[0], kChunkSamples);
   }
 
-  const Image input_;
+  const Pixels pixels_;
   GridReader<T, kAxes> grid_;
+  const Image input_;
   const Image output_;
   const bool prefetches_;
   const bool has_plain_output_;
   const bool has_interleaved_output_;
-  const Pixels pixels_;
 };
 
 template <class Forward>

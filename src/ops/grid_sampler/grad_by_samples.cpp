@@ -51,11 +51,11 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   // What is found once for all channels.
   struct Found {
     Pixels pixels;
+    alignas(V) Real products[kProducts][kSamples];
     Taps taps[kAxes];
     Reach reach;
     Vector vector;
     Runs runs;
-    alignas(64) Real products[kProducts][kSamples];
   };
 
   // ---- Few channels: all in registers

@@ -37,17 +37,17 @@ class ImagesBySamples {
 
   // `input` is what the samples read, or one of two images.
   ImagesBySamples(const Sampling& sampling, const Image& input, int64_t image, RowBand band, const Sums& sums)
-      : wants_input_grad_(sampling.wants_input_grad),
+      : grid_(sampling.grid[image]),
+        pixels_(input, sampling.axes),  // NOLINT: clang-tidy 14 does not see that the delegate sets all
+        wants_input_grad_(sampling.wants_input_grad),
         wants_own_(sampling.wants_own()),
         band_(band),
         input_(input),
-        grid_(sampling.grid[image]),
         grad_output_(sampling.output[image]),
         grid_grad_(sampling.grid_grad[image]),
         has_plain_grid_grad_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_grad_)),
         has_plain_gradient_(grad_output_.type == data_type_of<T> && grad_output_.has_contiguous_channels()),
-        sums_(sums),
-        pixels_(input_, sampling.axes) {}  // NOLINT: clang-tidy 14 does not see that the delegate sets all
+        sums_(sums) {}
 
   void finish() { sums_.zero_to(band_.end - 1); }
 
@@ -120,17 +120,17 @@ class ImagesBySamples {
     store_grid_grad(grid_grad_, Samples{vector.first, kSamples}, vector.owned, of_samples);
   }
 
+  GridReader<T, kAxes> grid_;
+  Pixels pixels_;
   const bool wants_input_grad_;
   const bool wants_own_;  // what the samples themselves get
   const RowBand band_;
   const Image input_;
-  GridReader<T, kAxes> grid_;
   const Image grad_output_;
   const Image grid_grad_;
   const bool has_plain_grid_grad_;  // vectors can be stored as they lie
   const bool has_plain_gradient_;
   Sums sums_;
-  Pixels pixels_;
 
  private:
   // The gradients of the output, where they are not vectors in memory.

@@ -4,7 +4,7 @@
 //
 // by_samples: a vector holds one channel of neighbouring samples. Images and volumes are read where they lie, whatever
 // their strides, and where a sample reads is found once for all channels. For few channels, float64, few samples in a
-// large image, and forward on smooth grids, where neighbouring samples read neighbouring pixels.
+// large image, and forward where it takes longer to pack images than to read them: suits_samples() says where.
 // by_channels: a vector holds channels of one pixel, so images are first brought into channels-last order, in pieces that
 // stay in the cache.
 // nearest: each sample's elements are copied, or their gradients added, whatever the type and strides.
