@@ -2,6 +2,7 @@
 // The gradient's gradient, vectorised over samples. What a vector of them reads is found once for all channels, and for
 // both images where these lie alike: the input and grad_grad_input.
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "ops/grid_sampler/grad_bands.h"
@@ -114,6 +115,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
     });
     if (!is_of_band) return false;
     find_tangents_of(work, work.along);
+    if (!are_moderate(work.along)) work.runs.count = 0;
     const Curves curves(d, work.taps, work.along);
     for (int k = 0; k < kTapCount; ++k) {
       hn::Store(curves.weight_along(TapIndex<kTaps>(k)), d, work.weights[0][k]);
@@ -162,6 +164,15 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
       const auto moves = hn::And(mask_of(d, work.vector.bits), hn::Ne(scale, hn::Zero(d)));
       along[axis] = hn::IfThenElseZero(moves, hn::Mul(scale, along[axis]));
     }
+  }
+
+  // Whether all weights are finite, so that lanes of other runs add zero: infinity times zero is no zero.
+  static HWY_INLINE bool are_moderate(const V (&along)[kAxes]) {
+    constexpr Real kMax = std::numeric_limits<Real>::max() / 4;
+    bool are_small = true;
+    for (const V& of_axis : along)
+      are_small &= hn::AllTrue(D(), hn::Lt(hn::Abs(of_axis), hn::Set(D(), kMax)));
+    return are_small;
   }
 
   // What a source gives to the results and to the products.
