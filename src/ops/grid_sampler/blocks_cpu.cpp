@@ -308,14 +308,13 @@ void list_samples(const Sampling& sampling, const SampleLists& lists, const BoxC
 namespace {
 
 template <class Real, int kAxes>
-void store_interleaved(const Image& grid_grad, int64_t first, const Real (&slopes)[kAxes][kBlock]) {
+void store_coordinates(const Image& grid_grad, int64_t first, const Real (&slopes)[kAxes][kBlock]) {
   const BlockTag<Real> d;
   alignas(64) Real elements[kAxes * kBlock];
   for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
-    const auto x = hn::Load(d, slopes[0] + lane), y = hn::Load(d, slopes[1] + lane);
-    Real* to = elements + kAxes * lane;
-    if constexpr (kAxes == 2) hn::StoreInterleaved2(x, y, d, to);
-    if constexpr (kAxes == 3) hn::StoreInterleaved3(x, y, hn::Load(d, slopes[2] + lane), d, to);
+    hn::Vec<BlockTag<Real>> along[kAxes];
+    for (int axis = 0; axis < kAxes; ++axis) along[axis] = hn::Load(d, slopes[axis] + lane);
+    store_interleaved(d, along, elements + kAxes * lane);
   }
   if (grid_grad.type == data_type_of<Real>) {
     store_lines(elements, grid_grad.outgrows_caches, grid_grad.channel<Real>(0) + kAxes * first);
@@ -330,7 +329,7 @@ template <class Real, int kAxes>
 void store_grid_grad(const Image& grid_grad, const Samples& samples, uint32_t bits,
                      const Real (&slopes)[kAxes][kBlock]) {
   if (bits == kAllSamples && samples.are_neighbours() && has_interleaved_coordinates(grid_grad))
-    return store_interleaved(grid_grad, samples.first, slopes);
+    return store_coordinates(grid_grad, samples.first, slopes);
   visit_type<Real>(grid_grad.type, [&]<class T>(T) {
     for (uint32_t rest = bits; rest != 0; rest &= rest - 1) {
       const int i = __builtin_ctz(rest);

@@ -29,11 +29,11 @@ struct Sums {
 
 // Sizes that follow from the shape, and the workspace.
 struct SamplesLayout {
-  int64_t chunks;      // of samples, in an image
-  int64_t most_bands;  // of an image
-  int64_t most_slots;  // bands that are worked on at the same time
-  int64_t row_floats;  // of a buffer, for 16-bit types
-  int64_t buffer_floats;
+  int64_t chunks;         // of samples, in an image
+  int64_t most_bands;     // of an image
+  int64_t most_slots;     // bands that are worked on at the same time
+  int64_t row_floats;     // of a buffer, for 16-bit types
+  int64_t buffer_floats;  // for one image at least, so that a band of a rough grid may be the whole of it
   bool adds_in_buffer;
   RowSpan* spans = nullptr;  // [batch, chunks]
   float* buffers = nullptr;  // [slots, rows of a band, row_floats]

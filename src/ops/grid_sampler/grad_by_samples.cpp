@@ -3,7 +3,6 @@
 // before. What samples read is found in registers; for more than a few channels it is kept for a chunk of samples, which
 // then goes through a few channels at a time: so their pixels stay in the cache.
 #include <array>
-#include <bit>
 #include <utility>
 
 #include "ops/grid_sampler/grad_bands.h"

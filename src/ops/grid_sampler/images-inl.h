@@ -28,6 +28,7 @@ class ImagesBySamples {
   using Real = RealOf<T>;
   using D = BlockTag<Real>;
   using V = hn::Vec<D>;
+  // Of which each takes less time than its samples one by one, which have twice as many taps in a volume.
   static constexpr int kMaxLines = kAxes == 2 ? 2 : 4;
   using Pixels = std::conditional_t<kAreScattered, ScatteredFootprint<T, kTaps, kTogether, kAxes>,
                                     Footprint<T, kTaps, kTogether, kAxes, kMaxLines>>;

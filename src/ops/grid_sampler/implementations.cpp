@@ -30,14 +30,16 @@ Suits suits_all(const Sampling&) {
 Suits suits_samples(const Sampling& sampling) {
   if (has_few_channels(sampling) || !sampling.vectorises_over_channels) return Suits::all_grids;
   if (!sampling.has_plain_rows || sampling.input.first.column_stride != 1) return Suits::no;
-  if (sampling.axis_count == 3) return sampling.channels <= 16 ? Suits::all_grids : Suits::rough_grids;
+  constexpr int64_t kMaxOfVolumes = 16, kMaxBicubic = 8, kMinPacked = 8;  // channels
+  if (sampling.axis_count == 3)
+    return sampling.channels <= kMaxOfVolumes ? Suits::all_grids : Suits::rough_grids;
   if (sampling.type != DataType::float32 || !sampling.output.first.has_contiguous_channels())
     return Suits::no;
   if (sampling.interpolation == Interpolation::bicubic)
-    return sampling.channels <= 8 ? Suits::smooth_grids : Suits::no;
+    return sampling.channels <= kMaxBicubic ? Suits::smooth_grids : Suits::no;
   constexpr int64_t kCacheElements = 1 << 21;
   const bool is_large = sampling.channels * sampling.pixels > kCacheElements;
-  return sampling.channels < 8 || is_large ? Suits::smooth_grids : Suits::no;
+  return sampling.channels < kMinPacked || is_large ? Suits::smooth_grids : Suits::no;
 }
 
 Suits suits_nearest(const Sampling& sampling) {
@@ -67,8 +69,8 @@ Suits suits_gradient_of_nearest(const Sampling& sampling) {
   return is_small || has_channels_last || !sampling.vectorises_over_channels ? Suits::all_grids : Suits::no;
 }
 
-bool is_candidate(const Implementation& implementation, const Sampling& sampling) {
-  return implementation.applies(sampling) && implementation.suits(sampling) != Suits::no;
+Suits suits(const Implementation& implementation, const Sampling& sampling) {
+  return implementation.applies(sampling) ? implementation.suits(sampling) : Suits::no;
 }
 
 // Forward all give the same bits.
@@ -103,9 +105,9 @@ size_t no_workspace(const Sampling&) {
 size_t workspace_size(std::span<const Implementation> implementations, const Sampling& sampling) {
   size_t size = 0;
   for (const Implementation& candidate : implementations) {
-    if (!is_candidate(candidate, sampling)) continue;
-    size = std::max(size, candidate.workspace_size(sampling));
-    if (candidate.suits(sampling) == Suits::all_grids) break;
+    const Suits grids = suits(candidate, sampling);
+    if (grids != Suits::no) size = std::max(size, candidate.workspace_size(sampling));
+    if (grids == Suits::all_grids) break;
   }
   return size;
 }
@@ -113,9 +115,9 @@ size_t workspace_size(std::span<const Implementation> implementations, const Sam
 void run(const char* operator_name, std::span<const Implementation> implementations, const Sampling& sampling,
          void* workspace) {
   for (const Implementation& candidate : implementations) {
-    if (!is_candidate(candidate, sampling)) continue;
-    const Suits suits = candidate.suits(sampling);
-    if (suits != Suits::all_grids && is_grid_smooth(sampling) != (suits == Suits::smooth_grids)) continue;
+    const Suits grids = suits(candidate, sampling);
+    if (grids == Suits::no) continue;
+    if (grids != Suits::all_grids && is_grid_smooth(sampling) != (grids == Suits::smooth_grids)) continue;
     if (log_enabled(LogLevel::debug))
       log(LogLevel::debug, fmt::format("{}: {}", operator_name, candidate.name));
     return candidate.run(sampling, workspace);

@@ -38,9 +38,10 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
     uint32_t rows;  // a bit for each row in which they have pixels
   };
 
+  static constexpr int kMaxRuns = 4;  // of which each still takes less time than its samples one by one
   struct Runs {
     int count = 0;
-    Run run[4];
+    Run run[kMaxRuns];
   };
 
   // Finds the runs that the samples make up. None, if there are too many, or what the lanes of one would add to lies
@@ -73,8 +74,8 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
   // [row][column and channel][sample]
   using Terms = Real[kRows][kTaps * kTogether][kSamples];
 
-  template <Reach kReach, size_t kMostRuns>
-  HWY_INLINE int find_runs(const Pixels& pixels, const Taps (&taps)[kAxes], Run (&runs)[kMostRuns]) const {
+  template <Reach kReach>
+  HWY_INLINE int find_runs(const Pixels& pixels, const Taps (&taps)[kAxes], Run (&runs)[kMaxRuns]) const {
     const D d;
     if (kReach == Reach::line) {
       runs[0] = {pixels.line(), kAll, kAllRows};
@@ -99,7 +100,7 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
         bits &= bits_of(d, hn::Eq(taps[axis].first, hn::Set(d, rows[axis - 1][first])));
       const uint32_t from_first = bits >> first;
       // Sums add up in the order of the samples, so no other run may be in between.
-      if (count == int{kMostRuns} || (from_first & (from_first + 1)) != 0) return 0;
+      if (count == kMaxRuns || (from_first & (from_first + 1)) != 0) return 0;
       Run& run = runs[count++];
       run = {starts[first], bits, kReach == Reach::edge ? 0 : kAllRows};
       for (int row = 0; kReach == Reach::edge && row < kRows; ++row)
@@ -198,29 +199,6 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
     return kAxes == 2 ? sums_.rows.row_stride : sums_.rows.slice_stride;
   }
 
-  // The pixels that sample i reads along each axis: -1 where that is none, or outside of the band.
-  using TapPixels = int64_t[3][kTaps];
-  HWY_INLINE void find_tap_pixels(const Real (&wholes)[kAxes][kSamples], int i, TapPixels& pixels) const {
-    for (int axis = 0; axis < kAxes; ++axis) {
-      const int64_t first = static_cast<int64_t>(wholes[axis][i]) - kTapsBefore<kTaps>;
-      for (int k = 0; k < kTaps; ++k) {
-        pixels[axis][k] = tap_pixel<kTaps>(first + k, pixels_.axis(axis));
-        if (axis == kAxes - 1 && !band_.contains(pixels[axis][k])) pixels[axis][k] = -1;
-      }
-    }
-  }
-
-  // Calls body(row, column, offset of its sum) for the taps that have one.
-  template <class Body>
-  HWY_INLINE void for_each_tap(const TapPixels& pixels, Body&& body) const {
-    for (int row = 0; row < Pixels::kRows; ++row) {
-      const int64_t y = pixels[1][row % kTaps], z = kAxes == 2 ? 0 : pixels[2][row / kTaps];
-      for (int column = 0; y >= 0 && z >= 0 && column < kTaps; ++column) {
-        if (const int64_t x = pixels[0][column]; x >= 0) body(row, column, sums_.rows.offset(z, y, x));
-      }
-    }
-  }
-
   // From the sums of the first row of the taps.
   HWY_INLINE int64_t step_to(int row) const {
     const int64_t step = row % kTaps * sums_.rows.row_stride;
@@ -306,7 +284,7 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
     });
   }
 
-  // The same at an edge.
+  // The same at an edge, where each row of a sample has its own place.
   HWY_INLINE void add_elements(const Pixels& pixels, Real* const* sums, int planes, const Terms* terms,
                                int i) const {
     for (int plane = 0; plane < planes; ++plane) {
@@ -317,7 +295,7 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
     }
   }
 
-  // The same where their elements do not lie side by side.
+  // The planes of a sample whose elements do not lie side by side.
   HWY_INLINE void add_apart_pixels(Real* to, const Terms& terms, int64_t i) const {
     const Image& rows = sums_.rows;
     for (int c = 0; c < kTogether; ++c, to += rows.channel_stride) {
@@ -350,14 +328,22 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
         }
         continue;
       }
-      TapPixels tap_pixels;
-      find_tap_pixels(wholes, i, tap_pixels);
-      for_each_tap(tap_pixels, [&](int row, int column, int64_t offset) {
-        for (int plane = 0; plane < planes; ++plane) {
-          for (int c = 0; c < kTogether; ++c)
-            sums[plane][offset + c * rows.channel_stride] += terms[plane][row][column * kTogether + c][i];
+      // The pixel of a tap, or -1 where that is none of the band.
+      const auto pixel = [&](int axis, int tap) {
+        const int64_t of_tap = tap_pixel<kTaps>(first[axis] + tap, pixels_.axis(axis));
+        return axis == kAxes - 1 && !band_.contains(of_tap) ? -1 : of_tap;
+      };
+      for (int row = 0; row < kRows; ++row) {
+        const int64_t y = pixel(1, row % kTaps), z = kAxes == 2 ? 0 : pixel(2, row / kTaps);
+        for (int column = 0; y >= 0 && z >= 0 && column < kTaps; ++column) {
+          const int64_t x = pixel(0, column);
+          for (int plane = 0; x >= 0 && plane < planes; ++plane) {
+            Real* to = sums[plane] + rows.offset(z, y, x);
+            for (int c = 0; c < kTogether; ++c)
+              to[c * rows.channel_stride] += terms[plane][row][column * kTogether + c][i];
+          }
         }
-      });
+      }
     }
   }
 
