@@ -188,7 +188,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
         for (V& product : products) product = hn::Zero(d);
         for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
           V of_row[kTaps * kTogether];
-          pixels.template load_row<reach>(image.channel<T>(channel), row, of_row);
+          load_any_row<reach>(pixels, image.channel<T>(channel), row, of_row);
           for (int c = 0; c < kTogether; ++c) {
             const int64_t k = channel - channels.begin + c;
             const V gradient = hn::Load(d, gradients[k]);

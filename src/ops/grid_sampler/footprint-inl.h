@@ -90,8 +90,6 @@ class Footprint {
           pixel = hn::IfThenElseZero(is_pixel_[row][column], pixel);
         }
       }
-    } else if (is_line_at_edge_) {  // for kernels that take it as any samples there
-      load_row<Reach::line_at_edge>(from, row, pixels);
     } else {
       load_edge_row(from, row, pixels);
     }
@@ -180,6 +178,7 @@ class Footprint {
     return bits_of(D(), any);
   }
 
+  HWY_INLINE bool is_line_at_edge() const { return is_line_at_edge_; }
   HWY_INLINE const Axis& axis(int k) const { return axes_[k].axis; }
 
  private:

@@ -78,7 +78,11 @@ class ForwardBySamples {
     if (prefetches_) pixels.template prefetch_next_row<kReach>(from);
     for (int row = 0; row < Pixels::kRows; ++row) {
       V taps[kTaps * kTogether];
-      pixels.template load_row<kReach>(from, row, taps);
+      if constexpr (kAccess == Access::few) {
+        pixels.template load_row<kReach>(from, row, taps);
+      } else {
+        load_any_row<kReach>(pixels, from, row, taps);
+      }
       for (int column = 0; column < kTaps; ++column) {
         const V of_tap = weight(row * kTaps + column);
         for (int c = 0; c < kTogether; ++c)

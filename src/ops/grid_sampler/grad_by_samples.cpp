@@ -223,7 +223,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     const T* from = input_.template channel<T>(channels.begin);
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
       V rows[kRows][2 * kTogether];
-      for (int row = 0; row < kRows; ++row) pixels.template load_row<kReach>(from, row, rows[row]);
+      for (int row = 0; row < kRows; ++row) load_any_row<kReach>(pixels, from, row, rows[row]);
       for (int c = 0; c < kTogether; ++c) {
         const auto value = [&](int k) HWY_ATTR { return rows[k / 2][k % 2 * kTogether + c]; };
         const Slopes<V, 3> slopes = trilinear_slopes(D(), weights, value);
@@ -248,8 +248,8 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     const T* from = input_.template channel<T>(channels.begin);
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
       V above[2 * kTogether], below[2 * kTogether];
-      pixels.template load_row<kReach>(from, 0, above);
-      pixels.template load_row<kReach>(from, 1, below);
+      load_any_row<kReach>(pixels, from, 0, above);
+      load_any_row<kReach>(pixels, from, 1, below);
       for (int c = 0; c < kTogether; ++c) {
         const V of_channel = gradient(channel + c);
         const V left = above[c], right = above[kTogether + c];
@@ -279,7 +279,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     const T* from = input_.template channel<T>(channels.begin);
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
       V of_row[4 * kTogether];
-      pixels.template load_row<kReach>(from, row, of_row);
+      load_any_row<kReach>(pixels, from, row, of_row);
       for (int c = 0; c < kTogether; ++c) {
         const V of_channel = gradient(channel + c);
         for (int k = 0; k < 4; ++k)

@@ -96,6 +96,7 @@ class ScatteredFootprint {
     return *std::max_element(last_row_, last_row_ + kSamples);
   }
 
+  HWY_INLINE bool is_line_at_edge() const { return false; }
   HWY_INLINE const Axis& axis(int k) const { return axes_[k].axis; }
 
  private:
@@ -199,6 +200,14 @@ class ScatteredFootprint {
   const bool
       has_small_offsets_;  // which the lanes of a vector hold; else they are numbers of columns and rows
 };
+
+// A row of either, for kernels that take a line at an edge as any samples there.
+template <Reach kReach, class Pixels, class T, class V, int kCount>
+HWY_INLINE void load_any_row(const Pixels& pixels, const T* from, int row, V (&to)[kCount]) {
+  if (kReach == Reach::edge && pixels.is_line_at_edge())
+    return pixels.template load_row<Reach::line_at_edge>(from, row, to);
+  pixels.template load_row<kReach>(from, row, to);
+}
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
