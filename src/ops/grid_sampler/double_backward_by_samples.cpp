@@ -46,6 +46,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
         results_(sampling.grad_grad_output[image]),
         sources_{{sampling.has_grad_grad_grid, sampling.input[image]},
                  {sampling.has_grad_grad_input, sampling.grad_grad_input[image]}},
+        prefetches_(outgrows_cache(sampling)),
         has_others_(sources_[0].given && sources_[1].given && !lie_alike(input_, sources_[1].image)) {}
 
   // Samples [first, end), all of them inside of the band or not: a few channels of a chunk of them at a time, so that
@@ -182,6 +183,8 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
     const Pixels& pixels = source == 1 && has_others_ ? work.others : work.pixels;
     const Image& image = sources_[source].image;
     visit_reach<!kAreScattered>(work.reach[source], [&](auto reach) HWY_ATTR {
+      for (int64_t channel = channels.begin; prefetches_ && channel < channels.end; channel += kTogether)
+        pixels.template prefetch_next_row<reach>(image.channel<T>(channel));
       for (int row = 0; row < Pixels::kRows; ++row) {
         const Real(*weights)[kSamples] = work.weights[source] + row * kTaps;
         V products[kTaps];
@@ -227,6 +230,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
   const DoubleBackward& sampling_;
   const Image results_;
   const Source sources_[2];
+  const bool prefetches_;
   const bool has_others_;  // whose offsets are not those of the first
 };
 
@@ -242,6 +246,12 @@ void run_with_rows(const DoubleBackward& sampling, const SamplesLayout& layout) 
   };
   constexpr std::integral_constant<int, 1> kOne;
   if constexpr (std::is_same_v<T, float>) {
+    const bool are_interleaved = sampling.channels <= 3 && all_sources([](const Image& image) {
+                                   return has_interleaved_rows(image) && has_plain_rows(image);
+                                 });
+    if (are_interleaved)
+      return sampling.channels == 2 ? run(std::integral_constant<int, 2>(), std::false_type())
+                                    : run(std::integral_constant<int, 3>(), std::false_type());
     if (sampling.channels % 4 == 0 &&
         all_sources([](const Image& image) { return image.channel_stride == 1; }))
       return run(std::integral_constant<int, 4>(), std::true_type());

@@ -327,12 +327,10 @@ void run_with_rows(const Sampling& sampling, const SamplesLayout& layout) {
   const bool has_few_channels = sampling.channels <= kFewChannels;
   const bool has_plain_columns = sampling.has_plain_rows && input.column_stride == 1;
   if constexpr (std::is_same_v<T, float>) {
-    if constexpr (kAxes == 2) {
-      if (sampling.has_plain_rows && has_interleaved_rows(input)) {
-        return visit_interleaved(sampling.channels, [&](auto channels) {
-          run<GradBySamples<T, kTaps, channels, false, kAxes>>(sampling, layout);
-        });
-      }
+    if (sampling.has_plain_rows && has_interleaved_rows(input)) {
+      return visit_interleaved(sampling.channels, [&](auto channels) {
+        run<GradBySamples<T, kTaps, channels, false, kAxes>>(sampling, layout);
+      });
     }
     if (!has_few_channels && input.channel_stride == 1 && sampling.channels % 4 == 0)
       return run<GradBySamples<T, kTaps, 4, true, kAxes>>(sampling, layout);

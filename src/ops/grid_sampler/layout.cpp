@@ -95,6 +95,7 @@ DoubleBackward second_of(const DoubleBackwardOf<kAxes>& problem) {
   DoubleBackward sampling{};
   static_cast<Sampling&>(sampling) = gradient_of<kAxes>(problem);
   sampling.has_plain_rows = false;
+  if (sampling.channels < kFewChannels) sampling.vectorises_over_channels = false;
   sampling.has_grad_grad_input = problem.has_grad_grad_input;
   sampling.has_grad_grad_grid = problem.has_grad_grad_grid && problem.interpolation != Interpolation::nearest;
   sampling.wants_input_grad = problem.wants_input_grad && sampling.has_grad_grad_grid;
