@@ -28,15 +28,16 @@ Suits suits_all(const Sampling&) {
 
 // More channels are packed for the other way, which takes long where pixels lie side by side in rows.
 Suits suits_samples(const Sampling& sampling) {
+  const bool is_bicubic = sampling.interpolation == Interpolation::bicubic;
   if (has_few_channels(sampling) || !sampling.vectorises_over_channels) return Suits::all_grids;
+  if (sampling.channels <= 2 && !is_bicubic) return Suits::all_grids;
   if (!sampling.has_plain_rows || sampling.input.first.column_stride != 1) return Suits::no;
   constexpr int64_t kMaxOfVolumes = 16, kMaxBicubic = 8, kMinPacked = 8;  // channels
   if (sampling.axis_count == 3)
     return sampling.channels <= kMaxOfVolumes ? Suits::all_grids : Suits::rough_grids;
   if (sampling.type != DataType::float32 || !sampling.output.first.has_contiguous_channels())
     return Suits::no;
-  if (sampling.interpolation == Interpolation::bicubic)
-    return sampling.channels <= kMaxBicubic ? Suits::smooth_grids : Suits::no;
+  if (is_bicubic) return sampling.channels <= kMaxBicubic ? Suits::smooth_grids : Suits::no;
   constexpr int64_t kCacheElements = 1 << 21;
   const bool is_large = sampling.channels * sampling.pixels > kCacheElements;
   return sampling.channels < kMinPacked || is_large ? Suits::smooth_grids : Suits::no;

@@ -49,17 +49,11 @@ inline int64_t taps_along_axis(Interpolation interpolation) {
 // So many are worked on where an image lies, without a copy.
 inline constexpr int64_t kFewChannels = 4;
 
-// The fewer channels, the less a vector of them gains on one of samples. A large image on its own is no case for vectors
-// of samples: where samples are scattered, they are listed for each thread by the other implementation only.
+// Few samples in a large image read it where it lies, so that their time does not depend on its size.
 inline bool vectorises_over_channels(const GridSampling& problem) {
-  constexpr int64_t kManyImages = 16;
-  if (problem.type == DataType::float64) return false;
-  if (problem.type == DataType::float32 && problem.channels == 1 && problem.batch >= kManyImages)
-    return false;
-  return samples_of(problem) >= pixels_of(problem) / (problem.channels <= 2 ? 4 : 8);
+  return problem.type != DataType::float64 && samples_of(problem) >= pixels_of(problem) / 8;
 }
 
-// Few samples in a large volume read it where it lies, so that their time does not depend on its size.
 inline bool vectorises_over_channels(const GridSampling3D& problem) {
   return problem.type != DataType::float64 && problem.channels >= kFewChannels &&
          samples_of(problem) >= pixels_of(problem) / 8;
