@@ -1,9 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The gradient's gradient, vectorised over samples. What a vector of them reads is found once for all channels, and for
 // both images where these lie alike: the input and grad_grad_input.
-#include <array>
 #include <limits>
-#include <utility>
 
 #include "ops/grid_sampler/grad_bands.h"
 
@@ -49,25 +47,10 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
         prefetches_(outgrows_cache(sampling)),
         has_others_(sources_[0].given && sources_[1].given && !lie_alike(input_, sources_[1].image)) {}
 
-  // Samples [first, end), all of them inside of the band or not: a few channels of a chunk of them at a time, so that
-  // their pixels stay in the cache. Of channels side by side the next ones are near, too.
+  // Samples [first, end), all of them inside of the band or not. Of channels side by side the next ones are near.
   void differentiate(int64_t first, int64_t end, bool is_inside) {
-    auto chunk = room_for_chunk(std::make_index_sequence<kChunkSamples / kSamples>());
-    const int64_t most = kTogether == 1 && input_.channels > kGroup ? kChunkSamples / kSamples : 1;
-    while (first < end) {
-      int64_t vectors = 0;
-      for (; vectors < most && first < end; first += kSamples) {
-        chunk[vectors].vector = {first, std::min(kSamples, end - first), is_inside};
-        if (find(chunk[vectors])) ++vectors;
-      }
-      for (int64_t channel = 0; channel < input_.channels; channel += kGroup) {
-        const Channels group{channel, std::min(channel + kGroup, input_.channels)};
-        for (int64_t k = 0; k < vectors; ++k) differentiate_group(chunk[k], group);
-      }
-      for (int64_t k = 0; k < vectors; ++k) {
-        if (sampling_.wants_grid_grad && chunk[k].vector.owned != 0) store_slopes_of(chunk[k]);
-      }
-    }
+    const bool are_far = kTogether == 1 && input_.channels > kGroup;
+    this->differentiate_chunks(*this, first, end, is_inside, are_far ? kChunkSamples / kSamples : 1);
   }
 
  private:
@@ -96,10 +79,9 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
     Work(const Pixels& first, const Pixels& second) : pixels(first), others(second) {}
   };
 
-  template <size_t... kIndex>
-  std::array<Work, sizeof...(kIndex)> room_for_chunk(std::index_sequence<kIndex...>) const {
-    return {((void)kIndex, Work(pixels_, others_))...};
-  }
+  friend Base;
+
+  Work nothing_found() const { return Work(pixels_, others_); }
 
   // Returns whether the samples have to do with the band.
   HWY_NOINLINE bool find(Work& work) {
@@ -147,6 +129,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
   }
 
   HWY_NOINLINE void store_slopes_of(const Work& work) const {
+    if (!sampling_.wants_grid_grad) return;
     const auto products_of = [&](int source) HWY_ATTR {
       return [&work, source](int k) HWY_ATTR { return hn::Load(D(), work.products[source][k]); };
     };

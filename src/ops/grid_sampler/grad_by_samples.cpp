@@ -2,9 +2,6 @@
 // The gradient of grid sampling, vectorised over samples: images are read where they lie, and nothing is packed or listed
 // before. What samples read is found in registers; for more than a few channels it is kept for a chunk of samples, which
 // then goes through a few channels at a time: so their pixels stay in the cache.
-#include <array>
-#include <utility>
-
 #include "ops/grid_sampler/grad_bands.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -33,9 +30,11 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
 
   // Samples [first, end), all of them inside of the band or not.
   void differentiate(int64_t first, int64_t end, bool is_inside) {
-    if constexpr (kAreScattered) return differentiate_chunks(first, end, is_inside);
+    constexpr int64_t kMaxVectors = kChunkSamples / kSamples;
+    if constexpr (kAreScattered) return this->differentiate_chunks(*this, first, end, is_inside, kMaxVectors);
     if constexpr (kTogether == 1 && (kAxes == 3 || std::is_same_v<T, Real>)) {
-      if (input_.channels > kGroup) return differentiate_chunks(first, end, is_inside);
+      if (input_.channels > kGroup)
+        return this->differentiate_chunks(*this, first, end, is_inside, kMaxVectors);
     }
     if constexpr (!kAreScattered) {
       for (; first < end; first += kSamples)
@@ -109,29 +108,9 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
 
   // ---- Any number of channels: chunk by chunk of samples
 
-  template <size_t... kIndex>
-  std::array<Found, sizeof...(kIndex)> room_for_chunk(std::index_sequence<kIndex...>) const {
-    return {((void)kIndex, Found{pixels_, {}, {}, {}, {}, {}})...};
-  }
+  friend Base;
 
-  HWY_NOINLINE void differentiate_chunks(int64_t first, int64_t end, bool is_inside) {
-    auto chunk = room_for_chunk(std::make_index_sequence<kChunkSamples / kSamples>());
-    while (first < end) {
-      const int64_t end_of_chunk = std::min(first + kChunkSamples, end);
-      int64_t vectors = 0;
-      for (; first < end_of_chunk; first += kSamples) {
-        chunk[vectors].vector = {first, std::min(kSamples, end_of_chunk - first), is_inside};
-        if (find(chunk[vectors])) ++vectors;
-      }
-      for (int64_t channel = 0; channel < input_.channels; channel += kGroup) {
-        const Channels group{channel, std::min(channel + kGroup, input_.channels)};
-        for (int64_t k = 0; k < vectors; ++k) differentiate_group(chunk[k], group);
-      }
-      for (int64_t k = 0; k < vectors; ++k) {
-        if (chunk[k].vector.owned != 0) store_slopes_of(chunk[k]);
-      }
-    }
-  }
+  Found nothing_found() const { return {pixels_, {}, {}, {}, {}, {}}; }
 
   // Returns whether the samples have to do with the band.
   HWY_INLINE bool find(Found& found) {

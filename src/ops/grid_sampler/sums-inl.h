@@ -7,7 +7,9 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_SUMS_INL_H_
 #endif
 
+#include <array>
 #include <bit>
+#include <utility>
 
 #include "ops/grid_sampler/images-inl.h"
 
@@ -56,6 +58,28 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
     }
   }
 
+  // Goes through samples [first, end) with at most so many vectors at a time, for which the kernel finds once what serves
+  // all channels. Then it differentiates a few channels at a time, so that their pixels stay in the cache.
+  template <class Kernel>
+  static HWY_NOINLINE void differentiate_chunks(Kernel& kernel, int64_t first, int64_t end, bool is_inside,
+                                                int64_t max_vectors) {
+    auto chunk = room_for_chunk(kernel, std::make_index_sequence<kChunkSamples / kSamples>());
+    while (first < end) {
+      int64_t vectors = 0;
+      for (; vectors < max_vectors && first < end; first += kSamples) {
+        chunk[vectors].vector = {first, std::min(kSamples, end - first), is_inside};
+        if (kernel.find(chunk[vectors])) ++vectors;
+      }
+      for (int64_t channel = 0; channel < kernel.input_.channels; channel += kGroup) {
+        const Channels group{channel, std::min(channel + kGroup, kernel.input_.channels)};
+        for (int64_t k = 0; k < vectors; ++k) kernel.differentiate_group(chunk[k], group);
+      }
+      for (int64_t k = 0; k < vectors; ++k) {
+        if (chunk[k].vector.owned != 0) kernel.store_slopes_of(chunk[k]);
+      }
+    }
+  }
+
   // Adds to some channels: weight(tap) times gradient(channel).
   template <Reach kReach, class Weight, class Gradient>
   HWY_INLINE void add_terms(const Pixels& pixels, const Taps (&taps)[kAxes], const Weight& weight,
@@ -68,6 +92,11 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
   }
 
  private:
+  template <class Kernel, size_t... kIndex>
+  static auto room_for_chunk(const Kernel& kernel, std::index_sequence<kIndex...>) {
+    return std::array{((void)kIndex, kernel.nothing_found())...};
+  }
+
   static constexpr int kRows = Pixels::kRows;
   static constexpr uint32_t kAllRows = (uint32_t{1} << kRows) - 1;
 
