@@ -373,11 +373,13 @@ def test_a_type_that_kernels_do_not_know(sample, records):
         sample(torch.ones(1, 1, 2, 2, dtype=torch.int8), grid, "bilinear", "zeros", False)
 
 
+@pytest.mark.parametrize("place", ["cpu", "meta"])
 @pytest.mark.parametrize(("name", "changes", "kind", "text"), WRONG, ids=[text for *_, text in WRONG])
-def test_what_is_wrong_is_named(name, changes, kind, text):
+def test_what_is_wrong_is_named(name, changes, kind, text, place):
     function, make = CALLS[name]
+    arguments = [a.to(place) if torch.is_tensor(a) else a for a in _replace(make(), changes)]
     with pytest.raises(kind, match=r"aclgrad\.torch\.\w+: (\w+_)?" + text):
-        function(*_replace(make(), changes))
+        function(*arguments)
 
 
 def test_what_cannot_run_is_refused_when_it_is_exported():
