@@ -331,8 +331,9 @@ def cases():
         Case(forward, "N1 C3 1080x1920, smooth", f32, _forward(*screen)),
         Case("grid_sample in PyTorch, both passes", "N8 C64 128x128, random", f32, _training(8, *square),
              kind="python"),
-        *(Case("grid_sample_double_backward", f"N1 C64 128x128, {grid}{title}", f32,
-               _double_backward(1, *square, layout=layout, smooth=grid == "smooth"), kind="python")
+        *(Case("grid_sample_double_backward", f"N1 C{channels} {side}x{side}, {grid}{title}", f32,
+               _double_backward(1, channels, *[side] * 4, layout=layout, smooth=grid == "smooth"), kind="python")
+          for channels, side in ((3, 256), (64, 128))
           for grid in ("smooth", "random")
           for title, layout in (("", torch.contiguous_format), (", channels last", torch.channels_last))),
         *_of_sizes(),
