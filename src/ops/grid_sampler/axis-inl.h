@@ -249,7 +249,9 @@ struct VectorTaps {
 template <class D, int kTaps, int kAxes>
 HWY_INLINE TapWeights<D, kTaps, kAxes> weights_of(const VectorTaps<D, kTaps> (&taps)[kAxes]) {
   TapWeights<D, kTaps, kAxes> weights;
-  for (int axis = 0; axis < kAxes; ++axis) std::copy_n(taps[axis].weight, kTaps, weights.along[axis]);
+  for (int axis = 0; axis < kAxes; ++axis) {
+    for (int k = 0; k < kTaps; ++k) weights.along[axis][k] = taps[axis].weight[k];
+  }
   return weights;
 }
 

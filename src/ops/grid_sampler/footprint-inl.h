@@ -50,11 +50,12 @@ class Footprint {
       is_interior = hn::And(is_interior, has_pixels(k, first[k]));
     }
     if (HWY_UNLIKELY(!hn::AllTrue(d, is_interior))) {
+      V of_edge[kAxes];
       for (int k = 0; k < kAxes; ++k) {
         taps[k].find_anywhere(d, axes_[k], pixels[k]);
-        first[k] = taps[k].first;
+        of_edge[k] = taps[k].first;
       }
-      return find_edge(first);
+      return find_edge(of_edge);
     }
     for (int k = 0; k < kAxes; ++k) taps[k].find_at(d, pixels[k]);
     const Index offsets = offsets_of(first);
