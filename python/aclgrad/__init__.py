@@ -2,18 +2,10 @@
 """Operators of vision and language models with their gradients, fast and reproducible on CPUs.
 
 Arrays go in and arrays come out: NumPy's, PyTorch's on the CPU, and whatever else has DLPack or the buffer protocol
-(JAX on the CPU, memoryviews). Nothing is copied on the way in unless a kernel cannot use the layout. Results are
-PyTorch tensors where the first array is one, else NumPy arrays. `out=` takes the arrays to write, which must not share
-memory with an input or with each other. Any strides will do. A masked array is refused.
-
-Floating-point arrays of one call have one type: float32, float16, bfloat16 (of ml_dtypes or PyTorch) or float64. The
-first three compute in float32 and round once. float64 computes in double, which is meant for checking and slow, except
-for grid sampling. Indices are int32 or int64, in arrays or sequences; on the CPU their contents are checked.
-
-Results are bitwise the same for any number of threads, any strides and run after run. Python's lock is released while
-a kernel runs. What is wrong with an argument is a ValueError or TypeError that names function, argument, what was
-expected and what came. None of these functions records gradients for PyTorch's autograd: a tensor that requires one is
-refused.
+(JAX on the CPU, memoryviews). Results are PyTorch tensors where the first array is one, else NumPy arrays. They are
+bitwise the same for any number of threads, any strides and run after run. None of these functions records gradients for
+PyTorch's autograd: a tensor that requires one is refused. The documentation's page on Python says what else holds for
+all of them: types, copies, `out`, errors, threads and forks.
 """
 
 from __future__ import annotations
