@@ -233,6 +233,18 @@ std::vector<Case> hard_cases(DataType type) {
                        [&](const S& s) { result.push_back(case_of<is_backward>(s, type, inputs)); });
     }
   }
+  // Samples that lie in two lines by turns, and read each pixel twice in a row: sums add up in their order all the same.
+  if constexpr (is_backward && !kIs3D<S>) {
+    const S size = sizes(1, 2, 3, 40, 12, 32);
+    Inputs inputs(size, type, 1);
+    for (int64_t i = 0; i < 12 * 32; ++i) {
+      const auto pixel = static_cast<double>(i % 32 + i % 2);
+      inputs.grid[static_cast<size_t>(2 * i)] = (2 * pixel + 1) / 40 - 1;
+      inputs.grid[static_cast<size_t>(2 * i + 1)] = 0;
+    }
+    inputs.grid = rounded(inputs.grid, type);
+    add(size, inputs, kBoth);
+  }
   for (const S& size : CaseSizes<S>::empty) {
     for (const Mask& mask : {kBoth, Mask{true, false}})
       if (is_backward || mask == kBoth) add(size, Inputs(size, type, 1), mask);
