@@ -40,7 +40,7 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
     uint32_t rows;  // a bit for each row in which they have pixels
   };
 
-  static constexpr int kMaxRuns = 4;  // of which each still takes less time than its samples one by one
+  static constexpr int kMaxRuns = 4;  // that are looked for in a vector
   struct Runs {
     int count = 0;
     Run run[kMaxRuns];
@@ -357,15 +357,18 @@ class SumsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
         }
         continue;
       }
-      // The pixel of a tap, or -1 where that is none of the band.
-      const auto pixel = [&](int axis, int tap) {
-        const int64_t of_tap = tap_pixel<kTaps>(first[axis] + tap, pixels_.axis(axis));
-        return axis == kAxes - 1 && !band_.contains(of_tap) ? -1 : of_tap;
-      };
+      // That the taps read along each axis, or -1 where that is none of the band.
+      int64_t pixels[3][kTaps] = {};
+      for (int axis = 0; axis < kAxes; ++axis) {
+        for (int k = 0; k < kTaps; ++k) {
+          pixels[axis][k] = tap_pixel<kTaps>(first[axis] + k, pixels_.axis(axis));
+          if (axis == kAxes - 1 && !band_.contains(pixels[axis][k])) pixels[axis][k] = -1;
+        }
+      }
       for (int row = 0; row < kRows; ++row) {
-        const int64_t y = pixel(1, row % kTaps), z = kAxes == 2 ? 0 : pixel(2, row / kTaps);
+        const int64_t y = pixels[1][row % kTaps], z = kAxes == 2 ? 0 : pixels[2][row / kTaps];
         for (int column = 0; y >= 0 && z >= 0 && column < kTaps; ++column) {
-          const int64_t x = pixel(0, column);
+          const int64_t x = pixels[0][column];
           for (int plane = 0; x >= 0 && plane < planes; ++plane) {
             Real* to = sums[plane] + rows.offset(z, y, x);
             for (int c = 0; c < kTogether; ++c)
