@@ -28,31 +28,15 @@ HWY_INLINE void store_lines(const Real (&from)[kCount], bool past_caches, Real* 
   for (size_t i = 0; i < kCount; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
 }
 
-// The elements of an interleaved grid, one after the other.
-Image elements_of(const Image& grid) {
-  const int64_t count = grid.channels * grid.pixels();
-  return {grid.data, grid.type, 1, 1, 1, count, 0, 0, 0, 1};
-}
-
 template <class Real, int kAxes>
 HWY_INLINE void load_neighbours(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]) {
-  // The next calls', which the hardware does not prefetch beyond the end of a page.
-  constexpr int64_t kPrefetchElements = 2 * kAxes * kMostSamples;
-  const BlockTag<Real> d;
-  if (!has_interleaved_coordinates(grid))
-    return load_pixels(grid, 0, kAxes, samples.first, samples.count, to[0], kMostSamples);
-  alignas(64) Real loaded[kAxes * kMostSamples];
-  const bool in_place = grid.type == data_type_of<Real> && samples.count % kBlock == 0;
-  if (!in_place)
-    load_pixels(elements_of(grid), 0, 1, kAxes * samples.first, kAxes * samples.count, loaded, 0);
-  const Real* elements = in_place ? grid.channel<Real>(0) + kAxes * samples.first : loaded;
-  for (size_t k = 0; k < static_cast<size_t>(samples.count); k += hn::Lanes(d)) {
-    const Real* from = elements + kAxes * k;
-    for (size_t axis = 0; axis < kAxes; ++axis) hwy::Prefetch(from + kPrefetchElements + axis * hn::Lanes(d));
-    hn::Vec<BlockTag<Real>> coordinates[kAxes];
-    load_interleaved(d, from, coordinates);
-    for (int axis = 0; axis < kAxes; ++axis) hn::Store(coordinates[axis], d, to[axis] + k);
+  if (grid.type == data_type_of<Real> && has_interleaved_coordinates(grid)) {
+    // Of the next calls, which the hardware does not prefetch beyond the end of a page.
+    constexpr int64_t kPrefetchElements = 2 * kAxes * kMostSamples, kLine = 64 / sizeof(Real);
+    const Real* from = grid.channel<Real>(0) + kAxes * samples.first + kPrefetchElements;
+    for (int64_t k = 0; k < kAxes * samples.count; k += kLine) hwy::Prefetch(from + k);
   }
+  load_pixels(grid, 0, kAxes, samples.first, samples.count, to[0], kMostSamples);
 }
 
 template <class Real, int kAxes>
@@ -309,6 +293,8 @@ namespace {
 
 template <class Real, int kAxes>
 void store_coordinates(const Image& grid_grad, int64_t first, const Real (&slopes)[kAxes][kBlock]) {
+  if (grid_grad.type != data_type_of<Real>)
+    return store_pixels(grid_grad, 0, kAxes, first, kBlock, slopes[0], kBlock);
   const BlockTag<Real> d;
   alignas(64) Real elements[kAxes * kBlock];
   for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
@@ -316,11 +302,7 @@ void store_coordinates(const Image& grid_grad, int64_t first, const Real (&slope
     for (int axis = 0; axis < kAxes; ++axis) along[axis] = hn::Load(d, slopes[axis] + lane);
     store_interleaved(d, along, elements + kAxes * lane);
   }
-  if (grid_grad.type == data_type_of<Real>) {
-    store_lines(elements, grid_grad.outgrows_caches, grid_grad.channel<Real>(0) + kAxes * first);
-  } else {
-    store_pixels(elements_of(grid_grad), 0, 1, kAxes * first, kAxes * kBlock, elements, 0);
-  }
+  store_lines(elements, grid_grad.outgrows_caches, grid_grad.channel<Real>(0) + kAxes * first);
 }
 
 }  // namespace

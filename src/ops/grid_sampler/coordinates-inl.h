@@ -12,25 +12,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// Reads a grid of T, whose vectors of samples are asked for in their order. What does not lie in memory as a vector is
-// loaded some vectors ahead.
-template <class T, int kAxes>
+// Reads a grid, whose vectors of samples are asked for in their order. What does not lie in memory as a vector is loaded
+// some vectors ahead.
+template <class Real, int kAxes>
 class GridReader {
  public:
-  using Real = RealOf<T>;
   using D = BlockTag<Real>;
   using V = hn::Vec<D>;
   static constexpr int64_t kSamples = hn::MaxLanes(D());
 
   explicit GridReader(const Image& grid)
-      : grid_(grid), has_vectors_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid)) {}
+      : grid_(grid), has_vectors_(grid.type == data_type_of<Real> && has_interleaved_coordinates(grid)) {}
 
   // Of samples [first, first + count), at most as many as a vector has lanes. The lanes behind them hold any others.
   HWY_INLINE void load(int64_t first, int64_t count, V (&to)[kAxes]) {
-    if constexpr (std::is_same_v<T, Real>) {
-      if (HWY_LIKELY(has_vectors_ && count == kSamples))
-        return load_interleaved(D(), grid_.channel<T>(0) + kAxes * first, to);
-    }
+    if (HWY_LIKELY(has_vectors_ && count == kSamples))
+      return load_interleaved(D(), grid_.channel<Real>(0) + kAxes * first, to);
     if (first < begin_ || first + kSamples > begin_ + kMostSamples) read_ahead(first);
     for (int axis = 0; axis < kAxes; ++axis) to[axis] = hn::LoadU(D(), staged_[axis] + (first - begin_));
   }

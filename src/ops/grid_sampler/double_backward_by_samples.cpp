@@ -208,7 +208,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
     for (uint32_t bits = vector.owned; bits != 0; bits &= bits - 1) store(__builtin_ctz(bits), 1);
   }
 
-  GridReader<T, kAxes> along_;
+  GridReader<Real, kAxes> along_;
   Pixels others_;
   const DoubleBackward& sampling_;
   const Image results_;

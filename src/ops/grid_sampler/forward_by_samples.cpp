@@ -15,6 +15,45 @@
 #include "ops/grid_sampler/footprint-inl.h"
 #include "ops/grid_sampler/scattered_footprint-inl.h"
 
+#ifndef ACLGRAD_OPS_GRID_SAMPLER_FORWARD_BY_SAMPLES_
+#define ACLGRAD_OPS_GRID_SAMPLER_FORWARD_BY_SAMPLES_
+namespace aclgrad::ops::grid_sampler {
+
+// Copies of the images of a round, which fit the cache together: planes of the type of the arithmetic.
+struct Planes {
+  bool are_transposed;  // of images whose columns lie in memory as rows do else
+  Images copies;
+  int64_t images;
+
+  Planes(const Sampling& sampling, WorkspaceAllocator& allocator) {
+    constexpr int64_t kCacheBytes = 1 << 20;
+    const Image& input = sampling.input.first;
+    const bool has_floats = input.type != DataType::float64;
+    are_transposed = has_floats && input.row_stride == 1 && input.column_stride != 1;
+    const int64_t row_stride = are_transposed ? padded_channels(input.width) : input.width;
+    copies.first = as_planes(input, has_floats ? DataType::float32 : DataType::float64, row_stride, nullptr);
+    copies.stride = input.channels * copies.first.channel_stride;
+    const int64_t image_bytes = copies.stride * static_cast<int64_t>(size_of(copies.first.type));
+    images = images_of_round(sampling, kCacheBytes, image_bytes);
+    copies.first.data = allocator.take<std::byte>(images * image_bytes);
+  }
+
+  // The sampling of images [first, first + count), whose copies it reads.
+  Sampling of_round(const Sampling& sampling, int64_t first, int64_t count) const {
+    Sampling round = sampling;
+    round.type = copies.first.type;
+    round.batch = count;
+    round.input = copies;
+    round.grid.first = sampling.grid[first];
+    round.output.first = sampling.output[first];
+    round.has_plain_rows = has_plain_rows(copies.first);
+    return round;
+  }
+};
+
+}  // namespace aclgrad::ops::grid_sampler
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
@@ -227,7 +266,7 @@ class ForwardBySamples {
   }
 
   const Pixels pixels_;
-  GridReader<T, kAxes> grid_;
+  GridReader<Real, kAxes> grid_;
   const Image input_;
   const Image output_;
   const bool prefetches_;
@@ -270,6 +309,53 @@ void run_by_samples(const Sampling& sampling) {
   });
 }
 
+// ---- Of images whose pixels do not lie side by side in rows
+
+// Its columns as the channels of pixels, which are the rows.
+Image transposed(const Image& image, int64_t channel, int64_t slice) {
+  Image columns = image.some_channels(channel, image.width);
+  const int64_t offset = slice * image.slice_stride;
+  columns.data = static_cast<std::byte*>(columns.data) + offset * static_cast<int64_t>(size_of(image.type));
+  columns.channel_stride = image.column_stride;
+  columns.depth = columns.height = 1;
+  columns.width = image.height;
+  columns.column_stride = 1;
+  return columns;
+}
+
+void copy_transposed(const Image& from, const Image& to, int64_t channel) {
+  float* rows = to.channel<float>(channel);
+  for (int64_t slice = 0; slice < from.depth; ++slice)
+    pack_pixels(transposed(from, channel, slice), 0, from.height, rows + slice * to.slice_stride,
+                to.row_stride);
+}
+
+template <class Real>
+void copy_pixels(const Image& from, const Image& to, int64_t first, int64_t count) {
+  load_pixels(from, 0, from.channels, first, count, to.channel<Real>(0) + first, to.channel_stride);
+}
+
+void copy_images(const Sampling& sampling, const Planes& planes, int64_t first_image, int64_t images) {
+  constexpr int64_t kRunPixels = 1024;
+  const int64_t tasks = planes.are_transposed ? sampling.channels : divide_up(sampling.pixels, kRunPixels);
+  const double nanoseconds = 0.5 * static_cast<double>(images * sampling.channels * sampling.pixels);
+  parallel_for(images * tasks, nanoseconds, [&](int64_t task) {
+    const int64_t image = task / tasks, part = task % tasks, first = part * kRunPixels;
+    const Image from = sampling.input[first_image + image], to = planes.copies[image];
+    if (planes.are_transposed) return copy_transposed(from, to, part);
+    const int64_t count = std::min(kRunPixels, sampling.pixels - first);
+    to.type == DataType::float64 ? copy_pixels<double>(from, to, first, count)
+                                 : copy_pixels<float>(from, to, first, count);
+  });
+}
+
+void run_by_samples_of_planes(const Sampling& sampling, const Planes& planes) {
+  for_each_round(sampling, planes.images, [&](int64_t first, int64_t count) {
+    copy_images(sampling, planes, first, count);
+    run_by_samples(planes.of_round(sampling, first, count));
+  });
+}
+
 }  // namespace
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -280,11 +366,21 @@ namespace aclgrad::ops::grid_sampler {
 namespace {
 
 HWY_EXPORT(run_by_samples);
+HWY_EXPORT(run_by_samples_of_planes);
 
 }  // namespace
 
 void sample_by_samples(const Sampling& sampling, void*) {
   HWY_DYNAMIC_DISPATCH(run_by_samples)(sampling);
+}
+
+size_t sample_planes_workspace_size(const Sampling& sampling) {
+  return size_of_workspace<Planes>(sampling);
+}
+
+void sample_planes(const Sampling& sampling, void* workspace) {
+  WorkspaceAllocator allocator(workspace);
+  HWY_DYNAMIC_DISPATCH(run_by_samples_of_planes)(sampling, Planes(sampling, allocator));
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -214,7 +214,7 @@ class ForwardNearest {
   const bool has_channels_last_;
   const bool prefetches_;
   const bool gathers_;
-  GridReader<T, kAxes> grid_;
+  GridReader<Real, kAxes> grid_;
   Pixels pixels_;
 };
 

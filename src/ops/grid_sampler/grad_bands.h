@@ -99,14 +99,7 @@ struct SamplesLayout {
     Image rows = sampling.input_grad[image];
     if (!adds_in_buffer) return {rows, 0, band, are_slices};
     (are_slices ? rows.depth : rows.height) = band.end - band.begin;
-    rows.data = buffer;
-    rows.type = DataType::float32;
-    rows.column_stride = 1;
-    rows.row_stride = rows.width;
-    rows.slice_stride = rows.height * rows.width;
-    rows.channel_stride = rows.pixels();
-    rows.outgrows_caches = false;
-    return {rows, band.begin, band, are_slices};
+    return {as_planes(rows, DataType::float32, rows.width, buffer), band.begin, band, are_slices};
   }
 };
 

@@ -218,7 +218,7 @@ class GradNearest {
   Sums sums_;
   const bool reads_gradient_;  // where it lies
   const bool has_channels_last_;
-  GridReader<T, kAxes> grid_;
+  GridReader<Real, kAxes> grid_;
   Pixels pixels_;
 };
 

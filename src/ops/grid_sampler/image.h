@@ -101,6 +101,18 @@ struct Image {
   bool has_contiguous_channels() const { return is_flat() && flat_stride() == 1; }
 };
 
+// The same pixels in other memory, row after row, channel after channel.
+inline Image as_planes(Image image, DataType type, int64_t row_stride, void* data) {
+  image.data = data;
+  image.type = type;
+  image.column_stride = 1;
+  image.row_stride = row_stride;
+  image.slice_stride = image.height * row_stride;
+  image.channel_stride = image.depth * image.slice_stride;
+  image.outgrows_caches = false;
+  return image;
+}
+
 // Whether the coordinates of each sample lie side by side, sample after sample.
 inline bool has_interleaved_coordinates(const Image& grid) {
   return grid.is_flat() && grid.flat_stride() == grid.channels && grid.channel_stride == 1;

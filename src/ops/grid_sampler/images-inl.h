@@ -121,7 +121,7 @@ class ImagesBySamples {
     store_grid_grad(grid_grad_, Samples{vector.first, kSamples}, vector.owned, of_samples);
   }
 
-  GridReader<T, kAxes> grid_;
+  GridReader<Real, kAxes> grid_;
   Pixels pixels_;
   const bool wants_input_grad_;
   const bool wants_own_;  // what the samples themselves get

@@ -7,7 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ops/grid_sampler/block-inl.h"
+#include "ops/grid_sampler/interleaved-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
@@ -28,10 +28,66 @@ HWY_INLINE void convert(const From* from, int64_t count, To* to) {
   }
 }
 
+// Whether two to four channels lie side by side in each pixel, pixel after pixel, with no others between them.
+bool are_interleaved(const Image& image, int64_t channels) {
+  return channels >= 2 && channels <= 4 && image.channel_stride == 1 && image.is_flat() &&
+         image.flat_stride() == channels;
+}
+
+template <class T, class Real>
+void load_interleaved_pixels(const T* from, int64_t channels, int64_t count, Real* to, int64_t stride) {
+  visit_interleaved(channels, [&](auto constant) HWY_ATTR {
+    constexpr int kChannels = constant;
+    const BlockTag<Real> d;
+    constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(d));
+    int64_t k = 0;
+    for (; k + lanes <= count; k += lanes, from += kChannels * lanes) {
+      hn::Vec<BlockTag<Real>> of_channels[kChannels];
+      if constexpr (std::is_same_v<T, Real>) {
+        load_interleaved(d, from, of_channels);
+      } else {
+        alignas(64) Real widened[kChannels * lanes];
+        convert(from, kChannels * lanes, widened);
+        load_interleaved(d, widened, of_channels);
+      }
+      for (int c = 0; c < kChannels; ++c) hn::StoreU(of_channels[c], d, to + c * stride + k);
+    }
+    for (; k < count; ++k) {
+      for (int c = 0; c < kChannels; ++c) to[c * stride + k] = to_real(*from++);
+    }
+  });
+}
+
+template <class T, class Real>
+void store_interleaved_pixels(const Real* from, int64_t stride, int64_t channels, int64_t count, T* to) {
+  visit_interleaved(channels, [&](auto constant) HWY_ATTR {
+    constexpr int kChannels = constant;
+    const BlockTag<Real> d;
+    constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(d));
+    int64_t k = 0;
+    for (; k + lanes <= count; k += lanes, to += kChannels * lanes) {
+      hn::Vec<BlockTag<Real>> of_channels[kChannels];
+      for (int c = 0; c < kChannels; ++c) of_channels[c] = hn::LoadU(d, from + c * stride + k);
+      if constexpr (std::is_same_v<T, Real>) {
+        store_interleaved(d, of_channels, to);
+      } else {
+        alignas(64) Real interleaved[kChannels * lanes];
+        store_interleaved(d, of_channels, interleaved);
+        convert(interleaved, kChannels * lanes, to);
+      }
+    }
+    for (; k < count; ++k) {
+      for (int c = 0; c < kChannels; ++c) *to++ = from_real<T>(from[c * stride + k]);
+    }
+  });
+}
+
 template <class T, class Real>
 void load_pixels_of(const Image& image, int64_t channel, int64_t channels, int64_t first, int64_t count,
                     Real* to, int64_t stride) {
   const T* from = image.channel<T>(channel);
+  if (are_interleaved(image, channels))
+    return load_interleaved_pixels(from + first * channels, channels, count, to, stride);
   const bool is_contiguous = image.has_contiguous_channels();
   for (int64_t c = 0; c < channels; ++c, from += image.channel_stride, to += stride) {
     if (is_contiguous) {
@@ -46,6 +102,8 @@ template <class T, class Real>
 void store_pixels_of(const Image& image, int64_t channel, int64_t channels, int64_t first, int64_t count,
                      const Real* from, int64_t stride) {
   T* to = image.channel<T>(channel);
+  if (are_interleaved(image, channels))
+    return store_interleaved_pixels(from, stride, channels, count, to + first * channels);
   const bool is_contiguous = image.has_contiguous_channels();
   for (int64_t c = 0; c < channels; ++c, from += stride, to += image.channel_stride) {
     if (is_contiguous) {

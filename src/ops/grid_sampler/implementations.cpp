@@ -26,12 +26,17 @@ Suits suits_all(const Sampling&) {
   return Suits::all_grids;
 }
 
-// More channels are packed for the other way, which takes long where pixels lie side by side in rows. Where they do not,
-// sixteen pixels of a sample, or four of three channels, take as long one by one.
+// Few channels that do not lie side by side in rows, if there are samples enough.
+Suits suits_planes(const Sampling& sampling) {
+  const bool is_dense = sampling.samples >= sampling.pixels / 8;
+  return sampling.channels <= kFewChannels && !sampling.has_plain_rows && is_dense ? Suits::all_grids
+                                                                                   : Suits::no;
+}
+
+// More channels are packed for the other way, which takes long where pixels lie side by side in rows.
 Suits suits_samples(const Sampling& sampling) {
   const bool is_bicubic = sampling.interpolation == Interpolation::bicubic;
   if (has_few_channels(sampling) || !sampling.vectorises_over_channels) return Suits::all_grids;
-  if (sampling.channels <= 2 && !is_bicubic) return Suits::all_grids;
   if (!sampling.has_plain_rows || sampling.input.first.column_stride != 1) return Suits::no;
   constexpr int64_t kMaxOfVolumes = 16, kMaxBicubic = 8, kMinPacked = 8;  // channels
   if (sampling.axis_count == 3)
@@ -78,6 +83,7 @@ Suits suits(const Implementation& implementation, const Sampling& sampling) {
 // Forward all give the same bits.
 constexpr Implementation kForward[] = {
     {"nearest", is_nearest, suits_nearest, no_workspace, sample_nearest},
+    {"by_samples_of_planes", interpolates, suits_planes, sample_planes_workspace_size, sample_planes},
     {"by_samples", interpolates, suits_samples, no_workspace, sample_by_samples},
     {"by_channels", has_floats, suits_all, sample_by_channels_workspace_size, sample_by_channels},
 };

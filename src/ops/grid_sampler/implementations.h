@@ -35,6 +35,8 @@ size_t no_workspace(const Sampling& sampling);
 
 void sample_nearest(const Sampling& sampling, void* workspace);
 void sample_by_samples(const Sampling& sampling, void* workspace);
+size_t sample_planes_workspace_size(const Sampling& sampling);
+void sample_planes(const Sampling& sampling, void* workspace);
 size_t sample_by_channels_workspace_size(const Sampling& sampling);
 void sample_by_channels(const Sampling& sampling, void* workspace);
 

@@ -1,10 +1,11 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// A problem as the CPU's kernels see it, and how its work is cut. There are three implementations, which
+// A problem as the CPU's kernels see it, and how its work is cut. There are four implementations, which
 // implementations.cpp lists:
 //
 // by_samples: a vector holds one channel of neighbouring samples. Images and volumes are read where they lie, whatever
 // their strides, and where a sample reads is found once for all channels. For few channels, float64, few samples in a
 // large image, and forward where it takes longer to pack images than to read them: suits_samples() says where.
+// by_samples_of_planes: the same, forward, of copies: of few channels whose pixels do not lie side by side in rows.
 // by_channels: a vector holds channels of one pixel, so images are first brought into channels-last order, in pieces that
 // stay in the cache.
 // nearest: each sample's elements are copied, or their gradients added, whatever the type and strides.

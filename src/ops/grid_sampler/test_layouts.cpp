@@ -47,6 +47,15 @@ aclgrad::Shape columns_apart(const Shape& shape) {
   return {shape[1] * shape[2] * row, shape[2] * row, row, shape[1]};
 }
 
+aclgrad::Shape column_by_column(const Shape& shape) {
+  return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], 1, shape[2]};
+}
+
+aclgrad::Shape longer_columns(const Shape& shape) {
+  const int64_t column = shape[2] + 3;
+  return {shape[1] * column * shape[3], column * shape[3], 1, column};
+}
+
 // Each channel lies one element after the one before: to be read only.
 aclgrad::Shape overlapping(const Shape& shape) {
   return {shape[1] + shape[2] * shape[3], 1, shape[3], 1};
@@ -214,6 +223,18 @@ TEST(GridSamplerLayouts, ScatteredSamplesGiveTheSameBitsOnAnyThreads) {
     }
   }
   set_thread_count(0);
+}
+
+// The last of these are so large that one is copied after the other.
+TEST(GridSamplerLayouts, TransposedImagesGiveTheSameBits) {
+  for (const Sampling& size :
+       {sizes(2, 3, 40, 70, 33, 70), sizes(2, 1, 33, 9, 40, 40), sizes(3, 3, 300, 310, 110, 112)}) {
+    const Inputs inputs(size, DataType::float32, 1.1);
+    for (const auto input : {column_by_column, longer_columns})
+      for_each_mode(size, DataType::float32, [&](const Sampling& s) {
+        expect_same_bits(s, inputs, {input, planar});
+      });
+  }
 }
 
 // Rows of one pixel, all of them the same: nothing lies beside it.
