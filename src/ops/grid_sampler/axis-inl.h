@@ -255,34 +255,6 @@ HWY_INLINE TapWeights<D, kTaps, kAxes> weights_of(const VectorTaps<D, kTaps> (&t
   return weights;
 }
 
-// A tap of each sample: the pixel that it reads, or one next to the edge where it is none.
-template <class D>
-struct PaddedTap {
-  hn::Vec<D> pixel;
-  hn::Mask<D> is_pixel;
-};
-
-template <int kTaps, class D, class V = hn::Vec<D>>
-HWY_NOINLINE V mirror_taps(D d, V taps, const Axis& axis) {
-  alignas(64) hn::TFromD<D> pixels[hn::MaxLanes(D())];
-  hn::Store(taps, d, pixels);
-  for (auto& pixel : pixels)
-    pixel = static_cast<hn::TFromD<D>>(tap_pixel<kTaps>(static_cast<int64_t>(pixel), axis));
-  return hn::Load(d, pixels);
-}
-
-template <int kTaps, class D>
-HWY_INLINE PaddedTap<D> pad_tap(D d, hn::Vec<D> tap, const Axis& axis) {
-  using Real = hn::TFromD<D>;
-  const auto last = hn::Set(d, static_cast<Real>(axis.size - 1));
-  auto is_pixel = hn::And(hn::Ge(tap, hn::Zero(d)), hn::Le(tap, last));
-  if (kTaps == 4 && axis.padding != Padding::zeros) {
-    is_pixel = hn::Gt(tap, hn::Set(d, static_cast<Real>(kNowhere + kTaps)));
-    if (axis.padding == Padding::reflection) tap = mirror_taps<kTaps>(d, tap, axis);
-  }
-  return {hn::Min(hn::Max(tap, hn::Zero(d)), last), is_pixel};
-}
-
 // The position in pixels of samples, padded unless it is the taps that are, and its derivative by the coordinate.
 template <int kTaps, class D, class V = hn::Vec<D>>
 HWY_INLINE V find_position(D d, const VectorAxis<D>& of, V coordinate, V& scale) {

@@ -368,7 +368,7 @@ HWY_INLINE hn::Vec<D> image_value(D d, const TapWeights<D, kTaps, kAxes>& weight
   hn::Vec<D> sum = hn::Zero(d);
   unroll<kTapsOfSample<kTaps, kAxes>>(
       [&](auto k) HWY_ATTR { sum = hn::MulAdd(weights.of(TapIndex<kTaps>(k)), value(k), sum); });
-  return sum;
+  return hn::Add(sum, hn::Zero(d));  // products that vanish leave no sign
 }
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

@@ -26,8 +26,13 @@ class GridReader {
 
   // Of samples [first, first + count), at most as many as a vector has lanes. The lanes behind them hold any others.
   HWY_INLINE void load(int64_t first, int64_t count, V (&to)[kAxes]) {
-    if (HWY_LIKELY(has_vectors_ && count == kSamples))
-      return load_interleaved(D(), grid_.channel<Real>(0) + kAxes * first, to);
+    if (HWY_LIKELY(has_vectors_ && count == kSamples)) {
+      constexpr int64_t kPrefetchVectors = 4;  // those to come, while the processor waits for pixels
+      const Real* from = grid_.channel<Real>(0) + kAxes * first;
+      for (int axis = 0; axis < kAxes; ++axis)
+        hwy::Prefetch(from + (kAxes * kPrefetchVectors + axis) * kSamples);
+      return load_interleaved(D(), from, to);
+    }
     if (first < begin_ || first + kSamples > begin_ + kMostSamples) read_ahead(first);
     for (int axis = 0; axis < kAxes; ++axis) to[axis] = hn::LoadU(D(), staged_[axis] + (first - begin_));
   }

@@ -9,7 +9,7 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_FOOTPRINT_INL_H_
 #endif
 
-#include "ops/grid_sampler/axis-inl.h"
+#include "ops/grid_sampler/edges-inl.h"
 #include "ops/grid_sampler/elements-inl.h"
 #include "ops/grid_sampler/interleaved-inl.h"
 
@@ -17,8 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // How the pixels of a vector of samples lie: next to each other in each row, as the samples are; so in a few lines,
-// between which the samples choose; or anywhere in the image. At an edge some taps are no pixels.
-enum class Reach { line, lines, interior, line_at_edge, edge };
+// between which the samples choose; or anywhere in the image. At an edge some taps are no pixels: they can be asked for, or
+// pairs of pixels instead of them.
+enum class Reach { line, lines, interior, line_at_edge, edge, pairs };
 
 // Of vectors of samples in images, or volumes, of T whose pixels lie side by side in each row, kTogether channels
 // interleaved in each.
@@ -39,7 +40,8 @@ class Footprint {
   HWY_INLINE Footprint(const Image& image, const Axis* axes)
       : Footprint(image, axes, std::make_index_sequence<kAxes>()) {}
 
-  // Of samples at these coordinates, whose taps are found.
+  // Of samples at these coordinates, whose taps are found. At an edge their weights may become those of pairs of pixels.
+  template <bool kPairs = false>
   HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes]) {
     const D d;
     V pixels[kAxes], first[kAxes];
@@ -54,6 +56,9 @@ class Footprint {
       for (int k = 0; k < kAxes; ++k) {
         taps[k].find_anywhere(d, axes_[k], pixels[k]);
         of_edge[k] = taps[k].first;
+      }
+      if constexpr (kPairs && kTaps == 2) {
+        if (has_pairs_ && !are_neighbours(d, of_edge)) return find_pairs(taps);
       }
       return find_edge(of_edge);
     }
@@ -72,19 +77,23 @@ class Footprint {
   HWY_INLINE void load_row(const T* from, int row, V (&pixels)[kRowElements]) const {
     const D d;
     if constexpr (kReach == Reach::line) {
-      load_line(from + line_ + step_to(row), pixels);
+      load_line<kTogether>(d, from + line_ + step_to(row), pixels);
     } else if constexpr (kReach == Reach::lines) {
-      load_line(from + line_ + step_to(row), pixels);
+      load_line<kTogether>(d, from + line_ + step_to(row), pixels);
       for (int line = 0; line < kMaxLines - 1 && (kMaxLines == 2 || line < other_lines_); ++line) {
         V of_other[kRowElements];
-        load_line(from + other_line_[line] + step_to(row), of_other);
+        load_line<kTogether>(d, from + other_line_[line] + step_to(row), of_other);
         for (int k = 0; k < kRowElements; ++k)
           pixels[k] = hn::IfThenElse(is_in_other_[line], of_other[k], pixels[k]);
       }
     } else if constexpr (kReach == Reach::interior) {
       load_elements(d, from + step_to(row), offsets_[0], pixels);
+    } else if constexpr (kReach == Reach::pairs) {
+      load_row<Reach::interior>(from, row, pixels);
+      for (int k = 0; k < kRowElements; ++k)
+        pixels[k] = hn::IfThenElseZero(is_pixel_[row][k / kTogether], pixels[k]);
     } else if constexpr (kReach == Reach::line_at_edge) {
-      load_line(from + edge_lines_[row], pixels);
+      load_line<kTogether>(d, from + edge_lines_[row], pixels);
       for (int column = 0; column < kTaps; ++column) {
         for (int c = 0; c < kTogether; ++c) {
           V& pixel = pixels[column * kTogether + c];
@@ -195,6 +204,7 @@ class Footprint {
         surplus_(offsets_of_units(image)),
         row_stride_(image.row_stride),
         slice_stride_(image.slice_stride),
+        has_pairs_(std::min({axes[kAxis].size...}) >= 2),
         has_dense_rows_((image.depth * image.height == 1 || image.row_stride == image.width * kTogether) &&
                         (image.depth == 1 || image.slice_stride == image.height * image.row_stride)),
         last_line_(image.pixels() * kTogether - step_to(kRows - 1) - kLineElements) {}
@@ -259,32 +269,27 @@ class Footprint {
     return false;
   }
 
-  // The pixels of neighbours, the first of which is at `from`.
-  static HWY_INLINE void load_line(const T* from, V (&pixels)[kRowElements]) {
-    for (int column = 0; column < kTaps; ++column, from += kTogether) {
-      V of_tap[kTogether];
-      if constexpr (kTogether == 1) {
-        of_tap[0] = load_lanes(D(), from);
-      } else {
-        load_interleaved(D(), from, of_tap);
-      }
-      for (int c = 0; c < kTogether; ++c) pixels[column * kTogether + c] = of_tap[c];
+  HWY_INLINE Reach find_pairs(Taps (&taps)[kAxes]) {
+    V first[kAxes];
+    hn::Mask<D> is_tap[kAxes][2];
+    for (int k = 0; k < kAxes; ++k)
+      first[k] = weigh_pair(D(), last_first_tap_[k], taps[k].first, taps[k].weight, is_tap[k]);
+    hn::Store(offsets_of(first), Integer(), offsets_[0]);
+    for (int row = 0; row < kRows; ++row) {
+      auto is_row = is_tap[1][row % 2];
+      if constexpr (kAxes == 3) is_row = hn::And(is_row, is_tap[2][row / 2]);
+      for (int k = 0; k < 2; ++k) is_pixel_[row][k] = hn::And(is_row, is_tap[0][k]);
     }
+    return Reach::pairs;
   }
 
   // Whether the first taps are neighbours. Then those that are no pixels are read in their place, too: rows beyond the
   // image at its edge, columns beyond it in the next row, if that follows without a gap.
   HWY_INLINE bool find_edge_line(const V (&first)[kAxes]) {
-    const D d;
     if (!has_dense_rows_ || (kTaps == 4 && axis(0).padding != Padding::zeros)) return false;
+    if (!are_neighbours(D(), first)) return false;
     Real places[kAxes];
-    auto is_next = hn::FirstN(d, kSamples);
-    for (int k = 0; k < kAxes; ++k) {
-      places[k] = hn::GetLane(first[k]);
-      const V in_line = k == 0 ? hn::Sub(first[k], hn::Iota(d, Real{0})) : first[k];
-      is_next = hn::And(is_next, hn::Eq(in_line, hn::Set(d, places[k])));
-    }
-    if (!hn::AllTrue(d, is_next)) return false;
+    for (int k = 0; k < kAxes; ++k) places[k] = hn::GetLane(first[k]);
     const auto inside = [&](int axis, int tap) {
       return std::clamp<int64_t>(static_cast<int64_t>(places[axis]) + tap, 0, axes_[axis].axis.size - 1);
     };
@@ -374,6 +379,7 @@ class Footprint {
   hn::Mask<D> is_in_other_[kMaxLines - 1];
   const int64_t row_stride_;
   const int64_t slice_stride_;
+  const bool has_pairs_;               // along each axis
   const bool has_dense_rows_;          // which follow each other without a gap
   const int64_t last_line_;            // whose rows may be read whole, where they are dense
   int64_t line_ = 0;                   // where the first of neighbours has its first tap
@@ -382,17 +388,6 @@ class Footprint {
   bool is_line_at_edge_ = false;
   int64_t edge_lines_[kRows];
 };
-
-// Calls function with the Reach as a std::integral_constant; a line at an edge is as any samples there.
-template <bool kHasLines, class Function>
-HWY_INLINE void visit_reach(Reach reach, Function&& function) {
-  if constexpr (kHasLines) {
-    if (reach == Reach::line) return function(std::integral_constant<Reach, Reach::line>());
-    if (reach == Reach::lines) return function(std::integral_constant<Reach, Reach::lines>());
-  }
-  if (reach == Reach::interior) return function(std::integral_constant<Reach, Reach::interior>());
-  function(std::integral_constant<Reach, Reach::edge>());
-}
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

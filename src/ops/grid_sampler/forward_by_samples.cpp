@@ -128,6 +128,7 @@ class ForwardBySamples {
           values[c] = hn::MulAdd(of_tap, taps[column * kTogether + c], values[c]);
       }
     }
+    for (V& value : values) value = hn::Add(value, hn::Zero(D()));  // products that vanish leave no sign
   }
 
   HWY_INLINE bool streams_to(const T* to) const {
@@ -143,19 +144,45 @@ class ForwardBySamples {
 
   HWY_INLINE void sample_few_channels(int64_t begin, int64_t end) {
     Pixels pixels = pixels_;
-    for (int64_t first = begin; first < end; first += kSamples) {
-      V coordinates[kAxes];
-      const int64_t count = std::min(kSamples, end - first);
-      grid_.load(first, count, coordinates);
-      sample_vector(pixels, coordinates, first, count);
+    Weights weights;
+    if (kTaps == 2 && end - begin >= 2 * kSamples) begin = sample_by_twos(begin, end, pixels, weights);
+    for (; begin < end; begin += kSamples) {
+      const int64_t count = std::min(kSamples, end - begin);
+      const Reach reach = find_vector(begin, count, pixels, weights);
+      sample_vector(reach, pixels, weights, begin, count);
     }
   }
 
-  HWY_INLINE void sample_vector(Pixels& pixels, const V (&coordinates)[kAxes], int64_t first,
-                                int64_t count) const {
+  // Two vectors are found before either is sampled: the processor, which looks some hundred instructions ahead, so waits
+  // for the pixels of both at once. Returns where there are no two left.
+  HWY_INLINE int64_t sample_by_twos(int64_t begin, int64_t end, Pixels& pixels, Weights& weights) {
+    Pixels other_pixels = pixels_;
+    Weights other_weights;
+    for (; begin + 2 * kSamples <= end; begin += 2 * kSamples) {
+      const int64_t other = begin + kSamples;
+      const Reach reach = find_vector(begin, kSamples, pixels, weights);
+      const Reach other_reach = find_vector(other, kSamples, other_pixels, other_weights);
+      sample_vector(reach, pixels, weights, begin, kSamples);
+      sample_vector(other_reach, other_pixels, other_weights, other, kSamples);
+    }
+    return begin;
+  }
+
+  HWY_INLINE Reach find_vector(int64_t first, int64_t count, Pixels& pixels, Weights& weights) {
+    V coordinates[kAxes];
+    grid_.load(first, count, coordinates);
     Taps taps[kAxes];
-    const Reach reach = pixels.find(coordinates, taps);
-    const Weights weights = weights_of(taps);
+    constexpr bool kPairs = true;
+    const Reach reach = pixels.template find<kPairs>(coordinates, taps);
+    weights = weights_of(taps);
+    return reach;
+  }
+
+  HWY_INLINE void sample_vector(Reach reach, const Pixels& pixels, const Weights& weights, int64_t first,
+                                int64_t count) const {
+    if constexpr (kTaps == 2) {
+      if (reach == Reach::pairs) return sample_channels<Reach::pairs>(pixels, weights, first, count);
+    }
     switch (reach) {
       case Reach::line:
         return sample_channels<Reach::line>(pixels, weights, first, count);
@@ -166,6 +193,7 @@ class ForwardBySamples {
       case Reach::line_at_edge:
         return sample_channels<Reach::line_at_edge>(pixels, weights, first, count);
       case Reach::edge:
+      case Reach::pairs:
         const Weights of_edge = weights;  // a copy, so that the others need no memory
         return sample_edge(pixels, of_edge, first, count);
     }
@@ -212,10 +240,10 @@ class ForwardBySamples {
   // ---- Any number of channels: chunk by chunk of samples
 
   void sample_chunks(int64_t begin, int64_t end) {
-    constexpr int64_t kVectors = kChunkSamples / kSamples;
-    alignas(Found) std::byte room[kVectors * sizeof(Found)];
+    constexpr int64_t kChunkVectors = kChunkSamples / kSamples;
+    alignas(Found) std::byte room[kChunkVectors * sizeof(Found)];
     auto* chunk = reinterpret_cast<Found*>(room);
-    for (int64_t k = 0; k < std::min(kVectors, divide_up(end - begin, kSamples)); ++k)
+    for (int64_t k = 0; k < std::min(kChunkVectors, divide_up(end - begin, kSamples)); ++k)
       std::construct_at(&chunk[k].pixels, pixels_);
     for (; begin < end; begin += kChunkSamples) {
       const int64_t count = std::min(kChunkSamples, end - begin);

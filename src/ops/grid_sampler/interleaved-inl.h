@@ -43,6 +43,20 @@ HWY_INLINE void load_interleaved(D d, const hn::TFromD<D>* from, V (&v)[kChannel
   if constexpr (kChannels == 4) hn::LoadInterleaved4(d, from, v[0], v[1], v[2], v[3]);
 }
 
+// The taps of neighbouring samples in a row, the first of which is at `from`: taps[column * kChannels + channel].
+template <int kChannels, class D, class T, int kCount, class V = hn::Vec<D>>
+HWY_INLINE void load_line(D d, const T* from, V (&taps)[kCount]) {
+  for (int tap = 0; tap < kCount; tap += kChannels, from += kChannels) {
+    V of_tap[kChannels];
+    if constexpr (kChannels == 1) {
+      of_tap[0] = load_lanes(d, from);
+    } else {
+      load_interleaved(d, from, of_tap);
+    }
+    for (int c = 0; c < kChannels; ++c) taps[tap + c] = of_tap[c];
+  }
+}
+
 template <class D, int kChannels, class V = hn::Vec<D>>
 HWY_INLINE void store_interleaved(D d, const V (&v)[kChannels], hn::TFromD<D>* to) {
   if constexpr (kChannels == 2) hn::StoreInterleaved2(v[0], v[1], d, to);

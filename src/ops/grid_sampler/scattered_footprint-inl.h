@@ -201,6 +201,17 @@ class ScatteredFootprint {
       has_small_offsets_;  // which the lanes of a vector hold; else they are numbers of columns and rows
 };
 
+// Calls function with the Reach as a std::integral_constant; a line at an edge is as any samples there.
+template <bool kHasLines, class Function>
+HWY_INLINE void visit_reach(Reach reach, Function&& function) {
+  if constexpr (kHasLines) {
+    if (reach == Reach::line) return function(std::integral_constant<Reach, Reach::line>());
+    if (reach == Reach::lines) return function(std::integral_constant<Reach, Reach::lines>());
+  }
+  if (reach == Reach::interior) return function(std::integral_constant<Reach, Reach::interior>());
+  function(std::integral_constant<Reach, Reach::edge>());
+}
+
 // A row of either, for kernels that take a line at an edge as any samples there.
 template <Reach kReach, class Pixels, class T, class V, int kCount>
 HWY_INLINE void load_any_row(const Pixels& pixels, const T* from, int row, V (&to)[kCount]) {
