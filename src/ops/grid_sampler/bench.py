@@ -234,7 +234,7 @@ def _cell(shape, grid, mode, layout, wanted):
 def _cell_sizes():
     """Batch, channels, sides: from a few bytes to a picture that outgrows the caches."""
     for channels in (1, 2, 3, 4, 16, 64):
-        for batch, sides in ((1, (2, 32, 64, 128, 256, 512)), (8, (32, 64, 128, 256)), (100, (2, 32, 64))):
+        for batch, sides in ((1, (2, 32, 64, 128, 256, 512, 1024)), (8, (32, 64, 128, 256)), (100, (2, 32, 64))):
             for side in sides:
                 if batch * channels * side * side <= 1 << 23:
                     yield batch, channels, side, side
