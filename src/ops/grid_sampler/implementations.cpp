@@ -26,11 +26,10 @@ Suits suits_all(const Sampling&) {
   return Suits::all_grids;
 }
 
-// Few channels that do not lie side by side in rows, if there are samples enough.
+// Few channels that do not lie side by side in rows.
 Suits suits_planes(const Sampling& sampling) {
-  const bool is_dense = sampling.samples >= sampling.pixels / 8;
-  return sampling.channels <= kFewChannels && !sampling.has_plain_rows && is_dense ? Suits::all_grids
-                                                                                   : Suits::no;
+  if (sampling.has_plain_rows || sampling.channels > kFewChannels) return Suits::no;
+  return are_dense(sampling.samples, sampling.pixels) ? Suits::all_grids : Suits::no;
 }
 
 // More channels are packed for the other way, which takes long where pixels lie side by side in rows.

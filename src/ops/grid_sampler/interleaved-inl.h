@@ -21,7 +21,8 @@ inline bool has_interleaved_rows(const Image& image) {
          image.channel_stride == 1 && image.column_stride == image.channels;
 }
 
-// Whether a block of samples can be loaded as vectors, channel by channel.
+// Whether a block of samples can be loaded as vectors, channel by channel. load_pixels() would do the same: where it is
+// called for each vector, the gradient takes a tenth to a quarter longer.
 inline bool has_plain_samples(const Image& image) {
   return image.type == DataType::float32 && image.is_flat() &&
          (image.flat_stride() == 1 || has_interleaved_rows(image));

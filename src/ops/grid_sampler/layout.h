@@ -50,14 +50,19 @@ inline int64_t taps_along_axis(Interpolation interpolation) {
 // So many are worked on where an image lies, without a copy.
 inline constexpr int64_t kFewChannels = 4;
 
-// Few samples in a large image read it where it lies, so that their time does not depend on its size.
+// Whether images may be copied before: few samples in a large one read it where it lies, so that their time does not
+// depend on its size.
+inline bool are_dense(int64_t samples, int64_t pixels) {
+  return samples >= pixels / 8;
+}
+
 inline bool vectorises_over_channels(const GridSampling& problem) {
-  return problem.type != DataType::float64 && samples_of(problem) >= pixels_of(problem) / 8;
+  return problem.type != DataType::float64 && are_dense(samples_of(problem), pixels_of(problem));
 }
 
 inline bool vectorises_over_channels(const GridSampling3D& problem) {
   return problem.type != DataType::float64 && problem.channels >= kFewChannels &&
-         samples_of(problem) >= pixels_of(problem) / 8;
+         are_dense(samples_of(problem), pixels_of(problem));
 }
 
 // A problem of either operator, with its tensors as images.
