@@ -106,4 +106,23 @@ T remainder(T a, T b) {
   return static_cast<T>(a % b);
 }
 
+// prmt: each four bits of `selector` choose one of the eight bytes of a and b, or, with the highest bit, eight times its sign.
+inline uint32_t permuted_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  const uint64_t bytes = uint64_t{b} << 32 | a;
+  uint32_t result = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned choice = selector >> (4 * i) & 15;
+    uint32_t byte = static_cast<uint32_t>(bytes >> (8 * (choice & 7)) & 0xFF);
+    if (choice > 7) byte = byte > 0x7F ? 0xFF : 0;
+    result |= byte << (8 * i);
+  }
+  return result;
+}
+
+// bfi: `count` bits of `bits` in place of those of `into` from `first` on.
+inline uint32_t inserted_bits(uint32_t bits, uint32_t into, uint32_t first, uint32_t count) {
+  const uint32_t mask = shifted_left((count & 0xFF) < 32 ? (1u << (count & 0xFF)) - 1 : ~0u, first & 0xFF);
+  return (into & ~mask) | (shifted_left(bits, first & 0xFF) & mask);
+}
+
 }  // namespace ptx

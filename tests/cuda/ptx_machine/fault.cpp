@@ -42,10 +42,11 @@ Places places;
 
 void plant_fault(const Kernel& kernel) {
   if (settings().plant == Plant::nothing) return;
-  const Kind kind = settings().plant == Plant::barriers ? Kind::barrier : Kind::atomic;
   std::vector<const Instruction*> candidates;
   for (const Instruction& instruction : kernel.code) {
-    if (instruction.kind == kind) candidates.push_back(&instruction);
+    const bool is_barrier = instruction.kind == Kind::barrier || instruction.kind == Kind::warp_barrier;
+    if (settings().plant == Plant::barriers ? is_barrier : instruction.kind == Kind::atomic)
+      candidates.push_back(&instruction);
   }
   if (candidates.empty()) return;
   // In no regular turn: what launches are given may change from one to the next.

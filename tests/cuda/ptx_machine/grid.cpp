@@ -68,12 +68,15 @@ void Grid::run(const Launch& launch) {
 
 void Grid::run_block(unsigned block, unsigned blocks) {
   block_ = block;
-  moment_.block = moment_.now = next_interval();
+  moment_.block = moment_.barrier = next_interval();
   shared_.forget();
   local_.forget();
   for (Warp& warp : warps_) warp.start(block, blocks);
   do {
-    for (size_t i = 0; i < warps_.size(); ++i) warps_[settings().reversed ? warps_.size() - 1 - i : i].run();
+    for (size_t i = 0; i < warps_.size(); ++i) {
+      begin_interval();
+      warps_[settings().reversed ? warps_.size() - 1 - i : i].run();
+    }
   } while (pass_barrier());
 }
 
@@ -91,8 +94,12 @@ bool Grid::pass_barrier() {
   if (place == nullptr) return false;
   if (is_missed) report("threads wait at a barrier while others of the block have ended");
   for (Warp& warp : warps_) warp.pass_barrier();
-  moment_.now = next_interval();
+  moment_.barrier = next_interval();
   return true;
+}
+
+void Grid::begin_interval() {
+  moment_.now = next_interval();
 }
 
 }  // namespace ptx

@@ -38,6 +38,7 @@ class Grid {
   const Kernel& kernel() const { return *launch_.kernel; }
   unsigned threads() const { return launch_.threads; }
   const Moment& moment() const { return moment_; }
+  void begin_interval();                               // of a warp
   uint64_t blocks_like_this() const { return step_; }  // as many count as does the one that runs
 
   // Memory beyond the global one.

@@ -31,7 +31,7 @@ struct Operand {
   bool exists() const { return number >= 0; }
 };
 
-enum class Kind : uint8_t { plain, branch, exit, barrier, shuffle, atomic };
+enum class Kind : uint8_t { plain, branch, exit, barrier, warp_barrier, shuffle, atomic };
 enum class Space : uint8_t { global, shared, local, param };
 
 struct Instruction {

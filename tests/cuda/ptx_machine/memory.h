@@ -11,9 +11,10 @@
 
 namespace ptx {
 
-// Time counts the intervals between barriers. Blocks run one after another, so what happens in an interval is of one block.
+// Time counts the intervals between barriers of a block, and of a warp. Blocks run one after another, and warps from barrier
+// to barrier, so what happens in an interval is of one warp.
 struct Moment {
-  uint32_t launch = 0, block = 0;  // the first intervals of the launch and of the block that run
+  uint32_t launch = 0, block = 0, barrier = 0;  // the first intervals of them that may have uses of what runs
   uint32_t now = 0;
 };
 
@@ -24,8 +25,8 @@ class Cell {
  public:
   bool defined = false;
 
-  // Notes a use. Returns what it has a race with: "read", "written" or "added to" by another thread, of this block since
-  // the last barrier or of another one in this launch. Null: with nothing.
+  // Notes a use. Returns what it has a race with: "read", "written" or "added to" by another thread, of this warp since its
+  // last barrier, of this block since that one's, or of another one in this launch. Null: with nothing.
   const char* note(Use use, const Moment& moment, uint16_t thread) {
     const bool after_write = written_.has_race(moment, thread);
     const bool after_read = use != Use::read && read_.has_race(moment, thread);
@@ -35,24 +36,34 @@ class Cell {
   }
 
  private:
-  static constexpr uint32_t kSeveral = 0xFFFF;
-
   // The last use of a kind.
   struct Note {
+    static constexpr uint32_t kSeveralOfWarp = 0x8000, kSeveralWarps = 0xFFFF;
+
     uint32_t interval = 0;  // 0: never
-    uint32_t thread = 0;
+    uint32_t thread = 0;    // with kSeveralOfWarp, it and others of its warp
 
     bool has_race(const Moment& moment, uint32_t self) const {
       if (interval < moment.launch) return false;
       if (interval < moment.block) return true;
-      return interval == moment.now && thread != self;
+      if (interval < moment.barrier) return false;
+      return is_of_another_warp(self) || (interval == moment.now && thread != self);
     }
 
     // A use by another block of the launch stays: it has a race with all that may follow.
     void take(const Moment& moment, uint32_t self) {
       if (interval >= moment.launch && interval < moment.block) return;
-      thread = interval == moment.now && thread != self ? kSeveral : self;
+      if (interval >= moment.barrier && is_of_another_warp(self)) {
+        thread = kSeveralWarps;
+      } else {
+        thread = interval == moment.now && thread != self ? self | kSeveralOfWarp : self;
+      }
       interval = moment.now;
+    }
+
+    bool is_of_another_warp(uint32_t self) const {
+      constexpr uint32_t kThreadsOfWarp = 32;
+      return thread == kSeveralWarps || (thread & ~kSeveralOfWarp) / kThreadsOfWarp != self / kThreadsOfWarp;
     }
   };
 

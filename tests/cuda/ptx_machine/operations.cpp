@@ -9,6 +9,7 @@
 #include "arithmetic.h"
 #include "base/data_type.h"
 #include "findings.h"
+#include "grid.h"
 #include "warp.h"
 
 namespace ptx {
@@ -156,6 +157,19 @@ void exchange(Warp& warp, const Instruction& in, Lanes active) {
   });
   warp.assign(in.to[0], result, active, defined);
   if (in.to.size() > 1) warp.assign_predicate(in.to[1], in_bounds, active, kAllLanes);
+}
+
+// match.any.sync: the lanes with the same value as each.
+void match(Warp& warp, const Instruction& in, Lanes active) {
+  const auto* values = warp.lanes<uint32_t>(in.from[0]);
+  uint32_t result[kLanes] = {};
+  for_each_lane(active, [&](int lane) {
+    for_each_lane(active, [&](int other) {
+      if (values[other] == values[lane]) result[lane] |= one_lane(other);
+    });
+  });
+  const bool all_defined = (active & ~warp.defined(in.from[0])) == 0;
+  warp.assign(in.to[0], result, active, all_defined ? kAllLanes : 0);
 }
 
 template <class T, T (*kFunction)(T, T)>
@@ -355,6 +369,15 @@ Table make_table() {
       operation<uint32_t, uint32_t>([](uint32_t a) { return static_cast<uint32_t>(std::countl_zero(a)); });
   table["shfl.sync.idx.b32"] = {exchange<true>, 4, {4, 4, 4, 4}, nullptr, Kind::shuffle};
   table["shfl.sync.bfly.b32"] = {exchange<false>, 4, {4, 4, 4, 4}, nullptr, Kind::shuffle};
+  table["match.any.sync.b32"] = {match, 4, {4, 4}, nullptr, Kind::shuffle};
+  table["prmt.b32"] = operation<uint32_t, uint32_t, uint32_t, uint32_t>(
+      [](uint32_t a, uint32_t b, uint32_t selector) { return permuted_bytes(a, b, selector); });
+  table["bfi.b32"] = operation<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t>(
+      [](uint32_t bits, uint32_t into, uint32_t first, uint32_t count) {
+        return inserted_bits(bits, into, first, count);
+      });
+  table["popc.b32"] =
+      operation<uint32_t, uint32_t>([](uint32_t a) { return static_cast<uint32_t>(std::popcount(a)); });
   return table;
 }
 
@@ -364,6 +387,11 @@ const Operation* find_operation(std::string_view opcode) {
   static const Table& table = *new Table(make_table());
   const auto found = table.find(std::string(opcode));
   return found == table.end() ? nullptr : &found->second;
+}
+
+// Of whole warps: in smaller groups, races are found where there are none.
+void meet(Warp&, const Instruction&, Lanes active) {
+  if (active == kAllLanes) Grid::running()->begin_interval();
 }
 
 void join_parts(Warp& warp, const Instruction& in, Lanes active) {

@@ -19,6 +19,9 @@ struct Operation {
 // By the opcode with all that follows it, such as fma.rn.f32. Null for what is not known.
 const Operation* find_operation(std::string_view opcode);
 
+// bar.warp.sync: what one lane did before comes before what another does after.
+void meet(Warp& warp, const Instruction& instruction, Lanes active);
+
 // mov of a vector of registers to one, and the reverse.
 void join_parts(Warp& warp, const Instruction& instruction, Lanes active);
 void split_parts(Warp& warp, const Instruction& instruction, Lanes active);

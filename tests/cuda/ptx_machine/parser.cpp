@@ -376,7 +376,8 @@ void Parser::parse_instruction(const Statement& statement) {
   if (!parse_control(opcode, operands, instruction) && !parse_access(opcode, operands, instruction)) {
     parse_operation(opcode, operands, instruction);
   }
-  const bool must_be_of_all = instruction.kind == Kind::barrier || instruction.kind == Kind::shuffle;
+  const Kind kind = instruction.kind;
+  const bool must_be_of_all = kind == Kind::barrier || kind == Kind::warp_barrier || kind == Kind::shuffle;
   if (must_be_of_all && instruction.guard.exists()) refuse_statement();
   kernel_.code.push_back(std::move(instruction));
 }
@@ -390,6 +391,10 @@ bool Parser::parse_control(Text opcode, const std::vector<Text>& operands, Instr
     instruction.kind = Kind::exit;
   } else if (opcode == "bar.sync" && operands == std::vector<Text>{"0"}) {
     instruction.kind = Kind::barrier;
+  } else if (opcode == "bar.warp.sync") {
+    instruction.kind = Kind::warp_barrier;
+    instruction.run = meet;
+    instruction.from.push_back(parse_operand(operands.at(0), 4));
   } else {
     return opcode == "membar.sys";
   }

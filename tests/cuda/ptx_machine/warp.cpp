@@ -148,6 +148,9 @@ void Warp::run_group(int place, Lanes group, int stop) {
         put(group, place - 1);
         at_barrier_ |= group;
         return;
+      case Kind::warp_barrier:
+        if (&instruction == planted_fault()) break;
+        [[fallthrough]];
       case Kind::shuffle:
         put(group, place - 1);
         come_to_shuffle(instruction, place - 1, group);

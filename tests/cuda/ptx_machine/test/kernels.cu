@@ -53,12 +53,17 @@ __global__ void load_shared_unwritten_kernel(float* to) {
   to[threadIdx.x] = memory[threadIdx.x];
 }
 
-template <bool kWithBarrier>
+template <Barrier kBarrier>
 __global__ void reverse_kernel(float* values) {
   __shared__ float memory[256];
   memory[threadIdx.x] = values[threadIdx.x];
-  if constexpr (kWithBarrier) __syncthreads();
+  if constexpr (kBarrier == Barrier::of_warp) __syncwarp();
+  if constexpr (kBarrier == Barrier::of_block) __syncthreads();
   values[threadIdx.x] = memory[blockDim.x - 1 - threadIdx.x];
+}
+
+__global__ void count_equals_kernel(int* values) {
+  values[threadIdx.x] = __popc(__match_any_sync(~0u, values[threadIdx.x]));
 }
 
 __global__ void end_before_barrier_kernel(float* to) {
@@ -124,8 +129,13 @@ void branch_on(const float* from, float* to) {
 void load_shared_unwritten(float* to) {
   load_shared_unwritten_kernel<<<1, 2>>>(to);
 }
-void reverse_in_shared(float* values, int threads, bool with_barrier) {
-  with_barrier ? reverse_kernel<true><<<1, threads>>>(values) : reverse_kernel<false><<<1, threads>>>(values);
+void reverse_in_shared(float* values, int threads, Barrier barrier) {
+  if (barrier == Barrier::none) reverse_kernel<Barrier::none><<<1, threads>>>(values);
+  if (barrier == Barrier::of_warp) reverse_kernel<Barrier::of_warp><<<1, threads>>>(values);
+  if (barrier == Barrier::of_block) reverse_kernel<Barrier::of_block><<<1, threads>>>(values);
+}
+void count_equals(int* values) {
+  count_equals_kernel<<<1, 32>>>(values);
 }
 void end_before_barrier(float* to, int threads) {
   end_before_barrier_kernel<<<1, threads>>>(to);

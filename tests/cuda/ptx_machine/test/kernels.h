@@ -15,7 +15,9 @@ void load_at(const char* from, long offset, float* to);  // a float at that byte
 void copy_each(const float* from, float* to, int threads);
 void branch_on(const float* from, float* to);
 void load_shared_unwritten(float* to);
-void reverse_in_shared(float* values, int threads, bool with_barrier);
+enum class Barrier { none, of_warp, of_block };
+void reverse_in_shared(float* values, int threads, Barrier barrier);
+void count_equals(int* values);  // of a warp: for each value, how many there are
 void end_before_barrier(float* to, int threads);
 void exchange(float* values, unsigned mask, int last_lane);  // with the neighbour, in lanes up to that one
 void divide(const int* values, int* quotient);

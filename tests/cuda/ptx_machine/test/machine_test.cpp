@@ -100,12 +100,17 @@ TEST_F(Machine, FindsRacesInABlock) {
   std::vector<float> values(64);
   std::iota(values.begin(), values.end(), 0.0f);
   const OnDevice<float> memory(values);
-  reverse_in_shared(memory, 64, true);
+  reverse_in_shared(memory, 64, Barrier::of_block);
   EXPECT_THAT(findings_.take(), IsEmpty());
   std::reverse(values.begin(), values.end());
   EXPECT_EQ(memory.values(), values);
-  reverse_in_shared(memory, 64, false);
-  EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("shared memory that another has")));
+  reverse_in_shared(memory, 32, Barrier::of_warp);
+  EXPECT_THAT(findings_.take(), IsEmpty());
+  for (auto [threads, barrier] :
+       {std::pair(64, Barrier::none), {32, Barrier::none}, {64, Barrier::of_warp}}) {
+    reverse_in_shared(memory, threads, barrier);
+    EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("shared memory that another has")));
+  }
 }
 
 TEST_F(Machine, FindsRacesBetweenBlocks) {
@@ -135,6 +140,17 @@ TEST_F(Machine, FindsThreadsThatDoNotMeet) {
               testing::Contains(HasSubstr("a shuffle whose mask names lanes that never come")));
   exchange(memory, 0x7Fu, 7);
   EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("a shuffle by a lane that its mask leaves out")));
+}
+
+TEST_F(Machine, MatchesLanes) {
+  std::vector<int> values(32, 3);
+  values[5] = values[17] = 8, values[31] = 0;
+  const OnDevice<int> memory(values);
+  count_equals(memory);
+  std::vector<int> counts(32, 29);
+  counts[5] = counts[17] = 2, counts[31] = 1;
+  EXPECT_EQ(memory.values(), counts);
+  EXPECT_THAT(findings_.take(), IsEmpty());
 }
 
 TEST_F(Machine, FindsDivisionsByZero) {
@@ -171,11 +187,13 @@ TEST_F(Machine, RunsFewerBlocksThanItIsTold) {
 TEST_F(Machine, FindsFaultsThatArePlanted) {
   const OnDevice<float> values(std::vector<float>(64));
   settings().plant = Plant::barriers;
-  reverse_in_shared(values, 64, true);
+  reverse_in_shared(values, 64, Barrier::of_block);
   EXPECT_EQ(planted_faults(), (PlantedFaults{1, 1}));
+  reverse_in_shared(values, 32, Barrier::of_warp);
+  EXPECT_EQ(planted_faults(), (PlantedFaults{2, 2}));
   settings().plant = Plant::atomics;
   add_to_one(values, 2);
-  EXPECT_EQ(planted_faults(), (PlantedFaults{2, 2}));
+  EXPECT_EQ(planted_faults(), (PlantedFaults{3, 3}));
   EXPECT_THAT(findings_.take(), IsEmpty()) << "they are not the kernel's";
 }
 
