@@ -120,7 +120,7 @@ struct Condition {
 template <class... Parameters, class... Arguments>
 void launch_if(const CudaLaunch& on, const Condition& condition, int64_t blocks,
                void (*kernel)(Condition, Parameters...), Arguments&&... arguments) {
-  constexpr int64_t kFewBlocks = 4096;
+  constexpr int64_t kFewBlocks = 2048;
   if (condition.count != nullptr) blocks = std::min(blocks, kFewBlocks);
   launch(on, blocks, kThreads, 0, kernel, condition, std::forward<Arguments>(arguments)...);
 }
@@ -170,6 +170,15 @@ struct Lanes {
     for (int offset = count / 2; offset > 0; offset /= 2) {
       for (Real& value : values) value += __shfl_xor_sync(mask, value, offset);
     }
+  }
+
+  template <class Value>
+  __device__ Value smallest(Value value) const {
+    for (int offset = count / 2; offset > 0; offset /= 2) {
+      const Value other = __shfl_xor_sync(mask, value, offset);
+      value = other < value ? other : value;
+    }
+    return value;
   }
 
   // Of groups of at least four lanes, lane by lane: a quarter of the group has sums of one of four values.

@@ -245,23 +245,27 @@ struct Volumes {
 };
 
 template <class Kind>
-void test_grid_sampler_case(const typename Kind::Sampling& s, Memory memory,
-                            const grid_sampler_cases::Inputs& inputs, const std::string& what) {
+void test_output(const typename Kind::Sampling& s, Memory memory, const grid_sampler_cases::Inputs& inputs,
+                 const std::string& what) {
   using namespace grid_sampler_cases;
   using Forward = typename Kind::Forward;
+  const DeviceTensor input(memory, input_shape(s), inputs.input), grid(memory, grid_shape(s), inputs.grid);
+  const auto problem = problem_of<Forward>(s, memory.type, input.tensor().data, grid.tensor().data);
+  const auto output = sample(s, inputs);
+  expect_results(what, problem, memory, false,
+                 {{"output", &Forward::output, output_shape(s), output, allowed_error(memory.type, output)}});
+}
+
+template <class Kind>
+void test_gradients(const typename Kind::Sampling& s, Memory memory, const grid_sampler_cases::Inputs& inputs,
+                    const std::string& what) {
+  using namespace grid_sampler_cases;
   using Backward = typename Kind::Backward;
   const DataType type = memory.type;
   const DeviceTensor input(memory, input_shape(s), inputs.input), grid(memory, grid_shape(s), inputs.grid),
       grad_output(memory, output_shape(s), inputs.grad_output);
   auto problem = problem_of<Backward>(s, type, input.tensor().data, grid.tensor().data);
   problem.grad_output = grad_output.tensor();
-
-  Forward forward;
-  static_cast<GridSampling&>(forward) = problem;
-  const auto output = sample(s, inputs);
-  expect_results(what, forward, memory, false,
-                 {{"output", &Forward::output, output_shape(s), output, allowed_error(type, output)}});
-
   const auto expected = gradients_of(s, inputs);
   const std::vector<Result<Backward>> gradients = {
       {"grad_input", &Backward::grad_input, input_shape(s), expected.input,
@@ -272,6 +276,13 @@ void test_grid_sampler_case(const typename Kind::Sampling& s, Memory memory,
   expect(expect_results(what, problem, memory, true, gradients) ==
              expect_results(what, problem, memory, true, gradients),
          what + "is bitwise the same again");
+}
+
+template <class Kind>
+void test_grid_sampler_case(const typename Kind::Sampling& s, Memory memory,
+                            const grid_sampler_cases::Inputs& inputs, const std::string& what) {
+  test_output<Kind>(s, memory, inputs, what);
+  test_gradients<Kind>(s, memory, inputs, what);
 }
 
 template <class Kind>
@@ -294,26 +305,49 @@ void test_grid_sampler() {
   }
 }
 
-// So large that what is fast depends on the grid: smooth, with the image a little turned and beyond its edges, and scattered.
-void test_large_images() {
+// Where neighbouring samples add to the same pixels: a few channels, and many.
+void test_smooth_images() {
   namespace cases = grid_sampler_cases;
+  for (int64_t channels : {6, 20}) {
+    for (DataType type : kAllTypes) {
+      cases::for_each_mode_to(0, cases::sizes(2, channels, 20, 28, 21, 45), type, [&](const auto& s) {
+        cases::Inputs inputs(s, type, 1.0);
+        inputs.grid = cases::smooth_grid(s, type);
+        test_gradients<Images>(s, {type, true}, inputs,
+                               "smooth image of " + std::to_string(channels) + " channels ");
+      });
+    }
+  }
+}
+
+// The image a little turned, and beyond its edges; or scattered.
+grid_sampler_cases::Inputs inputs_of_large_image(const reference::GridSampling& s, DataType type,
+                                                 bool is_smooth) {
+  grid_sampler_cases::Inputs inputs(s, type, 1.1);
+  if (!is_smooth) return inputs;
+  for (int64_t i = 0; i < s.batch * s.output_height * s.output_width; ++i) {
+    const double x = static_cast<double>(i % s.output_width) / 60 - 1.05;
+    const double y = static_cast<double>(i / s.output_width % s.output_height) / 60 - 1.05;
+    inputs.grid[2 * i] = x + 0.03 * y, inputs.grid[2 * i + 1] = y - 0.03 * x;
+  }
+  inputs.grid = rounded(inputs.grid, type);
+  return inputs;
+}
+
+// So large that what is fast depends on the grid, which many more samples do forward.
+void test_large_images() {
   for (bool is_smooth : {true, false}) {
     for (DataType type : {DataType::float32, DataType::float16}) {
       for (int mode : {0, 1}) {
-        auto s = cases::sizes(2, 17, 120, 131, 125, 127);
+        // Rows that quads of pixels fill, and others.
+        auto s = grid_sampler_cases::sizes(2, 17, 120, type == DataType::float32 ? 132 : 131, 125, 127);
         s.mode = mode;
-        cases::Inputs inputs(s, type, 1.1);
-        if (is_smooth) {
-          for (int64_t i = 0; i < s.batch * s.output_height * s.output_width; ++i) {
-            const double x = static_cast<double>(i % s.output_width) / 60 - 1.05;
-            const double y = static_cast<double>(i / s.output_width % s.output_height) / 60 - 1.05;
-            inputs.grid[2 * i] = x + 0.03 * y, inputs.grid[2 * i + 1] = y - 0.03 * x;
-          }
-          inputs.grid = rounded(inputs.grid, type);
-        }
-        test_grid_sampler_case<Images>(s, {type, mode == 0}, inputs,
-                                       std::string(is_smooth ? "smooth" : "scattered") +
-                                           " large image mode " + std::to_string(mode) + " ");
+        const Memory memory{type, mode == 0};
+        const std::string what = std::string(is_smooth ? "smooth" : "scattered") + " large image mode " +
+                                 std::to_string(mode) + " ";
+        test_gradients<Images>(s, memory, inputs_of_large_image(s, type, is_smooth), what);
+        s.batch = 16;
+        test_output<Images>(s, memory, inputs_of_large_image(s, type, is_smooth), what);
       }
     }
   }
@@ -462,6 +496,7 @@ int main(int argc, char** argv) {
   test_nsa_compress();
   test_multi_scale_deformable_attention();
   test_grid_sampler<Images>();
+  test_smooth_images();
   test_large_images();
   test_grid_sampler<Volumes>();
   std::printf("%d checks, %d failed\n", checks, failures);

@@ -1,14 +1,16 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling and its gradient on a GPU.
 //
-// In planes (cuda_planes.h), where grids are smooth, channels few or samples few: images stay where they lie. By channels
-// (cuda_channels.h), where grids are scattered: a pixel's channels are brought side by side. Only the data tells the one from
-// the other, so both are launched, and the kernels of the wrong one return at once.
+// In planes (cuda_planes.h, cuda_rows.h, cuda_tiles.h), where grids are smooth, channels few or samples few: images stay where
+// they lie. By channels (cuda_channels.h), where grids are scattered: a pixel's channels are brought side by side. Only the
+// data tells the one from the other, so both are launched, and the kernels of the wrong one return at once.
 #include <limits>
 
 #include "cuda/sums.h"
 #include "ops/grid_sampler/cuda_channels.h"
 #include "ops/grid_sampler/cuda_planes.h"
+#include "ops/grid_sampler/cuda_rows.h"
+#include "ops/grid_sampler/cuda_tiles.h"
 #include "ops/grid_sampler/kernel.h"
 #include "ops/grid_sampler/layout.h"
 
@@ -90,38 +92,51 @@ bool has_rows(const SamplingOf<kAxes>& problem) {
          problem.input_strides[kAxes] == problem.width && problem.input_strides[kAxes + 1] == 1;
 }
 
-// In the forward pass planes are faster than images that have to be brought into another order until so many of 32
-// neighbouring samples jump.
-constexpr int kMostJumps = 20;
-
-// The same for the gradient. The larger the image is beside its samples, the more that order costs. The choice depends on
-// how the images lie, and changes how sums are rounded: what is deterministic leaves it out.
+// Planes are faster than images that have to be brought into another order until so many of the 32 samples of a warp jump.
+// The larger the image is beside its samples, the more that order costs.
+template <int kAxes>
+int most_jumps(const SamplingOf<kAxes>& problem, int jumps, int jumps_for_pixels) {
+  const int64_t samples = std::max<int64_t>(samples_of<kAxes>(problem), 1);
+  return static_cast<int>(
+      std::min<int64_t>(jumps + jumps_for_pixels * pixels_of<kAxes>(problem) / samples, kWarp));
+}
+template <int kAxes>
+int most_jumps(const ForwardOf<kAxes>& problem, const CudaLaunch&) {
+  return most_jumps<kAxes>(problem, 12, 5);
+}
+// The choice depends on how the images lie, and changes how sums are rounded: what is deterministic leaves it out.
 template <int kAxes>
 int most_jumps(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
-  if (on.deterministic) return 0;
-  const int64_t samples = std::max<int64_t>(samples_of<kAxes>(problem), 1);
-  return static_cast<int>(std::min<int64_t>(7 + 2 * pixels_of<kAxes>(problem) / samples, kMostJumps));
+  return on.deterministic ? 0 : most_jumps<kAxes>(problem, 13, 2);
+}
+
+// In problems of so few elements it takes longer to look at the grid than to go the wrong way.
+template <int kAxes>
+int64_t few_elements(const ForwardOf<kAxes>&) {
+  return int64_t{1} << 22;
+}
+template <int kAxes>
+int64_t few_elements(const BackwardOf<kAxes>&) {
+  return int64_t{1} << 19;
 }
 
 // Calls way(by_channels, condition, allocator) for each implementation that may be the right one. Both take the same memory.
-// In small problems launches take longer than either.
-template <class T, int kAxes, class Way>
-void for_each_way(const SamplingOf<kAxes>& problem, int limit, void* workspace, const CudaLaunch* on,
-                  Way&& way) {
+template <class T, int kAxes, class Problem, class Way>
+void for_each_way(const Problem& problem, void* workspace, const CudaLaunch& on, bool launches, Way&& way) {
   WorkspaceAllocator allocator(workspace);
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
     if (works_by_channels(problem)) {
+      const int limit = most_jumps<2>(problem, on);
       if (limit == 0 || !has_rows<2>(problem) || problem.interpolation == Interpolation::bicubic)
         return way(true, Condition{}, allocator);
-      constexpr int64_t kFewElements = int64_t{1} << 19;
-      if (problem.batch * problem.channels * samples_of<2>(problem) <= kFewElements)
+      const int64_t samples = problem.batch * samples_of<2>(problem);
+      if (limit == kWarp || samples > kMostSamples || samples * problem.channels <= few_elements<2>(problem))
         return way(false, Condition{}, allocator);
       const auto most = static_cast<unsigned>(limit * kSampledWarps);
       auto* jumps = allocator.take<unsigned>(1);
-      if (on != nullptr) {
-        zero(*on, jumps, sizeof(unsigned));
-        launch(*on, kSampledWarps / kWarps, kThreads, 0, count_jumps<T>, problem, axes_of<2>(problem, true),
-               jumps);
+      if (launches) {
+        launch(on, 1, kSamplingThreads, 0, count_jumps<T>, problem, axes_of<2>(problem, true),
+               BlocksOfSamples(problem), jumps);
       }
       way(false, Condition{jumps, 0, most}, allocator);
       return way(true, Condition{jumps, most + 1, ~0u}, allocator);
@@ -131,11 +146,11 @@ void for_each_way(const SamplingOf<kAxes>& problem, int limit, void* workspace, 
 }
 
 // The most that one of them takes: take<T>(by_channels, allocator).
-template <int kAxes, class Take>
-size_t workspace_size(const SamplingOf<kAxes>& problem, int limit, Take&& take) {
+template <int kAxes, class Problem, class Take>
+size_t workspace_size(const Problem& problem, const CudaLaunch& on, Take&& take) {
   size_t largest = 0;
   visit_element_type(problem.type, [&]<class T>(T element) {
-    for_each_way<T, kAxes>(problem, limit, nullptr, nullptr,
+    for_each_way<T, kAxes>(problem, nullptr, on, false,
                            [&](bool by_channels, const Condition&, WorkspaceAllocator allocator) {
                              take(element, by_channels, allocator);
                              largest = std::max(largest, allocator.size());
@@ -202,31 +217,54 @@ GradientSums<RealOf<T>> sums_of(const BackwardOf<kAxes>& problem, bool by_channe
           allocator};
 }
 
-// Warps that share the channels of a strip: more where there are few strips, and as long as each has some channels.
-int parts_of(int64_t strips, int64_t channels) {
-  constexpr int64_t kManyWarps = 8192, kChannelsOfPart = 2;
+// Warps that share the channels of some samples: more where there are few, and as long as each has some channels.
+int parts_of(int64_t warps, int64_t many_warps, int64_t channels, int64_t channels_of_part) {
   int parts = 1;
-  while (parts < kWarps && strips * parts < kManyWarps * kWarp && channels >= 2 * kChannelsOfPart * parts)
-    parts *= 2;
+  while (parts < kWarps && warps * parts < many_warps && channels >= 2 * channels_of_part * parts) parts *= 2;
   return parts;
+}
+
+template <class T>
+void scatter_tiles(const BackwardOf<2>& problem, const FloatSums<float>& sums, const Strides<2>& strides,
+                   const Condition& condition, const CudaLaunch& on) {
+  constexpr int64_t kManyWarps = 2048;
+  const int64_t tiles = problem.batch * divide_up(problem.output_height, int64_t{kTileHeight}) *
+                        divide_up(problem.output_width, int64_t{kTileWidth});
+  const int parts = parts_of(tiles, kManyWarps, problem.channels, 2 * kBoxChannels);
+  const bool whole = problem.width % kQuad == 0 && holds_quads<float>(sums.cells, {strides[0], strides[1]});
+  launch_if(on, condition, divide_up(tiles * parts, kWarps), scatter_by_tiles<T>, problem, sums, strides,
+            axes_of<2>(problem, false), parts, whole);
+}
+
+template <class T, class Sums>
+void scatter_strips(const BackwardOf<2>& problem, const Sums& sums, const Strides<2>& strides,
+                    const Condition& condition, const CudaLaunch& on) {
+  constexpr int64_t kManyWarps = 8192, kChannelsOfPart = 2;
+  const int64_t strips =
+      problem.batch * divide_up(problem.output_height, int64_t{kStrip}) * problem.output_width;
+  const int parts = parts_of(divide_up(strips, kWarp), kManyWarps, problem.channels, kChannelsOfPart);
+  launch_if(on, condition, divide_up(strips * parts, kThreads), scatter_by_strips<T, Sums>, problem, sums,
+            strides, axes_of<2>(problem, false), parts);
 }
 
 template <class T, int kTaps, class Sums, int kAxes>
 void scatter_in_planes(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<kAxes>& strides,
                        const Condition& condition, const CudaLaunch& on) {
-  const auto axes = axes_of<kAxes>(problem, false);
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
   if constexpr (kAxes == 2 && kTaps == 2 && std::is_same_v<Sums, FloatSums<RealOf<T>>>) {
-    if (!on.deterministic && has_rows<2>(problem)) {
-      const int64_t strips =
-          problem.batch * divide_up(problem.output_height, int64_t{kStrip}) * problem.output_width;
-      const int parts = parts_of(strips, problem.channels);
-      return launch_if(on, condition, divide_up(strips * parts, kThreads), scatter_by_strips<T, Sums>,
-                       problem, sums, strides, axes, parts);
+    // One after the other, few samples take longer in strips.
+    constexpr int64_t kFewSamples = int64_t{1} << 17;
+    const bool is_small = problem.channels == 1 && samples <= kFewSamples;
+    if (!on.deterministic && has_rows<2>(problem) && !is_small) {
+      if constexpr (!std::is_same_v<T, double>) {
+        if (problem.channels >= kFewestChannels)
+          return scatter_tiles<T>(problem, sums, strides, condition, on);
+      }
+      return scatter_strips<T>(problem, sums, strides, condition, on);
     }
   }
-  const int64_t blocks = divide_up(samples, kThreads);
-  launch_if(on, condition, blocks, scatter_by_samples<T, kTaps, Sums, kAxes>, problem, sums, strides, axes);
+  launch_if(on, condition, divide_up(samples, kThreads), scatter_by_samples<T, kTaps, Sums, kAxes>, problem,
+            sums, strides, axes_of<kAxes>(problem, false));
 }
 
 template <class T, int kTaps, class Sums>
@@ -238,8 +276,9 @@ void scatter_channels(const BackwardOf<2>& problem, const Sums& sums, const Stri
                      pixels_hold_quads<typename Sums::Cell>(sums.cells, strides);
   const int lanes = lanes_for(problem.channels);
   const int64_t blocks = divide_up(problem.batch * samples_of<2>(problem) * lanes, kThreads);
-  // Half as many where they may have nothing to do: starting them takes time, but so do blocks that go on and on.
-  launch(on, condition.count == nullptr ? blocks : divide_up(blocks, 2), kThreads, 0,
+  // Fewer where they may have nothing to do: starting them takes time, but so do blocks that go on and on.
+  constexpr int64_t kFewBlocks = 4096;
+  launch(on, condition.count == nullptr ? blocks : std::min(blocks, kFewBlocks), kThreads, 0,
          scatter_by_channels<T, kTaps, Sums>, condition, packed, sums, strides, axes_of<2>(problem, false),
          lanes, whole);
 }
@@ -297,25 +336,22 @@ void run(const BackwardOf<kAxes>& problem, bool by_channels, const Condition& co
 template <int kAxes, class Problem>
 size_t backward_workspace_size(const Problem& given, const CudaLaunch& on) {
   const BackwardOf<kAxes> problem(given);
-  return workspace_size(problem, most_jumps(problem, on),
-                        [&]<class T>(T, bool by_channels, WorkspaceAllocator& allocator) {
-                          if (problem.wants_input_grad) sums_of<T>(problem, by_channels, on, allocator);
-                          if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-                            if (by_channels)
-                              with_channels_side_by_side<T>(problem, allocator, nullptr, Condition{});
-                          }
-                        });
+  return workspace_size<kAxes>(problem, on, [&]<class T>(T, bool by_channels, WorkspaceAllocator& allocator) {
+    if (problem.wants_input_grad) sums_of<T>(problem, by_channels, on, allocator);
+    if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
+      if (by_channels) with_channels_side_by_side<T>(problem, allocator, nullptr, Condition{});
+    }
+  });
 }
 
 template <int kAxes, class Problem>
-size_t forward_workspace_size(const Problem& given, const CudaLaunch&) {
+size_t forward_workspace_size(const Problem& given, const CudaLaunch& on) {
   const ForwardOf<kAxes> problem(given);
-  return workspace_size(problem, kMostJumps,
-                        [&]<class T>(T, bool by_channels, WorkspaceAllocator& allocator) {
-                          if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-                            if (by_channels) with_packed_input<T>(problem, allocator, nullptr, Condition{});
-                          }
-                        });
+  return workspace_size<kAxes>(problem, on, [&]<class T>(T, bool by_channels, WorkspaceAllocator& allocator) {
+    if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
+      if (by_channels) with_packed_input<T>(problem, allocator, nullptr, Condition{});
+    }
+  });
 }
 
 // Whether 32 bits hold the place of each pixel of a channel.
@@ -332,35 +368,54 @@ bool is_near(const SamplingOf<kAxes>& problem) {
 }
 
 template <class T, int kTaps, int kAxes>
-void interpolate_all(const ForwardOf<kAxes>& problem, bool by_channels, const Condition& condition,
-                     [[maybe_unused]] WorkspaceAllocator& allocator, const CudaLaunch& on) {
+void interpolate_in_planes(const ForwardOf<kAxes>& problem, const Condition& condition,
+                           const CudaLaunch& on) {
   const auto axes = axes_of<kAxes>(problem, true);
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
-  if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-    if (by_channels) {
-      const auto packed = with_packed_input<T>(problem, allocator, &on, condition);
-      const int lanes = std::min(kTileChannels / kQuad, lanes_for(problem.channels));
-      const int64_t blocks = divide_up(samples * lanes, kThreads);
-      return launch_if(on, condition, blocks, interpolate_by_channels<T, kTaps>, packed, axes, lanes,
-                       pixels_hold_quads<T>(packed.input, packed.input_strides));
-    }
-  }
   constexpr int64_t kManyThreads = int64_t{1} << 19, kFewestOfThread = 4;
   const int64_t threads_of_sample = std::max<int64_t>(
       std::min(kManyThreads / std::max<int64_t>(samples, 1), problem.channels / kFewestOfThread), 1);
   const int64_t channels_of_thread = std::max<int64_t>(divide_up(problem.channels, threads_of_sample), 1);
-  const int64_t blocks = divide_up(samples * divide_up(problem.channels, channels_of_thread), kThreads);
+  const int64_t parts = divide_up(problem.channels, channels_of_thread);
+  if constexpr (kAxes == 2 && kTaps <= 2) {
+    if (has_near_rows(problem)) {
+      const BlocksOfSamples blocks(problem);
+      const auto run = [&]<int kTogether>(std::integral_constant<int, kTogether>) {
+        launch_if(on, condition, blocks.count * parts, interpolate_rows<T, kTaps, kTogether>, problem, axes,
+                  blocks, Divisor(parts), static_cast<int>(channels_of_thread));
+      };
+      return channels_of_thread == 3 ? run(std::integral_constant<int, 3>())
+                                     : run(std::integral_constant<int, 4>());
+    }
+  }
+  const int64_t blocks = divide_up(samples * parts, kThreads);
   is_near(problem) ? launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int32_t>, problem, axes,
                                channels_of_thread)
                    : launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int64_t>, problem, axes,
                                channels_of_thread);
 }
 
+template <class T, int kTaps, int kAxes>
+void interpolate_all(const ForwardOf<kAxes>& problem, bool by_channels, const Condition& condition,
+                     [[maybe_unused]] WorkspaceAllocator& allocator, const CudaLaunch& on) {
+  if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
+    if (by_channels) {
+      const auto packed = with_packed_input<T>(problem, allocator, &on, condition);
+      const int lanes = std::min(kTileChannels / kQuad, lanes_for(problem.channels));
+      const int64_t blocks = divide_up(problem.batch * samples_of<2>(problem) * lanes, kThreads);
+      return launch_if(on, condition, blocks, interpolate_by_channels<T, kTaps>, packed,
+                       axes_of<2>(problem, true), lanes,
+                       pixels_hold_quads<T>(packed.input, packed.input_strides));
+    }
+  }
+  interpolate_in_planes<T, kTaps>(problem, condition, on);
+}
+
 template <int kAxes, class Problem>
 void run_forward(const Problem& given, void* workspace, const CudaLaunch& on) {
   const ForwardOf<kAxes> problem(given);
   visit_element_type(problem.type, [&]<class T>(T) {
-    for_each_way<T, kAxes>(problem, kMostJumps, workspace, &on,
+    for_each_way<T, kAxes>(problem, workspace, on, true,
                            [&](bool by_channels, const Condition& condition, WorkspaceAllocator allocator) {
                              visit_taps_of<kAxes>(
                                  problem.interpolation, [&]<int kTaps>(std::integral_constant<int, kTaps>) {
@@ -377,7 +432,7 @@ void run_backward(const Problem& given, void* workspace, const CudaLaunch& on) {
   if (pixels_of<kAxes>(problem) == 0) problem.padding = Padding::zeros;
   if (!problem.wants_input_grad && !problem.wants_grid_grad) return;
   visit_element_type(problem.type, [&]<class T>(T) {
-    for_each_way<T, kAxes>(problem, most_jumps(problem, on), workspace, &on,
+    for_each_way<T, kAxes>(problem, workspace, on, true,
                            [&](bool by_channels, const Condition& condition, WorkspaceAllocator allocator) {
                              run<T>(problem, by_channels, condition, allocator, on);
                            });

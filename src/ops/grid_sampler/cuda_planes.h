@@ -10,29 +10,6 @@
 
 namespace aclgrad::ops::grid_sampler {
 
-// ---- Which grids are smooth
-
-// Warps of neighbouring samples that are looked at. A sample jumps that reads another piece of memory than the one before:
-// 32 bytes, in which memory is moved. Where so few of a warp do, they read mostly the pixels next to each other.
-inline constexpr int kSampledWarps = 1024, kFewJumps = 9;
-
-// How many samples jump.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    count_jumps(SamplingOf<2> problem, Axes<2> axes, unsigned* jumps) {
-  const int64_t samples = Sample<2>::count(problem);
-  const int64_t warp = thread_index() / kWarp, warps = thread_count_of_grid() / kWarp;
-  const Lanes lanes(kWarp);
-  const int64_t first = samples / warps * warp;
-  const Sample<2> sample(problem, min(first + lanes.index, samples - 1));
-  const SampleTaps<T, 2, 2> taps(problem, sample, axes);
-  const auto x = taps.along[0].tap(0, axes[0]), y = taps.along[1].tap(0, axes[1]);
-  const int64_t piece = x.pixel < 0 || y.pixel < 0 ? -1 : (y.pixel * problem.width + x.pixel) / 8;
-  const int64_t before = lanes.from(lanes.index - 1, piece);
-  const unsigned jumps_of_warp = lanes.sum(piece >= 0 && (lanes.index == 0 || piece != before) ? 1u : 0u);
-  if (lanes.index == 0) atomicAdd(jumps, jumps_of_warp);
-}
-
 // ---- Forward
 
 // Offset: an integer that holds the place of any pixel of a channel. The threads of a sample share its channels, where there
@@ -42,9 +19,7 @@ __global__ void __launch_bounds__(kThreads)
     interpolate(Condition condition, ForwardOf<kAxes> problem, Axes<kAxes> axes, int64_t channels_of_thread) {
   using Real = RealOf<T>;
   if (!condition.holds()) return;
-  // Channels that are read together. Of a scattered grid each fills another part of the first-level cache.
-  int together = condition.count == nullptr ? 2 : *condition.count <= kFewJumps * kSampledWarps ? 4 : 1;
-  if (kTaps == 4 || kAxes == 3) together = 1;
+  constexpr int kTogether = kTaps == 4 || kAxes == 3 ? 1 : 2;  // channels
   const int64_t samples = Sample<kAxes>::count(problem);
   const int64_t threads = samples * divide_up(problem.channels, channels_of_thread);
   const PiecesOfBlock pieces(divide_up(threads, int64_t{kThreads}));
@@ -93,14 +68,10 @@ __global__ void __launch_bounds__(kThreads)
       }
 #pragma unroll
       for (int c = 0; c < kCount; ++c, output += problem.output_strides[1]) *output = narrow<T>(sums[c]);
-      return kCount;
     };
-    for (int c = 0; c < channels;) {
-      const int count = min(together, channels - c);
-      c += count >= 4   ? next(std::integral_constant<int, 4>())
-           : count >= 2 ? next(std::integral_constant<int, 2>())
-                        : next(std::integral_constant<int, 1>());
-    }
+    int c = 0;
+    for (; c + kTogether <= channels; c += kTogether) next(std::integral_constant<int, kTogether>());
+    if (c < channels) next(std::integral_constant<int, 1>());
   }
 }
 

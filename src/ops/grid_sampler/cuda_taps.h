@@ -92,6 +92,11 @@ class Taps {
     }
   }
 
+  // Whether it reads anything; the pixel at or before the place, which may lie beside the image; from there to the place.
+  __device__ bool reads() const { return reads_; }
+  __device__ int32_t first() const { return first_; }
+  __device__ Real rest() const { return rest_; }
+
  private:
   __device__ void set(Place<Real> at, const Axis& axis) {
     constexpr Real kFarthest = (1 << 30) - 64;

@@ -1,0 +1,290 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// The bilinear gradient of many channels in planes on a GPU, in floats. A warp owns a tile of samples, and most pixels are read by several
+// of them. Their terms are added up in shared memory, in a box of pixels around all that the tile reads, and memory sees one
+// addition for four pixels of a row. Where the box would be too large, terms go to memory one by one: any grid is right.
+#pragma once
+
+#include "cuda/sums.h"
+#include "ops/grid_sampler/cuda_samples.h"
+
+namespace aclgrad::ops::grid_sampler {
+
+// Of a tile: lanes side by side, and samples of a lane below each other.
+inline constexpr int kTileWidth = 16, kTileRows = 2, kTileHeight = kTileRows * kWarp / kTileWidth;
+inline constexpr int kTileBlocks = 3;  // at least, on a multiprocessor
+inline constexpr int kBoxPixels = 640, kBoxChannels = 2;
+
+// The 2 by 2 pixels that a sample reads, of which some may lie beside the image.
+struct PixelsOfSample {
+  int32_t x = 0, y = 0;  // of the first
+  int32_t at = 0;        // its offset in a plane
+  float to_right = 0, to_below = 0;
+  unsigned in_image = 0;  // a bit for each: upper left, upper right, lower left, lower right
+  int cell = 0;           // of the box, for the first
+  int turn = 0;           // how many lanes before this one add to the same pixels
+
+  template <class Taps>
+  __device__ void set(const Taps& along_x, const Taps& along_y, int32_t width, int32_t height) {
+    if (!along_x.reads() || !along_y.reads()) return;
+    x = along_x.first(), y = along_y.first();
+    to_right = along_x.rest(), to_below = along_y.rest();
+    if (x < -1 || x >= width || y < -1 || y >= height) return;
+    at = y * width + x;
+    const unsigned columns = (x >= 0 ? 1u : 0u) | (x + 1 < width ? 2u : 0u);
+    in_image = (y >= 0 ? columns : 0u) | (y + 1 < height ? columns << 2 : 0u);
+  }
+  __device__ bool has(int corner) const { return (in_image >> corner & 1u) != 0; }
+};
+
+// CellsOfPixel for sums of some channels around what a warp reads, row after row. A row begins where a quad does.
+struct PixelBox {
+  int left = 1 << 30, top = 1 << 30, width = 0, height = 0;
+  unsigned inverse = 0;  // of the width
+
+  // All lanes of the warp call it. Without samples that read anything, the box is empty.
+  template <int kSamples>
+  __device__ PixelBox(const Lanes& lanes, const PixelsOfSample (&samples)[kSamples]) {
+    int right = -2, bottom = -2;
+    for (const auto& of : samples) {
+      if (of.in_image == 0) continue;
+      left = min(left, of.x), top = min(top, of.y), right = max(right, of.x), bottom = max(bottom, of.y);
+    }
+    left = lanes.smallest(left) & ~(kQuad - 1), top = lanes.smallest(top);
+    right = -lanes.smallest(-right), bottom = -lanes.smallest(-bottom);
+    if (bottom < top) return;
+    width = (right + 2 - left + kQuad - 1) & ~(kQuad - 1);
+    height = bottom + 2 - top;
+    // The row of a cell is its number times that, in units of 2^-20: exactly, for so few cells.
+    inverse = ((1u << 20) + width - 1) / width;
+  }
+  __device__ bool fits() const {
+    return width <= kBoxPixels && height <= kBoxPixels && width * height <= kBoxPixels;
+  }
+
+  // In a plane, or -1 beside the image.
+  __device__ int32_t offset(int cell, int32_t image_width, int32_t image_height) const {
+    const int row = static_cast<int>(static_cast<unsigned>(cell) * inverse >> 20);
+    const int32_t y = top + row, x = left + cell - row * width;
+    return y < 0 || y >= image_height || x < 0 || x >= image_width ? -1 : y * image_width + x;
+  }
+};
+
+struct alignas(sizeof(float) * kBoxChannels) CellsOfPixel {
+  float of[kBoxChannels];
+};
+
+// Adds a box to memory, `kCount` channels that are so far apart, and makes it zero. `whole`: quads of a row lie on boundaries.
+template <int kCount>
+__device__ void empty_box(const Lanes& lanes, const PixelBox& at, CellsOfPixel* box,
+                          const FloatSums<float>& sums, float* plane, int64_t channel_stride,
+                          int32_t image_width, int32_t image_height, bool whole, int32_t first_offset) {
+  const int cells = at.width * at.height;
+  if (!whole) {
+    for (int i = lanes.index; i < cells; i += kWarp) {
+      const CellsOfPixel sum = box[i];
+      box[i] = {};
+      const int32_t offset = at.offset(i, image_width, image_height);
+      if (offset < 0) continue;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        if (sum.of[j] != 0) sums.add_to(plane + j * channel_stride + offset, sum.of[j]);
+      }
+    }
+    return;
+  }
+  for (int i = kQuad * lanes.index; i < cells; i += kQuad * kWarp) {
+    // Half of the lanes begin with the second half of their quad, so that they do not meet in the banks.
+    const int second_half = (lanes.index >> 2 & 1) * 2;
+    CellsOfPixel sum[kQuad];
+    for (int k = 0; k < kQuad; ++k) {
+      CellsOfPixel& cell = box[i + (k ^ second_half)];
+      sum[k] = cell;
+      cell = {};
+    }
+    const int32_t offset = i == kQuad * lanes.index ? first_offset : at.offset(i, image_width, image_height);
+    if (offset < 0) continue;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      Quad<float> quad;
+      for (int k = 0; k < kQuad; ++k) quad.lane[k] = second_half != 0 ? sum[k ^ 2].of[j] : sum[k].of[j];
+      if (quad.lane[0] == 0 && quad.lane[1] == 0 && quad.lane[2] == 0 && quad.lane[3] == 0) continue;
+      sums.add_quad(plane + j * channel_stride + offset, quad, kQuad, true);
+    }
+  }
+}
+
+// `parts`: so many warps share the channels of a tile. Images and sums have rows of neighbouring pixels; `whole`: quads of
+// sums that begin at a multiple of four pixels lie on boundaries, and rows end with one.
+template <class T>
+__global__ void __launch_bounds__(kThreads, kTileBlocks)
+    scatter_by_tiles(Condition condition, BackwardOf<2> problem, FloatSums<float> sums,
+                     Strides<2> sums_strides, Axes<2> axes, int parts, bool whole) {
+  if (!condition.holds()) return;
+  __shared__ alignas(16) CellsOfPixel boxes[kWarps][kBoxPixels];
+  __shared__ float multipliers[2 * kTileRows][kThreads];
+  const Lanes lanes(kWarp);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp;
+  const int part = warp & (parts - 1), groups = kWarps / parts;
+  CellsOfPixel* box = boxes[warp];
+  for (int i = lanes.index; i < kBoxPixels; i += kWarp) box[i] = {};
+  // Samples of an image of as many rows and columns as there are tiles.
+  SamplingOf<2> tiles_of = problem;
+  tiles_of.output_height = divide_up(problem.output_height, int64_t{kTileHeight});
+  tiles_of.output_width = divide_up(problem.output_width, int64_t{kTileWidth});
+  const int64_t tiles = Sample<2>::count(tiles_of);
+  const auto width = static_cast<int32_t>(problem.width), height = static_cast<int32_t>(problem.height);
+  const PiecesOfBlock pieces(divide_up(tiles, int64_t{groups}));
+  for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
+    const int64_t index = piece * groups + warp / parts;
+    const Sample<2> tile(tiles_of, index < tiles ? index : 0);
+    const int64_t n = tile.batch, column = tile.place[0] * kTileWidth + lanes.index % kTileWidth;
+    const int64_t first_row = tile.place[1] * kTileHeight + lanes.index / kTileWidth * kTileRows;
+    int count = 0;
+    if (index < tiles && column < problem.output_width)
+      count = static_cast<int>(max(min(int64_t{kTileRows}, problem.output_height - first_row), int64_t{0}));
+    PixelsOfSample samples[kTileRows];
+#pragma unroll
+    for (int k = 0; k < kTileRows; ++k) {
+      if (k >= count) continue;
+      const SampleTaps<T, 2, 2> taps(problem, Sample<2>(n, {column, first_row + k}), axes);
+      samples[k].set(taps.along[0], taps.along[1], width, height);
+      for (int axis = 0; axis < 2; ++axis) multipliers[2 * k + axis][thread] = taps.along[axis].multiplier;
+    }
+    PixelBox at(lanes, samples);
+    const bool fits = at.fits();
+    int turns = 0;  // of the lanes that add to the same pixels
+    if (fits) {
+#pragma unroll
+      for (auto& of : samples) {
+        of.cell = (of.y - at.top) * at.width + of.x - at.left;
+        const unsigned same = __match_any_sync(~0u, of.in_image != 0 ? of.cell : -1 - lanes.index);
+        of.turn = __popc(same & ((1u << lanes.index) - 1u));
+        turns = max(turns, of.turn);
+      }
+      turns = -lanes.smallest(-turns);
+    } else {
+      at.height = 0;
+    }
+    const int32_t first_offset = at.offset(kQuad * lanes.index, width, height);
+    const auto& strides = problem.grad_output_strides;
+    const int64_t first_channel = kBoxChannels * part, step = kBoxChannels * parts;
+    const T* input = static_cast<const T*>(problem.input) + n * problem.input_strides[0] +
+                     first_channel * problem.input_strides[1];
+    const T* grad_output = static_cast<const T*>(problem.grad_output) + n * strides[0] +
+                           first_channel * strides[1] + first_row * strides[2] + column * strides[3];
+    auto* plane = sums.cells + n * sums_strides[0] + first_channel * sums_strides[1];
+    float gradients[2 * kTileRows] = {};
+    // Of so many channels, from where the pointers are.
+    const auto scatter = [&]<int kCount>(std::integral_constant<int, kCount>) {
+      float gradient[kTileRows][kCount];
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+#pragma unroll
+        for (int k = 0; k < kTileRows; ++k)
+          gradient[k][j] = k < count ? widen(grad_output[k * strides[2] + j * strides[1]]) : 0.0f;
+      }
+      if (problem.wants_grid_grad) {
+        // All on their way before any is used.
+        float values[kTileRows][kCount][4];
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+#pragma unroll
+          for (int k = 0; k < kTileRows; ++k) {
+            const T* upper = input + j * problem.input_strides[1] + samples[k].at;
+            const T* lower = upper + width;
+            values[k][j][0] = samples[k].has(0) ? widen(upper[0]) : 0.0f;
+            values[k][j][1] = samples[k].has(1) ? widen(upper[1]) : 0.0f;
+            values[k][j][2] = samples[k].has(2) ? widen(lower[0]) : 0.0f;
+            values[k][j][3] = samples[k].has(3) ? widen(lower[1]) : 0.0f;
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < kTileRows; ++k) {
+          const float to_right = samples[k].to_right, to_below = samples[k].to_below;
+#pragma unroll
+          for (int j = 0; j < kCount; ++j) {
+            const auto& of = values[k][j];
+            const float x_slope = std::fma(1 - to_below, of[1] - of[0], to_below * (of[3] - of[2]));
+            const float y_slope = std::fma(1 - to_right, of[2] - of[0], to_right * (of[3] - of[1]));
+            gradients[2 * k] = std::fma(x_slope, gradient[k][j], gradients[2 * k]);
+            gradients[2 * k + 1] = std::fma(y_slope, gradient[k][j], gradients[2 * k + 1]);
+          }
+        }
+      }
+      if (!problem.wants_input_grad) return;
+#pragma unroll
+      for (int k = 0; k < kTileRows; ++k) {
+        const PixelsOfSample& of = samples[k];
+        const float to_right = of.to_right, to_below = of.to_below;
+        const float weights[] = {(1 - to_below) * (1 - to_right), (1 - to_below) * to_right,
+                                 to_below * (1 - to_right), to_below * to_right};
+        CellsOfPixel* const to = box + of.cell;
+        if (fits) {
+          // A pixel at a time, and lanes that read the same pixels in turn, so that no two lanes add to the same.
+#pragma unroll 1
+          for (int turn = 0; turn <= turns; ++turn) {
+            const bool adds = of.in_image != 0 && of.turn == turn;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              if (adds) {
+                CellsOfPixel sum = to[i % 2 + i / 2 * at.width];
+#pragma unroll
+                for (int j = 0; j < kCount; ++j) sum.of[j] = std::fma(weights[i], gradient[k][j], sum.of[j]);
+                to[i % 2 + i / 2 * at.width] = sum;
+              }
+              __syncwarp();
+            }
+          }
+        } else {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            if (!of.has(i)) continue;
+            auto* cell = plane + of.at + i % 2 + i / 2 * width;
+            for (int j = 0; j < kCount; ++j)
+              sums.add_to(cell + j * sums_strides[1], weights[i] * gradient[k][j]);
+          }
+        }
+      }
+      empty_box<kCount>(lanes, at, box, sums, plane, sums_strides[1], width, height, whole, first_offset);
+      __syncwarp();
+    };
+    int64_t c = index < tiles ? first_channel : problem.channels;
+    __syncwarp();
+#pragma unroll 1
+    for (; c + kBoxChannels <= problem.channels; c += step) {
+      scatter(std::integral_constant<int, kBoxChannels>());
+      input += step * problem.input_strides[1];
+      grad_output += step * strides[1];
+      plane += step * sums_strides[1];
+    }
+    if (c < problem.channels) scatter(std::integral_constant<int, 1>());
+    if (!problem.wants_grid_grad) continue;
+    if (parts > 1) {
+      auto* of_parts = reinterpret_cast<float*>(&boxes[0][0]);
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < 2 * kTileRows; ++i) of_parts[i * kThreads + thread] = gradients[i];
+      __syncthreads();
+      for (int other = 1; part == 0 && other < parts; ++other) {
+#pragma unroll
+        for (int i = 0; i < 2 * kTileRows; ++i)
+          gradients[i] += of_parts[i * kThreads + thread + other * kWarp];
+      }
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < 2 * kTileRows; ++i) of_parts[i * kThreads + thread] = 0;
+      __syncthreads();
+    }
+    if (part > 0) continue;
+    T* grid_grad = static_cast<T*>(problem.grid_grad) +
+                   Sample<2>(n, {column, first_row}).offset_in_grid(problem.grid_grad_strides);
+#pragma unroll
+    for (int i = 0; i < 2 * kTileRows; ++i) {
+      if (i / 2 >= count) continue;
+      grid_grad[i / 2 * problem.grid_grad_strides[1] + i % 2 * problem.grid_grad_strides[3]] =
+          narrow<T>(multipliers[i][thread] * gradients[i]);
+    }
+  }
+}
+
+}  // namespace aclgrad::ops::grid_sampler
