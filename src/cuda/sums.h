@@ -50,7 +50,7 @@ struct FloatSums {
   // Of channel c of a row, where a quad begins.
   __device__ Cell* cell(int64_t row, int64_t c) const { return cells + row + c; }
 
-  // To `count` channels from there on, or four where there are more. `whole`: their cells are on a 16-byte boundary.
+  // To `count` cells from there on, or four where there are more. `whole`: their cells are on a 16-byte boundary.
   __device__ void add_quad(Cell* to, const Quad<Real>& quad, int64_t count, bool whole) const {
     if constexpr (std::is_same_v<Real, float>) {
       if (whole && count >= kQuad) {

@@ -272,6 +272,7 @@ void test_gradients(const typename Kind::Sampling& s, Memory memory, const grid_
        allowed_error(type, expected.input)},
       {"grad_grid", &Backward::grad_grid, grid_shape(s), expected.grid, allowed_error(type, expected.grid),
        gradient_error}};
+  for (const auto& gradient : gradients) expect_results(what + "alone ", problem, memory, false, {gradient});
   expect_results(what, problem, memory, false, gradients);
   expect(expect_results(what, problem, memory, true, gradients) ==
              expect_results(what, problem, memory, true, gradients),
@@ -334,7 +335,7 @@ grid_sampler_cases::Inputs inputs_of_large_image(const reference::GridSampling& 
   return inputs;
 }
 
-// So large that what is fast depends on the grid, which many more samples do forward.
+// So large that kernels look at the grid, which takes more samples forward.
 void test_large_images() {
   for (bool is_smooth : {true, false}) {
     for (DataType type : {DataType::float32, DataType::float16}) {

@@ -94,29 +94,24 @@ bool has_rows(const SamplingOf<kAxes>& problem) {
 
 // Planes are faster than images that have to be brought into another order until so many of the 32 samples of a warp jump.
 // The larger the image is beside its samples, the more that order costs.
-template <int kAxes>
-int most_jumps(const SamplingOf<kAxes>& problem, int jumps, int jumps_for_pixels) {
-  const int64_t samples = std::max<int64_t>(samples_of<kAxes>(problem), 1);
+int most_jumps(const SamplingOf<2>& problem, int jumps, int jumps_for_pixels) {
+  const int64_t samples = std::max<int64_t>(samples_of<2>(problem), 1);
   return static_cast<int>(
-      std::min<int64_t>(jumps + jumps_for_pixels * pixels_of<kAxes>(problem) / samples, kWarp));
+      std::min<int64_t>(jumps + jumps_for_pixels * pixels_of<2>(problem) / samples, kWarp));
 }
-template <int kAxes>
-int most_jumps(const ForwardOf<kAxes>& problem, const CudaLaunch&) {
-  return most_jumps<kAxes>(problem, 12, 5);
+int most_jumps(const ForwardOf<2>& problem, const CudaLaunch&) {
+  return most_jumps(problem, 12, 5);
 }
 // The choice depends on how the images lie, and changes how sums are rounded: what is deterministic leaves it out.
-template <int kAxes>
-int most_jumps(const BackwardOf<kAxes>& problem, const CudaLaunch& on) {
-  return on.deterministic ? 0 : most_jumps<kAxes>(problem, 13, 2);
+int most_jumps(const BackwardOf<2>& problem, const CudaLaunch& on) {
+  return on.deterministic ? 0 : most_jumps(problem, 13, 2);
 }
 
-// In problems of so few elements it takes longer to look at the grid than to go the wrong way.
-template <int kAxes>
-int64_t few_elements(const ForwardOf<kAxes>&) {
+// In problems of so few elements smooth grids lose more by being looked at than scattered ones win.
+int64_t few_elements(const ForwardOf<2>&) {
   return int64_t{1} << 22;
 }
-template <int kAxes>
-int64_t few_elements(const BackwardOf<kAxes>&) {
+int64_t few_elements(const BackwardOf<2>&) {
   return int64_t{1} << 19;
 }
 
@@ -126,11 +121,11 @@ void for_each_way(const Problem& problem, void* workspace, const CudaLaunch& on,
   WorkspaceAllocator allocator(workspace);
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
     if (works_by_channels(problem)) {
-      const int limit = most_jumps<2>(problem, on);
+      const int limit = most_jumps(problem, on);
       if (limit == 0 || !has_rows<2>(problem) || problem.interpolation == Interpolation::bicubic)
         return way(true, Condition{}, allocator);
       const int64_t samples = problem.batch * samples_of<2>(problem);
-      if (limit == kWarp || samples > kMostSamples || samples * problem.channels <= few_elements<2>(problem))
+      if (limit == kWarp || samples > kMostSamples || samples * problem.channels <= few_elements(problem))
         return way(false, Condition{}, allocator);
       const auto most = static_cast<unsigned>(limit * kSampledWarps);
       auto* jumps = allocator.take<unsigned>(1);
@@ -252,7 +247,7 @@ void scatter_in_planes(const BackwardOf<kAxes>& problem, const Sums& sums, const
                        const Condition& condition, const CudaLaunch& on) {
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
   if constexpr (kAxes == 2 && kTaps == 2 && std::is_same_v<Sums, FloatSums<RealOf<T>>>) {
-    // One after the other, few samples take longer in strips.
+    // Of one channel and few samples, strips leave too few threads.
     constexpr int64_t kFewSamples = int64_t{1} << 17;
     const bool is_small = problem.channels == 1 && samples <= kFewSamples;
     if (!on.deterministic && has_rows<2>(problem) && !is_small) {
@@ -276,7 +271,7 @@ void scatter_channels(const BackwardOf<2>& problem, const Sums& sums, const Stri
                      pixels_hold_quads<typename Sums::Cell>(sums.cells, strides);
   const int lanes = lanes_for(problem.channels);
   const int64_t blocks = divide_up(problem.batch * samples_of<2>(problem) * lanes, kThreads);
-  // Fewer where they may have nothing to do: starting them takes time, but so do blocks that go on and on.
+  // Fewer where they may have nothing to do: blocks take time to start. But long ones end at different times.
   constexpr int64_t kFewBlocks = 4096;
   launch(on, condition.count == nullptr ? blocks : std::min(blocks, kFewBlocks), kThreads, 0,
          scatter_by_channels<T, kTaps, Sums>, condition, packed, sums, strides, axes_of<2>(problem, false),

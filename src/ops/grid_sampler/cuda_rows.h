@@ -36,9 +36,9 @@ struct BlocksOfSamples {
   Divisor across, down;  // rectangles, or samples
   int32_t count;
 
-  struct Place {
+  struct Sample {
     int32_t batch, x, y;
-    bool is_there;
+    bool exists;
   };
 
   explicit BlocksOfSamples(const SamplingOf<2>& problem)
@@ -50,8 +50,8 @@ struct BlocksOfSamples {
                                                 : divide_up(samples, int64_t{kThreads}));
   }
 
-  // Of a thread's sample.
-  __device__ Place place(int32_t block, const SamplingOf<2>& problem) const {
+  // Of this thread.
+  __device__ Sample sample(int32_t block, const SamplingOf<2>& problem) const {
     const int thread = static_cast<int>(threadIdx.x % kThreads), lane = thread % kWarp, warp = thread / kWarp;
     constexpr int kWarpsAcross = kWidth / kAcross;
     const int32_t first = are_rectangles ? block : block * kThreads + thread;
@@ -93,8 +93,8 @@ inline bool has_near_rows(const ForwardOf<2>& problem) {
          problem.batch * height * width <= kMostSamples;
 }
 
-// Blocks that a multiprocessor can run: these kernels do little but wait for memory. 0 leaves it to the compiler, which needs
-// no more registers than that for four channels, and more for three.
+// As many blocks as a multiprocessor has threads for: these kernels do little but wait for memory. 0 leaves it to the
+// compiler. For four channels it needs 32 registers, which are as few; for three it would take more.
 template <class T, int kTogether>
 inline constexpr int kRowBlocks = kTogether == 3 && sizeof(T) < sizeof(double) ? 2048 / kThreads : 0;
 
@@ -111,8 +111,8 @@ __global__ void __launch_bounds__(kThreads, kRowBlocks<T, kTogether>)
     const int32_t block = parts.quotient(static_cast<int32_t>(piece));
     const int64_t first_channel =
         (static_cast<int32_t>(piece) - block * parts.divisor) * int64_t{channels_of_thread};
-    const auto [n, column, row, is_there] = blocks.place(block, problem);
-    if (!is_there) continue;
+    const auto [n, column, row, exists] = blocks.sample(block, problem);
+    if (!exists) continue;
     const auto& of_grid = problem.grid_strides;
     const T* grid = static_cast<const T*>(problem.grid) + n * of_grid[0] +
                     near_offset(column, of_grid[2], row, of_grid[1]);
@@ -129,9 +129,9 @@ __global__ void __launch_bounds__(kThreads, kRowBlocks<T, kTogether>)
                             (1 - to_right) * to_below, to_right * to_below};
     constexpr int kPixels = kTaps * kTaps;
     const auto &of_input = problem.input_strides, &of_output = problem.output_strides;
-    const bool is_near = (left || right) && (top || bottom);
+    const bool has_pixels = (left || right) && (top || bottom);
     const T* upper = static_cast<const T*>(problem.input) + n * of_input[0] + first_channel * of_input[1] +
-                     (is_near ? near_offset(x, 1, y, of_input[2]) : 0);
+                     (has_pixels ? near_offset(x, 1, y, of_input[2]) : 0);
     const T* lower = upper + of_input[2];
     T* output = static_cast<T*>(problem.output) + n * of_output[0] + first_channel * of_output[1] +
                 near_offset(column, of_output[3], row, of_output[2]);
@@ -164,33 +164,40 @@ __global__ void __launch_bounds__(kThreads, kRowBlocks<T, kTogether>)
 
 // ---- Which grids are smooth
 
-// A sample jumps that reads another piece of memory than those beside and above it: 32 bytes, in which memory is moved. So
-// many warps of neighbouring samples are looked at, by one block.
-inline constexpr int kSampledWarps = 64, kSamplingThreads = 1024;
+// A sample jumps that reads another piece of memory than those beside and above it: eight elements of a row. So many warps
+// are looked at, by one block.
+inline constexpr int kSampledBlocks = 8, kSampledWarps = kSampledBlocks * kWarps, kSamplingThreads = 1024;
+
+// One of each of so many parts of all blocks, at another place in each part: otherwise all might be the first of an image.
+__device__ inline int32_t sampled_block(int32_t count, int part) {
+  const int32_t blocks_of_part = max(count / kSampledBlocks, 1);
+  const uint32_t place = static_cast<uint32_t>(part) * 2654435761u % static_cast<uint32_t>(blocks_of_part);
+  return static_cast<int32_t>(int64_t{count} * part / kSampledBlocks) + static_cast<int32_t>(place);
+}
 
 // How many samples jump.
 template <class T>
 __global__ void __launch_bounds__(kSamplingThreads)
     count_jumps(SamplingOf<2> problem, Axes<2> axes, BlocksOfSamples blocks, unsigned* jumps) {
   __shared__ unsigned jumps_of_warps[kSamplingThreads / kWarp];
-  constexpr int kRounds = kSampledWarps * kWarp / kSamplingThreads, kSampledBlocks = kSampledWarps / kWarps;
+  constexpr int kRounds = kSampledWarps * kWarp / kSamplingThreads;
   const Lanes lanes(kWarp);
   unsigned found = 0;
 #pragma unroll
   for (int round = 0; round < kRounds; ++round) {
-    const int64_t block = (round * kSamplingThreads + static_cast<int>(threadIdx.x)) / kThreads;
-    const auto [n, column, row, is_there] =
-        blocks.place(static_cast<int32_t>(blocks.count * block / kSampledBlocks), problem);
+    const int block = (round * kSamplingThreads + static_cast<int>(threadIdx.x)) / kThreads;
+    const auto [n, column, row, exists] = blocks.sample(sampled_block(blocks.count, block), problem);
     int32_t piece = -1;
-    if (is_there) {
+    if (exists) {
       const SampleTaps<T, 2, 2> taps(problem, Sample<2>(n, {column, row}), axes);
       const auto x = taps.along[0].tap(0, axes[0]), y = taps.along[1].tap(0, axes[1]);
       if (x.pixel >= 0 && y.pixel >= 0) piece = (y.pixel * static_cast<int32_t>(problem.width) + x.pixel) / 8;
     }
     const int32_t beside = lanes.from(lanes.index - 1, piece);
     const int32_t above = lanes.from(lanes.index - blocks.kAcross, piece);
-    const bool jumps_beside = lanes.index % blocks.kAcross == 0 || piece != beside;
-    const bool jumps_above = lanes.index < blocks.kAcross || piece != above;
+    const bool has_above = blocks.are_rectangles && lanes.index >= blocks.kAcross;
+    const bool has_beside = lanes.index % (blocks.are_rectangles ? blocks.kAcross : kWarp) != 0;
+    const bool jumps_beside = !has_beside || piece != beside, jumps_above = !has_above || piece != above;
     found += piece >= 0 && jumps_beside && jumps_above ? 1 : 0;
   }
   found = lanes.sum(found);

@@ -1,7 +1,8 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The bilinear gradient of many channels in planes on a GPU, in floats. A warp owns a tile of samples, and most pixels are read by several
-// of them. Their terms are added up in shared memory, in a box of pixels around all that the tile reads, and memory sees one
-// addition for four pixels of a row. Where the box would be too large, terms go to memory one by one: any grid is right.
+// The bilinear gradient of many channels in planes on a GPU, in floats. A warp owns a tile of samples, and most pixels are
+// read by several of them. Their terms are added up in shared memory, in a box of pixels around all that the tile reads, and
+// memory sees one addition for four pixels of a row. Where the box would be too large, terms go to memory one by one: any
+// grid is right.
 #pragma once
 
 #include "cuda/sums.h"
@@ -9,7 +10,7 @@
 
 namespace aclgrad::ops::grid_sampler {
 
-// Of a tile: lanes side by side, and samples of a lane below each other.
+// A tile has so many lanes side by side, and each lane so many samples below each other.
 inline constexpr int kTileWidth = 16, kTileRows = 2, kTileHeight = kTileRows * kWarp / kTileWidth;
 inline constexpr int kTileBlocks = 3;  // at least, on a multiprocessor
 inline constexpr int kBoxPixels = 640, kBoxChannels = 2;
@@ -26,10 +27,10 @@ struct PixelsOfSample {
   template <class Taps>
   __device__ void set(const Taps& along_x, const Taps& along_y, int32_t width, int32_t height) {
     if (!along_x.reads() || !along_y.reads()) return;
-    x = along_x.first(), y = along_y.first();
+    const int32_t first_x = along_x.first(), first_y = along_y.first();
+    if (first_x < -1 || first_x >= width || first_y < -1 || first_y >= height) return;
+    x = first_x, y = first_y, at = y * width + x;
     to_right = along_x.rest(), to_below = along_y.rest();
-    if (x < -1 || x >= width || y < -1 || y >= height) return;
-    at = y * width + x;
     const unsigned columns = (x >= 0 ? 1u : 0u) | (x + 1 < width ? 2u : 0u);
     in_image = (y >= 0 ? columns : 0u) | (y + 1 < height ? columns << 2 : 0u);
   }
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
     if (fits) {
 #pragma unroll
       for (auto& of : samples) {
-        of.cell = (of.y - at.top) * at.width + of.x - at.left;
+        if (of.in_image != 0) of.cell = (of.y - at.top) * at.width + of.x - at.left;
         const unsigned same = __match_any_sync(~0u, of.in_image != 0 ? of.cell : -1 - lanes.index);
         of.turn = __popc(same & ((1u << lanes.index) - 1u));
         turns = max(turns, of.turn);
@@ -260,6 +261,7 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
     if (c < problem.channels) scatter(std::integral_constant<int, 1>());
     if (!problem.wants_grid_grad) continue;
     if (parts > 1) {
+      // In the boxes, which are zero again for a next tile.
       auto* of_parts = reinterpret_cast<float*>(&boxes[0][0]);
       __syncthreads();
 #pragma unroll

@@ -11,10 +11,11 @@
 
 namespace ptx {
 
-// Time counts the intervals between barriers of a block, and of a warp. Blocks run one after another, and warps from barrier
-// to barrier, so what happens in an interval is of one warp.
+// Time counts intervals. A warp that runs begins one, and another after each of its own barriers. Blocks run one after
+// another, and warps from one of the block's barriers to the next, so what happens in an interval is of one warp.
 struct Moment {
-  uint32_t launch = 0, block = 0, barrier = 0;  // the first intervals of them that may have uses of what runs
+  uint32_t launch = 0, block = 0;  // the first intervals of those that run
+  uint32_t barrier = 0;            // the first since the block's last barrier
   uint32_t now = 0;
 };
 

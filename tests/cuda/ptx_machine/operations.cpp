@@ -159,7 +159,7 @@ void exchange(Warp& warp, const Instruction& in, Lanes active) {
   if (in.to.size() > 1) warp.assign_predicate(in.to[1], in_bounds, active, kAllLanes);
 }
 
-// match.any.sync: the lanes with the same value as each.
+// match.any.sync: of the lanes that a lane's mask names, those with the same value.
 void match(Warp& warp, const Instruction& in, Lanes active) {
   const auto* values = warp.lanes<uint32_t>(in.from[0]);
   uint32_t result[kLanes] = {};
@@ -167,6 +167,7 @@ void match(Warp& warp, const Instruction& in, Lanes active) {
     for_each_lane(active, [&](int other) {
       if (values[other] == values[lane]) result[lane] |= one_lane(other);
     });
+    result[lane] &= static_cast<Lanes>(warp.value(in.from[1], lane));
   });
   const bool all_defined = (active & ~warp.defined(in.from[0])) == 0;
   warp.assign(in.to[0], result, active, all_defined ? kAllLanes : 0);
@@ -389,9 +390,11 @@ const Operation* find_operation(std::string_view opcode) {
   return found == table.end() ? nullptr : &found->second;
 }
 
-// Of whole warps: in smaller groups, races are found where there are none.
-void meet(Warp&, const Instruction&, Lanes active) {
-  if (active == kAllLanes) Grid::running()->begin_interval();
+// Only where the whole warp meets: after barriers of fewer lanes, races are found where there are none.
+void meet(Warp& warp, const Instruction& in, Lanes active) {
+  bool is_of_all = active == kAllLanes;
+  for_each_lane(active, [&](int lane) { is_of_all &= warp.value(in.from[0], lane) == kAllLanes; });
+  if (is_of_all) Grid::running()->begin_interval();
 }
 
 void join_parts(Warp& warp, const Instruction& in, Lanes active) {

@@ -167,8 +167,8 @@ void Warp::come_to_shuffle(const Instruction& instruction, int place, Lanes grou
   Lanes complete = 0;
   for_each_lane(here, [&](int lane) {
     const auto mask = static_cast<Lanes>(value(mask_of, lane));
-    if ((defined(mask_of) >> lane & 1) == 0) report("a shuffle with an undefined mask");
-    if ((mask >> lane & 1) == 0) report("a shuffle by a lane that its mask leaves out");
+    if ((defined(mask_of) >> lane & 1) == 0) report("a shuffle or barrier of a warp with an undefined mask");
+    if ((mask >> lane & 1) == 0) report("a shuffle or barrier of a warp by a lane that its mask leaves out");
     if ((mask & ~here) == 0) complete |= one_lane(lane);
   });
   at_shuffle_ = (at_shuffle_ | here) & ~complete;
@@ -178,7 +178,7 @@ void Warp::come_to_shuffle(const Instruction& instruction, int place, Lanes grou
 }
 
 void Warp::end_stuck_shuffle() {
-  report("a shuffle whose mask names lanes that never come");
+  report("a shuffle or barrier of a warp whose mask names lanes that never come");
   for_each_lane(at_shuffle_, [&](int lane) { ++places_[lane]; });
   at_shuffle_ = 0;
 }

@@ -57,6 +57,7 @@ template <Barrier kBarrier>
 __global__ void reverse_kernel(float* values) {
   __shared__ float memory[256];
   memory[threadIdx.x] = values[threadIdx.x];
+  if constexpr (kBarrier == Barrier::of_half_warps) __syncwarp(threadIdx.x % 32 < 16 ? 0xFFFFu : 0xFFFF0000u);
   if constexpr (kBarrier == Barrier::of_warp) __syncwarp();
   if constexpr (kBarrier == Barrier::of_block) __syncthreads();
   values[threadIdx.x] = memory[blockDim.x - 1 - threadIdx.x];
@@ -131,6 +132,7 @@ void load_shared_unwritten(float* to) {
 }
 void reverse_in_shared(float* values, int threads, Barrier barrier) {
   if (barrier == Barrier::none) reverse_kernel<Barrier::none><<<1, threads>>>(values);
+  if (barrier == Barrier::of_half_warps) reverse_kernel<Barrier::of_half_warps><<<1, threads>>>(values);
   if (barrier == Barrier::of_warp) reverse_kernel<Barrier::of_warp><<<1, threads>>>(values);
   if (barrier == Barrier::of_block) reverse_kernel<Barrier::of_block><<<1, threads>>>(values);
 }

@@ -15,7 +15,7 @@ void load_at(const char* from, long offset, float* to);  // a float at that byte
 void copy_each(const float* from, float* to, int threads);
 void branch_on(const float* from, float* to);
 void load_shared_unwritten(float* to);
-enum class Barrier { none, of_warp, of_block };
+enum class Barrier { none, of_half_warps, of_warp, of_block };
 void reverse_in_shared(float* values, int threads, Barrier barrier);
 void count_equals(int* values);  // of a warp: for each value, how many there are
 void end_before_barrier(float* to, int threads);

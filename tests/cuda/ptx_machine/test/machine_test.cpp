@@ -137,9 +137,10 @@ TEST_F(Machine, FindsThreadsThatDoNotMeet) {
               ElementsAre(HasSubstr("threads wait at a barrier while others of the block have ended")));
   exchange(memory, 0xFFFFFFFFu, 7);
   EXPECT_THAT(findings_.take(),
-              testing::Contains(HasSubstr("a shuffle whose mask names lanes that never come")));
+              testing::Contains(HasSubstr("barrier of a warp whose mask names lanes that never come")));
   exchange(memory, 0x7Fu, 7);
-  EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("a shuffle by a lane that its mask leaves out")));
+  EXPECT_THAT(findings_.take(),
+              testing::Contains(HasSubstr("barrier of a warp by a lane that its mask leaves out")));
 }
 
 TEST_F(Machine, MatchesLanes) {
