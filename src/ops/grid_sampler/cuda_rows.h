@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Forward, bilinear and nearest, on a GPU: images whose rows of pixels lie side by side, and whose places fit 32 bits. Most
-// images are such, and few registers and instructions are what makes few channels fast.
+// images are such, and few registers and instructions are what makes few channels fast. And whether a grid is smooth.
 #pragma once
 
 #include "ops/grid_sampler/cuda_samples.h"
