@@ -237,13 +237,8 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStr
         }
 #pragma unroll
         for (int k = 0; k < kStrip; ++k) {
-          const Real to_right = corners[k].to_right, to_below = corners[k].to_below;
-          const Real along_upper = upper[k][1] - upper[k][0], along_lower = lower[k][1] - lower[k][0];
-          const Real down_left = lower[k][0] - upper[k][0], down_right = lower[k][1] - upper[k][1];
-          const Real x_slope = std::fma(1 - to_below, along_upper, to_below * along_lower);
-          const Real y_slope = std::fma(1 - to_right, down_left, to_right * down_right);
-          gradients[2 * k] = std::fma(x_slope, gradient[k], gradients[2 * k]);
-          gradients[2 * k + 1] = std::fma(y_slope, gradient[k], gradients[2 * k + 1]);
+          const Real pixels[] = {upper[k][0], upper[k][1], lower[k][0], lower[k][1]};
+          add_slopes(pixels, corners[k].to_right, corners[k].to_below, gradient[k], gradients + 2 * k);
         }
       }
       if (problem.wants_input_grad) {
@@ -280,25 +275,9 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStr
       cells += parts * sums_strides[1];
     }
     if (!problem.wants_grid_grad) continue;
-    if (parts > 1) {
-#pragma unroll
-      for (int i = 0; i < 2 * kStrip; ++i) gradients_of_parts[i][thread] = gradients[i];
-      __syncthreads();
-      for (int other = 1; part == 0 && other < parts; ++other) {
-#pragma unroll
-        for (int i = 0; i < 2 * kStrip; ++i) gradients[i] += gradients_of_parts[i][thread + other * kWarp];
-      }
-      __syncthreads();
-    }
-    if (part > 0) continue;
-    T* grid_grad = static_cast<T*>(problem.grid_grad) +
-                   Sample<2>(n, {column, first_row}).offset_in_grid(problem.grid_grad_strides);
-#pragma unroll
-    for (int i = 0; i < 2 * kStrip; ++i) {
-      if (i / 2 >= count) continue;
-      grid_grad[i / 2 * problem.grid_grad_strides[1] + i % 2 * problem.grid_grad_strides[3]] =
-          narrow<T>(multipliers[i][thread] * gradients[i]);
-    }
+    if (parts > 1) sum_parts(gradients, part, parts, &gradients_of_parts[0][0]);
+    if (part == 0)
+      store_grid_grad<T>(problem, Sample<2>(n, {column, first_row}), count, multipliers, gradients);
   }
 }
 

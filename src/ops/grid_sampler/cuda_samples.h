@@ -143,4 +143,43 @@ __device__ void for_each_row(const AllTaps<Real, kTaps, kAxes>& taps, Body&& bod
   }
 }
 
+// ---- Gradients of the grid, where a lane owns samples below each other: x and y of the first, and so on
+
+// The derivatives of a bilinear sample between its upper left, upper right, lower left and lower right pixels.
+template <class Real>
+__device__ void add_slopes(const Real (&pixels)[4], Real to_right, Real to_below, Real gradient, Real* sums) {
+  const Real along_x = std::fma(1 - to_below, pixels[1] - pixels[0], to_below * (pixels[3] - pixels[2]));
+  const Real along_y = std::fma(1 - to_right, pixels[2] - pixels[0], to_right * (pixels[3] - pixels[1]));
+  sums[0] = std::fma(along_x, gradient, sums[0]);
+  sums[1] = std::fma(along_y, gradient, sums[1]);
+}
+
+// Where so many warps one after another share the channels of the same samples: the sums of all, in the first one. All threads
+// of the block call it. `memory`: for kValues of each.
+template <int kValues, class Real>
+__device__ void sum_parts(Real (&sums)[kValues], int part, int parts, Real* memory) {
+  const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) memory[i * kThreads + thread] = sums[i];
+  __syncthreads();
+  for (int other = 1; part == 0 && other < parts; ++other) {
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) sums[i] += memory[i * kThreads + thread + other * kWarp];
+  }
+  __syncthreads();
+}
+
+// Of `count` samples.
+template <class T, int kValues, class Real>
+__device__ void store_grid_grad(const BackwardOf<2>& problem, const Sample<2>& first, int count,
+                                const Real (&multipliers)[kValues][kThreads], const Real (&sums)[kValues]) {
+  const auto& strides = problem.grid_grad_strides;
+  T* grid_grad = static_cast<T*>(problem.grid_grad) + first.offset_in_grid(strides);
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) {
+    if (i / 2 < count)
+      grid_grad[i / 2 * strides[1] + i % 2 * strides[3]] = narrow<T>(multipliers[i][threadIdx.x] * sums[i]);
+  }
+}
+
 }  // namespace aclgrad::ops::grid_sampler

@@ -201,15 +201,10 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
         }
 #pragma unroll
         for (int k = 0; k < kTileRows; ++k) {
-          const float to_right = samples[k].to_right, to_below = samples[k].to_below;
 #pragma unroll
-          for (int j = 0; j < kCount; ++j) {
-            const auto& of = values[k][j];
-            const float x_slope = std::fma(1 - to_below, of[1] - of[0], to_below * (of[3] - of[2]));
-            const float y_slope = std::fma(1 - to_right, of[2] - of[0], to_right * (of[3] - of[1]));
-            gradients[2 * k] = std::fma(x_slope, gradient[k][j], gradients[2 * k]);
-            gradients[2 * k + 1] = std::fma(y_slope, gradient[k][j], gradients[2 * k + 1]);
-          }
+          for (int j = 0; j < kCount; ++j)
+            add_slopes(values[k][j], samples[k].to_right, samples[k].to_below, gradient[k][j],
+                       gradients + 2 * k);
         }
       }
       if (!problem.wants_input_grad) return;
@@ -262,30 +257,15 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
     if (!problem.wants_grid_grad) continue;
     if (parts > 1) {
       // In the boxes, which are zero again for a next tile.
-      auto* of_parts = reinterpret_cast<float*>(&boxes[0][0]);
+      auto* memory = reinterpret_cast<float*>(&boxes[0][0]);
       __syncthreads();
+      sum_parts(gradients, part, parts, memory);
 #pragma unroll
-      for (int i = 0; i < 2 * kTileRows; ++i) of_parts[i * kThreads + thread] = gradients[i];
-      __syncthreads();
-      for (int other = 1; part == 0 && other < parts; ++other) {
-#pragma unroll
-        for (int i = 0; i < 2 * kTileRows; ++i)
-          gradients[i] += of_parts[i * kThreads + thread + other * kWarp];
-      }
-      __syncthreads();
-#pragma unroll
-      for (int i = 0; i < 2 * kTileRows; ++i) of_parts[i * kThreads + thread] = 0;
+      for (int i = 0; i < 2 * kTileRows; ++i) memory[i * kThreads + thread] = 0;
       __syncthreads();
     }
-    if (part > 0) continue;
-    T* grid_grad = static_cast<T*>(problem.grid_grad) +
-                   Sample<2>(n, {column, first_row}).offset_in_grid(problem.grid_grad_strides);
-#pragma unroll
-    for (int i = 0; i < 2 * kTileRows; ++i) {
-      if (i / 2 >= count) continue;
-      grid_grad[i / 2 * problem.grid_grad_strides[1] + i % 2 * problem.grid_grad_strides[3]] =
-          narrow<T>(multipliers[i][thread] * gradients[i]);
-    }
+    if (part == 0)
+      store_grid_grad<T>(problem, Sample<2>(n, {column, first_row}), count, multipliers, gradients);
   }
 }
 
