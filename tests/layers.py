@@ -95,6 +95,7 @@ def mistakes_of_operator(file, text):
         yield f"{file} names a status of the C interface"
     own = f"aclgrad::ops::{operator}"
     opened = re.findall(r"^namespace (aclgrad[\w:]*)", text, re.MULTILINE)
+    opened += [f"aclgrad::ops::{name}" for name in re.findall(r"^ACLGRAD_DECLARE_KERNEL\((\w+),", text, re.MULTILINE)]
     if own not in {"::".join(name.split("::")[:3]) for name in opened}:
         yield f"{file} does not open the namespace {own}"
     for name in opened:

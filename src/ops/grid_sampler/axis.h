@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "ops/grid_sampler/problem.h"
+#include "aclgrad/grid_sampler.h"
 
 namespace aclgrad::ops::grid_sampler {
 

@@ -14,6 +14,16 @@
 
 namespace aclgrad {
 
+// 2 for images, 3 for volumes.
+template <class Problem>
+static constexpr int kSides = 2;
+template <>
+constexpr int kSides<GridSampler3D> = 3;
+template <>
+constexpr int kSides<GridSampler3DBackward> = 3;
+template <>
+constexpr int kSides<GridSampler3DDoubleBackward> = 3;
+
 struct Axes {
   const char* images;
   const char* grid;
@@ -62,8 +72,10 @@ static void check_sampling(const GridSampling& p, Contract& contract, const Axes
   contract.input("grid", p.grid, axes.grid);
 }
 
+// Images of `channels_last` have the axes [N, D, H, W, C].
 template <class Problem>
-static void check_forward(const Problem& p, Contract& contract, int sides, bool channels_last) {
+static void check_forward(const Problem& p, Contract& contract, bool channels_last) {
+  constexpr int sides = kSides<Problem>;
   const Axes axes = axes_of(sides, channels_last);
   contract.floats({DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
   check_sampling(p, contract, axes, sides);
@@ -75,7 +87,8 @@ static void check_forward(const Problem& p, Contract& contract, int sides, bool 
 }
 
 template <class Problem>
-static Axes check_backward(const Problem& p, Contract& contract, int sides, bool channels_last) {
+static Axes check_backward(const Problem& p, Contract& contract, bool channels_last) {
+  constexpr int sides = kSides<Problem>;
   const Axes axes = axes_of(sides, channels_last);
   if (sides == 2 && contract.is_strict()) {
     contract.floats({DataType::float32, DataType::float16, DataType::bfloat16});
@@ -91,30 +104,30 @@ static Axes check_backward(const Problem& p, Contract& contract, int sides, bool
 }
 
 template <class Problem>
-static void check_double_backward(const Problem& p, Contract& contract, int sides) {
-  const Axes axes = check_backward(p, contract, sides, false);
+static void check_double_backward(const Problem& p, Contract& contract) {
+  const Axes axes = check_backward(p, contract, false);
   contract.optional_input("grad_grad_input", p.grad_grad_input, axes.images);
   contract.optional_input("grad_grad_grid", p.grad_grad_grid, axes.grid);
   contract.optional_output("grad_grad_output", p.grad_grad_output, axes.samples);
 }
 
-void check(const GridSampler2D& p, Contract& contract, bool channels_last) {
-  check_forward(p, contract, 2, channels_last);
+void check(const GridSampler2D& p, Contract& contract) {
+  check_forward(p, contract, false);
 }
-void check(const GridSampler2DBackward& p, Contract& contract, bool channels_last) {
-  check_backward(p, contract, 2, channels_last);
+void check(const GridSampler2DBackward& p, Contract& contract) {
+  check_backward(p, contract, false);
 }
 void check(const GridSampler2DDoubleBackward& p, Contract& contract) {
-  check_double_backward(p, contract, 2);
+  check_double_backward(p, contract);
 }
-void check(const GridSampler3D& p, Contract& contract, bool channels_last) {
-  check_forward(p, contract, 3, channels_last);
+void check(const GridSampler3D& p, Contract& contract) {
+  check_forward(p, contract, false);
 }
-void check(const GridSampler3DBackward& p, Contract& contract, bool channels_last) {
-  check_backward(p, contract, 3, channels_last);
+void check(const GridSampler3DBackward& p, Contract& contract) {
+  check_backward(p, contract, false);
 }
 void check(const GridSampler3DDoubleBackward& p, Contract& contract) {
-  check_double_backward(p, contract, 3);
+  check_double_backward(p, contract);
 }
 
 }  // namespace aclgrad
@@ -151,7 +164,7 @@ void bring_channels_first(BasicTensor<Void>& volume) {
     *axes = {(*axes)[0], (*axes)[4], (*axes)[1], (*axes)[2], (*axes)[3]};
 }
 
-void set_modes(Call& call, const Modes& modes, aclgrad::GridSampling& problem) {
+void set_modes(Call& call, const Modes& modes, GridSampling& problem) {
   call.mode("interpolationMode", modes.interpolation, problem.interpolation);
   call.mode("paddingMode", modes.padding, problem.padding);
   problem.align_corners = modes.align_corners;
@@ -176,7 +189,7 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   call.check_live(outputMask, HandleKind::bool_array, "outputMask");
   set_modes(call, modes, problem);
   const bool channels_last = has_channels_last(input);
-  check(problem, call, channels_last);
+  check_backward(problem, call, channels_last);
   check_layout(call, input);
   call.check(outputMask->size == 2, "outputMask", "2 entries", static_cast<int64_t>(outputMask->size));
 
@@ -223,7 +236,7 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
   const Argument& out = call.output("out", out_tensor, problem.output);
   set_modes(call, modes, problem);
   const bool channels_last = has_channels_last(input);
-  check(problem, call, channels_last);
+  check_forward(problem, call, channels_last);
   call.check(input.type() != DataType::float64 || modes.interpolation != 2, "interpolationMode",
              "0 (bilinear) or 1 (nearest) with float64", modes.interpolation);
   if (input.view.rank == kVolumeRank) {
@@ -253,9 +266,9 @@ aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(const aclTensor* gradOutp
                                                        aclTensor* gridGrad, uint64_t* workspaceSize,
                                                        aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler2DBackward", workspaceSize, executor, [&](Call& call) {
-    plan_backward<aclgrad::GridSampler2DBackward>(call, gradOutput, input, grid,
-                                                  {interpolationMode, paddingMode, alignCorners}, outputMask,
-                                                  inputGrad, gridGrad);
+    plan_backward<GridSampler2DBackward>(call, gradOutput, input, grid,
+                                         {interpolationMode, paddingMode, alignCorners}, outputMask,
+                                         inputGrad, gridGrad);
   });
 }
 
@@ -266,8 +279,7 @@ aclnnStatus aclnnGridSampler2DGetWorkspaceSize(const aclTensor* input, const acl
                                                bool alignCorners, aclTensor* out, uint64_t* workspaceSize,
                                                aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler2D", workspaceSize, executor, [&](Call& call) {
-    plan_forward<aclgrad::GridSampler2D>(call, input, grid, {interpolationMode, paddingMode, alignCorners},
-                                         out);
+    plan_forward<GridSampler2D>(call, input, grid, {interpolationMode, paddingMode, alignCorners}, out);
   });
 }
 
@@ -280,9 +292,9 @@ aclnnStatus aclnnGridSampler3DBackwardGetWorkspaceSize(const aclTensor* gradOutp
                                                        aclTensor* gridGrad, uint64_t* workspaceSize,
                                                        aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler3DBackward", workspaceSize, executor, [&](Call& call) {
-    plan_backward<aclgrad::GridSampler3DBackward>(call, gradOutput, input, grid,
-                                                  {interpolationMode, paddingMode, alignCorners}, outputMask,
-                                                  inputGrad, gridGrad);
+    plan_backward<GridSampler3DBackward>(call, gradOutput, input, grid,
+                                         {interpolationMode, paddingMode, alignCorners}, outputMask,
+                                         inputGrad, gridGrad);
   });
 }
 
@@ -293,8 +305,7 @@ aclnnStatus aclnnGridSampler3DGetWorkspaceSize(const aclTensor* input, const acl
                                                bool alignCorners, aclTensor* out, uint64_t* workspaceSize,
                                                aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler3D", workspaceSize, executor, [&](Call& call) {
-    plan_forward<aclgrad::GridSampler3D>(call, input, grid, {interpolationMode, paddingMode, alignCorners},
-                                         out);
+    plan_forward<GridSampler3D>(call, input, grid, {interpolationMode, paddingMode, alignCorners}, out);
   });
 }
 

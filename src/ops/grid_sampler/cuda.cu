@@ -21,14 +21,15 @@ namespace {
 // From so many on, the channels of a pixel fill 32 bytes, which is what memory is moved in, in every type.
 constexpr int64_t kFewestChannels = 16;
 
-bool works_by_channels(const GridSampling& problem) {
-  return vectorises_over_channels(problem) && problem.channels >= kFewestChannels;
+bool works_by_channels(const SamplingOf<2>& problem) {
+  return problem.type != DataType::float64 && problem.channels >= kFewestChannels &&
+         are_dense(samples_of(problem), pixels_of(problem));
 }
 
 // ---- Images whose channels lie side by side
 
 // Of images in the workspace: whole quads of channels.
-int64_t pixel_stride(const GridSampling& problem) {
+int64_t pixel_stride(const SamplingOf<2>& problem) {
   return divide_up(problem.channels, kQuad) * kQuad;
 }
 
@@ -36,7 +37,7 @@ Strides<2> channels_last_strides(int64_t height, int64_t width, int64_t pixel) {
   return {height * width * pixel, 1, width * pixel, pixel};
 }
 
-bool reads_input(const GridSampler2DBackward& problem) {
+bool reads_input(const BackwardOf<2>& problem) {
   return problem.wants_grid_grad && problem.interpolation != Interpolation::nearest;
 }
 
@@ -60,7 +61,7 @@ void pack_image(const PlanarImage& image, const void*& data, Strides<2>& strides
 
 // The problem with its images in the order that the gradient by channels wants. Without a launch it only takes their room.
 template <class T>
-GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, WorkspaceAllocator& allocator,
+BackwardOf<2> with_channels_side_by_side(BackwardOf<2> problem, WorkspaceAllocator& allocator,
                                                  const CudaLaunch* on, const Condition& condition) {
   pack_image<T>({problem.batch, problem.channels, problem.output_height, problem.output_width,
                  problem.grad_output_strides, pixel_stride(problem)},
@@ -75,7 +76,7 @@ GridSampler2DBackward with_channels_side_by_side(GridSampler2DBackward problem, 
 
 // The problem with its input in that order. Without a launch it only takes the room.
 template <class T>
-GridSampler2D with_packed_input(GridSampler2D problem, WorkspaceAllocator& allocator, const CudaLaunch* on,
+ForwardOf<2> with_packed_input(ForwardOf<2> problem, WorkspaceAllocator& allocator, const CudaLaunch* on,
                                 const Condition& condition) {
   pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
                  pixel_stride(problem)},
@@ -434,16 +435,16 @@ void run_backward(const Problem& given, void* workspace, const CudaLaunch& on) {
   });
 }
 
-const CudaKernel<aclgrad::GridSampler2D> kForward(forward_workspace_size<2, aclgrad::GridSampler2D>,
-                                                  run_forward<2, aclgrad::GridSampler2D>);
-const CudaKernel<aclgrad::GridSampler3D> kForward3D(forward_workspace_size<3, aclgrad::GridSampler3D>,
-                                                    run_forward<3, aclgrad::GridSampler3D>);
-const CudaKernel<aclgrad::GridSampler2DBackward> kBackward(
-    backward_workspace_size<2, aclgrad::GridSampler2DBackward>,
-    run_backward<2, aclgrad::GridSampler2DBackward>);
-const CudaKernel<aclgrad::GridSampler3DBackward> kBackward3D(
-    backward_workspace_size<3, aclgrad::GridSampler3DBackward>,
-    run_backward<3, aclgrad::GridSampler3DBackward>);
+const CudaKernel<GridSampler2D> kForward(forward_workspace_size<2, GridSampler2D>,
+                                                  run_forward<2, GridSampler2D>);
+const CudaKernel<GridSampler3D> kForward3D(forward_workspace_size<3, GridSampler3D>,
+                                                    run_forward<3, GridSampler3D>);
+const CudaKernel<GridSampler2DBackward> kBackward(
+    backward_workspace_size<2, GridSampler2DBackward>,
+    run_backward<2, GridSampler2DBackward>);
+const CudaKernel<GridSampler3DBackward> kBackward3D(
+    backward_workspace_size<3, GridSampler3DBackward>,
+    run_backward<3, GridSampler3DBackward>);
 
 }  // namespace
 }  // namespace aclgrad::ops::grid_sampler

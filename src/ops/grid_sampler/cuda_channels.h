@@ -14,8 +14,8 @@ namespace aclgrad::ops::grid_sampler {
 // Images and their gradient sums have strides of 1 between channels.
 template <class T, int kTaps, class Sums>
 __global__ void __launch_bounds__(kThreads, kTaps == 4 ? 3 : kBlocksForHalf)
-    scatter_by_channels(Condition condition, GridSampler2DBackward problem, Sums sums,
-                        Strides<2> sums_strides, Axes<2> axes, int lane_count, bool whole) {
+    scatter_by_channels(Condition condition, BackwardOf<2> problem, Sums sums, Strides<2> sums_strides,
+                        Axes<2> axes, int lane_count, bool whole) {
   using Real = RealOf<T>;
   if (!condition.holds()) return;
   if (problem.wants_input_grad) sums.begin();
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
 // Pixels of the input have their channels side by side. A block's samples go through shared memory to planes of the output.
 template <class T, int kTaps>
 __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
-    interpolate_by_channels(Condition condition, GridSampler2D problem, Axes<2> axes, int lane_count,
+    interpolate_by_channels(Condition condition, ForwardOf<2> problem, Axes<2> axes, int lane_count,
                             bool whole) {
   using Real = RealOf<T>;
   if (!condition.holds()) return;

@@ -4,8 +4,8 @@
 
 #include <limits>
 
+#include "ops/grid_sampler/cuda_problem.h"
 #include "ops/grid_sampler/cuda_taps.h"
-#include "ops/grid_sampler/problem.h"
 
 namespace aclgrad::ops::grid_sampler {
 

@@ -35,8 +35,8 @@ size_t gradient_workspace_size(const Sampling& sampling) {
 template <class Problem>
 void run_gradient(const char* name, const Problem& problem, void* workspace) {
   const Sampling sampling = sampling_of(problem);
-  if (problem.wants_input_grad && is_empty(sampling)) zero_images(sampling.input_grad, sampling.batch);
-  if (problem.wants_grid_grad && (is_empty(sampling) || !sampling.wants_grid_grad))
+  if (sampling.wants_input_grad && is_empty(sampling)) zero_images(sampling.input_grad, sampling.batch);
+  if (problem.grad_grid.defined() && (is_empty(sampling) || !sampling.wants_grid_grad))
     zero_images(sampling.grid_grad, sampling.batch);
   if (has_gradient(sampling)) run(name, gradient_implementations(), sampling, workspace);
 }
@@ -73,10 +73,10 @@ template <class Problem>
 void run_second(const char* name, const Problem& problem, void* workspace) {
   const DoubleBackward sampling = sampling_of(problem);
   const bool zeros = is_zero(sampling);
-  if (problem.wants_grad_grad_output && zeros) zero_images(sampling.grad_grad_output, sampling.batch);
-  if (problem.wants_input_grad && (zeros || !sampling.wants_input_grad))
+  if (sampling.wants_grad_grad_output && zeros) zero_images(sampling.grad_grad_output, sampling.batch);
+  if (problem.grad_input.defined() && (zeros || !sampling.wants_input_grad))
     zero_images(sampling.input_grad, sampling.batch);
-  if (problem.wants_grid_grad && (zeros || !sampling.wants_grid_grad))
+  if (problem.grad_grid.defined() && (zeros || !sampling.wants_grid_grad))
     zero_images(sampling.grid_grad, sampling.batch);
   if (!has_second(sampling)) return;
   if (sampling.interpolation == Interpolation::nearest)

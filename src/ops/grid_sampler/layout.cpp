@@ -2,65 +2,53 @@
 #include "ops/grid_sampler/layout.h"
 
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "base/caches.h"
 
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-// The kernels write to those images alone that are outputs of the problem.
-template <int kAxes>
-Images images_of(const SamplingOf<kAxes>& problem, const void* data, int64_t channels,
-                 std::array<int64_t, 3> sides, const std::array<int64_t, kAxes + 2>& strides) {
-  const auto [depth, height, width] = sides;
-  const int64_t row_stride = strides[kAxes];
-  const int64_t slice_stride = kAxes == 3 ? strides[2] : height * row_stride;
-  const int64_t elements = problem.batch * channels * depth * height * width;
-  return {{const_cast<void*>(data), problem.type, channels, depth, height, width, strides[1], slice_stride,
-           row_stride, strides[kAxes + 1],
-           outgrows_caches(elements * static_cast<int64_t>(size_of(problem.type)))},
+// A tensor of these extents: [N, C, H, W] or [N, C, D, H, W], or with the channels last, which of a grid are its coordinates.
+// It may be undefined. The kernels write to those images alone that are outputs of the problem.
+template <class AnyTensor>
+Images images_of(const AnyTensor& tensor, DataType type, const Shape& extents, bool channels_last = false) {
+  const Shape& strides = tensor.strides;
+  const int last = extents.rank() - 1, channel = channels_last ? last : 1,
+            x = channels_last ? last - 1 : last;
+  const int y = x - 1, z = x - 2;
+  const bool is_volume = last == 4;
+  const int64_t elements = std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies());
+  return {{const_cast<void*>(static_cast<const void*>(tensor.data)), type, extents[channel],
+           is_volume ? extents[z] : 1, extents[y], extents[x], strides[channel],
+           is_volume ? strides[z] : extents[y] * strides[y], strides[y], strides[x],
+           outgrows_caches(elements * static_cast<int64_t>(size_of(type)))},
           strides[0]};
 }
 
-template <int kAxes>
-Images as_input(const SamplingOf<kAxes>& problem, const void* data,
-                const typename SamplingOf<kAxes>::Strides& strides) {
-  return images_of(problem, data, problem.channels, {problem.depth, problem.height, problem.width}, strides);
-}
-
-template <int kAxes>
-Images as_output(const SamplingOf<kAxes>& problem, const void* data,
-                 const typename SamplingOf<kAxes>::Strides& strides) {
-  return images_of(problem, data, problem.channels,
-                   {problem.output_depth, problem.output_height, problem.output_width}, strides);
-}
-
-template <int kAxes>
-Images as_grid(const SamplingOf<kAxes>& problem, const void* data,
-               typename SamplingOf<kAxes>::Strides strides) {
-  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
-  return images_of(problem, data, kAxes, {problem.output_depth, problem.output_height, problem.output_width},
-                   strides);
-}
-
-template <int kAxes>
-Sampling sampling_of(const SamplingOf<kAxes>& problem, bool forward, const void* output,
-                     const typename SamplingOf<kAxes>::Strides& strides) {
+// `output` is its gradient, backward.
+template <class AnyTensor>
+Sampling sampling_of(const GridSampling& problem, bool forward, const AnyTensor& output) {
+  const DataType type = problem.input.type;
   Sampling sampling;  // without the images of a gradient
-  sampling.type = problem.type;
+  sampling.type = type;
   sampling.interpolation = problem.interpolation;
-  sampling.axis_count = kAxes;
-  sampling.batch = problem.batch;
-  sampling.channels = problem.channels;
-  sampling.pixels = pixels_of(problem);
-  sampling.samples = samples_of(problem);
-  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
+  sampling.axis_count = problem.input.shape.rank() - 2;
+  sampling.input = images_of(problem.input, type, problem.input.shape);
+  sampling.grid = images_of(problem.grid, type, problem.grid.shape, true);
+  sampling.output = images_of(output, type, output.shape);
+  const Image& input = sampling.input.first;
+  sampling.batch = problem.input.size(0);
+  sampling.channels = input.channels;
+  sampling.pixels = input.pixels();
+  sampling.samples = sampling.grid.first.pixels();
+  const int64_t sizes[] = {input.width, input.height, input.depth};
   for (int k = 0; k < 3; ++k) sampling.axes[k] = {sizes[k], problem.padding, problem.align_corners, forward};
-  sampling.vectorises_over_channels = vectorises_over_channels(problem);
-  sampling.input = as_input(problem, problem.input, problem.input_strides);
-  sampling.grid = as_grid(problem, problem.grid, problem.grid_strides);
-  sampling.output = as_output(problem, output, strides);
-  sampling.has_plain_rows = has_plain_rows(sampling.input.first);
+  sampling.vectorises_over_channels = type != DataType::float64 &&
+                                      (sampling.axis_count == 2 || sampling.channels >= kFewChannels) &&
+                                      are_dense(sampling.samples, sampling.pixels);
+  sampling.has_plain_rows = has_plain_rows(input);
   sampling.adds_alike = sampling.wants_input_grad = sampling.wants_grid_grad = false;
   sampling.wants_grad_grad_output = false;
   return sampling;
@@ -78,33 +66,32 @@ bool adds_alike(const Sampling& sampling) {
 }
 
 // Nearest interpolation has no grid_grad.
-template <int kAxes>
-Sampling gradient_of(const BackwardOf<kAxes>& problem) {
-  Sampling sampling = sampling_of<kAxes>(problem, false, problem.grad_output, problem.grad_output_strides);
-  sampling.input_grad = as_input<kAxes>(problem, problem.input_grad, problem.input_grad_strides);
-  sampling.grid_grad = as_grid<kAxes>(problem, problem.grid_grad, problem.grid_grad_strides);
+template <class Problem>
+Sampling gradient_of(const Problem& problem) {
+  Sampling sampling = sampling_of(problem, false, problem.grad_output);
+  sampling.input_grad = images_of(problem.grad_input, sampling.type, problem.input.shape);
+  sampling.grid_grad = images_of(problem.grad_grid, sampling.type, problem.grid.shape, true);
   sampling.adds_alike = adds_alike(sampling);
-  sampling.wants_input_grad = problem.wants_input_grad;
-  sampling.wants_grid_grad = problem.wants_grid_grad && problem.interpolation != Interpolation::nearest;
+  sampling.wants_input_grad = problem.grad_input.defined();
+  sampling.wants_grid_grad = problem.grad_grid.defined() && problem.interpolation != Interpolation::nearest;
   return sampling;
 }
 
 // Nearest interpolation has no derivative by the grid.
-template <int kAxes>
-DoubleBackward second_of(const DoubleBackwardOf<kAxes>& problem) {
+template <class Problem>
+DoubleBackward second_of(const Problem& problem) {
   DoubleBackward sampling{};
-  static_cast<Sampling&>(sampling) = gradient_of<kAxes>(problem);
+  static_cast<Sampling&>(sampling) = gradient_of(problem);
   sampling.has_plain_rows = false;
   if (sampling.channels < kFewChannels) sampling.vectorises_over_channels = false;
-  sampling.has_grad_grad_input = problem.has_grad_grad_input;
-  sampling.has_grad_grad_grid = problem.has_grad_grad_grid && problem.interpolation != Interpolation::nearest;
-  sampling.wants_input_grad = problem.wants_input_grad && sampling.has_grad_grad_grid;
-  sampling.grad_grad_input =
-      as_input<kAxes>(problem, problem.grad_grad_input, problem.grad_grad_input_strides);
-  sampling.grad_grad_grid = as_grid<kAxes>(problem, problem.grad_grad_grid, problem.grad_grad_grid_strides);
-  sampling.grad_grad_output =
-      as_output<kAxes>(problem, problem.grad_grad_output, problem.grad_grad_output_strides);
-  sampling.wants_grad_grad_output = problem.wants_grad_grad_output;
+  sampling.has_grad_grad_input = problem.grad_grad_input.defined();
+  sampling.has_grad_grad_grid =
+      problem.grad_grad_grid.defined() && problem.interpolation != Interpolation::nearest;
+  sampling.wants_input_grad = problem.grad_input.defined() && sampling.has_grad_grad_grid;
+  sampling.grad_grad_input = images_of(problem.grad_grad_input, sampling.type, problem.input.shape);
+  sampling.grad_grad_grid = images_of(problem.grad_grad_grid, sampling.type, problem.grid.shape, true);
+  sampling.grad_grad_output = images_of(problem.grad_grad_output, sampling.type, problem.grad_output.shape);
+  sampling.wants_grad_grad_output = problem.grad_grad_output.defined();
   return sampling;
 }
 
@@ -132,11 +119,11 @@ bool has_plain_rows(const Image& image) {
 }
 
 Sampling sampling_of(const GridSampler2D& problem) {
-  return sampling_of<2>(problem, true, problem.output, problem.output_strides);
+  return sampling_of(problem, true, problem.output);
 }
 
 Sampling sampling_of(const GridSampler3D& problem) {
-  return sampling_of<3>(problem, true, problem.output, problem.output_strides);
+  return sampling_of(problem, true, problem.output);
 }
 
 Sampling sampling_of(const GridSampler2DBackward& problem) {

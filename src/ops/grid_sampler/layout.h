@@ -25,16 +25,6 @@
 
 namespace aclgrad::ops::grid_sampler {
 
-// Of an image, or the voxels of a volume.
-template <int kAxes>
-int64_t samples_of(const SamplingOf<kAxes>& problem) {
-  return problem.output_depth * problem.output_height * problem.output_width;
-}
-template <int kAxes>
-int64_t pixels_of(const SamplingOf<kAxes>& problem) {
-  return problem.depth * problem.height * problem.width;
-}
-
 // Calls function with the number of taps on each axis as a std::integral_constant. Of volumes there is no bicubic.
 template <int kAxes, class Function>
 void visit_taps_of(Interpolation interpolation, Function&& function) {
@@ -54,15 +44,6 @@ inline constexpr int64_t kFewChannels = 4;
 // depend on its size.
 inline bool are_dense(int64_t samples, int64_t pixels) {
   return samples >= pixels / 8;
-}
-
-inline bool vectorises_over_channels(const GridSampling& problem) {
-  return problem.type != DataType::float64 && are_dense(samples_of(problem), pixels_of(problem));
-}
-
-inline bool vectorises_over_channels(const GridSampling3D& problem) {
-  return problem.type != DataType::float64 && problem.channels >= kFewChannels &&
-         are_dense(samples_of(problem), pixels_of(problem));
 }
 
 // A problem of either operator, with its tensors as images.
@@ -125,9 +106,9 @@ struct DoubleBackward : Sampling {
 
 Sampling sampling_of(const GridSampler2D& problem);
 Sampling sampling_of(const GridSampler2DBackward& problem);
+DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem);
 Sampling sampling_of(const GridSampler3D& problem);
 Sampling sampling_of(const GridSampler3DBackward& problem);
-DoubleBackward sampling_of(const GridSampler2DDoubleBackward& problem);
 DoubleBackward sampling_of(const GridSampler3DDoubleBackward& problem);
 
 inline bool is_empty(const Sampling& sampling) {

@@ -11,7 +11,6 @@
 
 #include "ops/grid_sampler/cases_calls.h"
 #include "ops/grid_sampler/implementations.h"
-#include "ops/grid_sampler/problem.h"
 
 namespace aclgrad::test {
 namespace {
@@ -34,7 +33,7 @@ template <class S>
 ops::grid_sampler::Sampling forward_of(const Call<S>& call) {
   auto of = problem_on<std::conditional_t<kIs3D<S>, GridSampler3D, GridSampler2D>>(call);
   of.output = call.output.tensor();
-  return sampling_of(ops::grid_sampler::ForwardOf < kIs3D<S> ? 3 : 2 > (of));
+  return ops::grid_sampler::sampling_of(of);
 }
 
 template <class S>
@@ -43,7 +42,7 @@ ops::grid_sampler::Sampling gradient_of(const Call<S>& call) {
   of.grad_output = call.grad_output.tensor();
   of.grad_input = call.input_grad.tensor();
   of.grad_grid = call.grid_grad.tensor();
-  return sampling_of(ops::grid_sampler::BackwardOf < kIs3D<S> ? 3 : 2 > (of));
+  return ops::grid_sampler::sampling_of(of);
 }
 
 std::vector<double> scaled(std::vector<double> values, double factor) {

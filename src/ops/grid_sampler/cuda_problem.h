@@ -1,10 +1,9 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The problems of aclgrad/grid_sampler.h as the kernels read them: sizes, strides and addresses by name. kAxes is 2 for
-// images and 3 for volumes.
+// The problems of aclgrad/grid_sampler.h as the kernels on a GPU take them: sizes, strides and addresses by name. kAxes is 2
+// for images and 3 for volumes.
 #pragma once
 
 #include <array>
-#include <utility>
 
 #include "aclgrad/grid_sampler.h"
 
@@ -33,7 +32,7 @@ struct SamplingOf {
   const void* grid;
   Strides grid_strides;
 
-  explicit SamplingOf(const aclgrad::GridSampling& problem)
+  explicit SamplingOf(const GridSampling& problem)
       : type(problem.input.type),
         interpolation(problem.interpolation),
         padding(problem.padding),
@@ -97,52 +96,14 @@ struct BackwardOf : SamplingOf<kAxes> {
         grid_grad_strides(this->strides_of(problem.grad_grid)) {}
 };
 
+// Of an image, or the voxels of a volume.
 template <int kAxes>
-struct DoubleBackwardOf : BackwardOf<kAxes> {
-  using Strides = typename SamplingOf<kAxes>::Strides;
-
-  bool has_grad_grad_input;
-  bool has_grad_grad_grid;
-  const void* grad_grad_input;
-  Strides grad_grad_input_strides;
-  const void* grad_grad_grid;
-  Strides grad_grad_grid_strides;
-  bool wants_grad_grad_output;
-  void* grad_grad_output;
-  Strides grad_grad_output_strides;
-
-  template <class Problem>
-  explicit DoubleBackwardOf(const Problem& problem)
-      : BackwardOf<kAxes>(problem),
-        has_grad_grad_input(problem.grad_grad_input.defined()),
-        has_grad_grad_grid(problem.grad_grad_grid.defined()),
-        grad_grad_input(problem.grad_grad_input.data),
-        grad_grad_input_strides(this->strides_of(problem.grad_grad_input)),
-        grad_grad_grid(problem.grad_grad_grid.data),
-        grad_grad_grid_strides(this->strides_of(problem.grad_grad_grid)),
-        wants_grad_grad_output(problem.grad_grad_output.defined()),
-        grad_grad_output(problem.grad_grad_output.data),
-        grad_grad_output_strides(this->strides_of(problem.grad_grad_output)) {}
-};
-
-using GridSampling = SamplingOf<2>;
-using GridSampler2D = ForwardOf<2>;
-using GridSampler2DBackward = BackwardOf<2>;
-using GridSampler2DDoubleBackward = DoubleBackwardOf<2>;
-
-using GridSampling3D = SamplingOf<3>;
-using GridSampler3D = ForwardOf<3>;
-using GridSampler3DBackward = BackwardOf<3>;
-using GridSampler3DDoubleBackward = DoubleBackwardOf<3>;
-
-// Which of them stands for a problem of the C++ interface.
-GridSampler2D read_as(const aclgrad::GridSampler2D&);
-GridSampler2DBackward read_as(const aclgrad::GridSampler2DBackward&);
-GridSampler2DDoubleBackward read_as(const aclgrad::GridSampler2DDoubleBackward&);
-GridSampler3D read_as(const aclgrad::GridSampler3D&);
-GridSampler3DBackward read_as(const aclgrad::GridSampler3DBackward&);
-GridSampler3DDoubleBackward read_as(const aclgrad::GridSampler3DDoubleBackward&);
-template <class Problem>
-using ReadAs = decltype(read_as(std::declval<const Problem&>()));
+int64_t samples_of(const SamplingOf<kAxes>& problem) {
+  return problem.output_depth * problem.output_height * problem.output_width;
+}
+template <int kAxes>
+int64_t pixels_of(const SamplingOf<kAxes>& problem) {
+  return problem.depth * problem.height * problem.width;
+}
 
 }  // namespace aclgrad::ops::grid_sampler
