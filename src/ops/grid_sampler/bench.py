@@ -9,98 +9,120 @@ import torch
 import torch.nn.functional as F
 
 from bench import peers
-from bench.case import SIZES, Call, Case, Work, gradient_of, identity, joined
+from bench.case import SIZES, Call, Case, Work, gradient_of, joined
 
 _BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
 _MODES = ("bilinear", "nearest", "bicubic")
 _ZEROS, _BORDER = 0, 1
 
 
-def _torch_gradient(grad, image, grid, mode, padding, mask, transform):
-    return transform(lambda: torch.ops.aten.grid_sampler_2d_backward(grad, image, grid, mode, padding, False, mask))
+def _layouts(image):
+    return {"": torch.contiguous_format,
+            "channels last": torch.channels_last if image.dim() == 4 else torch.channels_last_3d}
 
 
-def _torch_gradient_channels_last(grad, image, *rest):
-    return _torch_gradient(*(t.contiguous(memory_format=torch.channels_last) for t in (grad, image)), *rest)
+def _name(image, suffix=""):
+    return f"grid_sampler_{image.dim() - 2}d{suffix}"
 
 
-def _torch_forward(image, grid, mode, padding, transform):
-    return transform(lambda: torch.ops.aten.grid_sampler_2d(image, grid, mode, padding, False))
+def _aten(image, suffix=""):
+    return getattr(torch.ops.aten, _name(image, suffix))
 
 
-def _grid(kind, n, ho, wo):
+def _grid(kind, n, sides):
     if kind == "random":
-        return torch.rand(n, ho, wo, 2) * 2.1 - 1.05
-    ys, xs = torch.meshgrid(torch.linspace(-1, 1, ho), torch.linspace(-1, 1, wo), indexing="ij")
+        return torch.rand(n, *sides, len(sides)) * 2.1 - 1.05
+    axes = torch.meshgrid(*(torch.linspace(-1, 1, side) for side in sides), indexing="ij")[::-1]
+    xs, ys, zs = axes if len(axes) == 3 else (*axes, axes[0])
     if kind == "rotated":  # by 30 degrees
         axes = [0.87 * xs - 0.5 * ys, 0.5 * xs + 0.87 * ys]
     else:
-        axes = [xs + 0.05 * torch.sin(3 * ys), ys + 0.05 * torch.cos(2 * xs)]
-    return torch.stack(axes, -1).expand(n, ho, wo, 2)
+        shifts = torch.sin(3 * ys), torch.cos(2 * zs), torch.sin(2 * xs)
+        axes = [axis + 0.05 * shift for axis, shift in zip(axes, shifts, strict=False)]
+    return torch.stack(axes, -1).expand(n, *sides, len(sides))
 
 
-def _data(dtype, device, n, c, h, w, ho, wo, smooth):
+def _data(shape, sides, kind, dtype=torch.float32, device="cpu"):
+    """Image, grid and the gradient of the output, which has these sides."""
     torch.manual_seed(2)
-    image = torch.randn(n, c, h, w)
-    grid = _grid("smooth" if smooth else "random", n, ho, wo)
-    return [t.to(dtype).to(device).contiguous() for t in (image, grid, torch.randn(n, c, ho, wo))]
+    image = torch.randn(shape)
+    grid = _grid(kind, shape[0], sides)
+    return [t.to(dtype).to(device).contiguous() for t in (image, grid, torch.randn(*shape[:2], *sides))]
 
 
 def _as_list(result):
     return [result] if isinstance(result, torch.Tensor) else result
 
 
-def _plain_c(function, inputs, outputs, layout="", mode=_BILINEAR, padding=_ZEROS):
+def _plain_c(suffix, inputs, outputs, layout="", mode=_BILINEAR, padding=_ZEROS):
+    function = _name(inputs[0], suffix)
     return {joined("plain C", layout): partial(peers.plain_c_grid_sampler, function, inputs, outputs, mode, padding)}
 
 
-def _gradient(n, c, h, w, ho, wo, mode=_BILINEAR, padding=_ZEROS, smooth=True, mask=(True, True)):
+def _jax_forward(image, grid):
+    return {"JAX": partial(peers.jax_map_coordinates, image, grid)} if image.dim() == 5 else {}
+
+
+def _jax_gradient(grad, image, grid):
+    return {"JAX": partial(peers.jax_map_coordinates_gradient, grad, image, grid)} if image.dim() == 5 else {}
+
+
+def _gradient(shape, sides=None, mode=_BILINEAR, padding=_ZEROS, kind="smooth", mask=(True, True)):
+    """`sides` of the output: of the image, unless they are given."""
     def prepare(dtype, device):
-        image, grid, grad = _data(dtype, device, n, c, h, w, ho, wo, smooth)
-        ours, plain_c = {}, {}
-        for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last)):
+        image, grid, grad = _data(shape, sides or shape[2:], kind, dtype, device)
+
+        def theirs(layout, transform):
+            tensors = [t.contiguous(memory_format=layout) for t in (grad, image)]
+            operator = _aten(image, "_backward")
+            return transform(lambda: operator(*tensors, grid, mode, padding, False, list(mask)))
+        ours, baselines, others = {}, {}, _jax_gradient(grad, image, grid)
+        for name, layout in _layouts(image).items():
             inputs = [grad.contiguous(memory_format=layout), image.contiguous(memory_format=layout), grid]
             outputs = [torch.empty_like(t) for t in inputs[1:]]
             wanted = [o for o, m in zip(outputs, mask, strict=True) if m]
-            # The kernel of the GPU benchmark takes contiguous tensors, and only what its sizes say.
-            plain = name == "" and (mode, padding, all(mask)) == (_BILINEAR, _ZEROS, True)
-            ours[name] = Call("aclnnGridSampler2DBackward", [*inputs, mode, padding, False, list(mask), *outputs],
-                              inputs, wanted, "grid_sampler_grad" if plain else "", [n, c, h, w, ho, wo])
-            plain_c |= _plain_c("grid_sampler_2d_backward", inputs, outputs, name, mode, padding)
-        common = (grad, image, grid, mode, padding, list(mask))
+            # The kernel of the GPU benchmark takes contiguous images, and only what its sizes say.
+            plain = name == "" and image.dim() == 4 and (mode, padding, all(mask)) == (_BILINEAR, _ZEROS, True)
+            ours[name] = Call(f"aclnnGridSampler{image.dim() - 2}DBackward",
+                              [*inputs, mode, padding, False, list(mask), *outputs], inputs, wanted,
+                              "grid_sampler_grad" if plain else "", [*shape, *grid.shape[1:-1]])
+            baselines[joined(_name(image, "_backward"), name)] = partial(theirs, layout)
+            others |= _plain_c("_backward", inputs, outputs, name, mode, padding)
 
         def expected(result):
             if dtype == torch.float16:  # in which PyTorch computes positions, while ours does so in float
                 in_float = (tensor.float() for tensor in (grad, image, grid))
-                result = _torch_gradient(*in_float, mode, padding, list(mask), identity)()
+                result = _aten(image, "_backward")(*in_float, mode, padding, False, list(mask))
             return [r for r, m in zip(result, mask, strict=True) if m]
-        return Work(ours, {"grid_sampler_2d_backward": partial(_torch_gradient, *common),
-                           "grid_sampler_2d_backward, channels last": partial(_torch_gradient_channels_last, *common)},
-                    expected, peers=plain_c if all(mask) else {})
+        return Work(ours, baselines, expected, peers=others if all(mask) else {})
     return prepare
 
 
-def _forward(n, c, h, w, ho, wo):
+def _forward(*shape):
     def prepare(dtype, device):
-        image, grid, out = _data(dtype, device, n, c, h, w, ho, wo, smooth=True)
-        ours, theirs = {}, {}
-        others = {"OpenVINO": partial(peers.openvino_grid_sample, image, grid, _BILINEAR, _ZEROS)}
-        for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last)):
+        image, grid, out = _data(shape, shape[2:], "smooth", dtype, device)
+
+        def theirs(images, transform):
+            return transform(lambda: _aten(image)(images, grid, _BILINEAR, _ZEROS, False))
+        ours, baselines = {}, {}
+        others = {"OpenVINO": partial(peers.openvino_grid_sample, image, grid, _BILINEAR, _ZEROS),
+                  **_jax_forward(image, grid)}
+        for name, layout in _layouts(image).items():
             images, outputs = (t.contiguous(memory_format=layout) for t in (image, out))
-            ours[name] = Call("aclnnGridSampler2D", [images, grid, _BILINEAR, _ZEROS, False, outputs], [images, grid],
-                              [outputs])
-            theirs[joined("grid_sampler_2d", name)] = partial(_torch_forward, images, grid, _BILINEAR, _ZEROS)
+            ours[name] = Call(f"aclnnGridSampler{image.dim() - 2}D", [images, grid, _BILINEAR, _ZEROS, False, outputs],
+                              [images, grid], [outputs])
+            baselines[joined(_name(image), name)] = partial(theirs, images)
             others[joined("OpenCV", name)] = partial(peers.opencv_remap, images, grid, _BILINEAR, _ZEROS)
-            others |= _plain_c("grid_sampler_2d", [images, grid], [outputs], name)
-        return Work(ours, theirs, _as_list, peers=others)
+            others |= _plain_c("", [images, grid], [outputs], name)
+        return Work(ours, baselines, _as_list, peers=others)
     return prepare
 
 
-def _training(*sizes):
+def _training(*shape):
     def prepare(dtype, device):
         import aclgrad.torch
 
-        image, grid, grad = _data(dtype, device, *sizes, smooth=False)
+        image, grid, grad = _data(shape, shape[2:], "random", dtype, device)
         inputs = [image.requires_grad_(), grid.requires_grad_()]
 
         def both(sample):
@@ -125,12 +147,12 @@ def _gather_and_weigh(image, grid):
     return result
 
 
-def _double_backward(*sizes, layout=torch.contiguous_format, smooth=True):
+def _double_backward(*shape, layout=torch.contiguous_format, kind="smooth"):
     """Beside the first gradient, whose time is what it is measured by."""
     def prepare(dtype, device):
         import aclgrad
 
-        image, grid, grad = _data(dtype, device, *sizes, smooth=smooth)
+        image, grid, grad = _data(shape, shape[2:], kind, dtype, device)
         image, grad = (t.contiguous(memory_format=layout) for t in (image, grad))
         grad_grads = [torch.randn_like(image), torch.randn_like(grid)]
         second = [torch.empty_like(t) for t in (grad, image, grid)]
@@ -151,55 +173,6 @@ def _double_backward(*sizes, layout=torch.contiguous_format, smooth=True):
     return prepare
 
 
-def _data_3d(n, c, d, h, w, samples):
-    torch.manual_seed(2)
-    volume = torch.randn(n, c, d, h, w)
-    if samples is None:
-        zs, ys, xs = torch.meshgrid(*(torch.linspace(-1, 1, side) for side in (d, h, w)), indexing="ij")
-        shift = [torch.sin(3 * ys), torch.cos(2 * zs), torch.sin(2 * xs)]
-        grid = torch.stack([at + 0.05 * by for at, by in zip((xs, ys, zs), shift, strict=True)], -1)
-        grid = grid.expand(n, d, h, w, 3)
-    else:
-        grid = torch.rand(n, 1, 1, samples, 3) * 2.1 - 1.05
-    return volume, grid.contiguous(), torch.randn(n, c, *grid.shape[1:4])
-
-
-def _gradient_3d(*sizes, samples=None, mask=(True, True)):
-    def prepare(dtype, device):
-        volume, grid, grad = (t.to(dtype).to(device) for t in _data_3d(*sizes, samples))
-
-        def theirs(layout, transform):
-            tensors = [t.contiguous(memory_format=layout) for t in (grad, volume)]
-            return transform(lambda: torch.ops.aten.grid_sampler_3d_backward(*tensors, grid, 0, 0, False, list(mask)))
-        ours = {}
-        others = {"JAX": partial(peers.jax_map_coordinates_gradient, grad, volume, grid)}
-        for name, layout in (("", torch.contiguous_format), ("channels last", torch.channels_last_3d)):
-            inputs = [*(t.contiguous(memory_format=layout) for t in (grad, volume)), grid]
-            outputs = [torch.empty_like(t) for t in inputs[1:]]
-            wanted = [o for o, m in zip(outputs, mask, strict=True) if m]
-            ours[name] = Call("aclnnGridSampler3DBackward",
-                              [*inputs, _BILINEAR, _ZEROS, False, list(mask), *outputs], inputs, wanted)
-            others |= _plain_c("grid_sampler_3d_backward", inputs, outputs, name)
-        return Work(ours, {"grid_sampler_3d_backward": partial(theirs, torch.contiguous_format),
-                           "grid_sampler_3d_backward, channels last": partial(theirs, torch.channels_last_3d)},
-                    lambda result: [r for r, m in zip(result, mask, strict=True) if m],
-                    peers=others if all(mask) else {})
-    return prepare
-
-
-def _forward_3d(*sizes):
-    def prepare(dtype, device):
-        volume, grid, out = (t.to(dtype).to(device) for t in _data_3d(*sizes, None))
-        call = Call("aclnnGridSampler3D", [volume, grid, _BILINEAR, _ZEROS, False, out], [volume, grid], [out])
-
-        def theirs(transform):
-            return transform(lambda: torch.ops.aten.grid_sampler_3d(volume, grid, 0, 0, False))
-        return Work({"": call}, {"grid_sampler_3d": theirs}, _as_list, peers={
-            "JAX": partial(peers.jax_map_coordinates, volume, grid),
-            **_plain_c("grid_sampler_3d", [volume, grid], [out])})
-    return prepare
-
-
 # ---- Cells: PyTorch's operator on a dense table of problems, and every other library that has them
 
 
@@ -209,23 +182,25 @@ def _cell(shape, grid, mode, layout, wanted):
         import aclgrad.torch
 
         torch.manual_seed(2)
-        n, c, h, w = shape
         image, grad = (torch.randn(shape).contiguous(memory_format=layout) for _ in range(2))
-        inputs = [image, _grid(grid, n, h, w).contiguous()]
+        inputs = [image, _grid(grid, shape[0], shape[2:]).contiguous()]
         options = {"mode": _MODES[mode], "align_corners": False}
-        repeat = max(1, 4096 // (n * c * h * w))
+        repeat = max(1, 4096 // image.numel())
         if not wanted:
             return Work({"": lambda: aclgrad.torch.grid_sample(*inputs, **options)},
                         {"PyTorch": lambda transform: lambda: F.grid_sample(*inputs, **options)}, _as_list, repeat,
                         {"OpenVINO": partial(peers.openvino_grid_sample, *inputs, mode, _ZEROS),
                          "OpenCV": partial(peers.opencv_remap, *inputs, mode, _ZEROS),
-                         **_plain_c("grid_sampler_2d", inputs, [grad], mode=mode)})
+                         **_jax_forward(*inputs), **_plain_c("", inputs, [grad], mode=mode)})
+        others = {}
+        if len(wanted) == 2:
+            copies = [tensor.clone() for tensor in inputs]
+            others = _jax_gradient(grad, *copies) | _plain_c("_backward", [grad, *copies], copies, mode=mode)
         leaves = [tensor.requires_grad_(index in wanted) for index, tensor in enumerate(inputs)]
         differentiated = [leaves[index] for index in wanted]
 
         def both(sample):
             return gradient_of(sample(*leaves, **options), differentiated, grad)
-        others = _plain_c("grid_sampler_2d_backward", [grad, *inputs], inputs, mode=mode) if len(wanted) == 2 else {}
         return Work({"": both(aclgrad.torch.grid_sample)}, {"PyTorch": lambda transform: both(F.grid_sample)},
                     repeat=repeat, peers=others)
     return prepare
@@ -243,6 +218,7 @@ def _cell_sizes():
 
 
 def _cells():
+    """Those of volumes are few."""
     contiguous, last = torch.contiguous_format, torch.channels_last
     passes = {"forward": (), "both gradients": (0, 1), "grad_input": (0,), "grad_grid": (1,)}
     grids = {_BILINEAR: ("smooth", "rotated", "random"), _BICUBIC: ("smooth", "random"), _NEAREST: ("rotated", "random")}
@@ -257,87 +233,62 @@ def _cells():
                 words = [f"N{n} C{c} {h}x{w}", _MODES[mode], grid, *(["channels last"] if layout == last else [])]
                 yield Case(f"grid sampler, {title}", ", ".join(words), torch.float32,
                            _cell((n, c, h, w), grid, mode, layout, wanted), kind="cells")
-
-
-def _cell_3d(side):
-    def prepare(dtype, device):
-        import aclgrad.torch
-
-        volume, grid, _ = _data_3d(1, 1, side, side, side, None)
-        return Work({"": lambda: aclgrad.torch.grid_sample(volume, grid)},
-                    {"PyTorch": lambda transform: lambda: F.grid_sample(volume, grid, align_corners=False)},
-                    _as_list, peers={"JAX": partial(peers.jax_map_coordinates, volume, grid)})
-    return prepare
-
-
-def _gradient_cell_3d(side):
-    def prepare(dtype, device):
-        import aclgrad.torch
-
-        volume, grid, grad = _data_3d(1, 1, side, side, side, None)
-        jax = {"JAX": partial(peers.jax_map_coordinates_gradient, grad, volume.clone(), grid.clone())}
-        leaves = [volume.requires_grad_(), grid.requires_grad_()]
-
-        def both(sample):
-            return gradient_of(sample(*leaves, align_corners=False), leaves, grad)
-        return Work({"": both(aclgrad.torch.grid_sample)}, {"PyTorch": lambda transform: both(F.grid_sample)},
-                    peers=jax)
-    return prepare
+    for (title, wanted), side in itertools.product(itertools.islice(passes.items(), 2), (32, 128)):
+        yield Case(f"grid sampler, {title}", f"N1 C1 {side}x{side}x{side}, smooth", torch.float32,
+                   _cell((1, 1, side, side, side), "smooth", _BILINEAR, contiguous, wanted), kind="cells")
 
 
 def _of_sizes():
     for size, count in SIZES.items():
         side, voxel_side = math.isqrt(count // 208), round((count / 120) ** (1 / 3))
-        square, volume = (1, 16, *4 * [side]), (1, 8, *3 * [voxel_side])
-        for title, work in (("gradient, C16", _gradient(*square)),
+        square, volume = (1, 16, side, side), (1, 8, *3 * [voxel_side])
+        for title, work in (("gradient, C16", _gradient(square)),
                             ("forward, C16", _forward(*square)),
-                            ("gradient, C8 in 3-D", _gradient_3d(*volume)),
-                            ("forward, C8 in 3-D", _forward_3d(*volume))):
+                            ("gradient, C8 in 3-D", _gradient(volume)),
+                            ("forward, C8 in 3-D", _forward(*volume))):
             yield Case(f"grid sampler {title}", size, torch.float32, work, kind="sizes")
 
 
 def cases():
     f32, f64, f16 = torch.float32, torch.float64, torch.float16
     gradient, forward = "grid sampler gradient", "grid sampler forward"
-    square, large, screen = (64, 128, 128, 128, 128), (64, 256, 256, 256, 256), (1, 3, 1080, 1920, 1080, 1920)
+    square, large, screen = (64, 128, 128), (64, 256, 256), (1, 3, 1080, 1920)
     only, both = (False, True), ("cpu", "cuda")
-    few = {"padding": _BORDER, "smooth": False, "mask": only}
+    few = {"padding": _BORDER, "kind": "random", "mask": only}
     return [
-        Case(gradient, "N1 C64 128x128, smooth", f32, _gradient(1, *square),
+        Case(gradient, "N1 C64 128x128, smooth", f32, _gradient((1, *square)),
              readme="grid sampler gradient, 64 channels of 128², smooth grid"),
-        Case(gradient, "N1 C64 128x128, random", f32, _gradient(1, *square, smooth=False)),
-        Case(gradient, "N8 C64 128x128, smooth", f32, _gradient(8, *square), devices=both),
-        Case(gradient, "N8 C64 256x256, smooth", f32, _gradient(8, *large), devices=("cuda",)),
-        Case(gradient, "N8 C64 256x256, random", f32, _gradient(8, *large, smooth=False), devices=("cuda",)),
-        Case(gradient, "N1 C3 1080x1920, smooth", f32, _gradient(*screen), devices=both),
-        Case(gradient, "N1 C64 128x128, bicubic", f32, _gradient(1, *square, _BICUBIC)),
-        Case(gradient, "N1 C64 128x128, border, half", f16, _gradient(1, *square, padding=_BORDER)),
-        Case(gradient, "N100 C2 30x40 to 13x13, grid only", f32, _gradient(100, 2, 30, 40, 13, 13, **few)),
-        Case(gradient, "N100 C2 1000x1200 to 13x13, grid only", f32, _gradient(100, 2, 1000, 1200, 13, 13, **few)),
+        Case(gradient, "N1 C64 128x128, random", f32, _gradient((1, *square), kind="random")),
+        Case(gradient, "N8 C64 128x128, smooth", f32, _gradient((8, *square)), devices=both),
+        Case(gradient, "N8 C64 256x256, smooth", f32, _gradient((8, *large)), devices=("cuda",)),
+        Case(gradient, "N8 C64 256x256, random", f32, _gradient((8, *large), kind="random"), devices=("cuda",)),
+        Case(gradient, "N1 C3 1080x1920, smooth", f32, _gradient(screen), devices=both),
+        Case(gradient, "N1 C64 128x128, bicubic", f32, _gradient((1, *square), mode=_BICUBIC)),
+        Case(gradient, "N1 C64 128x128, border, half", f16, _gradient((1, *square), padding=_BORDER)),
+        Case(gradient, "N100 C2 30x40 to 13x13, grid only", f32, _gradient((100, 2, 30, 40), (13, 13), **few)),
+        Case(gradient, "N100 C2 1000x1200 to 13x13, grid only", f32, _gradient((100, 2, 1000, 1200), (13, 13), **few)),
         *(Case(gradient, f"N1 C64 {h}x{w} to 13x13, grid only", f32,
-               _gradient(1, 64, h, w, 13, 13, smooth=False, mask=only)) for h, w in ((300, 400), (1000, 1200))),
-        Case(gradient, "N1 C1 512x512, smooth", f32, _gradient(1, 1, 512, 512, 512, 512)),
-        Case(gradient, "N3072 C1 48x64 to 9x9, random", f32, _gradient(3072, 1, 48, 64, 9, 9, smooth=False)),
-        Case(gradient, "N1 C64 128x128, smooth", f64, _gradient(1, *square)),
-        Case(gradient, "N1 C32 48x96x96, smooth", f32, _gradient_3d(1, 32, 48, 96, 96)),
-        Case(gradient, "N1 C1 128x128x128, smooth", f32, _gradient_3d(1, 1, 128, 128, 128),
+               _gradient((1, 64, h, w), (13, 13), kind="random", mask=only)) for h, w in ((300, 400), (1000, 1200))),
+        Case(gradient, "N1 C1 512x512, smooth", f32, _gradient((1, 1, 512, 512))),
+        Case(gradient, "N3072 C1 48x64 to 9x9, random", f32, _gradient((3072, 1, 48, 64), (9, 9), kind="random")),
+        Case(gradient, "N1 C64 128x128, smooth", f64, _gradient((1, *square))),
+        Case(gradient, "N1 C32 48x96x96, smooth", f32, _gradient((1, 32, 48, 96, 96))),
+        Case(gradient, "N1 C1 128x128x128, smooth", f32, _gradient((1, 1, 128, 128, 128)),
              readme="3-D grid sampler gradient, 1 channel of 128³, smooth grid"),
         *(Case(gradient, f"N1 C16 {s}x{s}x{s} to 10000, grid only", f32,
-               _gradient_3d(1, 16, s, s, s, samples=10_000, mask=only)) for s in (64, 256)),
-        Case(forward, "N1 C32 48x96x96, smooth", f32, _forward_3d(1, 32, 48, 96, 96)),
-        Case(forward, "N1 C1 128x128x128, smooth", f32, _forward_3d(1, 1, 128, 128, 128)),
+               _gradient((1, 16, s, s, s), (1, 1, 10_000), kind="random", mask=only)) for s in (64, 256)),
+        Case(forward, "N1 C32 48x96x96, smooth", f32, _forward(1, 32, 48, 96, 96)),
+        Case(forward, "N1 C1 128x128x128, smooth", f32, _forward(1, 1, 128, 128, 128)),
         Case(forward, "N1 C64 128x128, smooth", f32, _forward(1, *square),
              readme="grid sampler forward, 64 channels of 128²"),
         Case(forward, "N1 C3 1080x1920, smooth", f32, _forward(*screen)),
         Case("grid_sample in PyTorch, both passes", "N8 C64 128x128, random", f32, _training(8, *square),
              kind="python"),
         *(Case("grid_sample_double_backward", f"N1 C{channels} {side}x{side}, {grid}{title}", f32,
-               _double_backward(1, channels, *[side] * 4, layout=layout, smooth=grid == "smooth"), kind="python")
+               _double_backward(1, channels, side, side, layout=layout, kind=grid), kind="python")
           for channels, side in ((3, 256), (64, 128))
           for grid in ("smooth", "random")
           for title, layout in (("", torch.contiguous_format), (", channels last", torch.channels_last))),
         *_of_sizes(),
         *_cells(),
-        *(Case(f"grid sampler, {title}", f"N1 C1 {side}x{side}x{side}, smooth", f32, make(side), kind="cells")
-          for title, make in (("forward", _cell_3d), ("both gradients", _gradient_cell_3d)) for side in (32, 128)),
     ]
