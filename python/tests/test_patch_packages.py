@@ -4,6 +4,8 @@ are not installed have stand-ins."""
 
 import importlib.machinery
 import importlib.util
+import os
+import subprocess
 import sys
 import types
 import warnings
@@ -364,6 +366,15 @@ def test_command_lists_what_would_be_patched(stand_ins, capsys):
     assert "  torch.grid_sampler_3d" in lines and "  torch.nn.functional.grid_sample" in lines
     assert any(line.startswith("detrex: of a version that cannot be patched") for line in lines)
     assert all(f"  {module}.{name}" in lines for target, module, name, _ in FUNCTIONS if target != "detrex")
+
+
+@pytest.mark.parametrize("arguments", [["aclgrad.torch"], ["aclgrad", "--help"]], ids=" ".join)
+def test_commands_whose_output_nobody_reads_end_without_a_traceback(arguments):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as nobody:
+        run = subprocess.run([sys.executable, "-m", *arguments], stdout=nobody, stderr=subprocess.PIPE, text=True)
+    assert run.returncode != 0 and "Traceback" not in run.stderr and "Exception ignored" not in run.stderr
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 
 from .patches import TARGETS, Target, found_places, package_of, why_not_found
 
@@ -27,4 +28,5 @@ def _lines(target: Target) -> list[str]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads it may have read enough
     main()
