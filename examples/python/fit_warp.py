@@ -27,10 +27,10 @@ def photograph() -> Tensor:
     return torch.from_numpy(pixels).permute(2, 0, 1)[None].float() / 255
 
 
-def identity_grid(height: int, width: int) -> Tensor:
-    """[1, H, W, 2]: each pixel's own place, as `grid_sample` counts places."""
-    y, x = (torch.arange(size).add(0.5).mul(2 / size).sub(1) for size in (height, width))
-    return torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)[None]
+def identity_grid(*sides: int) -> Tensor:
+    """[1, *sides, axes]: the own place of each pixel or voxel, as `grid_sample` counts places, x first."""
+    places = (torch.arange(side).add(0.5).mul(2 / side).sub(1) for side in sides)
+    return torch.stack(torch.meshgrid(*places, indexing="ij")[::-1], -1)[None]
 
 
 def hidden_warp(grid: Tensor) -> Tensor:
@@ -45,33 +45,35 @@ def warp(image: Tensor, grid: Tensor) -> Tensor:
 
 
 def blurred(image: Tensor, pixels: int) -> Tensor:
-    """Averages squares of 2 * pixels + 1, twice: far places then still pull in the right direction."""
+    """Averages squares or cubes of 2 * pixels + 1, twice: far places then still pull in the right direction."""
+    pool = F.avg_pool2d if image.dim() == 4 else F.avg_pool3d
     for _ in range(2 if pixels else 0):
-        image = F.avg_pool2d(image, 2 * pixels + 1, 1, pixels, count_include_pad=False)
+        image = pool(image, 2 * pixels + 1, 1, pixels, count_include_pad=False)
     return image
 
 
-def fit(image: Tensor, target: Tensor, steps: int) -> tuple[Tensor, list[float]]:
-    """The grid that leads from `image` to `target`, and the error of each step."""
-    height, width = image.shape[2:]
-    grid = identity_grid(height, width)
-    arrows = torch.zeros(1, 2, 12, 12, requires_grad=True)
-    optimizer = torch.optim.Adam([arrows])
+def fit(
+    image: Tensor, target: Tensor, arrows: Tensor, steps: int, blurs: tuple[int, ...], rate: float
+) -> tuple[Tensor, list[float]]:
+    """The grid that leads from `image` to `target`, or from one volume to another, and the error of each step."""
+    sides = image.shape[2:]
+    grid, mode = identity_grid(*sides), "bicubic" if len(sides) == 2 else "trilinear"
+    optimizer = torch.optim.Adam([arrows.requires_grad_()])
+    pixels = [blurs[len(blurs) * step // steps] for step in range(steps)]
     errors = []
     bar = tqdm(range(steps), unit="step")
     for step in bar:
-        pixels = (12, 5, 0)[3 * step // steps]
-        if step == 0 or pixels != (12, 5, 0)[3 * (step - 1) // steps]:
-            source, aim = blurred(image, pixels), blurred(target, pixels)
-        optimizer.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
+        if step == 0 or pixels[step] != pixels[step - 1]:
+            source, aim = blurred(image, pixels[step]), blurred(target, pixels[step])
+        optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
         optimizer.zero_grad()
-        field = F.interpolate(arrows, (height, width), mode="bicubic", align_corners=True).permute(0, 2, 3, 1)
+        field = F.interpolate(arrows, sides, mode=mode, align_corners=True).movedim(1, -1)
         loss = F.mse_loss(warp(source, grid + field), aim)
         loss.backward()
         optimizer.step()
         with torch.no_grad():
             errors.append(float(F.mse_loss(warp(image, grid + field), target)))
-        bar.set_postfix(error=f"{errors[-1]:.5f}")
+        bar.set_postfix(error=f"{errors[-1]:.6f}")
     return (grid + field).detach(), errors
 
 
@@ -88,16 +90,20 @@ def plot(image: Tensor, target: Tensor, found: Tensor, errors: list[float], path
     figure.savefig(path, dpi=80)
 
 
-def main(arguments: list[str] | None = None) -> list[float]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=150)
+def options_of(arguments: list[str] | None, description: str, steps: int) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/examples"))
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    return options
 
+
+def main(arguments: list[str] | None = None) -> list[float]:
+    options = options_of(arguments, __doc__, steps=150)
     image = photograph()
     target = warp(image, hidden_warp(identity_grid(*image.shape[2:])))
-    grid, errors = fit(image, target, options.steps)
+    grid, errors = fit(image, target, torch.zeros(1, 2, 12, 12), options.steps, (12, 5, 0), 0.01)
     plot(image, target, warp(image, grid), errors, options.out / "fit_warp.png")
     print(f"mean squared error: {errors[0]:.5f} at first, {errors[-1]:.5f} at last; {options.out / 'fit_warp.png'}")
     return errors

@@ -1,5 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""Finds how a volume was deformed, by gradient descent through `aclgrad.torch.grid_sample`.
+"""Finds how a volume was deformed, by gradient descent through `aclgrad.torch.grid_sample`, as fit_warp.py does.
 
     python examples/python/register_volume.py [--steps 120] [--out build/examples]
 
@@ -8,24 +8,14 @@ looks for 6 x 6 x 6 arrows that lead from one to the other: deformable registrat
 before and after.
 """
 
-import argparse
 import pathlib
 
-import aclgrad.torch
 import torch
+from fit_warp import fit, identity_grid, options_of, warp
 from matplotlib import pyplot
 from torch import Tensor
-from torch.nn import functional as F
-from tqdm import tqdm
 
 SIDE = 48
-
-
-def identity_grid(side: int) -> Tensor:
-    """[1, side, side, side, 3]: each voxel's own place (x, y, z), as `grid_sample` counts places."""
-    places = torch.arange(side).add(0.5).mul(2 / side).sub(1)
-    z, y, x = torch.meshgrid(places, places, places, indexing="ij")
-    return torch.stack([x, y, z], -1)[None]
 
 
 def synthetic_scan(grid: Tensor) -> Tensor:
@@ -47,41 +37,6 @@ def hidden_deformation(grid: Tensor) -> Tensor:
     swirl = 0.5 * torch.exp(-3 * (x**2 + y**2 + z**2))
     turned = torch.stack([x * swirl.cos() - y * swirl.sin(), x * swirl.sin() + y * swirl.cos(), z], -1)
     return turned + 0.05 * torch.stack([torch.sin(3 * z), torch.cos(3 * x), torch.sin(2 * y)], -1)
-
-
-def deform(volume: Tensor, grid: Tensor) -> Tensor:
-    return aclgrad.torch.grid_sample(volume, grid, "bilinear", "border")
-
-
-def blurred(volume: Tensor, voxels: int) -> Tensor:
-    """Averages cubes of 2 * voxels + 1, twice: far places then still pull in the right direction."""
-    for _ in range(2 if voxels else 0):
-        volume = F.avg_pool3d(volume, 2 * voxels + 1, 1, voxels, count_include_pad=False)
-    return volume
-
-
-def register(volume: Tensor, target: Tensor, steps: int) -> tuple[Tensor, list[float]]:
-    """The grid that leads from `volume` to `target`, and the error of each step."""
-    side = volume.shape[-1]
-    grid = identity_grid(side)
-    arrows = torch.zeros(1, 3, 6, 6, 6, requires_grad=True)
-    optimizer = torch.optim.Adam([arrows])
-    errors = []
-    bar = tqdm(range(steps), unit="step")
-    for step in bar:
-        voxels = (3, 1, 0)[3 * step // steps]
-        if step == 0 or voxels != (3, 1, 0)[3 * (step - 1) // steps]:
-            source, aim = blurred(volume, voxels), blurred(target, voxels)
-        optimizer.param_groups[0]["lr"] = 0.02 * (1 - step / steps)
-        optimizer.zero_grad()
-        field = F.interpolate(arrows, (side,) * 3, mode="trilinear", align_corners=True).permute(0, 2, 3, 4, 1)
-        loss = F.mse_loss(deform(source, grid + field), aim)
-        loss.backward()
-        optimizer.step()
-        with torch.no_grad():
-            errors.append(float(F.mse_loss(deform(volume, grid + field), target)))
-        bar.set_postfix(error=f"{errors[-1]:.6f}")
-    return (grid + field).detach(), errors
 
 
 def plot(volume: Tensor, target: Tensor, found: Tensor, errors: list[float], path: pathlib.Path) -> None:
@@ -106,18 +61,13 @@ def plot(volume: Tensor, target: Tensor, found: Tensor, errors: list[float], pat
 
 
 def main(arguments: list[str] | None = None) -> list[float]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/examples"))
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-
-    grid = identity_grid(SIDE)
+    options = options_of(arguments, __doc__, steps=120)
+    grid = identity_grid(SIDE, SIDE, SIDE)
     volume = synthetic_scan(grid)
-    target = deform(volume, hidden_deformation(grid))
-    found, errors = register(volume, target, options.steps)
-    plot(volume, target, deform(volume, found), errors, options.out / "register_volume.png")
+    target = warp(volume, hidden_deformation(grid))
+    found, errors = fit(volume, target, torch.zeros(1, 3, 6, 6, 6), options.steps, (3, 1, 0), 0.02)
     path = options.out / "register_volume.png"
+    plot(volume, target, warp(volume, found), errors, path)
     print(f"mean squared error: {errors[0]:.6f} at first, {errors[-1]:.6f} at last; {path}")
     return errors
 
