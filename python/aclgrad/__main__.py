@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import io
 import json
 import math
 import os
@@ -36,20 +37,6 @@ or give one archive with all inputs and outputs by name as ARCHIVE.
 _SHORT_TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bfloat16"}
 
 
-class _UsageError(Exception):
-    pass
-
-
-class _Parser(argparse.ArgumentParser):
-    """One whose help fails where it does not arrive; argparse itself ignores that."""
-
-    def print_help(self, file: Any = None) -> None:
-        if file is None:
-            _print(self.format_help().removesuffix("\n"))
-        else:
-            super().print_help(file)
-
-
 class _Once(argparse.Action):
     """Stores a value; that of an option which is given twice would silently be the last one."""
 
@@ -61,47 +48,40 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, value)
 
 
-class _Version(argparse.Action):
-    def __call__(self, parser: Any, namespace: Any, value: Any, option: str | None = None) -> None:
-        _print(f"aclgrad {__version__}")
-        parser.exit()
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
+    output, complaint = io.StringIO(), ""
     try:
-        return _verify(_parser().parse_args(arguments))
-    except (_UsageError, ValueError, TypeError, OSError, ImportError) as error:
-        _complain(f"aclgrad verify: {error}")
-        return 2
+        with contextlib.redirect_stdout(output):
+            status = _verify(_parser().parse_args(arguments))
+    except SystemExit as end:  # of argparse, which does not tell whether its help arrives
+        status = int(end.code or 0)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        status, complaint = 2, str(error)
+    if failure := _write(output.getvalue(), sys.stdout):
+        status, complaint = 2, f"standard output{failure}"
+    if complaint:
+        _write(f"aclgrad verify: {complaint}\n", sys.stderr)
+    return status
 
 
-def _print(text: object) -> None:
-    if sys.stdout is None:
-        raise _UsageError("standard output is closed")
+def _write(text: str, stream: TextIO | None) -> str:
+    """Why it does not arrive, if so."""
+    if stream is None:
+        return " is closed" if text else ""
     try:
-        print(text, flush=True)
+        stream.write(text)
+        stream.flush()
     except OSError as error:
-        _discard(sys.stdout)
-        raise _UsageError(f"standard output: {error.strerror}") from error
-
-
-def _complain(message: str) -> None:
-    if sys.stderr is None:
-        return
-    try:
-        print(message, file=sys.stderr, flush=True)
-    except OSError:
-        _discard(sys.stderr)
-
-
-def _discard(stream: TextIO) -> None:
-    """What waits in the stream would else be tried again at the end of the interpreter."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        # What waits in the stream would else be tried again at the end of the interpreter.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return f": {error.strerror}"
+    return ""
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m aclgrad", description=__doc__, epilog=f"Operators: {', '.join(OPERATORS)}.")
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    names = f"Operators: {', '.join(OPERATORS)}."
+    parser = argparse.ArgumentParser(prog="python -m aclgrad", description=__doc__, epilog=names)
+    parser.add_argument("--version", action="version", version=f"aclgrad {__version__}", help="print the version")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     raw = argparse.RawDescriptionHelpFormatter
     verify_parser = commands.add_parser(
@@ -151,7 +131,7 @@ def _add_operator(parser: argparse.ArgumentParser, operator: Function) -> None:
 
 def _verify(options: argparse.Namespace) -> int:
     if options.report is not None and importlib.util.find_spec("matplotlib") is None:
-        raise _UsageError("--report needs the package matplotlib: pip install matplotlib")
+        raise ValueError("--report needs the package matplotlib: pip install matplotlib")
     operator = operator_of(options.operator)
     inputs = _named_arrays(options.input)
     outputs = _named_arrays(options.output)
@@ -163,17 +143,17 @@ def _verify(options: argparse.Namespace) -> int:
                 outputs.setdefault(name, array)
             else:
                 known = ", ".join([*operator.inputs, *operator.outputs])
-                raise _UsageError(f"{options.archive}: expected arrays named {known}, got {name}")
+                raise ValueError(f"{options.archive}: expected arrays named {known}, got {name}")
     attributes = {attribute.name: getattr(options, attribute.name) for attribute in operator.attributes}
     report = verify(operator.name, inputs, outputs, attributes, max_ulp=options.max_ulp)
-    _print(json.dumps(report.as_json(), indent=2) if options.json else report)
+    print(json.dumps(report.as_json(), indent=2) if options.json else report)
     if options.report is not None:
         try:
             report.plot(options.report)
         except OSError as error:
-            raise _UsageError(f"{options.report}: {error.strerror or error}") from error
+            raise ValueError(f"{options.report}: {error.strerror or error}") from error
         if not options.json:
-            _print(f"histograms: {options.report}")
+            print(f"histograms: {options.report}")
     return 0 if report.passed else 1
 
 
@@ -182,9 +162,9 @@ def _named_arrays(assignments: Sequence[str]) -> dict[str, Any]:
     for assignment in assignments:
         name, separator, file = assignment.partition("=")
         if not separator:
-            raise _UsageError(f"expected NAME=FILE, got {assignment!r}")
+            raise ValueError(f"expected NAME=FILE, got {assignment!r}")
         if name in arrays:
-            raise _UsageError(f"{name}: given twice")
+            raise ValueError(f"{name}: given twice")
         arrays[name] = _load(name, file)
     return arrays
 
@@ -195,17 +175,17 @@ def _load(name: str, file: str) -> Any:
     if suffix == ".npz":
         archive = _archive(path)
         if name not in archive:
-            raise _UsageError(f"{path}: expected an array named {name}, got {', '.join(archive)}")
+            raise ValueError(f"{path}: expected an array named {name}, got {', '.join(archive)}")
         return archive[name]
     if suffix == ".npy":
         return _array(path, details[0] if details else None)
     if len(details) != 2:
-        raise _UsageError(f"{path}: expected {path}:TYPE:SHAPE, as {path}:float16:2,100,8,32")
+        raise ValueError(f"{path}: expected {path}:TYPE:SHAPE, as {path}:float16:2,100,8,32")
     with _reading(path):
         shape = [int(size) for size in details[1].split(",") if size]
         array = numpy.fromfile(path, dtype=_dtype(details[0]))
         if array.size != math.prod(shape):
-            raise _UsageError(f"expected {math.prod(shape)} elements of {details[0]} for {shape}, got {array.size}")
+            raise ValueError(f"expected {math.prod(shape)} elements of {details[0]} for {shape}, got {array.size}")
         return array.reshape(shape)
 
 
@@ -213,7 +193,7 @@ def _array(path: str, type_name: str | None) -> Any:
     with _reading(path), open(path, "rb") as file:
         array = numpy.load(file)
         if not isinstance(array, numpy.ndarray):
-            raise _UsageError("expected one array, got an archive")
+            raise ValueError("expected one array, got an archive")
         _expect_end(file)
         return array.view(_dtype(type_name)) if type_name else _with_bfloat16(array)
 
@@ -222,12 +202,12 @@ def _archive(path: str) -> dict[str, Any]:
     with _reading(path):
         archive = numpy.load(path)
         if isinstance(archive, numpy.ndarray):
-            raise _UsageError("expected an archive, got one array")
+            raise ValueError("expected an archive, got one array")
         with archive:
             arrays: dict[str, Any] = {}
             for member, name in zip(archive.zip.infolist(), archive.files, strict=True):
                 if name in arrays:
-                    raise _UsageError(f"{name}: there are two")
+                    raise ValueError(f"{name}: there are two")
                 with archive.zip.open(member) as file:
                     arrays[name] = _with_bfloat16(numpy.lib.format.read_array(file, allow_pickle=False))
                     _expect_end(file)
@@ -236,7 +216,7 @@ def _archive(path: str) -> dict[str, Any]:
 
 def _expect_end(file: Any) -> None:
     if file.read(1):
-        raise _UsageError("expected the end of the file behind the data of an array, got more")
+        raise ValueError("expected the end of the file behind the data of an array, got more")
 
 
 @contextlib.contextmanager
@@ -246,7 +226,7 @@ def _reading(path: str) -> Iterator[None]:
         yield
     except Exception as error:
         reason = getattr(error, "strerror", None) or error or type(error).__name__
-        raise _UsageError(f"{path}: {reason}") from error
+        raise ValueError(f"{path}: {reason}") from error
 
 
 def _with_bfloat16(array: Any) -> Any:
@@ -260,11 +240,11 @@ def _dtype(name: str) -> Any:
         try:
             return numpy.dtype(name)
         except TypeError:
-            raise _UsageError(f"expected a type of NumPy, {', '.join(_SHORT_TYPES)}, got {name}") from None
+            raise ValueError(f"expected a type of NumPy, {', '.join(_SHORT_TYPES)}, got {name}") from None
     try:
         import ml_dtypes
     except ImportError:
-        raise _UsageError("arrays of bfloat16 need the package ml_dtypes: pip install ml_dtypes") from None
+        raise ValueError("arrays of bfloat16 need the package ml_dtypes: pip install ml_dtypes") from None
     return numpy.dtype(ml_dtypes.bfloat16)
 
 

@@ -236,9 +236,8 @@ def test_damaged_files_are_named(files, capsys, file, contents, message):
 
 @pytest.mark.parametrize("option", ["--block", "--max-ulp", "--report"])
 def test_an_option_that_is_given_twice_is_refused(files, capsys, option):
-    with pytest.raises(SystemExit) as end:
-        verify_files(files / "all.npz", option, "8", option, "8")
-    assert end.value.code == 2 and f"{option}: given twice" in capsys.readouterr().err
+    assert verify_files(files / "all.npz", option, "8", option, "8") == 2
+    assert f"{option}: given twice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["aclnnNsaCompressGrad", "aclnnNsaCompressGradTensor"])
@@ -287,15 +286,13 @@ def test_report_as_json(files, capsys):
 
 
 def test_command_says_its_version(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["--version"])
-    assert end.value.code == 0 and capsys.readouterr().out == f"aclgrad {aclgrad.__version__}\n"
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"aclgrad {aclgrad.__version__}\n"
 
 
 def test_help_names_all_operators(capsys):
     for arguments in (["--help"], ["verify", "--help"]):
-        with pytest.raises(SystemExit):
-            main(arguments)
+        assert main(arguments) == 0
         text = " ".join(capsys.readouterr().out.split())
         assert all(f"{name}," in text or f"{name}." in text or f" {name} " in text for name in OPERATORS)
     assert "nsa_compress_backward (aclnnNsaCompressGrad, aclnnNsaCompressGradTensor)" in text
