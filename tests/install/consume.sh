@@ -227,7 +227,6 @@ c11() {
   source "$prefix/set_env.sh"
   local compiler
   for compiler in $(compilers gcc clang clang-14); do
-    compile_and_run "$compiler -std=c11" runtime.c -lascendcl
     compile_and_run "$compiler -std=c11" operator.c -lopapi -lnnopbase -lascendcl
     compile_and_run "$compiler -std=c11" host_data.c -lc_sec
   done

@@ -54,23 +54,12 @@ static std::vector<fs::path> libraries_to_ask() {
 }
 
 int main() {
-  const std::vector<std::string> names = {"aclnnGroupedBiasAddGradGetWorkspaceSize",
-                                          "aclnnGroupedBiasAddGrad",
-                                          "aclCreateTensor",
-                                          "aclDestroyTensor",
-                                          "aclCreateScalar",
-                                          "aclDestroyScalar",
-                                          "aclCreateIntArray",
-                                          "aclDestroyIntArray",
-                                          "aclCreateFloatArray",
-                                          "aclDestroyFloatArray",
-                                          "aclCreateBoolArray",
-                                          "aclDestroyBoolArray",
-                                          "aclCreateTensorList",
-                                          "aclDestroyTensorList",
-                                          "aclCreateScalarList",
-                                          "aclDestroyScalarList",
-                                          "aclGetViewShape"};
+  const std::vector<std::string> names = split(
+      "aclnnGroupedBiasAddGradGetWorkspaceSize aclnnGroupedBiasAddGrad aclCreateTensor aclDestroyTensor "
+      "aclCreateScalar aclDestroyScalar aclCreateIntArray aclDestroyIntArray aclCreateFloatArray "
+      "aclDestroyFloatArray aclCreateBoolArray aclDestroyBoolArray aclCreateTensorList aclDestroyTensorList "
+      "aclCreateScalarList aclDestroyScalarList aclGetViewShape",
+      ' ');
 
   // Whichever of its names a library is opened by, it is the same library.
   std::vector<void*> addresses;

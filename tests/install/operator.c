@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// An operator from C: both phases, and what phase 2 says to another operator's executor.
+// From C: an operator, both phases, and what phase 2 says to another operator's executor; a number of 16 bits.
 #include <stdio.h>
 
 #include "acl/acl.h"
@@ -51,6 +51,7 @@ int main(void) {
     fprintf(stderr, "line %d: %s\n", line, message != NULL ? message : "");
     return 1;
   }
+  if (aclFloat16ToFloat(aclFloatToFloat16(1.5f)) != 1.5f) return 1;
   if (aclrtResetDevice(0) != ACL_SUCCESS || aclFinalize() != ACL_SUCCESS) return 1;
   puts("sums are right");
   return 0;
