@@ -70,22 +70,19 @@ def test_such_a_function_in_a_compiled_model():
     assert same_bits(actual, expected)
 
 
+TENSORS = "value", "spatial_shapes", "level_start_index", "sampling_locations", "attention_weights"
+
+
 def test_shapes_and_kinds_of_the_results():
     arguments = batch_arguments()
     output = MSDA.ms_deform_attn_forward(*arguments, 64)
     assert output.shape == (3, 3, 8)
-    gradients = MSDA.ms_deform_attn_backward(*arguments, random(3, 3, 8), 64)
+    by_name = dict(zip(TENSORS, arguments, strict=True))
+    gradients = MSDA.ms_deform_attn_backward(**by_name, grad_output=random(3, 3, 8), im2col_step=64)
     assert isinstance(gradients, list)
     assert [g.shape for g in gradients] == [arguments[i].shape for i in (0, 3, 4)]
     by_head = MSDA.ms_deform_attn_backward(*arguments, random(3, 3, 8).view(3, 3, 2, 4), 64)
     assert same_bits(by_head, gradients)
-
-
-def test_arguments_have_the_names_of_the_extension():
-    names = "value", "spatial_shapes", "level_start_index", "sampling_locations", "attention_weights"
-    arguments = dict(zip(names, attention_arguments(), strict=True))
-    output = MSDA.ms_deform_attn_forward(**arguments, im2col_step=64)
-    assert len(MSDA.ms_deform_attn_backward(**arguments, grad_output=output, im2col_step=64)) == 3
 
 
 def test_such_a_function_under_autocast():
@@ -132,8 +129,7 @@ WRONG_CALLS = [
 @pytest.mark.parametrize(("argument", "wrong", "error", "text"), WRONG_CALLS)
 @pytest.mark.parametrize("backward", [False, True])
 def test_errors_name_function_and_argument(argument, wrong, error, text, backward):
-    names = "value", "spatial_shapes", "level_start_index", "sampling_locations", "attention_weights", "im2col_step"
-    arguments = dict(zip(names, (*attention_arguments(), 64), strict=True)) | {argument: wrong}
+    arguments = dict(zip(TENSORS, attention_arguments(), strict=True)) | {"im2col_step": 64, argument: wrong}
     function = MSDA.ms_deform_attn_backward if backward else MSDA.ms_deform_attn_forward
     if backward:
         arguments["grad_output"] = random(1, 3, 8)
@@ -232,19 +228,18 @@ def test_python_takes_an_extension_in_the_same_folder(tmp_path):
 # ---- torch_npu's names
 
 
-@pytest.mark.parametrize("kind", [list, tuple, numpy.array, torch.tensor])
-def test_npu_compression_is_ours(kind):
-    x, weight, ends, block, stride = compress_arguments()
-    expected = aclgrad.torch.nsa_compress(x, weight, ends, block, stride)
-    actual = torch_npu.npu_nsa_compress(x, weight, block, stride, actual_seq_len=kind(ends.tolist()))
-    assert torch.equal(actual, expected)
+ENDS = [7, 7, 20]
+ENDS_OF_KINDS = [(kind(ENDS), torch.tensor(ENDS)) for kind in (list, tuple, numpy.array, torch.tensor)]
 
 
-@pytest.mark.parametrize("actual_seq_len", [None, []])
-def test_npu_compression_of_one_sequence(actual_seq_len):
+@pytest.mark.parametrize(("actual_seq_len", "ends"), [*ENDS_OF_KINDS, (None, None), ([], None)])
+def test_npu_compression_is_ours(actual_seq_len, ends):
     x, weight, _, block, stride = compress_arguments()
+    expected = aclgrad.torch.nsa_compress(x, weight, ends, block, stride)
     actual = torch_npu.npu_nsa_compress(x, weight, block, stride, actual_seq_len=actual_seq_len)
-    assert torch.equal(actual, aclgrad.torch.nsa_compress(x, weight, None, block, stride))
+    assert torch.equal(actual, expected)
+    with pytest.raises(TypeError, match="positional"):
+        torch_npu.npu_nsa_compress(x, weight, block, stride, actual_seq_len)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -271,7 +266,7 @@ def test_npu_compression_compiles():
     x, weight, ends, block, stride = with_gradients(compress_arguments())
 
     def compress(x, weight):
-        return torch_npu.npu_nsa_compress(x, weight, block, stride, actual_seq_len=[7, 7, 20]) * 2
+        return torch_npu.npu_nsa_compress(x, weight, block, stride, actual_seq_len=ENDS) * 2
 
     compiled = torch.compile(compress, backend="aot_eager", fullgraph=True)
     assert torch.equal(compiled(x, weight), compress(x, weight))
@@ -304,9 +299,3 @@ def test_npu_errors_use_the_callers_names(changed, error, text, backward):
         arguments["grad"] = random(7, 2, 3)
     with pytest.raises(error, match=rf"^{function.__module__}\.{function.__name__}: {text}"):
         function(**arguments)
-
-
-def test_npu_lengths_are_named_in_the_call():
-    x, weight, ends, block, stride = compress_arguments()
-    with pytest.raises(TypeError, match="positional"):
-        torch_npu.npu_nsa_compress(x, weight, block, stride, ends.tolist())
