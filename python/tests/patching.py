@@ -1,6 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""What the tests of `aclgrad.torch.patch` share: small calls that go to our kernels, the count of those, and GPUs that
-are not there."""
+"""What the tests of `aclgrad.torch.patch` share: small calls that go to our kernels, and GPUs that are not there."""
 
 import pytest
 
@@ -28,23 +27,6 @@ def small_calls_are_ours(monkeypatch):
 @pytest.fixture
 def rule_of_speed(small_calls_are_ours, monkeypatch):
     monkeypatch.setattr(patches, "_is_faster", IS_FASTER)
-
-
-class Calls:
-    """Counts the calls of our kernels."""
-
-    def __init__(self):
-        self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
-
-    def __enter__(self):
-        self.profile.__enter__()
-        return self
-
-    def __exit__(self, *error):
-        self.profile.__exit__(*error)
-
-    def count(self, name):
-        return sum(event.count for event in self.profile.key_averages() if event.key == f"aclgrad::{name}")
 
 
 _generator = torch.Generator().manual_seed(0)

@@ -1,6 +1,9 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What tests of the PyTorch interface make of tensors."""
 
+import collections
+import contextlib
+
 import torch
 
 
@@ -41,3 +44,14 @@ def gradients(function, arguments):
 
 def same_bits(actual, expected):
     return all(a.dtype == e.dtype and torch.equal(a, e) for a, e in zip(actual, expected, strict=True))
+
+
+@contextlib.contextmanager
+def counted():
+    """How often each of our operators is called, at the end of the `with` statement."""
+    calls = collections.Counter()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        yield calls
+    for event in profile.key_averages():
+        if event.key.startswith("aclgrad::"):
+            calls[event.key.removeprefix("aclgrad::")] += event.count

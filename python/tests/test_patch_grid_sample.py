@@ -17,28 +17,15 @@ from patching import (  # noqa: E402, F401
     IMAGE,
     VOLUME,
     VOLUME_GRID,
-    Calls,
     calls_on_gpus,
     on_gpu,
     rule_of_speed,
     small_calls_are_ours,
     unpatched,
 )
+from tensors import counted  # noqa: E402
 
 F = torch.nn.functional
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [(IMAGE, GRID), (IMAGE.double(), GRID.double(), "bicubic", "reflection", True), (IMAGE, GRID, "nearest", "border")],
-)
-@pytest.mark.filterwarnings("ignore:Default grid_sample")
-def test_grid_sample_is_ours(arguments):
-    expected = F.grid_sample(*arguments)
-    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
-        actual = F.grid_sample(*arguments)
-    assert calls.count("grid_sample") == 1
-    torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.filterwarnings("ignore:Default grid_sample")
@@ -55,38 +42,31 @@ MODES = ["bilinear", "nearest", "bicubic"]
 PADDING_MODES = ["zeros", "border", "reflection"]
 
 
-@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_2d"])
-@pytest.mark.parametrize("mode", range(3))
+OF_IMAGES = [(name, IMAGE, GRID, mode) for name in ("grid_sampler", "grid_sampler_2d") for mode in range(3)]
+OF_VOLUMES = [(name, VOLUME, VOLUME_GRID, mode) for name in ("grid_sampler", "grid_sampler_3d") for mode in range(2)]
+
+
+@pytest.mark.parametrize(("name", "image", "grid", "mode"), OF_IMAGES + OF_VOLUMES)
 @pytest.mark.parametrize("padding_mode", range(3))
 @pytest.mark.parametrize("align_corners", [False, True])
-def test_functions_behind_grid_sample_are_ours(name, mode, padding_mode, align_corners):
-    arguments = IMAGE, GRID, mode, padding_mode, align_corners
+def test_grid_sample_and_functions_behind_it_are_ours(name, image, grid, mode, padding_mode, align_corners):
+    if align_corners:
+        image, grid = image.double(), grid.double()
     original = getattr(torch, name)
-    expected = original(*arguments)
-    torch.testing.assert_close(
-        F.grid_sample(IMAGE, GRID, MODES[mode], PADDING_MODES[padding_mode], align_corners), expected
-    )
-    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
-        actual = getattr(torch, name)(*arguments)
-    assert calls.count("grid_sample") == 1 and getattr(torch, name) is original
-    torch.testing.assert_close(actual, expected)
+    expected = original(image, grid, mode, padding_mode, align_corners)
+    with aclgrad.torch.patched("grid_sample"), counted() as calls:
+        by_numbers = getattr(torch, name)(image, grid, mode, padding_mode, align_corners)
+        by_words = F.grid_sample(image, grid, MODES[mode], PADDING_MODES[padding_mode], align_corners)
+    assert calls["grid_sample"] + calls["grid_sample_3d"] == 2 and getattr(torch, name) is original
+    for actual in (by_numbers, by_words):
+        torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize(("mode", "padding_mode"), [(3, 0), (0, -1)])
 def test_functions_behind_grid_sample_leave_unknown_modes_to_pytorch(mode, padding_mode):
-    with aclgrad.torch.patched("grid_sample"), Calls() as calls, contextlib.suppress(RuntimeError):
+    with aclgrad.torch.patched("grid_sample"), counted() as calls, contextlib.suppress(RuntimeError):
         torch.grid_sampler(IMAGE, GRID, mode, padding_mode, False)
-    assert calls.count("grid_sample") == 0
-
-
-@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_3d"])
-@pytest.mark.parametrize("mode", range(2))
-def test_functions_behind_grid_sample_of_volumes_are_ours(name, mode):
-    expected = getattr(torch, name)(VOLUME, VOLUME_GRID, mode, 1, False)
-    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
-        torch.testing.assert_close(getattr(torch, name)(VOLUME, VOLUME_GRID, mode, 1, False), expected)
-        torch.testing.assert_close(F.grid_sample(VOLUME, VOLUME_GRID, MODES[mode], "border", False), expected)
-    assert calls.count("grid_sample_3d") == 2
+    assert calls["grid_sample"] == 0
 
 
 def test_what_pytorch_refuses_it_still_refuses():
@@ -94,6 +74,8 @@ def test_what_pytorch_refuses_it_still_refuses():
         if torch.__version__ < "2.15":  # which samples such volumes itself
             with pytest.raises(RuntimeError, match="bicubic"):
                 F.grid_sample(VOLUME, VOLUME_GRID, "bicubic", align_corners=False)
+        with pytest.raises(RuntimeError, match="Double"):
+            F.grid_sample(IMAGE, GRID.double(), align_corners=False)
         with pytest.raises(RuntimeError, match="expected"):
             torch.grid_sampler_2d(VOLUME, VOLUME_GRID, 0, 0, False)
         with pytest.raises(RuntimeError, match="expected"):
@@ -104,9 +86,9 @@ def test_what_pytorch_refuses_it_still_refuses():
     "arguments", [(VOLUME.to("meta"), VOLUME_GRID.to("meta")), (IMAGE.to("meta"), GRID.to("meta"))]
 )
 def test_grid_sample_of_other_kinds_stays_with_pytorch(arguments):
-    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+    with aclgrad.torch.patched("grid_sample"), counted() as calls:
         result = F.grid_sample(*arguments, align_corners=False)
-    assert calls.count("grid_sample") == 0
+    assert calls["grid_sample"] == 0
     assert result.shape == F.grid_sample(*arguments, align_corners=False).shape
 
 
@@ -118,19 +100,14 @@ def test_patched_grid_sample_of_nan_is_that_of_gpus():
         assert F.grid_sample(IMAGE, grid, mode="bicubic", align_corners=False).isnan().all()
 
 
-def test_grid_sample_refuses_what_pytorch_refuses():
-    with aclgrad.torch.patched("grid_sample"), pytest.raises(RuntimeError, match="Double"):
-        F.grid_sample(IMAGE, GRID.double(), align_corners=False)
-
-
 def test_patched_grid_sample_compiles():
     torch._dynamo.reset()
     compiled = torch.compile(lambda *a: F.grid_sample(*a, align_corners=True), fullgraph=True, backend="aot_eager")
     with aclgrad.torch.patched("grid_sample"):
         compiled(IMAGE, GRID)
-        with Calls() as calls:
+        with counted() as calls:
             result = compiled(IMAGE, GRID)
-    assert calls.count("grid_sample") == 1
+    assert calls["grid_sample"] == 1
     torch.testing.assert_close(result, F.grid_sample(IMAGE, GRID, align_corners=True))
 
 
@@ -149,9 +126,9 @@ by_speed = pytest.mark.usefixtures("rule_of_speed")
 
 def _calls_of_patched(shape, sides, mode="bilinear", dtype=torch.float32):
     image, grid = torch.zeros(shape, dtype=dtype), torch.zeros(shape[0], *sides, len(sides), dtype=dtype)
-    with aclgrad.torch.patched("grid_sample"), Calls() as calls:
+    with aclgrad.torch.patched("grid_sample"), counted() as calls:
         F.grid_sample(image, grid, mode, align_corners=False)
-    return calls.count("grid_sample") + calls.count("grid_sample_3d")
+    return calls["grid_sample"] + calls["grid_sample_3d"]
 
 
 @by_speed

@@ -15,8 +15,8 @@ import pytest
 torch = pytest.importorskip("torch")
 import aclgrad.torch  # noqa: E402
 from aclgrad.torch.patches import TARGETS  # noqa: E402
-from patching import Calls, calls_on_gpus, levels_and_points, on_gpu, small_calls_are_ours, unpatched  # noqa: E402, F401
-from tensors import same_bits  # noqa: E402
+from patching import calls_on_gpus, levels_and_points, on_gpu, small_calls_are_ours, unpatched  # noqa: E402, F401
+from tensors import counted, same_bits  # noqa: E402
 
 SHAPES, STARTS = torch.tensor([[3, 4], [2, 2]]), torch.tensor([0, 12])
 
@@ -137,28 +137,37 @@ def test_function_of_an_installed_package(target, module, name, form):
         package = pytest.importorskip(module, exc_type=ImportError)
     tensors = attention_tensors()
     expected = getattr(package, name)(*form(*tensors))
-    with aclgrad.torch.patched(target), Calls() as calls:
+    with aclgrad.torch.patched(target), counted() as calls:
         actual = getattr(package, name)(*form(*tensors))
-    assert calls.count("multi_scale_deformable_attention") == 1
+    assert calls["multi_scale_deformable_attention"] == 1
     torch.testing.assert_close(actual, expected)
 
 
+# Modules that ask for the extension of their package while they are imported.
+ASKING = {
+    "mmcv": ("mmcv.ops.multi_scale_deform_attn", "mmcv._ext"),
+    "detrex": ("detrex.layers.multi_scale_deform_attn", "detrex._C"),
+    "adet": ("adet.layers.ms_deform_attn", "adet._C"),
+}
+
+
 @pytest.fixture
-def mmcv_lite(tmp_path, monkeypatch):
-    """mmcv without its extension, for which each module of mmcv.ops asks while it is imported: the file of one."""
+def file_of_package(package, tmp_path, monkeypatch):
+    """The file of such a module, in a package without its extension."""
 
     def forget():
-        for name in [name for name in sys.modules if name.partition(".")[0] == "mmcv"]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
             monkeypatch.delitem(sys.modules, name)
 
-    operators = tmp_path / "mmcv" / "ops"
-    operators.mkdir(parents=True)
-    (tmp_path / "mmcv" / "__init__.py").touch()
-    (operators / "__init__.py").write_text("from . import multi_scale_deform_attn\n")
-    file = operators / "multi_scale_deform_attn.py"
+    name, extension = ASKING[package]
+    *_, folder, module = name.split(".")
+    (tmp_path / package / folder).mkdir(parents=True)
+    (tmp_path / package / "__init__.py").write_text(f"from . import {folder}\n")
+    (tmp_path / package / folder / "__init__.py").write_text(f"from . import {module}\n")
+    file = tmp_path / package / folder / f"{module}.py"
     file.write_text(
         "import importlib\n"
-        "extension = importlib.import_module('mmcv._ext')\n"
+        f"extension = importlib.import_module('{extension}')\n"
         "assert hasattr(extension, 'nms')\n"
         "class MultiScaleDeformableAttnFunction:\n"
         "    apply = None\n"
@@ -171,37 +180,33 @@ def mmcv_lite(tmp_path, monkeypatch):
     forget()
 
 
-def test_mmcv_without_its_extension(mmcv_lite):
-    with aclgrad.torch.patched("mmcv"):
-        from mmcv.ops import multi_scale_deform_attn as module
-    value, locations, weights = attention_tensors()
-    with aclgrad.torch.patched("mmcv"):
-        function = module.MultiScaleDeformableAttnFunction
-        assert function.apply(value, SHAPES, STARTS, locations, weights, 64).shape == (1, 5, 8)
-    with pytest.raises(ImportError, match="mmcv._ext.nms: the extension of mmcv is not installed"):
-        module.extension.nms()
-
-
-def test_functions_of_mmcvs_missing_extension(mmcv_lite):
-    """As BEVFormer's own autograd.Function calls them."""
-    with aclgrad.torch.patched("mmcv"):
-        from mmcv.ops import multi_scale_deform_attn as module
-
-    def forward(*arguments):
-        *tensors, step = arguments
-        return module.extension.ms_deform_attn_forward(*tensors, im2col_step=step)
+@pytest.mark.parametrize("package", ASKING)
+def test_package_that_asks_for_its_extension(package, file_of_package):
+    name, extension = ASKING[package]
+    with aclgrad.torch.patched(package):
+        module = importlib.import_module(name)
 
     def backward(*arguments):
-        *tensors, step = arguments
+        if package != "mmcv":
+            return module.extension.ms_deform_attn_backward(*arguments)
+        *tensors, step = arguments  # as BEVFormer's own autograd.Function calls it
         gradients = [torch.zeros_like(tensors[i]) for i in (0, 3, 4)]
         module.extension.ms_deform_attn_backward(*tensors, *gradients, im2col_step=step)
         return gradients
 
-    check_extension(forward, backward)
+    check_extension(module.extension.ms_deform_attn_forward, backward)
+    with pytest.raises(ImportError, match=f"{extension}.nms: the extension of {package} is not installed"):
+        module.extension.nms()
+    if package != "adet":
+        value, locations, weights = attention_tensors()
+        with aclgrad.torch.patched(package):
+            function = module.MultiScaleDeformableAttnFunction
+            assert function.apply(value, SHAPES, STARTS, locations, weights, 64).shape == (1, 5, 8)
 
 
-def test_mmcv_that_cannot_be_imported_even_so_is_left_out(mmcv_lite):
-    mmcv_lite.write_text(mmcv_lite.read_text() + "import a_package_that_nobody_has\n")
+@pytest.mark.parametrize("package", ["mmcv"])
+def test_package_that_cannot_be_imported_even_so_is_left_out(package, file_of_package):
+    file_of_package.write_text(file_of_package.read_text() + "import a_package_that_nobody_has\n")
     with aclgrad.torch.patched("mmcv"):
         pass
     assert "mmcv._ext" not in sys.modules
@@ -296,23 +301,6 @@ def test_extension_of_any_name(monkeypatch):
         check_extension(module.ms_deform_attn_forward, module.ms_deform_attn_backward)
     with pytest.raises(RuntimeError, match="Not implemented"):
         check_extension(module.ms_deform_attn_forward, module.ms_deform_attn_backward)
-
-
-@pytest.mark.parametrize("package", ["adet", "detrex"])
-def test_package_that_asks_for_its_extension(package, tmp_path, monkeypatch):
-    names = [package, f"{package}.layers", f"{package}.layers.multi_scale_deform_attn", f"{package}._C"]
-    (tmp_path / package / "layers").mkdir(parents=True)
-    (tmp_path / package / "__init__.py").write_text("from . import layers\n")
-    (tmp_path / package / "layers" / "__init__.py").write_text(f"from {package} import _C\n")
-    (tmp_path / package / "layers" / "multi_scale_deform_attn.py").write_text(f"{MMCV} = lambda *arguments: None\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with aclgrad.torch.patched(package):
-        layers = importlib.import_module(f"{package}.layers")
-    check_extension(layers._C.ms_deform_attn_forward, layers._C.ms_deform_attn_backward)
-    with pytest.raises(ImportError, match=f"{package}._C.roi_align: the extension of {package} is not installed"):
-        layers._C.roi_align()
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit")
