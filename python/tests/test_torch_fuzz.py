@@ -1,6 +1,5 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-"""The functions and their references with random shapes, strides, types and transforms against PyTorch, and with wrong
-arguments."""
+"""Functions and references with random shapes, strides and types against PyTorch, and with wrong arguments."""
 
 import dataclasses
 from collections.abc import Callable
@@ -237,53 +236,12 @@ def check_reference(problem, floats, grad_output, expected, expected_gradients):
             check_close(torch.from_numpy(one), other, torch.float64, tolerance)
 
 
-def check_vmap(problem, data):
-    floats = problem.floats
-    dtype = floats[0].dtype
-    mapped = [data.draw(st.booleans()) for _ in floats]
-    mapped[data.draw(st.integers(0, len(floats) - 1))] = True
-    count = data.draw(st.integers(1, 3))
-    axes, stacked = [], []
-    for x, is_mapped in zip(floats, mapped, strict=True):
-        axis = data.draw(st.integers(0, x.dim())) if is_mapped else None
-        axes.append(axis)
-        stacked.append(torch.stack([x * (i + 1) / 2 for i in range(count)], axis) if is_mapped else x)
-    calls = [
-        [x if axis is None else x.select(axis, i) for x, axis in zip(stacked, axes, strict=True)] for i in range(count)
-    ]
-    expected = [problem.theirs(*(widened(x) for x in call)) for call in calls]
-    check_close(func.vmap(problem.ours, tuple(axes))(*stacked), torch.stack(expected), dtype)
-
-    def loss(*call):
-        return problem.ours(*call).sum()
-
-    actual = func.vmap(func.grad(loss, tuple(range(len(floats)))), tuple(axes))(*stacked)
-    ones = torch.ones_like(expected[0])
-    reference = [gradients_of(problem.theirs, [widened(x) for x in call], ones) for call in calls]
-    for i, differentiable in enumerate(problem.differentiable):
-        if differentiable:
-            check_close(actual[i], torch.stack([gradients[i] for gradients in reference]), dtype)
-
-
-any_problem = pytest.mark.parametrize("problems", [samplings, attentions, compressions, bias_additions])
-
-
-@any_problem
+@pytest.mark.parametrize("problems", [samplings, attentions, compressions, bias_additions])
 def test_values_and_derivatives(problems):
     @bounded
     @given(problems(), st.data())
     def check(problem, data):
         check_against_pytorch(problem, data)
-
-    check()
-
-
-@any_problem
-def test_vmap(problems):
-    @bounded
-    @given(problems(), st.data())
-    def check(problem, data):
-        check_vmap(problem, data)
 
     check()
 

@@ -15,48 +15,33 @@ from torch_cases import CALLS, gradient_calls  # noqa: E402
 from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
 from torch_operator_cases.grouped_bias_add import bias_arguments  # noqa: E402
 from torch_operator_cases.multi_scale_deformable_attention import attention_arguments  # noqa: E402
+from torch_operator_cases.nsa_compress import ENDS  # noqa: E402
 
 each_call = pytest.mark.parametrize("name", CALLS)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
 def on_gpu(arguments):
-    """What is on the CPU is the size of the result: the ends of NSA compression."""
-    compresses = isinstance(arguments[-1], int)
-    return [a.cuda() if torch.is_tensor(a) and not (compresses and i == 2) else a for i, a in enumerate(arguments)]
+    return [a.cuda() if torch.is_tensor(a) and a is not ENDS else a for a in arguments]
 
 
-def as_list(result):
-    return [result] if isinstance(result, torch.Tensor) else list(result)
+def fake_on_gpu(argument):
+    if not torch.is_tensor(argument) or argument is ENDS:  # which lies on the CPU, as it is the size of the result
+        return argument
+    return torch.empty(argument.shape, dtype=argument.dtype, device="cuda")
 
 
-def fake_on_gpu(arguments):
-    return [torch.empty(a.shape, dtype=a.dtype, device="cuda") if torch.is_tensor(a) else a for a in arguments]
+FAKES = {name: (function, make()) for name, (function, make) in CALLS.items() if name != "compress"}
+FAKES |= {f"gradient of {name}": call for name, call in gradient_calls().items()}
 
 
-@each_call
+@pytest.mark.parametrize("name", FAKES)
 def test_fake_tensors_of_gpus(name):
-    function, make = CALLS[name]
-    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-        arguments = fake_on_gpu(make())
-        if name == "compress":
-            arguments[2] = None  # or the size of the result is not known
-        result = function(*arguments)
-    assert result.device.type == "cuda"
-    assert result.shape[1:] == function(*make()).shape[1:]
-
-
-@pytest.mark.parametrize("name", ["attention", "compress", "sample", "bias"])
-def test_fake_gradients_of_gpus(name):
-    operator, arguments = gradient_calls()[name]
-    expected = as_list(operator(*arguments))
+    function, arguments = FAKES[name]
+    expected = torch.utils._pytree.tree_leaves(function(*arguments))
     with FakeTensorMode(allow_non_fake_inputs=True):
-        on_gpu = fake_on_gpu(arguments)
-        if name == "compress":
-            on_gpu[3] = arguments[3]  # the ends, whose place is the CPU
-        actual = as_list(operator(*on_gpu))
-    assert [a.device.type for a in actual] == ["cuda"] * len(expected)
-    assert [a.shape for a in actual] == [e.shape for e in expected]
+        actual = torch.utils._pytree.tree_leaves(function(*map(fake_on_gpu, arguments)))
+    assert [(a.device.type, a.shape) for a in actual] == [("cuda", e.shape) for e in expected]
 
 
 def test_gpu_arrays_are_refused_where_there_is_no_such_gpu():

@@ -59,4 +59,8 @@ def gradient_calls():
             ops.nsa_compress_double_backward,
             (random(7, 2, 3), *compress[:3], None, compress[1], *compress[3:], [True, True, False]),
         ),
+        "sample, twice": (
+            ops.grid_sample_double_backward,
+            (random(2, 3, 3, 2), *sample[:2], sample[0], sample[1] / 2, *sample[2:], [True, False, True]),
+        ),
     }
