@@ -33,59 +33,28 @@ struct Library;
 using Value = uint64_t;  // a number, or a pointer to one of the above
 using Kernel = void (*)(Value* stack, uint64_t inputs, uint64_t outputs);
 
-// Its functions return 0 or fail. PyTorch need not be there; where it is, it is found among what is loaded.
-struct Torch {
-  int (*delete_tensor)(TorchTensor*);
-  int (*copy_handle)(TorchTensor*, TorchTensor**);
-  int (*is_defined)(TorchTensor*, bool*);
-  int (*dim)(TorchTensor*, int64_t*);
-  int (*sizes)(TorchTensor*, int64_t**);
-  int (*strides)(TorchTensor*, int64_t**);
-  int (*dtype)(TorchTensor*, int32_t*);
-  int (*data)(TorchTensor*, void**);
-  int (*empty_strided)(int64_t dim, const int64_t* sizes, const int64_t* strides, int32_t dtype,
-                       int32_t device_type, int32_t device, TorchTensor**);
-  int32_t (*cpu)();
-  int (*string_length)(String*, size_t*);
-  int (*string_text)(String*, const char**);
-  int (*delete_string)(String*);
-  int (*new_list)(size_t, List**);
-  int (*list_size)(List*, size_t*);
-  int (*list_item)(List*, size_t, Value*);
-  int (*append)(List*, Value);
-  int (*delete_list)(List*);
-  int (*new_library)(const char* name, const char* key, const char* file, uint32_t line, Library**);
-  int (*thread_count)(uint32_t*);
-  bool (*records_gradients)();
-  int (*add_kernel)(Library*, const char* name, Kernel, uint64_t version);
-  std::array<int32_t, 6> types;  // the numbers of kTypes
-
-  static const Torch& get() {
-    static const Torch torch;
-    return torch;
-  }
-
- private:
-  Torch();
-};
-
 constexpr std::array kTypes{DataType::float32, DataType::float16, DataType::bfloat16,
                             DataType::float64, DataType::int32,   DataType::int64};
-static_assert(kTypes.size() == std::tuple_size_v<decltype(Torch::types)>);
 
-// Null where there is none of this name.
+// Null where there is none of this name. PyTorch need not be there; where it is, it is found among what is loaded.
 void* look_up(const std::string& name) {
   static void* const torch = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
   return torch == nullptr ? nullptr : dlsym(torch, name.c_str());
 }
 
-void* find_function(const std::string& name) {
-  void* found = look_up(name);
-  if (found == nullptr) {
+// A function by its name, of the type that it is assigned to.
+struct Found {
+  explicit Found(const std::string& name) : address(look_up(name)) {
+    if (address != nullptr) return;
     throw nb::import_error(fmt::format("aclgrad.torch needs PyTorch 2.10 or later: no {}", name).c_str());
   }
-  return found;
-}
+  template <class Function>
+  operator Function*() const {
+    return reinterpret_cast<Function*>(address);
+  }
+
+  void* address;
+};
 
 std::string number_function(std::string_view type) {
   return fmt::format("aoti_torch_dtype_{}", type);
@@ -93,7 +62,8 @@ std::string number_function(std::string_view type) {
 
 // PyTorch's number of a type.
 int32_t number_of(std::string_view type) {
-  return reinterpret_cast<int32_t (*)()>(find_function(number_function(type)))();
+  int32_t (*const number)() = Found(number_function(type));
+  return number();
 }
 
 std::string type_name_of(int32_t number) {
@@ -106,34 +76,44 @@ std::string type_name_of(int32_t number) {
   return "another type";
 }
 
-Torch::Torch() {
-  const auto find = [](auto& function, const std::string& name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(find_function(name));
-  };
-  find(delete_tensor, "aoti_torch_delete_tensor_object");
-  find(copy_handle, "aoti_torch_new_tensor_handle");
-  find(is_defined, "aoti_torch_is_defined");
-  find(dim, "aoti_torch_get_dim");
-  find(sizes, "aoti_torch_get_sizes");
-  find(strides, "aoti_torch_get_strides");
-  find(dtype, "aoti_torch_get_dtype");
-  find(data, "aoti_torch_get_data_ptr");
-  find(empty_strided, "aoti_torch_empty_strided");
-  find(cpu, "aoti_torch_device_type_cpu");
-  find(string_length, "torch_string_length");
-  find(string_text, "torch_string_c_str");
-  find(delete_string, "torch_delete_string");
-  find(new_list, "torch_new_list_reserve_size");
-  find(list_size, "torch_list_size");
-  find(list_item, "torch_list_get_item");
-  find(append, "torch_list_push_back");
-  find(delete_list, "torch_delete_list");
-  find(new_library, "aoti_torch_library_init_impl");
-  find(thread_count, "torch_get_num_threads");
-  find(records_gradients, "aoti_torch_grad_mode_is_enabled");
-  find(add_kernel, "torch_library_impl");
-  for (size_t i = 0; i < kTypes.size(); ++i) types[i] = number_of(name_of(kTypes[i]));
-}
+// Its functions return 0 or fail.
+struct Torch {
+  int (*delete_tensor)(TorchTensor*) = Found("aoti_torch_delete_tensor_object");
+  int (*copy_handle)(TorchTensor*, TorchTensor**) = Found("aoti_torch_new_tensor_handle");
+  int (*is_defined)(TorchTensor*, bool*) = Found("aoti_torch_is_defined");
+  int (*dim)(TorchTensor*, int64_t*) = Found("aoti_torch_get_dim");
+  int (*sizes)(TorchTensor*, int64_t**) = Found("aoti_torch_get_sizes");
+  int (*strides)(TorchTensor*, int64_t**) = Found("aoti_torch_get_strides");
+  int (*dtype)(TorchTensor*, int32_t*) = Found("aoti_torch_get_dtype");
+  int (*data)(TorchTensor*, void**) = Found("aoti_torch_get_data_ptr");
+  int (*empty_strided)(int64_t dim, const int64_t* sizes, const int64_t* strides, int32_t dtype,
+                       int32_t device_type, int32_t device,
+                       TorchTensor**) = Found("aoti_torch_empty_strided");
+  int32_t (*cpu)() = Found("aoti_torch_device_type_cpu");
+  int (*string_length)(String*, size_t*) = Found("torch_string_length");
+  int (*string_text)(String*, const char**) = Found("torch_string_c_str");
+  int (*delete_string)(String*) = Found("torch_delete_string");
+  int (*new_list)(size_t, List**) = Found("torch_new_list_reserve_size");
+  int (*list_size)(List*, size_t*) = Found("torch_list_size");
+  int (*list_item)(List*, size_t, Value*) = Found("torch_list_get_item");
+  int (*append)(List*, Value) = Found("torch_list_push_back");
+  int (*delete_list)(List*) = Found("torch_delete_list");
+  int (*new_library)(const char* name, const char* key, const char* file, uint32_t line,
+                     Library**) = Found("aoti_torch_library_init_impl");
+  int (*thread_count)(uint32_t*) = Found("torch_get_num_threads");
+  bool (*records_gradients)() = Found("aoti_torch_grad_mode_is_enabled");
+  int (*add_kernel)(Library*, const char* name, Kernel, uint64_t version) = Found("torch_library_impl");
+  std::array<int32_t, kTypes.size()> types;  // the numbers of kTypes
+
+  Torch() {
+    std::transform(kTypes.begin(), kTypes.end(), types.begin(),
+                   [](DataType type) { return number_of(name_of(type)); });
+  }
+  static const Torch& get() {
+    static const Torch torch;
+    return torch;
+  }
+};
 
 void check(int failure) {
   if (failure != 0) throw std::runtime_error("PyTorch's C interface failed");
