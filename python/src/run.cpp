@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 
 #include "call.h"
 #include "interpreter_lock.h"
@@ -37,32 +36,6 @@ void put_contiguous(BasicTensor<Void>& tensor, void* memory) {
   tensor.data = memory;
   tensor.strides = tensor.shape.contiguous_strides();
 }
-
-constexpr std::align_val_t kAlignment{64};
-
-// Memory of a thread that grows to the largest size asked for and goes with the thread.
-class Scratch {
- public:
-  Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { ::operator delete(memory_, kAlignment); }
-
-  void* reserve(size_t bytes) {
-    if (bytes > size_) {
-      ::operator delete(memory_, kAlignment);
-      memory_ = nullptr;
-      size_ = 0;
-      memory_ = ::operator new(bytes, kAlignment);
-      size_ = bytes;
-    }
-    return memory_;
-  }
-
- private:
-  void* memory_ = nullptr;
-  size_t size_ = 0;
-};
 
 }  // namespace
 
@@ -193,8 +166,12 @@ void write_doubles(const std::vector<double>& values, const Tensor& tensor) {
 }
 
 void* scratch(size_t bytes) {
-  thread_local Scratch memory;
-  return memory.reserve(bytes);
+  thread_local Workspace memory(0);
+  if (WorkspaceView(memory).bytes < bytes) {
+    memory = Workspace(0);  // so that there are never both
+    memory = Workspace(bytes);
+  }
+  return memory.data();
 }
 
 }  // namespace aclgrad::python
