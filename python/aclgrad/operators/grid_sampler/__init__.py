@@ -139,17 +139,12 @@ def grid_sample_3d(
 
     Args:
         input: [N, C, D, H, W].
-        grid: [N, Do, Ho, Wo, 3] as (x, y, z), where -1 and 1 are the outer faces of the volume, or with `align_corners`
-            the centres of its outermost voxels.
-        mode: how to interpolate; "bilinear" is trilinear.
-        padding_mode: what a sample outside of the volume reads: zeros, the nearest voxel of the border, or the volume
-            mirrored.
-        align_corners: whether -1 and 1 are the centres of the outermost voxels. None means False, as for PyTorch.
+        grid: [N, Do, Ho, Wo, 3] as (x, y, z), from -1 to 1 as for `grid_sample`.
+        mode, padding_mode, align_corners: as for `grid_sample`; "bilinear" is trilinear.
         out: the array to write.
 
     Returns:
-        [N, C, Do, Ho, Wo]. A coordinate that is NaN or infinite gives 0 with zeros padding, and with the others
-        voxel 0; but border padding brings an infinity to the border.
+        [N, C, Do, Ho, Wo]. What `grid_sample` says of coordinates that are NaN or infinite holds here, too.
 
     >>> import aclgrad, numpy
     >>> volume = numpy.arange(8.0).reshape(1, 1, 2, 2, 2)
@@ -177,12 +172,10 @@ def grid_sample_3d_backward(
     Args:
         grad_output: [N, C, Do, Ho, Wo], the gradient of the result.
         input, grid, mode, padding_mode, align_corners: as for `grid_sample_3d`.
-        output_mask: whether the gradients of `input` and `grid` are wanted. The others cost nothing and are None.
-        out: the two arrays to write, as a tuple; None in it makes a new array.
+        output_mask, out: as for `grid_sample_backward`.
 
     Returns:
-        The gradients of `input` and `grid`, of their shapes. A coordinate that is NaN or infinite contributes nothing
-        and has a gradient of zero; only border padding brings an infinity to the border.
+        The gradients of `input` and `grid`, of their shapes, as those of `grid_sample_backward`.
 
     >>> import aclgrad, numpy
     >>> volume, grid = numpy.arange(8.0).reshape(1, 1, 2, 2, 2), numpy.zeros((1, 1, 1, 1, 3))
@@ -212,11 +205,8 @@ def grid_sample_3d_double_backward(
     Args:
         grad_output: [N, C, Do, Ho, Wo], as for `grid_sample_3d_backward`.
         input, grid, mode, padding_mode, align_corners: as for `grid_sample_3d`.
-        grad_grad_input: [N, C, D, H, W], the gradient of the first result of `grid_sample_3d_backward`. None means
-            zeros.
-        grad_grad_grid: [N, Do, Ho, Wo, 3], the gradient of its second result. None means zeros.
-        output_mask: whether the gradients of `grad_output`, `input` and `grid` are wanted. The others are None.
-        out: where the three results shall go, or None for a new array.
+        grad_grad_input, grad_grad_grid: as for `grid_sample_double_backward`, of the shapes of `input` and `grid`.
+        output_mask, out: as for `grid_sample_double_backward`.
 
     Returns:
         The gradients of `grad_output`, `input` and `grid`, of their shapes, as those of `grid_sample_double_backward`.
