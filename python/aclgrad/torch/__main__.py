@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import signal
 
-from .patches import TARGETS, Target, found_places, package_of, why_not_found
+from .patches import TARGETS, Target, find, package_of, why_not_found
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
 
 def _lines(target: Target) -> list[str]:
     try:
-        names = found_places(target)
+        names = [name for _, name, *_ in find(target)]
     except AttributeError as error:
         return [f"{target}: of a version that cannot be patched: {error}"]
     if not names:

@@ -107,11 +107,7 @@ def _of_one_type(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     types = {t.dtype for t in tensors if isinstance(t, Tensor)}
     if torch.float64 in types or len(types & _CAST_BY_AUTOCAST) < 2:
         return tensors
-    return tuple(t.float() if _is_cast(t) else t for t in tensors)
-
-
-def _is_cast(tensor: Tensor) -> bool:
-    return isinstance(tensor, Tensor) and tensor.dtype in _CAST_BY_AUTOCAST
+    return tuple(t.float() if isinstance(t, Tensor) and t.dtype in _CAST_BY_AUTOCAST else t for t in tensors)
 
 
 def _check_step(function: str, im2col_step: SupportsIndex) -> None:

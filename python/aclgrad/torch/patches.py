@@ -95,7 +95,7 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
     names, left_out = [], []
     try:
         for target in targets or tuple(TARGETS):
-            found = _find(target)
+            found = find(target)
             names += [full_name for place, full_name, *at in found if _replace(*at, place.wrap)]
             if not found:
                 left_out.append(f"{target}: {why_not_found(target)}")
@@ -313,14 +313,9 @@ _EXTENSIONS = {
 }
 
 
-def _find(target: Target) -> list[tuple[_Place | _Loaded, str, Any, str]]:
-    """What `patch` replaces: its full name, its owner, and its name there."""
+def find(target: Target) -> list[tuple[_Place | _Loaded, str, Any, str]]:
+    """The functions and methods that `patch` replaces: the full name of each, its owner, and its name there."""
     return [(place, *found) for place in TARGETS[target] for found in place.find()]
-
-
-def found_places(target: Target) -> list[str]:
-    """The functions and methods that `patch` would replace, by their full names."""
-    return [full_name for _, full_name, *_ in _find(target)]
 
 
 def package_of(target: Target) -> str:
@@ -380,21 +375,9 @@ def _derives_beyond_pytorch() -> bool:
     return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
 
 
-def _wraps(original: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`functools.wraps`, but torch.jit.script takes the source of the function itself."""
-
-    def wrap(replacement: Callable[..., Any]) -> Callable[..., Any]:
-        functools.update_wrapper(replacement, original)
-        del replacement.__wrapped__  # type: ignore[attr-defined]
-        return replacement
-
-    return wrap
-
-
 def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     about_default_corners = _warnings_about_default_corners(original)
 
-    @_wraps(original)
     def replacement(
         input: Tensor,
         grid: Tensor,
@@ -411,6 +394,9 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 return grid_sample(input, grid, mode, padding_mode, align_corners)  # type: ignore[arg-type]
         return original(input, grid, mode, padding_mode, align_corners)
 
+    functools.update_wrapper(replacement, original)
+    # Of this torch.jit.script would take the source.
+    del replacement.__wrapped__  # type: ignore[attr-defined]
     return replacement
 
 
