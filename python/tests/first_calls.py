@@ -4,12 +4,11 @@ nothing yet, and ends with the first that fails: `python first_calls.py numpy|to
 
 import sys
 import threading
+from functools import partial
 
 import aclgrad
 import aclgrad.reference
-import ml_dtypes
-import numpy
-from arrays import OnlyDLPack
+from arrays import KINDS, arguments_of_kind
 from cases import CASES
 from children import in_child
 
@@ -17,35 +16,12 @@ THREADS = 4
 FIRST_CASES = {case.function: case for case in reversed(CASES.values())}
 
 
-class Subclass(numpy.ndarray):
-    pass
-
-
-def same(array):
-    return array
-
-
-# What becomes of arrays of floats, and of those of indices.
-KINDS = {
-    "numpy": (same, same),
-    "a subclass": (lambda array: array.view(Subclass),) * 2,
-    "bfloat16": (lambda array: array.astype(ml_dtypes.bfloat16), same),
-    "lists": (same, numpy.ndarray.tolist),
-    "memoryview": (memoryview, memoryview),
-    "dlpack": (OnlyDLPack, OnlyDLPack),
-}
-
-
-def calls_of_arrays(kinds):
-    for name, (of_floats, of_indices) in kinds.items():
+def calls_of_arrays(*kinds):
+    for kind, dtype in kinds:
         for function, case in FIRST_CASES.items():
-            arguments = case.arguments("float32")
-            for key, value in arguments.items():
-                if isinstance(value, numpy.ndarray):
-                    arguments[key] = of_floats(value) if key in case.floats else of_indices(value)
+            arguments = arguments_of_kind(kind, case, dtype)
             for module in (aclgrad, aclgrad.reference):
-                call = getattr(module, function)
-                yield f"{module.__name__}.{function}, {name}", lambda call=call, arguments=arguments: call(**arguments)
+                yield f"{module.__name__}.{function}, {kind}, {dtype}", partial(getattr(module, function), **arguments)
 
 
 def calls_of_tensors():
@@ -59,7 +35,7 @@ def calls_of_tensors():
         gradients(function, make())
 
     for name in ("sample", "sample a volume", "attention", "compress", "bias"):
-        yield f"aclgrad.torch, {name}", lambda name=name: call(name)
+        yield f"aclgrad.torch, {name}", partial(call, name)
 
 
 def first_from_several_threads(call):
@@ -81,13 +57,12 @@ def first_from_several_threads(call):
 
 def main(kind):
     if kind == "torch":
-        import torch
-
-        calls = [*calls_of_arrays({"torch": (torch.from_numpy, torch.from_numpy)}), *calls_of_tensors()]
+        calls = [*calls_of_arrays(("torch", "float32")), *calls_of_tensors()]
     else:
-        calls = [*calls_of_arrays(KINDS)]
+        kinds = [(kind, "float32") for kind in KINDS if kind not in ("torch", "jax")]
+        calls = [*calls_of_arrays(*kinds, ("numpy", "bfloat16"))]
     for name, call in calls:
-        if in_child(lambda call=call: first_from_several_threads(call)) != 0:
+        if in_child(partial(first_from_several_threads, call)) != 0:
             sys.exit(name)
 
 
