@@ -53,20 +53,6 @@ def relative_error(actual: Any, expected: Any) -> float:
     return float(difference / max(numpy.linalg.norm(expected.ravel()), 1e-300))
 
 
-# Error of an element, beyond the one rounding to its type, relative to the largest of the result.
-ELEMENT_TOLERANCE = {dtype: 2.0**-45 if dtype == "float64" else 2.0**-18 for dtype in DTYPES}
-
-
-def largest_element_error(actual: Any, expected: Any) -> float:
-    if actual.size == 0:
-        return 0.0
-    info = ml_dtypes.finfo(actual.dtype)
-    _, exponents = numpy.frexp(expected)
-    half_units = numpy.ldexp(0.5, numpy.maximum(exponents - 1, int(info.minexp)) - int(info.nmant))
-    beyond_rounding = numpy.abs(actual.astype(numpy.float64) - expected) - half_units
-    return float(beyond_rounding.max() / max(numpy.abs(expected).max(), 1e-300))
-
-
 def twice(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
     """With what the gradients of these are multiplied with in their own gradient."""
     generator = numpy.random.default_rng(1)

@@ -8,11 +8,9 @@ import aclgrad
 import aclgrad.reference
 import numpy
 import pytest
-from case import DTYPES, ELEMENT_TOLERANCE, TOLERANCE, bits, largest_element_error, relative_error
+from case import DTYPES, TOLERANCE, as_tuple, bits, relative_error
 from cases import CASES
-from operator_cases.grouped_bias_add import bias
-from operator_cases.multi_scale_deformable_attention import msda, msda_twice
-from operator_cases.nsa_compress import nsa
+from operator_cases.multi_scale_deformable_attention import msda_twice
 
 all_cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 # Layouts have their own tests, where the modes of grid sampling make no difference.
@@ -32,7 +30,6 @@ def test_matches_the_definition(case, dtype):
         assert actual.shape == expected.shape
         assert numpy.abs(expected).max() > 0 or "nearest" in case.others.values()
         assert relative_error(actual, expected) <= TOLERANCE[dtype]
-        assert largest_element_error(actual, expected) <= ELEMENT_TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
@@ -110,19 +107,6 @@ def test_out_may_hold_only_some_of_the_results():
     assert bits(actual) == bits(expected)
 
 
-@few_cases
-@all_dtypes
-def test_thread_count_changes_no_bit(case, dtype):
-    expected = bits(case.run(dtype))
-    try:
-        for count in (1, 3):
-            aclgrad.set_num_threads(count)
-            assert aclgrad.get_num_threads() == count
-            assert bits(case.run(dtype)) == expected
-    finally:
-        aclgrad.set_num_threads(None)
-
-
 def test_read_only_inputs_are_read():
     case = CASES["nsa_compress"]
     arguments = case.arguments("float32")
@@ -152,21 +136,6 @@ def test_msda_takes_the_gradient_by_heads(name, dtype):
     assert bits(actual) == bits(expected)
     if name == "msda_double_backward":
         assert (actual[0].shape, expected[0].shape) == (by_heads.shape, (2, 37, 72))
-
-
-def test_nsa_without_ends_is_one_sequence():
-    arguments = CASES["nsa_compress"].arguments("float32")
-    whole = aclgrad.nsa_compress(**(arguments | {"cu_seqlens": None}))
-    assert whole.tobytes() == aclgrad.nsa_compress(**(arguments | {"cu_seqlens": [100]})).tobytes()
-    assert whole.shape == ((100 - 8) // 4 + 1, 3, 20)
-
-
-def test_nsa_shorter_than_a_window():
-    arguments = nsa()
-    x, weight = arguments["x"][:5], arguments["weight"]
-    assert aclgrad.nsa_compress(x, weight, None, 8, 4).shape == (0, 3, 20)
-    grad_x, grad_weight = aclgrad.nsa_compress_backward(numpy.empty((0, 3, 20)), x, weight, None, 8, 4)
-    assert not grad_x.any() and not grad_weight.any()
 
 
 def has_mask(case):
@@ -202,42 +171,39 @@ def test_double_backward_takes_what_is_absent_as_zero(name):
             numpy.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
 
 
-def test_double_backward_of_what_is_empty():
-    without_queries = msda_twice(queries=0)
-    grad_grad_output, *gradients = aclgrad.msda_double_backward(**without_queries)
-    assert grad_grad_output.shape == (2, 0, 72) and not any(gradient.any() for gradient in gradients)
-    arguments = nsa()
-    x, weight = arguments["x"][:5], arguments["weight"]
-    results = aclgrad.nsa_compress_double_backward(numpy.empty((0, 3, 20)), x, weight, None, x, weight, 8, 4)
-    assert [result.shape for result in results] == [(0, 3, 20), x.shape, weight.shape]
-    assert not any(result.any() for result in results)
-    rows, bias_of_groups = numpy.ones((3, 2)), numpy.ones((2, 2))
-    assert not aclgrad.grouped_bias_add_double_backward(rows, bias_of_groups, [0, 0]).any()
-    assert not aclgrad.grouped_bias_add_double_backward(rows, bias_of_groups[:0], numpy.zeros(0, int)).any()
+def ones(shape, *names):
+    return dict.fromkeys(names, numpy.ones(shape))
 
 
-@pytest.mark.parametrize("shape", [(0, 33), (5, 0), (0, 0)])
-def test_bias_of_no_rows_or_columns(shape):
-    rows = numpy.ones(shape, numpy.float32)
-    gradient = aclgrad.grouped_bias_add_backward(rows, [0, 0])
-    assert gradient.shape == (2, shape[1]) and not gradient.any()
-    assert aclgrad.grouped_bias_add(rows, gradient, [0, 0]).shape == shape
+EMPTY_LEVELS = {"spatial_shapes": numpy.array([[0, 0], [0, 5], [7, 0]]), "level_start_index": numpy.zeros(3, int)}
+# What is changed about the cases of a function, its gradient and the gradient of that, where they have it.
+EMPTY = {
+    "no queries": ("msda_forward", msda_twice(queries=0)),
+    "no pixels": ("msda_forward", EMPTY_LEVELS | ones((2, 0, 3, 24), "value", "grad_grad_value")),
+    "no window": (
+        "nsa_compress",
+        ones((5, 3, 20), "x", "grad_grad_x") | ones((0, 3, 20), "grad_output") | {"cu_seqlens": None},
+    ),
+    "no rows": ("grouped_bias_add", ones((0, 33), "x", "grad_output") | {"group_ends": [0, 0, 0, 0]}),
+    "no columns": ("grouped_bias_add", ones((90, 0), "x", "grad_output") | ones((4, 0), "bias", "grad_grad_bias")),
+    "no groups": ("grouped_bias_add", ones((0, 33), "bias", "grad_grad_bias") | {"group_ends": numpy.zeros(0, int)}),
+}
 
 
-def test_msda_without_queries_or_pixels():
-    arguments = msda(queries=0)
-    assert aclgrad.msda_forward(**{k: v for k, v in arguments.items() if k != "grad_output"}).shape == (2, 0, 72)
-    assert not aclgrad.msda_backward(**arguments)[0].any()
-    arguments = msda()
-    arguments["value"] = arguments["value"][:, :0]
-    arguments["spatial_shapes"] = numpy.array([[0, 0], [0, 5], [7, 0]])
-    arguments["level_start_index"] = numpy.zeros(3, int)
-    assert not any(gradient.any() for gradient in aclgrad.msda_backward(**arguments))
+@pytest.mark.parametrize("function", ["", "_backward", "_double_backward"])
+@pytest.mark.parametrize("name", EMPTY)
+def test_what_is_empty(name, function):
+    forward, changes = EMPTY[name]
+    case = CASES[forward.removesuffix("_forward") + function if function else forward]
+    arguments = case.arguments("float64")
+    arguments |= {name: value for name, value in changes.items() if name in arguments}
+    actual = as_tuple(getattr(aclgrad, case.function)(**arguments))
+    expected = as_tuple(getattr(aclgrad.reference, case.function)(**arguments))
+    for one, other in zip(actual, expected, strict=True):
+        numpy.testing.assert_allclose(one, other, rtol=1e-13, strict=True)
 
 
-def test_bias_gradient_is_the_adjoint_of_the_sum():
-    arguments = bias()
-    x, ends = arguments["x"], arguments["group_ends"]
-    y = aclgrad.grouped_bias_add(0 * x, arguments["bias"], ends)
-    gradient = aclgrad.grouped_bias_add_backward(x, ends)
-    assert numpy.vdot(y, x) == pytest.approx(numpy.vdot(arguments["bias"], gradient), rel=1e-12)
+def test_second_gradients_of_rows_without_a_group_are_zero():
+    rows, bias = numpy.ones((3, 2)), numpy.ones((2, 2))
+    for group_bias, ends in ((bias, [0, 0]), (bias[:0], numpy.zeros(0, int))):
+        assert not aclgrad.grouped_bias_add_double_backward(rows, group_bias, ends).any()
