@@ -53,25 +53,15 @@ def test_a_child_computes_while_its_parent_was_in_a_kernel():
         aclgrad.set_num_threads(4)
         assert bits(large_gradient()) == expected_large
 
-    with busy_thread(large_gradient):
-        for number in range(FORKS):
-            time.sleep(number % 5 / 1000)
-            assert in_child(check) == 0
-        assert bits(large_gradient()) == expected_large
-
-
-def test_a_child_of_a_child_computes():
-    expected = bits(large_gradient())
-
-    def check() -> None:
-        assert bits(large_gradient()) == expected
-
     def check_and_fork() -> None:
         check()
         assert in_child(check) == 0
 
     with busy_thread(large_gradient):
-        assert in_child(check_and_fork) == 0
+        for number in range(FORKS):
+            time.sleep(number % 5 / 1000)
+            assert in_child(check_and_fork if number == 0 else check) == 0
+        assert bits(large_gradient()) == expected_large
 
 
 def test_workers_of_a_data_loader_compute_during_training():

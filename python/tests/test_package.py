@@ -1,11 +1,14 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """What the installed package is made of."""
 
+import doctest
+import importlib
 import pathlib
 import subprocess
 import sys
 
 import aclgrad
+import aclgrad.reference  # noqa: F401  whose examples are run, too
 import pytest
 from aclgrad import _core
 
@@ -26,12 +29,9 @@ def test_what_others_wrote_comes_with_its_licence():
     assert licences == {"Highway", "fmt", "nanobind", "nlohmann-json", "oneTBB", "robin-map"}
 
 
-def test_the_module_of_the_extension_lies_beside_the_package():
-    assert (FOLDER.parent / "MultiScaleDeformableAttention.py").exists()
-
-
-def test_package_is_typed():
-    assert (FOLDER / "py.typed").exists() and (FOLDER / "_core.pyi").exists()
+def test_types_and_the_module_of_the_extension_come_with_it():
+    for file in ("py.typed", "_core.pyi", "../MultiScaleDeformableAttention.py"):
+        assert (FOLDER / file).exists()
 
 
 def test_a_program_passes_a_strict_type_checker(tmp_path):
@@ -54,3 +54,33 @@ def test_free_threaded_python_is_refused():
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     expected = "ImportError: aclgrad needs a Python with the global interpreter lock, got a free-threaded one"
     assert run.stderr.splitlines()[-1] == expected
+
+
+# ---- The examples in the documentation of all that is public
+
+MODULES = ["aclgrad", "aclgrad.torch", "aclgrad.torch.ms_deform_attn", "aclgrad.torch.npu"]
+# What is said of the whole module stands for its functions.
+ALL_AT_ONCE = ["aclgrad.reference", "aclgrad.verify"]
+
+
+def run(documented, name):
+    (test,) = doctest.DocTestFinder(recurse=False).find(documented, name, globs={})
+    assert test.examples, f"{name} has no example"
+    report = []
+    doctest.DocTestRunner().run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_function_has_an_example(name):
+    if ".torch" in name:
+        pytest.importorskip("torch")
+    module = importlib.import_module(name)
+    assert module.__all__
+    for function in module.__all__:
+        run(getattr(module, function), f"{name}.{function}")
+
+
+@pytest.mark.parametrize("name", ALL_AT_ONCE)
+def test_module_has_an_example(name):
+    run(importlib.import_module(name), name)
