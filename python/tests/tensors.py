@@ -39,7 +39,8 @@ def gradients(function, arguments):
     arguments = with_gradients(arguments)
     result = function(*arguments)
     inputs = [a for a in arguments if is_float(a)]
-    return [result, *torch.autograd.grad(result, inputs, random(*result.shape, dtype=result.dtype))]
+    grad_output = random(*result.shape, dtype=result.dtype).to(result.device)
+    return [result, *torch.autograd.grad(result, inputs, grad_output)]
 
 
 def same_bits(actual, expected):

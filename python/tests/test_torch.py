@@ -141,17 +141,13 @@ def test_tensors_that_a_kernel_cannot_read_are_resolved(needs_gradient):
         assert torch.equal(actual, *torch.autograd.grad(resolved, grid, negated.clone()))
 
 
-def _quantised(tensor):
-    return torch.quantize_per_tensor(tensor, 0.1, 0, torch.quint8)
-
-
 @pytest.mark.parametrize(
     ("change", "got"),
     [
         (torch.Tensor.to_sparse, "one of torch.sparse_coo"),
         (lambda tensor: tensor.flatten(1).to_sparse_csr(), "one of torch.sparse_csr"),
         (torch.Tensor.to_mkldnn, "one of torch._mkldnn"),
-        (_quantised, "a quantised one of torch.quint8"),
+        (lambda tensor: torch.quantize_per_tensor(tensor, 0.1, 0, torch.quint8), "a quantised one of torch.quint8"),
         (lambda tensor: torch.nested.nested_tensor([*tensor]), "a nested one"),
         (lambda tensor: torch.nested.nested_tensor([*tensor], layout=torch.jagged), "a nested one"),
     ],

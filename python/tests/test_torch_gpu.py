@@ -9,7 +9,7 @@ from aclgrad import _core  # noqa: E402
 from aclgrad.operators.grouped_bias_add.torch import _bias_on_cuda  # noqa: E402
 from aclgrad.operators.multi_scale_deformable_attention.torch import _attention  # noqa: E402
 from gpu_tensor import GpuTensor  # noqa: E402
-from tensors import gradients, is_float, random, same_bits, with_gradients  # noqa: E402
+from tensors import gradients, is_float, same_bits, with_gradients  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch_cases import CALLS, gradient_calls  # noqa: E402
 from torch_operator_cases.grid_sampler import sample_arguments  # noqa: E402
@@ -81,11 +81,7 @@ def test_bias_as_gpus_add_it(dtype):
 def test_gpu_results_are_those_of_the_cpu(name, dtype):
     function, make = CALLS[name]
     expected = gradients(function, make(dtype))
-    arguments = with_gradients(on_gpu(make(dtype)))
-    result = function(*arguments)
-    inputs = [a for a in arguments if is_float(a)]
-    actual = [result, *torch.autograd.grad(result, inputs, random(*result.shape, dtype=dtype).cuda())]
-    for tensor, reference in zip(actual, expected, strict=True):
+    for tensor, reference in zip(gradients(function, on_gpu(make(dtype))), expected, strict=True):
         assert tensor.is_cuda
         error = (tensor.cpu().double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-30)
         assert error < (1e-5 if dtype == torch.float32 else 1e-2)
@@ -122,16 +118,12 @@ def test_cuda_graphs_capture_the_operators(name):
 @pytest.mark.parametrize("name", ["attention", "sample"])
 def test_deterministic_algorithms_give_the_same_bits(name):
     function, make = CALLS[name]
-    arguments = with_gradients(on_gpu(make()))
     torch.use_deterministic_algorithms(True)
     try:
-        runs = []
-        for _ in range(3):
-            result = function(*arguments)
-            runs.append(torch.autograd.grad(result, arguments[0], torch.ones_like(result)))
+        first, *others = (gradients(function, on_gpu(make())) for _ in range(3))
     finally:
         torch.use_deterministic_algorithms(False)
-    assert same_bits(runs[0], runs[1]) and same_bits(runs[0], runs[2])
+    assert all(same_bits(first, other) for other in others)
 
 
 @needs_gpu

@@ -59,16 +59,10 @@ def _bias_tangent(
     return _bias(along_x, along_bias, group_ends, *attributes)
 
 
-def _bias_gradient_tangent(
-    tensors: Sequence[Any], attributes: Sequence[Any], tangents: Sequence[Tensor | None], shape: torch.Size
-) -> Tensor:
-    return _bias_tangent(tensors, attributes, (None, *tangents), shape)
-
-
 _bias_gradient = Gradient(
     "grouped_bias_add_backward(Tensor grad_output, Tensor? group_ends, str kind, bool[1] output_mask) -> Tensor[]",
     _core.grouped_bias_add_backward,
-    _bias_gradient_tangent,
+    lambda tensors, attributes, tangents, shape: _bias_tangent(tensors, attributes, (None, *tangents), shape),
     floats=(),
     batch_axis=-1,
 )
