@@ -9,24 +9,18 @@ one, and elsewhere because this module then hands over to it.
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 
 
 def _installed_extension() -> ModuleSpec | None:
     """The first module of this name that is no copy of this one."""
-    for spec in _candidates():
-        if spec is not None and spec.loader is not None and not _is_copy(spec):
-            return spec
-    return None
-
-
-def _candidates() -> Iterator[ModuleSpec | None]:
     for finder in sys.meta_path:
-        if finder is PathFinder:
-            yield from (PathFinder.find_spec(__name__, [folder]) for folder in sys.path)
-        elif hasattr(finder, "find_spec"):
-            yield finder.find_spec(__name__, None)
+        folders: list[list[str] | None] = [[folder] for folder in sys.path] if finder is PathFinder else [None]
+        for folder in folders if hasattr(finder, "find_spec") else ():
+            spec = finder.find_spec(__name__, folder)
+            if spec is not None and spec.loader is not None and not _is_copy(spec):
+                return spec
+    return None
 
 
 def _is_copy(spec: ModuleSpec) -> bool:
