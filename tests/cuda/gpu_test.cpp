@@ -409,12 +409,12 @@ void test_grouped_bias_add() {
   namespace cases = grouped_bias_add_cases;
   for (size_t k = 0; k < entries_of(cases::kCases); ++k) {
     const cases::Case& c = cases::kCases[k];
-    const cases::Ranges ranges = cases::ranges_of(c.group_idx, c.group_idx_type, c.rows);
+    const auto ranges = cases::ranges_of(c.group_idx, c.group_idx_type, c.rows);
     const auto groups = static_cast<int64_t>(c.group_idx.size());
     const DeviceTensor indices({DataType::int64}, {groups}, c.group_idx);
     for (DataType type : kFloatTypes) {
       const std::vector<double> grad_y = rounded(uniform(c.rows * c.columns, -5, 5, 1), type);
-      const auto expected = reference::grouped_bias_add_grad(grad_y, c.columns, ranges.begin, ranges.end);
+      const auto expected = reference::grouped_bias_add_grad(grad_y, c.columns, ranges);
       for (bool aligned : {true, false}) {
         const std::string what = "grouped bias-add case " + std::to_string(k) + " ";
         const DeviceTensor rows({type, aligned}, {c.rows, c.columns}, grad_y);

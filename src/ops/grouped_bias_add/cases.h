@@ -11,21 +11,17 @@
 
 namespace aclgrad::test::grouped_bias_add_cases {
 
-struct Ranges {
-  std::vector<int64_t> begin;
-  std::vector<int64_t> end;
-};
-
 // The rows of each group as the reference reads them: [idx[g-1], idx[g]), clamped. Sums of counts stay in int64, and are
 // exact in long double.
-inline Ranges ranges_of(const std::vector<double>& group_idx, int64_t type, int64_t rows) {
-  Ranges ranges;
+inline std::vector<reference::GroupRange> ranges_of(const std::vector<double>& group_idx, int64_t type,
+                                                    int64_t rows) {
+  std::vector<reference::GroupRange> ranges;
   long double end = 0;
   for (double value : group_idx) {
     const long double start = end, limit = static_cast<long double>(rows);
     end = type == 0 ? value : std::clamp(start + value, -0x1p63L, 0x1p63L - 1);
-    ranges.begin.push_back(static_cast<int64_t>(std::clamp(start, 0.0L, limit)));
-    ranges.end.push_back(static_cast<int64_t>(std::clamp(end, 0.0L, limit)));
+    ranges.push_back({static_cast<int64_t>(std::clamp(start, 0.0L, limit)),
+                      static_cast<int64_t>(std::clamp(end, 0.0L, limit))});
   }
   return ranges;
 }

@@ -135,10 +135,8 @@ HWY_AFTER_NAMESPACE();
 
 #include <algorithm>
 
-#include "base/divide.h"
 #include "base/parallel.h"
 #include "base/workspace.h"
-#include "ops/grouped_bias_add/groups.h"
 
 namespace aclgrad::ops::grouped_bias_add {
 namespace {
@@ -164,22 +162,15 @@ struct Group {
   int64_t first_tile;  // number within the batch
 };
 
-// Tiles that have room in the workspace. Groups that do not overlap never need more; those that do are taken
-// in several batches.
-int64_t tile_capacity(const GroupedBiasAddBackward& problem) {
-  const int64_t tiles = divide_up(problem.rows(), kRowsPerTile);
-  if (problem.has_equal_groups()) return problem.groups() * std::max<int64_t>(1, tiles);
-  return problem.groups() + tiles;
-}
-
 struct Workspace {
   Workspace(const GroupedBiasAddBackward& problem, WorkspaceAllocator& allocator)
-      : groups(allocator.take<Group>(problem.groups())),
-        partials(allocator.take<float>(
-            problem.rows() > kRowsPerTile ? tile_capacity(problem) * problem.columns() : 0)) {}
+      : tiles(tile_capacity(problem, kRowsPerTile)),
+        groups(allocator.take<Group>(problem.groups())),
+        partials(allocator.take<float>(problem.rows() > kRowsPerTile ? tiles * problem.columns() : 0)) {}
 
+  int64_t tiles;    // that have room; groups that overlap and need more are taken in several batches
   Group* groups;    // [problem.groups()]
-  float* partials;  // [tile_capacity, columns], if a group may have several tiles
+  float* partials;  // [tiles, columns], if a group may have several tiles
 };
 
 // Memory is fastest where long pieces of each row are read, so strips are wide unless they are too few to
@@ -201,15 +192,14 @@ class Sum {
         workspace_(problem, allocator),
         element_(static_cast<int64_t>(size_of(problem.grad_output.type))),
         columns_per_strip_(columns_per_strip(problem)),
-        strips_(divide_up(problem.columns(), columns_per_strip_)),
-        capacity_(tile_capacity(problem)) {}
+        strips_(divide_up(problem.columns(), columns_per_strip_)) {}
 
   void run() {
     GroupReader reader(problem_.group_idx, problem_.kind, problem_.rows());
     int64_t tiles = 0;
     for (int64_t index = 0; index < problem_.groups(); ++index) {
       const Rows rows = reader.next();
-      if (tiles + tiles_of(rows) > capacity_) {
+      if (tiles + tiles_of(rows) > workspace_.tiles) {
         run_batch(tiles);
         tiles = 0;
         groups_ = 0;
@@ -234,11 +224,6 @@ class Sum {
     return std::min(columns_per_strip_, problem_.columns() - strip * columns_per_strip_);
   }
 
-  void sum(const void* first_row, int64_t rows, int64_t following, int64_t columns, float* sums) const {
-    HWY_DYNAMIC_DISPATCH(sum_rows)
-    (problem_.grad_output.type, first_row, row_stride_of(problem_), rows, following, columns, sums);
-  }
-
   void sum_tile(int64_t tile, int64_t strip) const {
     const Group& group =
         *std::prev(std::upper_bound(workspace_.groups, workspace_.groups + groups_, tile,
@@ -252,13 +237,12 @@ class Sum {
     const int64_t element =
         (equal ? group.index * problem_.grad_output.stride(0) : 0) + begin * row_stride_of(problem_) + column;
     const auto* first = static_cast<const std::byte*>(problem_.grad_output.data) + element * element_;
-    if (tiles_of(group.rows) > 1) {
-      sum(first, count, following, columns, partial(tile, column));
-      return;
-    }
-    alignas(64) float sums[kMaxColumnsPerStrip];
-    sum(first, count, following, columns, sums);
-    store(group.index, column, columns, sums);
+    const bool is_done = tiles_of(group.rows) == 1;
+    alignas(64) float buffer[kMaxColumnsPerStrip];
+    float* sums = is_done ? buffer : partial(tile, column);
+    HWY_DYNAMIC_DISPATCH(sum_rows)
+    (problem_.grad_output.type, first, row_stride_of(problem_), count, following, columns, sums);
+    if (is_done) store(group.index, column, columns, sums);
   }
 
   void add_tiles(const Group& group, int64_t strip) const {
@@ -291,7 +275,6 @@ class Sum {
   int64_t element_;
   int64_t columns_per_strip_;
   int64_t strips_;
-  int64_t capacity_;
   int64_t groups_ = 0;  // of the batch
 };
 

@@ -14,8 +14,6 @@ using namespace cuda;
 namespace {
 
 constexpr int64_t kRowsPerTile = 256;
-constexpr int kWarps =
-    kThreads / 32;          // of a block: each takes every eighth row of a tile, or tile of a group
 constexpr int kAtOnce = 4;  // rows that a thread loads before it uses any
 
 struct Group {
@@ -29,44 +27,35 @@ struct Group {
   __device__ bool fits(int64_t capacity) const { return first_tile + tiles() <= capacity; }
 };
 
-struct Workspace {
-  Group* groups;            // [groups]
-  int64_t* tiles_to_group;  // [groups], tiles up to and with each
-  Group* open_groups;       // [groups], those that one tile does not finish
-  int64_t* open_count;
-  float* partials;  // [tile capacity, row_size()]; null where every group has one tile
-
-  Workspace(const GroupedBiasAddBackward& problem, WorkspaceAllocator& allocator);
-};
-
 // Of a row of partial sums: vectors may be loaded everywhere.
 __host__ __device__ int64_t row_size(const GroupedBiasAddBackward& problem) {
   constexpr int kElements = Vector<float>::kElements;
   return (problem.columns() + kElements - 1) / kElements * kElements;
 }
 
-// Tiles that have room in the workspace: as many as groups can have that do not overlap. Of groups that do, whatever
-// finds no room is summed by the second kernel.
-int64_t tile_capacity(const GroupedBiasAddBackward& problem) {
-  const int64_t tiles = divide_up(problem.rows(), kRowsPerTile);
-  if (problem.has_equal_groups()) return problem.groups() * std::max<int64_t>(1, tiles);
-  return problem.groups() + tiles;
-}
+// Of groups that overlap, whatever finds no room among the tiles is summed by the second kernel.
+struct Workspace {
+  Group* groups;            // [groups]
+  int64_t* tiles_to_group;  // [groups], tiles up to and with each
+  Group* open_groups;       // [groups], those that one tile does not finish
+  int64_t* open_count;
+  float* partials;  // [tile_capacity(), row_size()]; null where every group has one tile
 
-Workspace::Workspace(const GroupedBiasAddBackward& problem, WorkspaceAllocator& allocator)
-    : groups(allocator.take<Group>(problem.groups())),
-      tiles_to_group(allocator.take<int64_t>(problem.groups())),
-      open_groups(allocator.take<Group>(problem.groups())),
-      open_count(allocator.take<int64_t>(1)),
-      partials(problem.rows() <= kRowsPerTile
-                   ? nullptr
-                   : allocator.take<float>(tile_capacity(problem) * row_size(problem))) {}
+  Workspace(const GroupedBiasAddBackward& problem, WorkspaceAllocator& allocator)
+      : groups(allocator.take<Group>(problem.groups())),
+        tiles_to_group(allocator.take<int64_t>(problem.groups())),
+        open_groups(allocator.take<Group>(problem.groups())),
+        open_count(allocator.take<int64_t>(1)),
+        partials(problem.rows() <= kRowsPerTile
+                     ? nullptr
+                     : allocator.take<float>(tile_capacity(problem, kRowsPerTile) * row_size(problem))) {}
+};
 
 using Wide = __int128;  // for sums of int64
 
 // One block: finds the rows and tiles of each group, whatever group_idx holds.
 __global__ void find_groups(GroupedBiasAddBackward problem, Workspace workspace, int64_t capacity) {
-  __shared__ int64_t of_warps[kThreads / 32];
+  __shared__ int64_t of_warps[kWarps];
   Wide rows_before = 0;  // of the groups before this round's, with counts
   int64_t tiles_before = 0, open_before = 0;
   for (int64_t first = 0; first < problem.groups(); first += kThreads) {
@@ -250,10 +239,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
 }
 
 template <class T>
-void run_typed(const GroupedBiasAddBackward& problem, const Workspace& workspace, const CudaLaunch& on) {
+void run(const GroupedBiasAddBackward& problem, const Workspace& workspace, const CudaLaunch& on) {
   const bool vectors = holds_vectors<T>(
       problem.grad_output.data, {problem.columns(), row_stride_of(problem), problem.grad_output.stride(0)});
-  const int64_t capacity = tile_capacity(problem);
+  const int64_t capacity = tile_capacity(problem, kRowsPerTile);
   launch(on, 1, kThreads, 0, find_groups, problem, workspace, capacity);
   launch(on, capacity * divide_up(problem.columns(), Strip<T, true>::kColumns), kThreads, 0,
          vectors ? sum_tiles<T, true> : sum_tiles<T, false>, problem, workspace, capacity);
@@ -266,18 +255,16 @@ void run_typed(const GroupedBiasAddBackward& problem, const Workspace& workspace
          finish_groups<T>, problem, workspace, capacity);
 }
 
-size_t workspace_size(const GroupedBiasAddBackward& problem, const CudaLaunch&) {
-  return size_of_workspace<Workspace>(problem);
-}
-
-void run(const GroupedBiasAddBackward& problem, void* workspace, const CudaLaunch& on) {
-  if (problem.groups() == 0 || problem.columns() == 0) return;
-  WorkspaceAllocator allocator(workspace);
-  const Workspace parts(problem, allocator);
-  visit_float_type(problem.grad_output.type, [&]<class T>(T) { run_typed<T>(problem, parts, on); });
-}
-
-const CudaKernel<GroupedBiasAddBackward> kKernel(workspace_size, run);
+const CudaKernel<GroupedBiasAddBackward> kKernel(
+    [](const GroupedBiasAddBackward& problem, const CudaLaunch&) {
+      return size_of_workspace<Workspace>(problem);
+    },
+    [](const GroupedBiasAddBackward& problem, void* workspace, const CudaLaunch& on) {
+      if (problem.groups() == 0 || problem.columns() == 0) return;
+      WorkspaceAllocator allocator(workspace);
+      const Workspace parts(problem, allocator);
+      visit_float_type(problem.grad_output.type, [&]<class T>(T) { run<T>(problem, parts, on); });
+    });
 
 }  // namespace
 }  // namespace aclgrad::ops::grouped_bias_add

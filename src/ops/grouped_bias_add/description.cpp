@@ -32,23 +32,20 @@ test::Case grouped_case(const grouped_bias_add_cases::Case& c, DataType type, Da
 }
 
 // The groups of a call on these rows; the number, where there is one, is the type of the index.
-Ranges ranges_in(const std::vector<Value>& arguments, const Shape& rows) {
+std::vector<reference::GroupRange> ranges_in(const std::vector<Value>& arguments, const Shape& rows) {
   const std::vector<int64_t> numbers = numbers_in(arguments);
   if (const TensorValue* index = tensors_in(arguments)[1])
     return ranges_of(index->values, numbers.empty() ? 0 : numbers[0], rows[0]);
-  Ranges ranges;
-  for (int64_t g = 0; g < rows[0]; ++g) {
-    ranges.begin.push_back(g * rows[1]);
-    ranges.end.push_back((g + 1) * rows[1]);
-  }
+  std::vector<reference::GroupRange> ranges;
+  for (int64_t g = 0; g < rows[0]; ++g) ranges.push_back({g * rows[1], (g + 1) * rows[1]});
   return ranges;
 }
 
 Outputs outputs_of(const std::vector<Value>& arguments, bool) {
   const TensorValue& rows = *tensors_in(arguments)[0];
-  const Ranges ranges = ranges_in(arguments, rows.shape);
-  return {Expected{reference::grouped_bias_add_grad(rows.values, rows.shape.back(), ranges.begin, ranges.end),
-                   tolerance(rows.type, false)}};
+  return {Expected{
+      reference::grouped_bias_add_grad(rows.values, rows.shape.back(), ranges_in(arguments, rows.shape)),
+      tolerance(rows.type, false)}};
 }
 
 // Without: groups of equal size.
@@ -190,10 +187,9 @@ std::vector<test::Case> second_cases(DataType type) {
 Outputs second_outputs(const std::vector<Value>& arguments, bool) {
   const std::vector<const TensorValue*> tensors = tensors_in(arguments);
   const Shape& rows = tensors[2]->shape;
-  const Ranges ranges = ranges_in(arguments, rows);
   const int64_t row_count = tensors[1] == nullptr ? rows[0] * rows[1] : rows[0];
   return {Expected{reference::grouped_bias_add_double_backward(tensors[0]->values, row_count, rows.back(),
-                                                               ranges.begin, ranges.end),
+                                                               ranges_in(arguments, rows)),
                    0}};
 }
 

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <type_traits>
 
-#include "base/divide.h"
 #include "base/parallel.h"
-#include "ops/grouped_bias_add/groups.h"
 #include "ops/grouped_bias_add/kernel.h"
 
 namespace aclgrad::ops::grouped_bias_add {
@@ -17,45 +14,27 @@ namespace {
 constexpr int64_t kMaxTasks = 64;
 constexpr int64_t kMinRowsPerTask = 64;
 
-// Rows of columns that lie side by side.
-template <class T>
-struct Matrix {
-  T* first;
-  int64_t stride;
-  int64_t columns;
-
-  T* operator[](int64_t row) const { return first + row * stride; }
-};
-
-template <class T>
-T sum_of(T a, T b) {
-  if constexpr (std::is_same_v<T, double>) {
-    return a + b;
-  } else {
-    return from_float<T>(to_float(a) + to_float(b));
-  }
-}
-
 // The rows [rows.begin, rows.end) of `to`. Groups follow each other, so that they touch the rows from 0 up to
 // the furthest end; behind a falling end, some rows are in several groups and get their sum.
 template <class T>
-void spread_groups(GroupReader reader, int64_t groups, const Matrix<const T>& from, Rows rows,
-                   const Matrix<T>& to) {
-  const auto bytes = static_cast<size_t>(to.columns) * sizeof(T);
+void spread_groups(GroupReader reader, int64_t groups, const T* from, int64_t columns, Rows rows, T* to,
+                   int64_t row_stride) {
+  const auto bytes = static_cast<size_t>(columns) * sizeof(T);
   int64_t touched = rows.begin;  // rows before this one hold a sum
-  for (int64_t group = 0; group < groups; ++group) {
+  for (int64_t group = 0; group < groups; ++group, from += columns) {
     const Rows all = reader.next();
     const int64_t end = std::min(all.end, rows.end);
     for (int64_t row = std::max(all.begin, rows.begin); row < end; ++row) {
+      T* sums = to + row * row_stride;
       if (row >= touched) {
-        std::memcpy(to[row], from[group], bytes);
+        std::memcpy(sums, from, bytes);
       } else {
-        for (int64_t c = 0; c < to.columns; ++c) to[row][c] = sum_of(to[row][c], from[group][c]);
+        for (int64_t c = 0; c < columns; ++c) sums[c] = sum_of(sums[c], from[c]);
       }
     }
     touched = std::max(touched, end);
   }
-  for (int64_t row = touched; row < rows.end; ++row) std::memset(to[row], 0, bytes);
+  for (int64_t row = touched; row < rows.end; ++row) std::memset(to + row * row_stride, 0, bytes);
 }
 
 template <class T>
@@ -72,9 +51,9 @@ void spread(const GroupedBiasAddDoubleBackward& problem) {
     const int64_t begin = task % blocks * rows_per_task;
     T* first = static_cast<T*>(output.data) + (equal ? batch * output.stride(0) : 0);
     spread_groups<T>({problem.group_idx, problem.kind, problem.rows()}, groups,
-                     {from + batch * problem.columns(), problem.columns(), problem.columns()},
-                     {begin, std::min(begin + rows_per_task, problem.rows())},
-                     {first, output.stride(equal ? 1 : 0), problem.columns()});
+                     from + batch * problem.columns(), problem.columns(),
+                     {begin, std::min(begin + rows_per_task, problem.rows())}, first,
+                     output.stride(equal ? 1 : 0));
   });
 }
 
@@ -92,8 +71,7 @@ double kernel_nanoseconds(const GroupedBiasAddDoubleBackward& problem) {
 
 void run_kernel(const GroupedBiasAddDoubleBackward& problem, void*) {
   if (problem.columns() == 0) return;
-  if (problem.grad_grad_bias.type == DataType::float64) return spread<double>(problem);
-  visit_float_type(problem.grad_grad_bias.type, [&]<class T>(T) { spread<T>(problem); });
+  visit_element_type(problem.grad_grad_bias.type, [&]<class T>(T) { spread<T>(problem); });
 }
 
 }  // namespace aclgrad::ops::grouped_bias_add

@@ -5,19 +5,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "base/parallel.h"
 #include "binding.h"
-#include "ops/grouped_bias_add/groups.h"
 #include "ops/grouped_bias_add/kernel.h"
 #include "ops/grouped_bias_add/reference.h"
 
 namespace aclgrad::python {
 namespace {
 
-using ops::grouped_bias_add::GroupReader;
-using ops::grouped_bias_add::Rows;
+using namespace ops::grouped_bias_add;
+using reference::GroupRange;
 
 // All are contiguous.
 struct GroupedBiasAdd {
@@ -38,32 +36,16 @@ void check(const GroupedBiasAdd& p, Contract& contract) {
   contract.output("output", p.output, axes, 0);
 }
 
-template <class T>
-void add_row(const T* x, const T* bias, T* y, int64_t columns) {
-  for (int64_t i = 0; i < columns; ++i) {
-    if constexpr (std::is_same_v<T, double>) {
-      y[i] = x[i] + bias[i];
-    } else {
-      y[i] = from_float<T>(to_float(x[i]) + to_float(bias[i]));
-    }
-  }
-}
-
-// The first of the rows of each group, counted through all of them, and the one after the last.
-struct Ranges {
-  std::vector<int64_t> begin;
-  std::vector<int64_t> end;
-};
-
-Ranges ranges_of(const ConstTensor& rows, const ConstTensor& group_idx, GroupKind kind, int64_t groups) {
+// Rows are counted through all groups.
+std::vector<GroupRange> ranges_of(const ConstTensor& rows, const ConstTensor& group_idx, GroupKind kind,
+                                  int64_t groups) {
   const bool are_equal = !group_idx.defined();
   const int64_t rows_of_group = are_equal ? rows.size(1) : 0;
   GroupReader reader(group_idx, kind, rows.size(are_equal ? 1 : 0));
-  Ranges ranges;
+  std::vector<GroupRange> ranges;
   for (int64_t group = 0; group < groups; ++group) {
-    const Rows of_group = reader.next();
-    ranges.begin.push_back(group * rows_of_group + of_group.begin);
-    ranges.end.push_back(group * rows_of_group + of_group.end);
+    const auto [begin, end] = reader.next();
+    ranges.push_back({group * rows_of_group + begin, group * rows_of_group + end});
   }
   return ranges;
 }
@@ -72,16 +54,15 @@ template <class T>
 void add_bias(const GroupedBiasAdd& p) {
   constexpr int64_t kRowsPerTask = 64;
   const int64_t columns = p.bias.size(1), row_count = p.x.size(0) * (p.group_idx.defined() ? 1 : p.x.size(1));
-  const Ranges ranges = ranges_of(p.x, p.group_idx, p.kind, p.bias.size(0));
   // The group of each row; where groups overlap, as wrong ends may make them, the last one.
   std::vector<int64_t> group_of(static_cast<size_t>(row_count), -1);
-  for (size_t group = 0; group < ranges.begin.size(); ++group) {
-    for (int64_t row = ranges.begin[group]; row < ranges.end[group]; ++row) {
-      group_of[static_cast<size_t>(row)] = static_cast<int64_t>(group);
-    }
+  int64_t groups = 0;
+  for (const auto& [begin, end] : ranges_of(p.x, p.group_idx, p.kind, p.bias.size(0))) {
+    std::fill(group_of.begin() + begin, group_of.begin() + end, groups);
+    ++groups;
   }
   const double nanoseconds = 0.5 * static_cast<double>(row_count * columns);
-  parallel_for((row_count + kRowsPerTask - 1) / kRowsPerTask, nanoseconds, [&](int64_t task) {
+  parallel_for(divide_up(row_count, kRowsPerTask), nanoseconds, [&](int64_t task) {
     const int64_t last = std::min(row_count, (task + 1) * kRowsPerTask);
     for (int64_t row = task * kRowsPerTask; row < last; ++row) {
       const int64_t group = group_of[static_cast<size_t>(row)];
@@ -90,7 +71,8 @@ void add_bias(const GroupedBiasAdd& p) {
       if (group < 0) {
         std::memmove(y, x, static_cast<size_t>(columns) * sizeof(T));
       } else {
-        add_row(x, static_cast<const T*>(p.bias.data) + group * columns, y, columns);
+        const T* bias = static_cast<const T*>(p.bias.data) + group * columns;
+        for (int64_t i = 0; i < columns; ++i) y[i] = sum_of(x[i], bias[i]);
       }
     }
   });
@@ -122,10 +104,7 @@ Array forward(const Argument& x, const Argument& bias, const Argument& group_end
   call.output("out", out, p.output);
   check(p, call);
   check_groups(call, p.group_idx, p.kind, p.x.size(0));
-  return only(call.compute([&] {
-    if (p.x.type == DataType::float64) return add_bias<double>(p);
-    visit_float_type(p.x.type, [&](auto element) { add_bias<decltype(element)>(p); });
-  }));
+  return only(call.compute([&] { visit_element_type(p.x.type, [&]<class T>(T) { add_bias<T>(p); }); }));
 }
 
 Results backward(const Argument& grad_output, const Argument& group_ends, const Argument& kind,
@@ -142,10 +121,9 @@ Results backward(const Argument& grad_output, const Argument& group_ends, const 
   if (!wanted[0]) return {std::nullopt};
   return call.compute([&] {
     if (p.grad_output.type != DataType::float64) return call.launch(p);
-    const Ranges ranges = ranges_of(p.grad_output, p.group_idx, p.kind, p.groups());
-    write_doubles(
-        reference::grouped_bias_add_grad(doubles_of(p.grad_output), p.columns(), ranges.begin, ranges.end),
-        p.grad_bias);
+    write_doubles(reference::grouped_bias_add_grad(doubles_of(p.grad_output), p.columns(),
+                                                   ranges_of(p.grad_output, p.group_idx, p.kind, p.groups())),
+                  p.grad_bias);
   });
 }
 

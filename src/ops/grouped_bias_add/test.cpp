@@ -12,7 +12,7 @@ namespace {
 TEST(GroupedBiasAddGrad, ErrorGrowsSlowlyWithLength) {
   const int64_t rows = 200000;
   const std::vector<double> grad_y = rounded(uniform(rows * 16, 0, 1, 4), DataType::float32);
-  const auto expected = reference::grouped_bias_add_grad(grad_y, 16, {0}, {rows});
+  const auto expected = reference::grouped_bias_add_grad(grad_y, 16, {{0, rows}});
   TestTensor x({rows, 16}, DataType::float32, Layout::contiguous, grad_y);
   TestTensor idx({1}, DataType::int64, Layout::contiguous, {static_cast<double>(rows)});
   TestTensor out({1, 16}, DataType::float32);
