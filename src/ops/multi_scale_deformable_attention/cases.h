@@ -37,38 +37,24 @@ struct Sizes {
 
 // A problem with levels one after the other and random values of the type; a fifth of the points lies
 // outside.
-inline Reference random_problem(const Sizes& s, DataType type, uint32_t seed = 1) {
-  Reference r{};
-  r.batches = s.batches;
-  r.heads = s.heads;
-  r.channels = s.channels;
-  r.queries = s.queries;
-  r.points = s.points;
-  r.levels = static_cast<int64_t>(s.spatial_shape.size()) / 2;
+inline Reference random_problem(const Sizes& s, DataType type) {
+  Reference r{s.batches, 0, s.heads, s.channels, s.queries, static_cast<int64_t>(s.spatial_shape.size()) / 2,
+              s.points};
   r.spatial_shape = s.spatial_shape;
   for (size_t l = 0; l < static_cast<size_t>(r.levels); ++l) {
     r.level_start_index.push_back(r.rows);
     r.rows += s.spatial_shape[2 * l] * s.spatial_shape[2 * l + 1];
   }
-  const int64_t samples = r.batches * r.queries * r.heads * r.levels * r.points;
-  const int64_t outputs = r.batches * r.queries * r.heads * r.channels;
-  r.value = rounded(uniform(r.batches * r.rows * r.heads * r.channels, -5, 5, seed), type);
-  r.location = rounded(uniform(2 * samples, -0.1, 1.1, seed + 1), type);
-  r.attention_weight = rounded(uniform(samples, 0, 1, seed + 2), type);
-  r.grad_output = rounded(uniform(outputs, -5, 5, seed + 3), type);
-  return r;
-}
-
-// The same with random values for what the gradients are multiplied with in their own gradient.
-inline Reference random_twice(const Sizes& sizes, DataType type, uint32_t seed = 1) {
-  Reference r = random_problem(sizes, type, seed);
-  r.positions_in_double = type == DataType::float64;
-  const auto like = [&](const std::vector<double>& values, uint32_t offset) {
-    return rounded(uniform(static_cast<int64_t>(values.size()), -2, 2, seed + offset), type);
+  const auto random = [&](const Shape& shape, double low, double high, uint32_t seed) {
+    return rounded(uniform(element_count(shape), low, high, seed), type);
   };
-  r.grad_grad_value = like(r.value, 4);
-  r.grad_grad_location = like(r.location, 5);
-  r.grad_grad_attention_weight = like(r.attention_weight, 6);
+  r.value = random(value_shape(r), -5, 5, 1);
+  r.location = random(location_shape(r), -0.1, 1.1, 2);
+  r.attention_weight = random(attention_shape(r), 0, 1, 3);
+  r.grad_output = random(query_shape(r, false), -5, 5, 4);
+  r.grad_grad_value = random(value_shape(r), -2, 2, 5);
+  r.grad_grad_location = random(location_shape(r), -2, 2, 6);
+  r.grad_grad_attention_weight = random(attention_shape(r), -2, 2, 7);
   return r;
 }
 

@@ -54,21 +54,19 @@ void read_sampling(Call& call, const Inputs& in, MultiScaleDeformableSampling& p
 // ---- The reference. It takes float64, but finds positions as the type did that the arrays had before they were widened.
 reference::MultiScaleDeformableAttention reference_of(const MultiScaleDeformableSampling& p,
                                                       bool positions_in_double) {
-  reference::MultiScaleDeformableAttention expected{};
-  expected.positions_in_double = positions_in_double;
-  expected.batches = p.batches();
-  expected.rows = p.rows();
-  expected.heads = p.heads();
-  expected.channels = p.channels();
-  expected.queries = p.queries();
-  expected.levels = p.levels();
-  expected.points = p.samples();
-  expected.spatial_shape = integers_of(p.spatial_shapes);
-  expected.level_start_index = integers_of(p.level_start_index);
-  expected.value = doubles_of(p.value);
-  expected.location = doubles_of(p.sampling_locations);
-  expected.attention_weight = doubles_of(p.attention_weights);
-  return expected;
+  return {p.batches(),
+          p.rows(),
+          p.heads(),
+          p.channels(),
+          p.queries(),
+          p.levels(),
+          p.samples(),
+          positions_in_double,
+          integers_of(p.spatial_shapes),
+          integers_of(p.level_start_index),
+          doubles_of(p.value),
+          doubles_of(p.sampling_locations),
+          doubles_of(p.attention_weights)};
 }
 
 void write_gradients(const reference::MultiScaleDeformableAttention& expected, const auto& p) {

@@ -14,24 +14,24 @@ namespace aclgrad::reference {
 
 struct MultiScaleDeformableAttention {
   int64_t batches, rows, heads, channels, queries, levels, points;
-  bool positions_in_double;                // as for float64, else in float
-  std::vector<int64_t> spatial_shape;      // [levels, 2]
-  std::vector<int64_t> level_start_index;  // [levels]
-  std::vector<double> value;               // [batches, rows, heads, channels]
-  std::vector<double> location;            // [batches, queries, heads, levels, points, 2]
-  std::vector<double> attention_weight;    // [batches, queries, heads, levels, points]
-  std::vector<double> grad_output;         // [batches, queries, heads, channels]
+  bool positions_in_double = false;          // as for float64, else in float
+  std::vector<int64_t> spatial_shape{};      // [levels, 2]
+  std::vector<int64_t> level_start_index{};  // [levels]
+  std::vector<double> value{};               // [batches, rows, heads, channels]
+  std::vector<double> location{};            // [batches, queries, heads, levels, points, 2]
+  std::vector<double> attention_weight{};    // [batches, queries, heads, levels, points]
+  std::vector<double> grad_output{};         // [batches, queries, heads, channels]
 
   // The gradients with respect to the gradient's results; zero where they are empty.
-  std::vector<double> grad_grad_value;
-  std::vector<double> grad_grad_location;
-  std::vector<double> grad_grad_attention_weight;
+  std::vector<double> grad_grad_value{};
+  std::vector<double> grad_grad_location{};
+  std::vector<double> grad_grad_attention_weight{};
 
-  std::vector<double> output;
-  std::vector<double> grad_value;
-  std::vector<double> grad_location;
-  std::vector<double> grad_attention_weight;
-  std::vector<double> grad_grad_output;
+  std::vector<double> output{};
+  std::vector<double> grad_value{};
+  std::vector<double> grad_location{};
+  std::vector<double> grad_attention_weight{};
+  std::vector<double> grad_grad_output{};
 
   // Fills the results above but grad_grad_output. Without a grad_output, only `output`.
   void run() {
@@ -81,18 +81,11 @@ struct MultiScaleDeformableAttention {
 
   template <class Visit>
   void for_each_point(Visit&& visit) const {
-    for (int64_t b = 0; b < batches; ++b) {
-      for (int64_t q = 0; q < queries; ++q) {
-        for (int64_t m = 0; m < heads; ++m) {
-          for (int64_t l = 0; l < levels; ++l) {
-            for (int64_t p = 0; p < points; ++p) {
-              const int64_t point = (((b * queries + q) * heads + m) * levels + l) * points + p;
-              const int64_t first = ((b * queries + q) * heads + m) * channels;
-              visit(Point{b, m, l, static_cast<size_t>(point), static_cast<size_t>(first)});
-            }
-          }
-        }
-      }
+    const int64_t count = batches * queries * heads * levels * points;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = i / (levels * points);  // of a query and head
+      visit(Point{row / heads / queries, row % heads, i / points % levels, static_cast<size_t>(i),
+                  static_cast<size_t>(row * channels)});
     }
   }
 
