@@ -20,26 +20,21 @@ inline int64_t windows_of(const NsaSizes& sizes) {
   return static_cast<int64_t>(reference::window_starts(sizes).size());
 }
 
-// The inputs of both operators, rounded to a type.
+// What the operator, its gradient and that gradient's gradient read, rounded to a type.
 struct Values {
-  Values(const NsaSizes& sizes, DataType type)
-      : input(rounded(uniform(tokens_of(sizes) * sizes.heads * sizes.channels, -5, 5, 1), type)),
-        weight(rounded(uniform(sizes.block * sizes.heads, -1, 1, 2), type)),
-        output_grad(rounded(uniform(windows_of(sizes) * sizes.heads * sizes.channels, -5, 5, 3), type)) {}
+  Values(const NsaSizes& sizes, DataType type) {
+    const int64_t row = sizes.heads * sizes.channels;
+    const auto random = [&](int64_t count, double largest, uint32_t seed) {
+      return rounded(uniform(count, -largest, largest, seed), type);
+    };
+    input = random(tokens_of(sizes) * row, 5, 1);
+    weight = random(sizes.block * sizes.heads, 1, 2);
+    output_grad = random(windows_of(sizes) * row, 5, 3);
+    input_grad_grad = random(tokens_of(sizes) * row, 5, 4);
+    weight_grad_grad = random(sizes.block * sizes.heads, 1, 5);
+  }
 
-  std::vector<double> input;
-  std::vector<double> weight;
-  std::vector<double> output_grad;
-};
-
-// What the gradients are multiplied with in their own gradient.
-struct SecondValues {
-  SecondValues(const NsaSizes& sizes, DataType type)
-      : grad_grad_input(rounded(uniform(tokens_of(sizes) * sizes.heads * sizes.channels, -5, 5, 4), type)),
-        grad_grad_weight(rounded(uniform(sizes.block * sizes.heads, -1, 1, 5), type)) {}
-
-  std::vector<double> grad_grad_input;
-  std::vector<double> grad_grad_weight;
+  std::vector<double> input, weight, output_grad, input_grad_grad, weight_grad_grad;
 };
 
 // heads, channels, block, stride, ends

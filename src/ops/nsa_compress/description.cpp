@@ -2,7 +2,7 @@
 // NSA compress and its gradient as the tests see them.
 #include <algorithm>
 #include <limits>
-#include <type_traits>
+#include <utility>
 
 #include "aclgrad/nsa_compress.h"
 #include "aclnnop/aclnn_nsa_compress.h"
@@ -15,7 +15,8 @@ namespace {
 
 using namespace nsa_compress_cases;
 
-enum class Kind { forward, grad, grad_with_tensor };
+// The last one but one has the ends of the sequences on the device, the last one is the gradient of the gradient.
+enum class Kind { forward, grad, grad_with_tensor, second };
 
 std::string title_of(const NsaSizes& sizes) {
   std::string ends;
@@ -29,31 +30,36 @@ Value ends_of(const std::vector<int64_t>& ends, bool as_tensor) {
       {static_cast<int64_t>(ends.size())}, DataType::int64, std::vector<double>(ends.begin(), ends.end())};
 }
 
-std::vector<Value> forward_arguments(const NsaSizes& sizes, DataType type, const Values& values) {
-  return {TensorValue{{tokens_of(sizes), sizes.heads, sizes.channels}, type, values.input},
-          TensorValue{{sizes.block, sizes.heads}, type, values.weight},
-          sizes.sequence_ends,
-          std::string("TND"),
-          sizes.block,
-          sizes.stride,
-          int64_t{0},
-          TensorValue{{windows_of(sizes), sizes.heads, sizes.channels}, type}};
+// As the C++ interface has them.
+template <Kind kind>
+std::vector<Value> problem_of(const NsaSizes& sizes, DataType type, const Values& values) {
+  const TensorValue input{{tokens_of(sizes), sizes.heads, sizes.channels}, type, values.input};
+  const TensorValue weight{{sizes.block, sizes.heads}, type, values.weight};
+  const Shape rows{windows_of(sizes), sizes.heads, sizes.channels};
+  std::vector<Value> result = {input, weight, ends_of(sizes.sequence_ends, true)};
+  if (kind != Kind::forward) result.push_back(TensorValue{rows, type, values.output_grad});
+  if (kind == Kind::second) {
+    result.push_back(TensorValue{input.shape, type, values.input_grad_grad});
+    result.push_back(TensorValue{weight.shape, type, values.weight_grad_grad});
+  }
+  if (kind == Kind::forward || kind == Kind::second) result.push_back(TensorValue{rows, type});
+  if (kind != Kind::forward)
+    result.insert(result.end(), {TensorValue{input.shape, type}, TensorValue{weight.shape, type}});
+  result.push_back(sizes.stride);
+  return result;
 }
 
-std::vector<Value> grad_arguments(const NsaSizes& sizes, DataType type, const Values& values,
-                                  bool ends_as_tensor) {
-  const Shape rows{tokens_of(sizes), sizes.heads, sizes.channels};
-  const Shape weight{sizes.block, sizes.heads};
-  return {TensorValue{{windows_of(sizes), sizes.heads, sizes.channels}, type, values.output_grad},
-          TensorValue{rows, type, values.input},
-          TensorValue{weight, type, values.weight},
-          ends_of(sizes.sequence_ends, ends_as_tensor),
-          sizes.block,
-          sizes.stride,
-          int64_t{0},
-          std::string("TND"),
-          TensorValue{rows, type},
-          TensorValue{weight, type}};
+// As the C interface has them.
+template <Kind kind>
+std::vector<Value> arguments_of(const NsaSizes& sizes, DataType type, const Values& values) {
+  const std::vector<Value> problem = problem_of<kind>(sizes, type, values);
+  const Value ends = ends_of(sizes.sequence_ends, kind == Kind::grad_with_tensor);
+  const std::string layout = "TND";
+  constexpr int64_t kEndsType = 0;
+  if (kind == Kind::forward)
+    return {problem[0], problem[1], ends, layout, sizes.block, sizes.stride, kEndsType, problem[3]};
+  return {problem[3],   problem[0], problem[1], ends,       sizes.block,
+          sizes.stride, kEndsType,  layout,     problem[4], problem[5]};
 }
 
 // What the references read of a call: two of its tensors, ends as an array, a tensor or not at all, and the stride.
@@ -88,12 +94,6 @@ Outputs outputs_of(const std::vector<Value>& arguments, bool) {
   if (kind == Kind::forward)
     return Compression(arguments[0], arguments[1], arguments[2], arguments[5]).forward();
   return Compression(arguments[1], arguments[2], arguments[3], arguments[5]).backward(arguments[0]);
-}
-
-template <Kind kind>
-std::vector<Value> arguments_of(const NsaSizes& sizes, DataType type, const Values& values) {
-  if (kind == Kind::forward) return forward_arguments(sizes, type, values);
-  return grad_arguments(sizes, type, values, kind == Kind::grad_with_tensor);
 }
 
 template <Kind kind>
@@ -224,90 +224,56 @@ const std::vector<Parameter> kGradParameters = {{"outputGrad", Role::input, {0}}
                                                 {"inputGradOut", Role::output},
                                                 {"weightGradOut", Role::output}};
 
-const Registration kCompress({
-    .name = "aclnnNsaCompress",
-    .parameters = {{"input", Role::input},
-                   {"weight", Role::input},
-                   {"actSeqLenOptional", Role::attribute},
-                   {"layoutOptional", Role::attribute},
-                   {"compressBlockSize", Role::attribute},
-                   {"compressStride", Role::attribute},
-                   {"actSeqLenType", Role::attribute},
-                   {"output", Role::output}},
-    .types = {DataType::float16, DataType::bfloat16},
-    .phase1 = phase1_of<aclnnNsaCompressGetWorkspaceSize, const aclTensor*, const aclTensor*,
-                        const aclIntArray*, char*, int64_t, int64_t, int64_t, aclTensor*>,
-    .phase2 = aclnnNsaCompress,
-    .expected = outputs_of<Kind::forward>,
-    .cases = cases<Kind::forward>,
-    .parallel_cases = parallel_cases<Kind::forward>,
-    .hard_cases = hard_cases<Kind::forward>,
-    .mistakes = mistakes<Kind::forward>,
-});
+template <Kind kind>
+Operator operator_of(const char* name, const char* said_name, std::vector<Parameter> parameters, auto phase1,
+                     Phase2 phase2) {
+  return {.name = name,
+          .said_name = said_name,
+          .parameters = std::move(parameters),
+          .types = {DataType::float16, DataType::bfloat16},
+          .phase1 = phase1,
+          .phase2 = phase2,
+          .expected = outputs_of<kind>,
+          .cases = cases<kind>,
+          .parallel_cases = parallel_cases<kind>,
+          .hard_cases = hard_cases<kind>,
+          .mistakes = mistakes<kind>};
+}
 
-const Registration kCompressGrad({
-    .name = "aclnnNsaCompressGrad",
-    .parameters = kGradParameters,
-    .types = {DataType::float16, DataType::bfloat16},
-    .phase1 =
-        phase1_of<aclnnNsaCompressGradGetWorkspaceSize, const aclTensor*, const aclTensor*, const aclTensor*,
-                  const aclIntArray*, int64_t, int64_t, int64_t, char*, const aclTensor*, const aclTensor*>,
-    .phase2 = aclnnNsaCompressGrad,
-    .expected = outputs_of<Kind::grad>,
-    .cases = cases<Kind::grad>,
-    .parallel_cases = parallel_cases<Kind::grad>,
-    .hard_cases = hard_cases<Kind::grad>,
-    .mistakes = mistakes<Kind::grad>,
-});
+const Registration kCompress(
+    operator_of<Kind::forward>("aclnnNsaCompress", "aclnnNsaCompress",
+                               {{"input", Role::input},
+                                {"weight", Role::input},
+                                {"actSeqLenOptional", Role::attribute},
+                                {"layoutOptional", Role::attribute},
+                                {"compressBlockSize", Role::attribute},
+                                {"compressStride", Role::attribute},
+                                {"actSeqLenType", Role::attribute},
+                                {"output", Role::output}},
+                               phase1_of<aclnnNsaCompressGetWorkspaceSize, const aclTensor*, const aclTensor*,
+                                         const aclIntArray*, char*, int64_t, int64_t, int64_t, aclTensor*>,
+                               aclnnNsaCompress));
 
-// With the ends on the device.
-const Registration kCompressGradTensor({
-    .name = "aclnnNsaCompressGradTensor",
-    .said_name = "aclnnNsaCompressGrad",
-    .parameters = kGradParameters,
-    .types = {DataType::float16, DataType::bfloat16},
-    .phase1 = phase1_of<aclnnNsaCompressGradTensorGetWorkspaceSize, const aclTensor*, const aclTensor*,
-                        const aclTensor*, const aclTensor*, int64_t, int64_t, int64_t, char*,
-                        const aclTensor*, const aclTensor*>,
-    .phase2 = aclnnNsaCompressGrad,
-    .expected = outputs_of<Kind::grad_with_tensor>,
-    .cases = cases<Kind::grad_with_tensor>,
-    .parallel_cases = parallel_cases<Kind::grad_with_tensor>,
-    .hard_cases = hard_cases<Kind::grad_with_tensor>,
-    .mistakes = mistakes<Kind::grad_with_tensor>,
-});
+const Registration kCompressGrad(operator_of<Kind::grad>(
+    "aclnnNsaCompressGrad", "aclnnNsaCompressGrad", kGradParameters,
+    phase1_of<aclnnNsaCompressGradGetWorkspaceSize, const aclTensor*, const aclTensor*, const aclTensor*,
+              const aclIntArray*, int64_t, int64_t, int64_t, char*, const aclTensor*, const aclTensor*>,
+    aclnnNsaCompressGrad));
+
+const Registration kCompressGradTensor(operator_of<Kind::grad_with_tensor>(
+    "aclnnNsaCompressGradTensor", "aclnnNsaCompressGrad", kGradParameters,
+    phase1_of<aclnnNsaCompressGradTensorGetWorkspaceSize, const aclTensor*, const aclTensor*,
+              const aclTensor*, const aclTensor*, int64_t, int64_t, int64_t, char*, const aclTensor*,
+              const aclTensor*>,
+    aclnnNsaCompressGrad));
 
 // ---- The C++ interface
 
-template <class P>
-inline constexpr bool kIsForward = std::is_same_v<P, NsaCompress>;
-template <class P>
-inline constexpr bool kIsSecond = std::is_same_v<P, NsaCompressDoubleBackward>;
-
-template <class P>
-std::vector<Value> problem_of(const NsaSizes& sizes, DataType type, const Values& values) {
-  const TensorValue input{{tokens_of(sizes), sizes.heads, sizes.channels}, type, values.input};
-  const TensorValue weight{{sizes.block, sizes.heads}, type, values.weight};
-  const Shape rows{windows_of(sizes), sizes.heads, sizes.channels};
-  std::vector<Value> result = {input, weight, ends_of(sizes.sequence_ends, true)};
-  if (!kIsForward<P>) result.push_back(TensorValue{rows, type, values.output_grad});
-  if (kIsSecond<P>) {
-    const SecondValues second(sizes, type);
-    result.push_back(TensorValue{input.shape, type, second.grad_grad_input});
-    result.push_back(TensorValue{weight.shape, type, second.grad_grad_weight});
-  }
-  if (kIsForward<P> || kIsSecond<P>) result.push_back(TensorValue{rows, type});
-  if (!kIsForward<P>)
-    result.insert(result.end(), {TensorValue{input.shape, type}, TensorValue{weight.shape, type}});
-  result.push_back(sizes.stride);
-  return result;
-}
-
-template <class P>
+template <Kind kind>
 Outputs function_outputs(const std::vector<Value>& arguments, bool) {
   const Compression of(arguments[0], arguments[1], arguments[2], arguments.back());
-  if (kIsForward<P>) return of.forward();
-  if (!kIsSecond<P>) return of.backward(arguments[3]);
+  if (kind == Kind::forward) return of.forward();
+  if (kind != Kind::second) return of.backward(arguments[3]);
   const auto values_or_zeros = [](const Value& tangent, const TensorValue& like) {
     const auto* tensor = std::get_if<TensorValue>(&tangent);
     return tensor != nullptr ? tensor->values : std::vector<double>(like.values.size());
@@ -320,12 +286,12 @@ Outputs function_outputs(const std::vector<Value>& arguments, bool) {
           Expected{std::move(gradients.weight), of.allowed}};
 }
 
-template <class P>
+template <Kind kind>
 Case function_case(const NsaSizes& sizes, DataType type) {
-  return {title_of(sizes), problem_of<P>(sizes, type, Values(sizes, type))};
+  return {title_of(sizes), problem_of<kind>(sizes, type, Values(sizes, type))};
 }
 
-template <class P>
+template <Kind kind>
 std::vector<Case> function_cases(DataType type) {
   std::vector<NsaSizes> all(std::begin(kAnySizes), std::end(kAnySizes));
   all.insert(all.end(), std::begin(kDocumentedSizes), std::end(kDocumentedSizes));
@@ -333,31 +299,31 @@ std::vector<Case> function_cases(DataType type) {
   all.insert(all.end(), {{2, 16, 4, 2, {0}}, {2, 16, 4, 2, {3}}, {0, 16, 4, 2, {9}}, {2, 0, 4, 2, {9}}});
   std::vector<Case> result;
   result.reserve(all.size() + 1);
-  for (const NsaSizes& sizes : all) result.push_back(function_case<P>(sizes, type));
-  Case without_ends = function_case<P>({3, 20, 8, 4, {40}}, type);
+  for (const NsaSizes& sizes : all) result.push_back(function_case<kind>(sizes, type));
+  Case without_ends = function_case<kind>({3, 20, 8, 4, {40}}, type);
   without_ends.title = "without ends";
   without_ends.arguments[2] = Null{};
   result.push_back(std::move(without_ends));
   // Of what the second gradient multiplies with, either may be left out.
   for (size_t tangent : {4u, 5u}) {
-    if (!kIsSecond<P>) break;
-    result.push_back(function_case<P>({3, 20, 8, 4, {17, 40}}, type));
+    if (kind != Kind::second) break;
+    result.push_back(function_case<kind>({3, 20, 8, 4, {17, 40}}, type));
     result.back().arguments[tangent] = Null{};
   }
   return result;
 }
 
 // The last of a few windows that lie far apart.
-template <class P>
+template <Kind kind>
 std::vector<LargeCase> large_cases() {
-  constexpr bool is_forward = kIsForward<P>;
+  constexpr bool is_forward = kind == Kind::forward;
   constexpr DataType kType = DataType::bfloat16;
   constexpr int64_t kStride = int64_t{1} << (is_forward ? 30 : 26), kWindows = is_forward ? 4 : 3,
                     kBlock = 32;
   constexpr int64_t kTokens = (kWindows - 1) * kStride + kBlock, kHeads = is_forward ? 2 : 1;
   static_assert(kTokens * kHeads * 16 > int64_t{1} << 31);
   const NsaSizes one_window{kHeads, 16, kBlock, kStride, {kBlock}};
-  const std::vector<Value> small = problem_of<P>(one_window, kType, Values(one_window, kType));
+  const std::vector<Value> small = problem_of<kind>(one_window, kType, Values(one_window, kType));
   std::vector<Value> large = small;
   const auto make_longer = [&](size_t field, int64_t rows) {
     large[field] = TensorValue{{rows, kHeads, 16}, kType};
@@ -371,7 +337,7 @@ std::vector<LargeCase> large_cases() {
   return {{"tokens", large, small, {tokens, {}, {}, window, tokens, {}}, int64_t{6} << 30}};
 }
 
-template <class P>
+template <Kind kind, class P>
 FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
   static constexpr int64_t falling_ends[] = {INT64_MAX, 0};
   FunctionOf<P> of{.name = name,
@@ -383,9 +349,9 @@ FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
                               {"sequence_ends", Role::optional_input, &P::sequence_ends, kContiguous, {0}}},
                    .attributes = {{"stride", [](P& p, int64_t v) { p.stride = v; }}},
                    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
-                   .expected = function_outputs<P>,
-                   .cases = function_cases<P>,
-                   .hard_cases = [](DataType type) { return hard_cases_of(type, problem_of<P>); },
+                   .expected = function_outputs<kind>,
+                   .cases = function_cases<kind>,
+                   .hard_cases = [](DataType type) { return hard_cases_of(type, problem_of<kind>); },
                    .mistakes = {{"input: expected data type", [](P& p) { p.input.type = DataType::float64; }},
                                 {"input: expected at most",
                                  [](P& p) { p.input.shape[0] = p.input.shape[2] = int64_t{1} << 40; }},
@@ -396,32 +362,32 @@ FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
                                    p.sequence_ends = {falling_ends, {2}};
                                  },
                                  true}}};
-  if constexpr (!kIsForward<P>) of.fields.push_back({"grad_output", Role::input, &P::grad_output, 1});
-  if constexpr (kIsSecond<P>) {
-    of.fields.push_back({"grad_grad_input", Role::optional_input, &P::grad_grad_input, 1});
-    of.fields.push_back({"grad_grad_weight", Role::optional_input, &P::grad_grad_weight, kContiguous});
-    of.fields.push_back({"grad_grad_output", Role::optional_output, &P::grad_grad_output, 1});
-  }
-  if constexpr (kIsForward<P>) {
+  if constexpr (kind == Kind::forward) {
     of.fields.push_back({"output", Role::output, &P::output, 1});
     of.mistakes.push_back({"output: expected at most", [](P& p) { p.output.shape[0] = int64_t{1} << 60; }});
   } else {
+    of.fields.push_back({"grad_output", Role::input, &P::grad_output, 1});
+    if constexpr (kind == Kind::second)
+      of.fields.insert(of.fields.end(),
+                       {{"grad_grad_input", Role::optional_input, &P::grad_grad_input, 1},
+                        {"grad_grad_weight", Role::optional_input, &P::grad_grad_weight, kContiguous},
+                        {"grad_grad_output", Role::optional_output, &P::grad_grad_output, 1}});
     of.fields.push_back({"grad_input", Role::optional_output, &P::grad_input, 1});
     of.fields.push_back({"grad_weight", Role::optional_output, &P::grad_weight, kContiguous});
   }
-  if constexpr (!kIsSecond<P>) {
+  if constexpr (kind != Kind::second) {
     of.workspace_size_on_gpu = cuda::workspace_size;
-    of.large_cases = large_cases<P>;
+    of.large_cases = large_cases<kind>;
   }
   return of;
 }
 
-const FunctionRegistration kFunction(function_of<aclgrad::NsaCompress>("nsa_compress", aclgrad::nsa_compress,
-                                                                       cuda::nsa_compress));
-const FunctionRegistration kBackwardFunction(function_of<NsaCompressBackward>("nsa_compress_backward",
-                                                                              nsa_compress_backward,
-                                                                              cuda::nsa_compress_backward));
-const FunctionRegistration kDoubleBackwardFunction(function_of<NsaCompressDoubleBackward>(
+const FunctionRegistration kFunction(function_of<Kind::forward, aclgrad::NsaCompress>("nsa_compress",
+                                                                                      aclgrad::nsa_compress,
+                                                                                      cuda::nsa_compress));
+const FunctionRegistration kBackwardFunction(function_of<Kind::grad, NsaCompressBackward>(
+    "nsa_compress_backward", nsa_compress_backward, cuda::nsa_compress_backward));
+const FunctionRegistration kDoubleBackwardFunction(function_of<Kind::second, NsaCompressDoubleBackward>(
     "nsa_compress_double_backward", nsa_compress_double_backward, nullptr));
 
 // Of the results in each type; others where the cases or the mathematics are others: test_determinism says which.

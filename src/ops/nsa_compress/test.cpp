@@ -73,13 +73,6 @@ struct Tensors {
   int64_t stride;
 };
 
-template <class T>
-std::vector<T> narrow(const std::vector<double>& values) {
-  std::vector<T> result;
-  for (double value : values) result.push_back(from_float<T>(static_cast<float>(value)));
-  return result;
-}
-
 template <class Problem>
 Problem problem_of(const NsaSizes& sizes, DataType type, const void* weight) {
   Problem problem;
@@ -147,7 +140,9 @@ TEST(NsaCompressGrad, TokensOutsideOfWindowsHavePositiveZeros) {
 
 TEST(NsaCompressGrad, RoundsToNearestEvenBFloat16) {
   // One window of one token: input_grad is the product of a head's weight and any bfloat16, NaNs among them.
-  const auto weight = narrow<BFloat16>({1, -1, 1.0078125, 0.3359375, 0.125, -1.9921875});
+  std::vector<BFloat16> weight;
+  for (float value : {1.0f, -1.0f, 1.0078125f, 0.3359375f, 0.125f, -1.9921875f})
+    weight.push_back(from_float<BFloat16>(value));
   const auto heads = static_cast<int64_t>(weight.size());
   constexpr int64_t kChannels = 1 << 16;
   std::vector<BFloat16> output_grad(kChannels);
