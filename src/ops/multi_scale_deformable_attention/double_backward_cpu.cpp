@@ -208,7 +208,7 @@ void round_sums(const float* sums, int64_t channels, T* to) {
 template <class T, int kChunks, bool kHasTangent, bool kScatters>
 void accumulate_typed(const MultiScaleDeformableAttentionDoubleBackward& problem, const HeadTask& task,
                       const GradPlanes& planes, float* query_sums) {
-  using Row = std::conditional_t<kChunks == 0, MemoryRow<T>, RegisterRow<kChunks>>;
+  using Row = RowOf<T, kChunks>;
   using Sums = std::conditional_t<kChunks == 0, MemorySums, RegisterSums<kChunks>>;
   const auto grad_output = runs_of<T>(problem.grad_output, task, 0, problem.channels());
   Tangents tangents;
@@ -246,16 +246,9 @@ void accumulate_typed(const MultiScaleDeformableAttentionDoubleBackward& problem
 template <class T, bool kHasTangent, bool kScatters>
 void accumulate_gradients(const MultiScaleDeformableAttentionDoubleBackward& problem, const HeadTask& task,
                           const GradPlanes& planes, float* query_sums) {
-  switch (problem.channels()) {
-    case 16:
-      return accumulate_typed<T, 1, kHasTangent, kScatters>(problem, task, planes, query_sums);
-    case 32:
-      return accumulate_typed<T, 2, kHasTangent, kScatters>(problem, task, planes, query_sums);
-    case 64:
-      return accumulate_typed<T, 4, kHasTangent, kScatters>(problem, task, planes, query_sums);
-    default:
-      return accumulate_typed<T, 0, kHasTangent, kScatters>(problem, task, planes, query_sums);
-  }
+  with_chunks(problem.channels(), [&]<int kChunks>(std::integral_constant<int, kChunks>) {
+    accumulate_typed<T, kChunks, kHasTangent, kScatters>(problem, task, planes, query_sums);
+  });
 }
 
 void accumulate_twice(const MultiScaleDeformableAttentionDoubleBackward& problem, const HeadTask& task,
@@ -277,26 +270,23 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-#include "ops/multi_scale_deformable_attention/double_cpu.h"
-
 namespace aclgrad::ops::multi_scale_deformable_attention {
 namespace {
 
 HWY_EXPORT(accumulate_twice);
 
-GradTasks tasks_of(const MultiScaleDeformableAttentionDoubleBackward& problem) {
-  return {problem,
-          {.value = true,
-           .grad_grad_value = problem.grad_grad_value,
-           .grad_value = problem.grad_value,
-           .query_sums = true}};
+GradNeeds needs_of(const MultiScaleDeformableAttentionDoubleBackward& problem) {
+  return {.value = true,
+          .grad_grad_value = problem.grad_grad_value,
+          .grad_value = problem.grad_value,
+          .query_sums = true};
 }
 
 }  // namespace
 
 size_t kernel_workspace_size(const MultiScaleDeformableAttentionDoubleBackward& problem) {
   if (problem.value.type == DataType::float64) return 0;
-  return tasks_of(problem).workspace_bytes();
+  return grad_workspace_bytes(problem, needs_of(problem));
 }
 
 double kernel_nanoseconds(const MultiScaleDeformableAttentionDoubleBackward& problem) {
@@ -307,12 +297,12 @@ double kernel_nanoseconds(const MultiScaleDeformableAttentionDoubleBackward& pro
 }
 
 void run_kernel(const MultiScaleDeformableAttentionDoubleBackward& problem, void* workspace) {
-  if (problem.value.type == DataType::float64) return attend_double_backward_in_double(problem);
+  if (problem.value.type == DataType::float64) return run_in_double(problem);
   if (!problem.grad_grad_output.defined() && !problem.grad_value.defined() && !wants_samples(problem)) return;
-  tasks_of(problem).run(workspace, kernel_nanoseconds(problem),
-                        [&](const HeadTask& task, const GradPlanes& planes, float* query_sums) {
-                          HWY_DYNAMIC_DISPATCH(accumulate_twice)(problem, task, planes, query_sums);
-                        });
+  run_grad_tasks(problem, needs_of(problem), workspace, kernel_nanoseconds(problem),
+                 [&](const HeadTask& task, const GradPlanes& planes, float* query_sums) {
+                   HWY_DYNAMIC_DISPATCH(accumulate_twice)(problem, task, planes, query_sums);
+                 });
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention

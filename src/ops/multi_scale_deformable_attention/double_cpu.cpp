@@ -1,49 +1,19 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // A task owns one head of one batch, so that no other task adds to its rows of grad_value.
-#include "ops/multi_scale_deformable_attention/double_cpu.h"
-
 #include <algorithm>
-#include <cmath>
 
 #include "base/parallel.h"
+#include "ops/multi_scale_deformable_attention/head.h"
 #include "ops/multi_scale_deformable_attention/kernel.h"
-#include "ops/multi_scale_deformable_attention/levels.h"
 
 namespace aclgrad::ops::multi_scale_deformable_attention {
 namespace {
 
-// The blocks of one head, one for each row or query.
-template <class T>
-struct HeadBlocks {
-  T* first;
-  int64_t stride;
-
-  T* operator[](int64_t row) const { return first + row * stride; }
-  explicit operator bool() const { return first != nullptr; }
-};
-
 // Nothing where they are not wanted.
-void clear(const HeadBlocks<double>& blocks, int64_t count, int64_t length) {
-  if (!blocks) return;
-  for (int64_t i = 0; i < count; ++i) std::fill_n(blocks[i], length, 0.0);
+void clear(const Runs<double>& runs, int64_t count) {
+  if (!runs) return;
+  for (int64_t i = 0; i < count; ++i) std::fill_n(runs.of(i), runs.length, 0.0);
 }
-
-struct Head {
-  int64_t batch;
-  int64_t head;
-
-  // Of what is not given or not wanted, none.
-  HeadBlocks<const double> blocks(const ConstTensor& tensor) const {
-    if (!tensor.defined()) return {};
-    const int64_t first = batch * tensor.stride(0) + head * tensor.stride(2);
-    return {static_cast<const double*>(tensor.data) + first, tensor.stride(1)};
-  }
-  HeadBlocks<double> blocks(const Tensor& tensor) const {
-    if (!tensor.defined()) return {};
-    const int64_t first = batch * tensor.stride(0) + head * tensor.stride(2);
-    return {static_cast<double*>(tensor.data) + first, tensor.stride(1)};
-  }
-};
 
 // A pixel beside a point.
 struct Corner {
@@ -96,104 +66,110 @@ void add_scaled(double scale, const double* from, int64_t count, double* to) {
 // What one head reads and sums. The gradient is the part of the double backward that reads value_tangent, which is value
 // there, and attention_tangent, which is the weights; the operator is the sum of the queries in that part.
 struct HeadSums {
-  HeadBlocks<const double> location, attention;
-  HeadBlocks<const double> value{};  // of the double backward alone
-  HeadBlocks<const double> grad_output{}, value_tangent{}, location_tangent{}, attention_tangent{};
-  HeadBlocks<double> query_sums{}, grad_value{}, grad_location{}, grad_attention{};
+  Runs<const double> location, attention;
+  Runs<const double> value{};  // of the double backward alone
+  Runs<const double> grad_output{}, value_tangent{}, location_tangent{}, attention_tangent{};
+  Runs<double> query_sums{}, grad_value{}, grad_location{}, grad_attention{};
 
-  void add(const MultiScaleDeformableSampling& problem) const;
+  void add(const MultiScaleDeformableSampling& problem) const {
+    const int64_t channels = problem.channels();
+    clear(query_sums, problem.queries());
+    clear(grad_value, problem.rows());
+    for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
+      const double weight = attention.of(q)[point];
+      const double weight_tangent = attention_tangent ? attention_tangent.of(q)[point] : 0;
+      double x_tangent = 0;  // in pixels
+      double y_tangent = 0;
+      if (location_tangent) {
+        x_tangent = static_cast<double>(level.width) * location_tangent.of(q)[2 * point];
+        y_tangent = static_cast<double>(level.height) * location_tangent.of(q)[2 * point + 1];
+      }
+      double sample = 0;
+      double x_slope = 0;
+      double y_slope = 0;
+      for_each_corner(level, problem.rows(), location.of(q) + 2 * point, [&](const Corner& corner) {
+        double change = weight_tangent * corner.weight;
+        if (value) {
+          const double along = corner.x_slope * x_tangent + corner.y_slope * y_tangent;
+          change = weight * along + change;
+          const double product = inner_product(grad_output.of(q), value.of(corner.row), channels);
+          sample += along * product;
+          x_slope += (weight_tangent * corner.x_slope + weight * corner.twist * y_tangent) * product;
+          y_slope += (weight_tangent * corner.y_slope + weight * corner.twist * x_tangent) * product;
+          if (query_sums) add_scaled(change, value.of(corner.row), channels, query_sums.of(q));
+        }
+        if (grad_value) add_scaled(change, grad_output.of(q), channels, grad_value.of(corner.row));
+        if (!value_tangent) return;
+        if (grad_location || grad_attention) {
+          const double product = inner_product(grad_output.of(q), value_tangent.of(corner.row), channels);
+          sample += corner.weight * product;
+          x_slope += weight * corner.x_slope * product;
+          y_slope += weight * corner.y_slope * product;
+        }
+        if (query_sums)
+          add_scaled(weight * corner.weight, value_tangent.of(corner.row), channels, query_sums.of(q));
+      });
+      if (grad_attention) grad_attention.of(q)[point] = sample;
+      if (grad_location) {
+        grad_location.of(q)[2 * point] = static_cast<double>(level.width) * x_slope;
+        grad_location.of(q)[2 * point + 1] = static_cast<double>(level.height) * y_slope;
+      }
+    });
+  }
 };
 
-void HeadSums::add(const MultiScaleDeformableSampling& problem) const {
-  const int64_t channels = problem.channels();
-  clear(query_sums, problem.queries(), channels);
-  clear(grad_value, problem.rows(), channels);
-  for_each_point(problem, [&](int64_t q, const Level& level, int64_t point) {
-    const double weight = attention[q][point];
-    const double weight_tangent = attention_tangent ? attention_tangent[q][point] : 0;
-    double x_tangent = 0;  // in pixels
-    double y_tangent = 0;
-    if (location_tangent) {
-      x_tangent = static_cast<double>(level.width) * location_tangent[q][2 * point];
-      y_tangent = static_cast<double>(level.height) * location_tangent[q][2 * point + 1];
-    }
-    double sample = 0;
-    double x_slope = 0;
-    double y_slope = 0;
-    for_each_corner(level, problem.rows(), location[q] + 2 * point, [&](const Corner& corner) {
-      double change = weight_tangent * corner.weight;
-      if (value) {
-        const double along = corner.x_slope * x_tangent + corner.y_slope * y_tangent;
-        change = weight * along + change;
-        const double product = inner_product(grad_output[q], value[corner.row], channels);
-        sample += along * product;
-        x_slope += (weight_tangent * corner.x_slope + weight * corner.twist * y_tangent) * product;
-        y_slope += (weight_tangent * corner.y_slope + weight * corner.twist * x_tangent) * product;
-        if (query_sums) add_scaled(change, value[corner.row], channels, query_sums[q]);
-      }
-      if (grad_value) add_scaled(change, grad_output[q], channels, grad_value[corner.row]);
-      if (!value_tangent) return;
-      if (grad_location || grad_attention) {
-        const double product = inner_product(grad_output[q], value_tangent[corner.row], channels);
-        sample += corner.weight * product;
-        x_slope += weight * corner.x_slope * product;
-        y_slope += weight * corner.y_slope * product;
-      }
-      if (query_sums) add_scaled(weight * corner.weight, value_tangent[corner.row], channels, query_sums[q]);
-    });
-    if (grad_attention) grad_attention[q][point] = sample;
-    if (grad_location) {
-      grad_location[q][2 * point] = static_cast<double>(level.width) * x_slope;
-      grad_location[q][2 * point + 1] = static_cast<double>(level.height) * y_slope;
-    }
-  });
-}
-
-// Adds up sums_of(head) for all heads.
+// Adds up sums_of(runs) for all heads, where runs(tensor) are the head's: none of what is not given or not wanted.
 template <class Problem, class SumsOf>
 void for_each_head(const Problem& problem, SumsOf&& sums_of) {
-  parallel_for(problem.batches() * problem.heads(), kernel_nanoseconds(problem), [&](int64_t task) {
-    sums_of(Head{task / problem.heads(), task % problem.heads()}).add(problem);
+  parallel_for(problem.batches() * problem.heads(), kernel_nanoseconds(problem), [&](int64_t index) {
+    HeadTask task{};
+    task.batch = index / problem.heads();
+    task.head = index % problem.heads();
+    const HeadSums sums = sums_of([&](const auto& tensor) {
+      auto runs = runs_of<double>(tensor, task, 0, tensor.size(3));
+      return tensor.defined() ? runs : decltype(runs){};
+    });
+    sums.add(problem);
   });
 }
 
 }  // namespace
 
-void attend_in_double(const MultiScaleDeformableAttention& problem) {
-  for_each_head(problem, [&](const Head& head) {
-    return HeadSums{.location = head.blocks(problem.sampling_locations),
-                    .attention = head.blocks(problem.attention_weights),
-                    .value_tangent = head.blocks(problem.value),
-                    .query_sums = head.blocks(problem.output)};
+void run_in_double(const MultiScaleDeformableAttention& problem) {
+  for_each_head(problem, [&](const auto& runs) {
+    return HeadSums{.location = runs(problem.sampling_locations),
+                    .attention = runs(problem.attention_weights),
+                    .value_tangent = runs(problem.value),
+                    .query_sums = runs(problem.output)};
   });
 }
 
-void attend_backward_in_double(const MultiScaleDeformableAttentionBackward& problem) {
-  for_each_head(problem, [&](const Head& head) {
-    return HeadSums{.location = head.blocks(problem.sampling_locations),
-                    .attention = head.blocks(problem.attention_weights),
-                    .grad_output = head.blocks(problem.grad_output),
-                    .value_tangent = head.blocks(problem.value),
-                    .attention_tangent = head.blocks(problem.attention_weights),
-                    .grad_value = head.blocks(problem.grad_value),
-                    .grad_location = head.blocks(problem.grad_sampling_locations),
-                    .grad_attention = head.blocks(problem.grad_attention_weights)};
+void run_in_double(const MultiScaleDeformableAttentionBackward& problem) {
+  for_each_head(problem, [&](const auto& runs) {
+    return HeadSums{.location = runs(problem.sampling_locations),
+                    .attention = runs(problem.attention_weights),
+                    .grad_output = runs(problem.grad_output),
+                    .value_tangent = runs(problem.value),
+                    .attention_tangent = runs(problem.attention_weights),
+                    .grad_value = runs(problem.grad_value),
+                    .grad_location = runs(problem.grad_sampling_locations),
+                    .grad_attention = runs(problem.grad_attention_weights)};
   });
 }
 
-void attend_double_backward_in_double(const MultiScaleDeformableAttentionDoubleBackward& problem) {
-  for_each_head(problem, [&](const Head& head) {
-    return HeadSums{.location = head.blocks(problem.sampling_locations),
-                    .attention = head.blocks(problem.attention_weights),
-                    .value = head.blocks(problem.value),
-                    .grad_output = head.blocks(problem.grad_output),
-                    .value_tangent = head.blocks(problem.grad_grad_value),
-                    .location_tangent = head.blocks(problem.grad_grad_sampling_locations),
-                    .attention_tangent = head.blocks(problem.grad_grad_attention_weights),
-                    .query_sums = head.blocks(problem.grad_grad_output),
-                    .grad_value = head.blocks(problem.grad_value),
-                    .grad_location = head.blocks(problem.grad_sampling_locations),
-                    .grad_attention = head.blocks(problem.grad_attention_weights)};
+void run_in_double(const MultiScaleDeformableAttentionDoubleBackward& problem) {
+  for_each_head(problem, [&](const auto& runs) {
+    return HeadSums{.location = runs(problem.sampling_locations),
+                    .attention = runs(problem.attention_weights),
+                    .value = runs(problem.value),
+                    .grad_output = runs(problem.grad_output),
+                    .value_tangent = runs(problem.grad_grad_value),
+                    .location_tangent = runs(problem.grad_grad_sampling_locations),
+                    .attention_tangent = runs(problem.grad_grad_attention_weights),
+                    .query_sums = runs(problem.grad_grad_output),
+                    .grad_value = runs(problem.grad_value),
+                    .grad_location = runs(problem.grad_sampling_locations),
+                    .grad_attention = runs(problem.grad_attention_weights)};
   });
 }
 

@@ -42,16 +42,8 @@ struct Sums {
   HWY_INLINE void store(T* to, int64_t channels, bool past_caches) const {
     LineWriter<T> writer;
 #pragma GCC unroll 4
-    for (int i = 0; i < kChunks; ++i) {
-      const int64_t left = channels - kChunkChannels * i;
-      if (past_caches) {
-        writer.write16(chunks[i], to + kChunkChannels * i);
-      } else if (left >= kChunkChannels) {
-        store16(chunks[i], to + kChunkChannels * i);
-      } else {
-        store16(chunks[i], to + kChunkChannels * i, static_cast<size_t>(left));
-      }
-    }
+    for (int i = 0; i < kChunks; ++i)
+      store_chunk(chunks[i], to + kChunkChannels * i, channels - kChunkChannels * i, past_caches, writer);
     writer.finish();
   }
 };
@@ -179,7 +171,6 @@ HWY_AFTER_NAMESPACE();
 #include "base/divide.h"
 #include "base/parallel.h"
 #include "base/workspace.h"
-#include "ops/multi_scale_deformable_attention/double_cpu.h"
 
 namespace aclgrad::ops::multi_scale_deformable_attention {
 namespace {
@@ -277,7 +268,7 @@ double kernel_nanoseconds(const MultiScaleDeformableAttention& problem) {
 }
 
 void run_kernel(const MultiScaleDeformableAttention& problem, void* workspace) {
-  if (problem.value.type == DataType::float64) return attend_in_double(problem);
+  if (problem.value.type == DataType::float64) return run_in_double(problem);
   WorkspaceAllocator allocator(workspace);
   const Workspace parts(problem, allocator);
   const int64_t heads = problem.batches() * problem.heads();

@@ -140,24 +140,14 @@ void accumulate_typed(const MultiScaleDeformableAttentionBackward& problem, cons
 template <class T, Gradients kGradients>
 void accumulate_gradients(const MultiScaleDeformableAttentionBackward& problem, const HeadTask& task,
                           const GradPlanes& planes) {
-  const auto in_registers = [&]<int64_t kChunks>(std::integral_constant<int64_t, kChunks>) {
-    using Row = RegisterRow<kChunks>;
-    if constexpr (kGradients == Gradients::all) {
+  with_chunks(problem.channels(), [&]<int kChunks>(std::integral_constant<int, kChunks>) {
+    using Row = RowOf<T, kChunks>;
+    if constexpr (kGradients == Gradients::all && kChunks > 0) {
       if (packs_value(problem))
         return accumulate_typed<T, kGradients, Row, PackedPixels<T, kChunks>>(problem, task, planes);
     }
     accumulate_typed<T, kGradients, Row, Pixels<T>>(problem, task, planes);
-  };
-  switch (problem.channels()) {
-    case 16:
-      return in_registers(std::integral_constant<int64_t, 1>());
-    case 32:
-      return in_registers(std::integral_constant<int64_t, 2>());
-    case 64:
-      return in_registers(std::integral_constant<int64_t, 4>());
-    default:
-      return accumulate_typed<T, kGradients, MemoryRow<T>, Pixels<T>>(problem, task, planes);
-  }
+  });
 }
 
 void accumulate(const MultiScaleDeformableAttentionBackward& problem, const HeadTask& task,
@@ -178,22 +168,20 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-#include "ops/multi_scale_deformable_attention/double_cpu.h"
-
 namespace aclgrad::ops::multi_scale_deformable_attention {
 namespace {
 
 HWY_EXPORT(accumulate);
 
-GradTasks tasks_of(const MultiScaleDeformableAttentionBackward& problem) {
-  return {problem, {.value = wants_samples(problem), .grad_value = problem.grad_value}};
+GradNeeds needs_of(const MultiScaleDeformableAttentionBackward& problem) {
+  return {.value = wants_samples(problem), .grad_value = problem.grad_value};
 }
 
 }  // namespace
 
 size_t kernel_workspace_size(const MultiScaleDeformableAttentionBackward& problem) {
   if (problem.value.type == DataType::float64) return 0;
-  return tasks_of(problem).workspace_bytes();
+  return grad_workspace_bytes(problem, needs_of(problem));
 }
 
 double kernel_nanoseconds(const MultiScaleDeformableAttentionBackward& problem) {
@@ -204,12 +192,12 @@ double kernel_nanoseconds(const MultiScaleDeformableAttentionBackward& problem) 
 }
 
 void run_kernel(const MultiScaleDeformableAttentionBackward& problem, void* workspace) {
-  if (problem.value.type == DataType::float64) return attend_backward_in_double(problem);
+  if (problem.value.type == DataType::float64) return run_in_double(problem);
   if (!problem.grad_value.defined() && !wants_samples(problem)) return;
-  tasks_of(problem).run(workspace, kernel_nanoseconds(problem),
-                        [&](const HeadTask& task, const GradPlanes& planes, float*) {
-                          HWY_DYNAMIC_DISPATCH(accumulate)(problem, task, planes);
-                        });
+  run_grad_tasks(problem, needs_of(problem), workspace, kernel_nanoseconds(problem),
+                 [&](const HeadTask& task, const GradPlanes& planes, float*) {
+                   HWY_DYNAMIC_DISPATCH(accumulate)(problem, task, planes);
+                 });
 }
 
 }  // namespace aclgrad::ops::multi_scale_deformable_attention

@@ -48,6 +48,24 @@ struct MemoryRow {
   }
 };
 
+// Calls function(integral_constant) with the chunks of a row that registers hold, or 0.
+template <class Function>
+void with_chunks(int64_t channels, Function&& function) {
+  switch (channels) {
+    case 16:
+      return function(std::integral_constant<int, 1>());
+    case 32:
+      return function(std::integral_constant<int, 2>());
+    case 64:
+      return function(std::integral_constant<int, 4>());
+    default:
+      return function(std::integral_constant<int, 0>());
+  }
+}
+
+template <class T, int kChunks>
+using RowOf = std::conditional_t<kChunks == 0, MemoryRow<T>, RegisterRow<kChunks>>;
+
 // ---- Pixels
 
 // One row of a head, of value and of the sums of its gradient.

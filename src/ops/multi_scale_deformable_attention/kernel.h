@@ -17,6 +17,11 @@ constexpr bool wants_samples(const Problem& problem) {
   return problem.grad_sampling_locations.defined() || problem.grad_attention_weights.defined();
 }
 
+// In double precision, of problems of float64: plain loops without workspace, for whoever checks gradients by differences.
+void run_in_double(const MultiScaleDeformableAttention& problem);
+void run_in_double(const MultiScaleDeformableAttentionBackward& problem);
+void run_in_double(const MultiScaleDeformableAttentionDoubleBackward& problem);
+
 // Query rows [N, Q, M * C] as [N, Q, M, C]. Where channels do not lie side by side, the rows get packed.
 template <class Void>
 void split_heads(BasicTensor<Void>& rows, int64_t heads) {

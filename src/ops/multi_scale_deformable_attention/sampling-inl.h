@@ -32,29 +32,6 @@ using IntTag = hn::RebindToSigned<FloatTag>;
 
 // ---- Runs of elements
 
-// Consecutive elements that lie `stride` apart from query to query.
-template <class T>
-struct Runs {
-  T* first;  // of query 0
-  int64_t stride;
-  int64_t length;
-
-  T* of(int64_t query) const { return first + query * stride; }
-};
-
-// The part [begin, begin + length) of a head's blocks.
-template <class T>
-Runs<T> runs_of(const Tensor& tensor, const HeadTask& task, int64_t begin, int64_t length) {
-  const int64_t first = task.batch * tensor.stride(0) + task.head * tensor.stride(2) + begin;
-  return {static_cast<T*>(tensor.data) + first, tensor.stride(1), length};
-}
-
-template <class T>
-Runs<const T> runs_of(const ConstTensor& tensor, const HeadTask& task, int64_t begin, int64_t length) {
-  const int64_t first = task.batch * tensor.stride(0) + task.head * tensor.stride(2) + begin;
-  return {static_cast<const T*>(tensor.data) + first, tensor.stride(1), length};
-}
-
 // Copies a few elements. Inline, because a call of memcpy costs more than such a copy.
 template <class T>
 HWY_INLINE void copy_short(const T* from, int64_t count, T* to) {
@@ -85,11 +62,24 @@ bool go_past_caches(const Runs<T>& runs) {
   return LineWriter<T>::writes(runs.first, runs.stride) && runs.length % 16 == 0;
 }
 
-// Asks for the runs of some queries: they lie too far apart for the processor to foresee.
+// Rounds a chunk of which `left` channels are left in the output, or past the caches, which have no use for it.
 template <class T>
+HWY_INLINE void store_chunk(const Float16Lanes& chunk, T* to, int64_t left, bool past_caches,
+                            LineWriter<T>& writer) {
+  if (past_caches) {
+    writer.write16(chunk, to);
+  } else if (left >= kChunkChannels) {
+    store16(chunk, to);
+  } else {
+    store16(chunk, to, static_cast<size_t>(left));
+  }
+}
+
+// Asks for the runs of some queries: they lie too far apart for the processor to foresee.
+template <CacheLevel kLevel = kFirstLevel, class T>
 HWY_INLINE void prefetch_runs(const Runs<T>& runs, int64_t first_query, int64_t last_query) {
   const int64_t bytes = runs.length * static_cast<int64_t>(sizeof(T));
-  for (int64_t q = first_query; q < last_query; ++q) prefetch_lines<kFirstLevel>(runs.of(q), bytes);
+  for (int64_t q = first_query; q < last_query; ++q) prefetch_lines<kLevel>(runs.of(q), bytes);
 }
 
 // Rounds contiguous floats to the runs of some queries. Whole chunks go past the caches: to fetch their lines first takes
