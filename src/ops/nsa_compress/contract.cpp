@@ -19,10 +19,6 @@ namespace aclgrad {
 
 using namespace ops::nsa_compress;
 
-static void refuse_mismatch(const std::optional<WindowMismatch>& mismatch, const Contract& contract) {
-  if (mismatch) contract.refuse(mismatch->parameter, mismatch->expected, mismatch->got);
-}
-
 static void check_ends(const NsaCompression& p, Contract& contract) {
   contract.number("weight.shape[0]", contract.size('B'), 1);
   contract.number("stride", p.stride, 1);
@@ -54,8 +50,9 @@ static void check_inputs(const NsaCompression& p, Contract& contract, bool reads
 static void check_windows(const NsaCompression& p, const Contract& contract, std::string_view rows,
                           int64_t count) {
   if (p.ends_on_gpu || !contract.reads_data()) return;
-  const std::string_view ends = contract.name(kEndsField, p.sequence_ends);
-  refuse_mismatch(find_mismatch(sliding_windows(p), count, {ends, rows}), contract);
+  if (const auto wrong = find_mismatch(sliding_windows(p), count))
+    contract.refuse(wrong->is_of_ends ? contract.name(kEndsField, p.sequence_ends) : rows, wrong->expected,
+                    wrong->got);
 }
 
 void check(const NsaCompress& p, Contract& contract) {
@@ -93,7 +90,7 @@ int64_t count_windows(const NsaCompression& p) {
   contract.shape("weight", p.weight, "BN");
   check_ends(p, contract);
   const SlidingWindows windows = sliding_windows(p);
-  refuse_mismatch(find_wrong_end(windows, kEndsField), contract);
+  if (const auto wrong = find_wrong_end(windows)) contract.refuse(kEndsField, wrong->expected, wrong->got);
   return total_windows(windows);
 }
 
@@ -134,12 +131,12 @@ void check_attributes(const Call& call, const Attributes& attributes) {
 
 // Ends in the memory of a CPU device, which the running task alone may read.
 void check_windows_on_device(const NsaCompressBackward& problem) {
-  const auto mismatch =
-      find_mismatch(sliding_windows(problem), problem.windows(), {"actSeqLenOptional", "outputGrad"});
-  if (!mismatch) return;
-  throw Error(ACL_ERROR_RT_AICORE_EXCEPTION,
-              fmt::format("aclnnNsaCompressGrad.{}: expected {}, got {}.", mismatch->parameter,
-                          mismatch->expected, mismatch->got));
+  const auto wrong = find_mismatch(sliding_windows(problem), problem.windows());
+  if (!wrong) return;
+  throw Error(
+      ACL_ERROR_RT_AICORE_EXCEPTION,
+      fmt::format("aclnnNsaCompressGrad.{}: expected {}, got {}.",
+                  wrong->is_of_ends ? "actSeqLenOptional" : "outputGrad", wrong->expected, wrong->got));
 }
 
 Error wrong_data(const char* text) {

@@ -10,7 +10,6 @@
 // several tokens before it uses the first.
 #include "cuda/kernel.h"
 #include "ops/nsa_compress/kernel.h"
-#include "ops/nsa_compress/layout.h"
 
 namespace aclgrad::ops::nsa_compress {
 
@@ -130,13 +129,10 @@ bool rows_hold_vectors(const ConstTensor& rows) {
   return holds_vectors<T>(rows.data, {rows.stride(0), rows.stride(1), rows.size(2)});
 }
 
-template <class T>
-__device__ T* row_of(const Tensor& rows, int64_t row, int64_t head) {
-  return static_cast<T*>(rows.data) + row * rows.stride(0) + head * rows.stride(1);
-}
-template <class T>
-__device__ const T* row_of(const ConstTensor& rows, int64_t row, int64_t head) {
-  return static_cast<const T*>(rows.data) + row * rows.stride(0) + head * rows.stride(1);
+template <class T, class Void>
+__device__ auto* row_of(const BasicTensor<Void>& rows, int64_t row, int64_t head) {
+  using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
+  return static_cast<Element*>(rows.data) + row * rows.stride(0) + head * rows.stride(1);
 }
 
 // ---- Forward

@@ -17,18 +17,6 @@
 #include "base/caches.h"
 #include "base/simd-inl.h"
 
-#ifndef ACLGRAD_OPS_NSA_COMPRESS_WEIGHTED_TERM_
-#define ACLGRAD_OPS_NSA_COMPRESS_WEIGHTED_TERM_
-namespace aclgrad::ops::nsa_compress {
-
-struct WeightedTerm {
-  ConstTensor input;
-  const float* weights;  // [heads, block]
-};
-
-}  // namespace aclgrad::ops::nsa_compress
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::nsa_compress::HWY_NAMESPACE {
 
@@ -145,9 +133,10 @@ ReadAhead read_ahead(const NsaCompress& problem, const WindowTokens<T>& window, 
 
 }  // namespace
 
-void compress_windows(const NsaCompress& problem, std::span<const WeightedTerm> terms,
-                      const WindowTable& table, int64_t first_window, int64_t end_window, int64_t first_head,
-                      int64_t end_head) {
+// `weights`: of all terms, [terms, heads, block].
+void compress_windows(const NsaCompress& problem, std::span<const CompressionTerm> terms,
+                      const float* weights, const WindowTable& table, int64_t first_window,
+                      int64_t end_window, int64_t first_head, int64_t end_head) {
   visit_float_type(problem.output.type, [&]<class T>(T) HWY_ATTR {
     std::array<WindowTokens<T>, kMaxTerms> windows;
     const std::span<const WindowTokens<T>> of_head(windows.data(), terms.size());
@@ -156,7 +145,9 @@ void compress_windows(const NsaCompress& problem, std::span<const WeightedTerm> 
         const ConstTensor& input = terms[i].input;
         windows[i] = {static_cast<const T*>(input.data) + table.first_token_of(k) * input.stride(0) +
                           first_head * input.stride(1),
-                      input.stride(0), terms[i].weights + first_head * problem.block(), input.stride(1)};
+                      input.stride(0),
+                      weights + (static_cast<int64_t>(i) * problem.heads() + first_head) * problem.block(),
+                      input.stride(1)};
       }
       T* output = static_cast<T*>(problem.output.data) + k * problem.output.stride(0) +
                   first_head * problem.output.stride(1);
@@ -179,7 +170,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 #include "base/parallel.h"
-#include "ops/nsa_compress/layout.h"
 
 namespace aclgrad::ops::nsa_compress {
 namespace {
@@ -224,11 +214,10 @@ void run_terms(const NsaCompress& problem, std::span<const CompressionTerm> term
   WorkspaceAllocator allocator(workspace);
   const Workspace parts(problem, static_cast<int64_t>(terms.size()), allocator);
   parts.table.read(sliding_windows(problem), problem.windows());
-  std::array<WeightedTerm, kMaxTerms> weighted{};
-  for (size_t i = 0; i < terms.size(); ++i) {
-    float* weights = parts.weights + static_cast<int64_t>(i) * problem.heads() * problem.block();
-    read_weights(problem.output.type, terms[i].weight.data, problem.block(), problem.heads(), weights);
-    weighted[i] = {terms[i].input, weights};
+  float* weights = parts.weights;
+  for (const CompressionTerm& term : terms) {
+    read_weights(problem.output.type, term.weight.data, problem.block(), problem.heads(), weights);
+    weights += problem.heads() * problem.block();
   }
 
   const int64_t task_heads = std::max<int64_t>(
@@ -242,7 +231,7 @@ void run_terms(const NsaCompress& problem, std::span<const CompressionTerm> term
     const int64_t head = index % head_groups * task_heads;
     const int64_t end_head = std::min(head + task_heads, problem.heads());
     HWY_DYNAMIC_DISPATCH(compress_windows)
-    (problem, {weighted.data(), terms.size()}, parts.table, window, end_window, head, end_head);
+    (problem, terms, parts.weights, parts.table, window, end_window, head, end_head);
   });
 }
 

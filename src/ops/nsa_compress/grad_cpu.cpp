@@ -11,7 +11,6 @@
 #include <type_traits>
 
 #include "ops/nsa_compress/kernel.h"
-#include "ops/nsa_compress/layout.h"
 #include "ops/nsa_compress/windows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -53,6 +52,15 @@ constexpr int64_t kTileTokens = 16;
 constexpr int64_t kTileWindows = 4;
 constexpr int64_t kTileWidth = 1024;    // channels of all heads
 constexpr int64_t kPrefetchTokens = 8;  // far enough ahead to hide the memory behind the arithmetic
+
+// A tensor of `heads` times `channels` elements in each row, a row for each token or window. The channels of
+// a head are contiguous. Strides are in elements.
+template <class T>
+struct HeadRows {
+  T* data = nullptr;
+  int64_t row_stride = 0;
+  int64_t head_stride = 0;
+};
 
 // Some heads and channels of a run.
 template <class T>
@@ -213,17 +221,12 @@ void add_tile(const Tile<T>& tile, LineWriter<T>* writer) {
   }
 }
 
-template <class T, class Void>
-auto* element(const BasicTensor<Void>& rows, int64_t row, int64_t head, int64_t channel) {
-  using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
-  return static_cast<Element*>(rows.data) + row * rows.stride(0) + head * rows.stride(1) + channel;
-}
-
 // The part of a tensor from an element on.
 template <class T, class Void>
 auto from_element(const BasicTensor<Void>& rows, int64_t row, int64_t head, int64_t channel) {
   using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
-  return HeadRows<Element>{element<T>(rows, row, head, channel), rows.stride(0), rows.stride(1)};
+  auto* first = static_cast<Element*>(rows.data) + row * rows.stride(0) + head * rows.stride(1) + channel;
+  return HeadRows<Element>{first, rows.stride(0), rows.stride(1)};
 }
 
 template <class T>
@@ -258,7 +261,7 @@ template <class T>
 void clear_run(const NsaCompressBackward& problem, const NsaGradTask& task, const Run& run) {
   for (int64_t t = run.first_token; t < run.first_token + run.tokens; ++t) {
     for (int64_t n = task.first_head; n < task.end_head; ++n) {
-      std::memset(element<T>(problem.grad_input, t, n, 0), 0,
+      std::memset(from_element<T>(problem.grad_input, t, n, 0).data, 0,
                   static_cast<size_t>(problem.channels()) * sizeof(T));
     }
   }

@@ -13,6 +13,25 @@ ACLGRAD_DECLARE_KERNEL(nsa_compress, NsaCompressDoubleBackward)
 
 namespace aclgrad::ops::nsa_compress {
 
+// The windows of a problem. Without ends, all tokens are one sequence.
+struct SlidingWindows {
+  int64_t tokens;  // of all sequences together
+  int64_t block;
+  int64_t stride;
+  const int64_t* sequence_ends;
+  int64_t sequences;
+  bool ends_on_gpu;
+};
+
+inline SlidingWindows sliding_windows(const NsaCompression& problem) {
+  return {problem.tokens(),
+          problem.block(),
+          problem.stride,
+          static_cast<const int64_t*>(problem.sequence_ends.data),
+          problem.sequence_ends.size(0),
+          problem.ends_on_gpu};
+}
+
 // The compression of one pair of tensors, shaped as the problem's.
 struct CompressionTerm {
   ConstTensor input;

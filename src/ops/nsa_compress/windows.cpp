@@ -20,20 +20,20 @@ int64_t windows_of(int64_t tokens, int64_t block, int64_t stride) {
 
 }  // namespace
 
-std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std::string_view ends_name) {
+std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows) {
   const std::span<const int64_t> ends = ends_of(windows);
   int64_t begin = 0;
   for (size_t i = 0; i < ends.size(); ++i) {
     if (ends[i] < 0)
-      return WindowMismatch{ends_name, "no negative entry", fmt::format("{} at entry {}", ends[i], i)};
+      return WindowMismatch{true, "no negative entry", fmt::format("{} at entry {}", ends[i], i)};
     if (ends[i] < begin) {
-      return WindowMismatch{ends_name, "non-decreasing entries",
+      return WindowMismatch{true, "non-decreasing entries",
                             fmt::format("{} at entry {}, after {}", ends[i], i, begin)};
     }
     begin = ends[i];
   }
   if (begin == windows.tokens) return std::nullopt;
-  return WindowMismatch{ends_name, fmt::format("{} as its last entry, the number of tokens", windows.tokens),
+  return WindowMismatch{true, fmt::format("{} as its last entry, the number of tokens", windows.tokens),
                         fmt::format("{}", begin)};
 }
 
@@ -47,12 +47,11 @@ int64_t total_windows(const SlidingWindows& windows) {
   return total;
 }
 
-std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64_t rows,
-                                            const WindowNames& names) {
-  if (auto wrong_end = find_wrong_end(windows, names.ends)) return wrong_end;
+std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64_t rows) {
+  if (auto wrong_end = find_wrong_end(windows)) return wrong_end;
   const int64_t total = total_windows(windows);
   if (total == rows) return std::nullopt;
-  return WindowMismatch{names.rows, fmt::format("a row for each of {} windows", total),
+  return WindowMismatch{false, fmt::format("a row for each of {} windows", total),
                         fmt::format("{} rows", rows)};
 }
 
@@ -70,9 +69,10 @@ void WindowTable::read(const SlidingWindows& windows, int64_t rows) const {
   SlidingWindows copy = windows;
   copy.sequence_ends = ends_.data();
   copy.sequences = static_cast<int64_t>(ends_.size());
-  if (const auto mismatch = find_mismatch(copy, rows, {kEndsField, "windows"})) {
-    throw std::invalid_argument(
-        fmt::format("{}: expected {}, got {}.", mismatch->parameter, mismatch->expected, mismatch->got));
+  if (const auto mismatch = find_mismatch(copy, rows)) {
+    throw std::invalid_argument(fmt::format("{}: expected {}, got {}.",
+                                            mismatch->is_of_ends ? kEndsField : "windows", mismatch->expected,
+                                            mismatch->got));
   }
   int64_t window = 0;
   for (size_t i = 0; i < ends_.size(); ++i) {

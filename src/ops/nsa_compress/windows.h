@@ -1,42 +1,35 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Which windows lie where: shared by NSA compress and its gradient.
+// Which windows lie where, and the weights as kernels walk along them: shared by NSA compress and its gradient.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
+#include "base/data_type.h"
 #include "base/workspace.h"
-#include "ops/nsa_compress/layout.h"
+#include "ops/nsa_compress/kernel.h"
 
 namespace aclgrad::ops::nsa_compress {
 
 // What is wrong with the contents of a SlidingWindows.
 struct WindowMismatch {
-  std::string_view parameter;  // as the caller names it
+  bool is_of_ends;  // or else of the rows of windows
   std::string expected;
   std::string got;
-};
-
-// What the caller calls the ends of the sequences, and what has a row for each window.
-struct WindowNames {
-  std::string_view ends;
-  std::string_view rows;
 };
 
 inline constexpr const char* kEndsField = "sequence_ends";
 
 // Checks the ends of the sequences.
-std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows, std::string_view ends_name);
+std::optional<WindowMismatch> find_wrong_end(const SlidingWindows& windows);
 
 // Of ends that are right.
 int64_t total_windows(const SlidingWindows& windows);
 
 // Checks the ends, and that there are `rows` windows.
-std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64_t rows,
-                                            const WindowNames& names);
+std::optional<WindowMismatch> find_mismatch(const SlidingWindows& windows, int64_t rows);
 
 // Consecutive tokens of one sequence that lie in the same windows.
 struct Run {
@@ -68,5 +61,24 @@ class WindowTable {
   std::span<int64_t> ends_;           // of each sequence
   std::span<int64_t> first_windows_;  // of each sequence
 };
+
+// Weights of [block, heads] as float [heads, block], where the kernels walk along the block.
+inline void read_weights(DataType type, const void* from, int64_t block, int64_t heads, float* to) {
+  visit_float_type(type, [&]<class T>(T) {
+    const T* weight = static_cast<const T*>(from);
+    for (int64_t j = 0; j < block; ++j) {
+      for (int64_t n = 0; n < heads; ++n) to[n * block + j] = to_float(weight[j * heads + n]);
+    }
+  });
+}
+
+inline void write_weights(DataType type, const float* from, int64_t block, int64_t heads, void* to) {
+  visit_float_type(type, [&]<class T>(T) {
+    T* weight = static_cast<T*>(to);
+    for (int64_t j = 0; j < block; ++j) {
+      for (int64_t n = 0; n < heads; ++n) weight[j * heads + n] = from_float<T>(from[n * block + j]);
+    }
+  });
+}
 
 }  // namespace aclgrad::ops::nsa_compress
