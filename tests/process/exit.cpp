@@ -17,18 +17,12 @@
 #include <thread>
 #include <vector>
 
-#include "acl/acl.h"
+#include "../check/programs/program.h"
 #include "aclgrad/grouped_bias_add.h"
-#include "aclnn/acl_meta.h"
-#include "aclnnop/aclnn_grouped_bias_add_grad.h"
 
 namespace {
 
 constexpr int kThreads = 3;
-
-void must(int status) {
-  if (status != ACL_SUCCESS) std::abort();
-}
 
 std::atomic<bool> exiting{false};
 
@@ -51,32 +45,16 @@ void fail_for_ever() {
 
 // A kernel with so much work that it runs on several threads, and so little that it runs in this one.
 void run_kernel() {
-  constexpr int64_t kShape[] = {1, 1024, 256};
-  constexpr size_t kBytes = 1024 * 256 * sizeof(float);
+  constexpr int64_t kTall = 1024, kWide = 256;
   must(aclrtSetDevice(0));
-  aclrtStream stream = nullptr;
-  void* input = nullptr;
-  must(aclrtCreateStream(&stream));
-  must(aclrtMalloc(&input, kBytes, ACL_MEM_MALLOC_HUGE_FIRST));
-  must(aclrtMemset(input, kBytes, 0, kBytes));
-  void* output = nullptr;
-  must(aclrtMalloc(&output, kBytes, ACL_MEM_MALLOC_HUGE_FIRST));
-  const int64_t result[] = {1, 256};
-  aclTensor* grad_y = aclCreateTensor(kShape, 3, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, kShape, 3, input);
-  aclTensor* out = aclCreateTensor(result, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, result, 2, output);
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  must(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, nullptr, out, &size, &executor));
-  void* workspace = nullptr;
-  if (size > 0) must(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST));
-  must(aclnnGroupedBiasAddGrad(workspace, size, executor, stream));
+  const Stream stream = new_stream();
+  const Memory input = device_ones(kTall * kWide * sizeof(float));
+  const Memory output = device_memory(kWide * sizeof(float));
+  const Tensor grad_y = tensor(input, {1, kTall, kWide}), out = tensor(output, {1, kWide});
+  Operator<aclnnGroupedBiasAddGradGetWorkspaceSize, aclnnGroupedBiasAddGrad> gradient;
+  gradient.plan(grad_y, nullptr, out);
+  gradient.queue(stream);
   must(aclrtSynchronizeStream(stream));
-  must(aclDestroyTensor(grad_y));
-  must(aclDestroyTensor(out));
-  if (workspace != nullptr) must(aclrtFree(workspace));
-  must(aclrtFree(output));
-  must(aclrtFree(input));
-  must(aclrtDestroyStream(stream));
 }
 
 // Each in a new thread.
@@ -86,12 +64,12 @@ void run_kernels_for_ever() {
 
 // The handler of a signal that comes in the middle of a kernel ends the process.
 [[noreturn]] void exit_by_signal() {
-  constexpr int64_t kRows = 1 << 14, kColumns = 1 << 8;
-  const std::vector<float> rows(kRows * kColumns, 1);
-  std::vector<float> sums(kColumns);
+  constexpr int64_t kTall = 1 << 14, kWide = 1 << 8;
+  const std::vector<float> rows(kTall * kWide, 1);
+  std::vector<float> sums(kWide);
   aclgrad::GroupedBiasAddBackward problem;
-  problem.grad_output = {rows.data(), {1, kRows, kColumns}};
-  problem.grad_bias = {sums.data(), {1, kColumns}};
+  problem.grad_output = {rows.data(), {1, kTall, kWide}};
+  problem.grad_bias = {sums.data(), {1, kWide}};
   const aclgrad::Workspace workspace(workspace_size(problem));
   std::signal(SIGALRM, [](int) { std::exit(EXIT_SUCCESS); });
   const itimerval soon{{0, 0}, {0, 30000}};

@@ -10,63 +10,20 @@
 #include <thread>
 #include <vector>
 
-#include "acl/acl.h"
-#include "aclnn/acl_meta.h"
-#include "aclnnop/aclnn_grouped_bias_add_grad.h"
+#include "../check/programs/program.h"
 
 namespace {
 
 constexpr int kThreads = 16;
-constexpr int64_t kGroups = 3;
-constexpr int64_t kRows = 40;
-constexpr int64_t kColumns = 16;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  const char* message = aclGetRecentErrMsg();
-  std::fprintf(stderr, "does not hold: %s\n%s\n", what, message != nullptr ? message : "");
-  std::_Exit(1);
-}
-
-#define REQUIRE(condition) require(condition, #condition)
 
 // One problem with its memory, tensors and executor; any thread may run it.
-class Job {
- public:
-  Job() : input_(kGroups * kRows * kColumns, 1.0f), output_(kGroups * kColumns, 0.0f) {
-    const int64_t input_shape[] = {kGroups, kRows, kColumns};
-    const int64_t output_shape[] = {kGroups, kColumns};
-    grad_y_ =
-        aclCreateTensor(input_shape, 3, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, input_shape, 3, input_.data());
-    out_ = aclCreateTensor(output_shape, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, output_shape, 2,
-                           output_.data());
-    uint64_t size = 0;
-    REQUIRE(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y_, nullptr, out_, &size, &executor_) == OK);
-    workspace_.resize(size);
-  }
-
-  ~Job() {
-    aclDestroyTensor(grad_y_);
-    aclDestroyTensor(out_);
-  }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
-
-  void queue(aclrtStream stream) {
-    REQUIRE(aclnnGroupedBiasAddGrad(workspace_.data(), workspace_.size(), executor_, stream) == OK);
-  }
+struct Job : BiasGrad {
+  Job() { plan(); }
 
   void check() const {
-    for (float sum : output_) REQUIRE(sum == static_cast<float>(kRows));
+    const float* sums = output.as<float>();  // a CPU's memory
+    for (size_t i = 0; i < kOutputs; ++i) require(sums[i] == kRows);
   }
-
- private:
-  std::vector<float> input_;
-  std::vector<float> output_;
-  std::vector<char> workspace_;
-  aclTensor* grad_y_ = nullptr;
-  aclTensor* out_ = nullptr;
-  aclOpExecutor* executor_ = nullptr;
 };
 
 // Jobs that one thread has planned and another will run.
@@ -93,35 +50,26 @@ class Exchange {
 void run_one(Exchange& exchange) {
   exchange.give(std::make_unique<Job>());
   const std::unique_ptr<Job> job = exchange.take();
-  aclrtStream first = nullptr;
-  aclrtStream second = nullptr;
-  aclrtEvent done = nullptr;
-  REQUIRE(aclrtCreateStream(&first) == ACL_SUCCESS);
-  REQUIRE(aclrtCreateStream(&second) == ACL_SUCCESS);
-  REQUIRE(aclrtCreateEvent(&done) == ACL_SUCCESS);
-  REQUIRE(aclrtStreamWaitEvent(second, done) == ACL_SUCCESS);  // before it is recorded: needs a worker
+  const Event done = new_event();
+  const Stream first = new_stream(), second = new_stream();
+  must(aclrtStreamWaitEvent(second, done));  // before it is recorded: needs a worker
   job->queue(first);
-  REQUIRE(aclrtRecordEvent(done, first) == ACL_SUCCESS);
+  must(aclrtRecordEvent(done, first));
   std::vector<char> from(5000, 'a');
   std::vector<char> to(5000);
-  REQUIRE(aclrtMemcpyAsync(to.data(), to.size(), from.data(), from.size(), ACL_MEMCPY_DEVICE_TO_DEVICE,
-                           second) == ACL_SUCCESS);
-  REQUIRE(aclrtSynchronizeStream(second) == ACL_SUCCESS);
-  REQUIRE(to == from);
+  must(aclrtMemcpyAsync(to.data(), to.size(), from.data(), from.size(), ACL_MEMCPY_DEVICE_TO_DEVICE, second));
+  must(aclrtSynchronizeStream(second));
+  require(to == from);
   job->check();
-  REQUIRE(aclrtDestroyEvent(done) == ACL_SUCCESS);
-  REQUIRE(aclrtDestroyStream(first) == ACL_SUCCESS);
-  REQUIRE(aclrtDestroyStream(second) == ACL_SUCCESS);
 }
 
 // A context that its maker destroys while others are in it: their calls may fail, but nothing else may happen.
 void destroy_in_use(std::atomic<void*>& shared) {
-  aclrtContext own = nullptr;
-  REQUIRE(aclrtGetCurrentContext(&own) == ACL_SUCCESS);
+  const aclrtContext own = current_context();
   aclrtContext fresh = nullptr;
-  REQUIRE(aclrtCreateContext(&fresh, 0) == ACL_SUCCESS);
+  must(aclrtCreateContext(&fresh, 0));
   aclrtContext old = shared.exchange(fresh);
-  if (old != nullptr) REQUIRE(aclrtDestroyContext(old) == ACL_SUCCESS);
+  if (old != nullptr) must(aclrtDestroyContext(old));
   if (aclrtSetCurrentContext(shared.load()) == ACL_SUCCESS) {
     aclrtStream stream = nullptr;
     void* memory = nullptr;
@@ -132,17 +80,17 @@ void destroy_in_use(std::atomic<void*>& shared) {
       }
       aclrtDestroyStream(stream);
     }
-    if (memory != nullptr) REQUIRE(aclrtFree(memory) == ACL_SUCCESS);
+    if (memory != nullptr) must(aclrtFree(memory));
   }
   aclGetRecentErrMsg();
-  REQUIRE(aclrtSetCurrentContext(own) == ACL_SUCCESS);
+  must(aclrtSetCurrentContext(own));
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
   const int iterations = count > 1 ? std::atoi(arguments[1]) : 50;
-  REQUIRE(aclInit(nullptr) == ACL_SUCCESS);
+  must(aclInit(nullptr));
   Exchange exchange;
   std::atomic<void*> shared = nullptr;
   std::vector<std::thread> threads;
@@ -150,24 +98,24 @@ int main(int count, char** arguments) {
     threads.emplace_back([&, thread] {
       aclrtContext own = nullptr;
       if (thread % 2 == 0) {
-        REQUIRE(aclrtSetDevice(thread % 4 / 2) == ACL_SUCCESS);
+        must(aclrtSetDevice(thread % 4 / 2));
       } else {
-        REQUIRE(aclrtCreateContext(&own, 0) == ACL_SUCCESS);
+        must(aclrtCreateContext(&own, 0));
       }
       for (int i = 0; i < iterations; ++i) {
         run_one(exchange);
         destroy_in_use(shared);
       }
       if (own != nullptr) {
-        REQUIRE(aclrtDestroyContext(own) == ACL_SUCCESS);
+        must(aclrtDestroyContext(own));
       } else {
-        REQUIRE(aclrtResetDevice(thread % 4 / 2) == ACL_SUCCESS);
+        must(aclrtResetDevice(thread % 4 / 2));
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  REQUIRE(aclrtSetCurrentContext(shared.load()) == ACL_SUCCESS);
-  REQUIRE(aclrtDestroyContext(shared.load()) == ACL_SUCCESS);
-  REQUIRE(aclFinalize() == ACL_SUCCESS);
+  must(aclrtSetCurrentContext(shared.load()));
+  must(aclrtDestroyContext(shared.load()));
+  must(aclFinalize());
   std::printf("%d iterations in each of %d threads\n", iterations, kThreads);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <source_location>
 #include <utility>
 #include <vector>
 
@@ -27,11 +28,13 @@ inline void must(int status) {
   if (status == ACL_SUCCESS) return;
   const char* message = aclGetRecentErrMsg();
   std::fprintf(stderr, "status %d: %s\n", status, message != nullptr ? message : "");
-  std::exit(EXIT_FAILURE);
+  std::_Exit(EXIT_FAILURE);
 }
 
-inline void require(bool holds) {
-  if (!holds) std::exit(EXIT_FAILURE);
+inline void require(bool holds, std::source_location at = std::source_location::current()) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s:%u\n", at.file_name(), at.line());
+  std::_Exit(EXIT_FAILURE);
 }
 
 // Released at the end of its scope.
