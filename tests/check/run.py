@@ -45,13 +45,12 @@ def main():
     parser.add_argument("program")
     parser.add_argument("name", nargs="?", help="of a row, if the program is the table")
     parser.add_argument("--mode", default="error", choices=["0", "1", "error", "abort"])
-    parser.add_argument("--setting", help="of ACLGRAD_CHECK, where it is not the mode itself")
     parser.add_argument("--arguments", nargs="*", default=[], help="of the program")
     arguments = parser.parse_args()
 
     name = [arguments.name] if arguments.name else []
     expected = expected_findings(arguments.program, *name) if name and arguments.mode != "0" else []
-    environment = dict(os.environ, ACLGRAD_CHECK=arguments.setting or arguments.mode, ACLGRAD_DEVICES="cpu")
+    environment = dict(os.environ, ACLGRAD_CHECK=arguments.mode, ACLGRAD_DEVICES="cpu")
     command = [arguments.program, *name, *arguments.arguments]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 

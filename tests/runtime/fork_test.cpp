@@ -309,7 +309,10 @@ TEST_F(ForkTest, CallbacksOfTheParentStayWithIt) {
 TEST_F(ForkTest, KernelsOfAChildRunInTheThreadThatCalls) {
   EXPECT_CLEAN_EXIT([] {
     set_thread_count(3);
-    run_child([] { REQUIRE(thread_count() == 3 && computes_at_once()); });
+    run_child([] {
+      REQUIRE(thread_count() == 3 && computes_at_once());
+      REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS && computes_on_new_stream());
+    });
     REQUIRE(computes_at_once());
     run_child([] {
       REQUIRE(thread_count() == 1 && computes_at_once());

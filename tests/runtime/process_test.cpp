@@ -164,41 +164,6 @@ TEST_F(ProcessTest, StaticDestructorsMayUseTheRuntime) {
   });
 }
 
-// Work for the thread of a stream and for those of kernels.
-bool computes() {
-  static std::vector<char> large(64 << 20);
-  large.front() = large.back() = 0;
-  aclrtStream stream = nullptr;
-  return aclrtCreateStream(&stream) == ACL_SUCCESS &&
-         aclrtMemsetAsync(large.data(), large.size(), 7, large.size(), stream) == ACL_SUCCESS &&
-         aclrtSynchronizeStream(stream) == ACL_SUCCESS && aclrtDestroyStream(stream) == ACL_SUCCESS &&
-         large.front() == 7 && large.back() == 7;
-}
-
-TEST_F(ProcessTest, ForksBeforeFirstUse) {
-  EXPECT_CLEAN_EXIT([] {
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) alarm(kSecondsOfChild);
-    REQUIRE(computes());
-    REQUIRE(child == 0 || ended_well(child));
-  });
-}
-
-TEST_F(ProcessTest, ForkedChildLeavesAfterUse) {
-  EXPECT_CLEAN_EXIT([] {
-    REQUIRE(computes());
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      alarm(kSecondsOfChild);
-      std::exit(0);
-    }
-    REQUIRE(ended_well(child));
-    REQUIRE(computes());
-  });
-}
-
 TEST_F(ProcessTest, LeavesFromACallback) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
@@ -249,17 +214,6 @@ TEST_F(ProcessTest, AFailureThatNobodyAskedForIsLogged) {
   };
   EXPECT_CLEAN_EXIT_SAYING(body, "ERROR. aclgrad: The kernel failed");
   unsetenv("ASCEND_SLOG_PRINT_TO_STDOUT");
-}
-
-TEST_F(ProcessTest, EnvironmentHidesDevices) {
-  setenv("ASCEND_RT_VISIBLE_DEVICES", "3,1", 1);
-  EXPECT_CLEAN_EXIT([] {
-    uint32_t count = 0;
-    REQUIRE(aclrtGetDeviceCount(&count) == ACL_SUCCESS && count == 2);
-    REQUIRE(aclrtSetDevice(1) == ACL_SUCCESS);
-    REQUIRE(aclrtSetDevice(2) == ACL_ERROR_RT_INVALID_DEVICEID);
-  });
-  unsetenv("ASCEND_RT_VISIBLE_DEVICES");
 }
 
 }  // namespace
