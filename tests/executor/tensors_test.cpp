@@ -13,29 +13,7 @@
 namespace aclgrad::test {
 namespace {
 
-TEST_F(Protocol, DataMustBeThereInPhase2) {
-  aclSetRawTensorAddr(grad_y, nullptr);
-  const Planned without_input(grad_y, out);
-  ASSERT_EQ(without_input.status, OK);
-  EXPECT_EQ(without_input.phase2(), ACLNN_ERR_PARAM_NULLPTR);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.gradY: expected a tensor with data"));
-
-  aclSetRawTensorAddr(grad_y, grad_y.data());
-  aclSetRawTensorAddr(out, nullptr);
-  const Planned without_output(grad_y, out);
-  EXPECT_EQ(without_output.phase2(), ACLNN_ERR_PARAM_NULLPTR);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected a tensor with data"));
-}
-
-TEST_F(Protocol, AFailedPhase1LeavesNothing) {
-  const Planned planned(nullptr, out);
-  EXPECT_EQ(planned.status, ACLNN_ERR_PARAM_NULLPTR);
-  EXPECT_EQ(planned.executor, nullptr);
-  EXPECT_EQ(planned.workspace_size, 0u);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.gradY: expected a tensor, got null"));
-  EXPECT_EQ(Planned(grad_y, nullptr).status, ACLNN_ERR_PARAM_NULLPTR);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected a tensor, got null"));
-}
+using testing::EndsWith;
 
 TEST_F(Protocol, DeadAndForeignTensorsAreRefused) {
   const int64_t shape[] = {kGroups, kRows, kColumns};
@@ -114,6 +92,7 @@ TEST_P(BadViews, AreRefusedByName) {
   const Planned planned(grad_y, out);
   EXPECT_EQ(planned.status, ACLNN_ERR_PARAM_INVALID);
   EXPECT_EQ(planned.executor, nullptr);
+  EXPECT_EQ(planned.workspace_size, 0u);
   EXPECT_THAT(recent_message(), HasSubstr(std::string("aclnnGroupedBiasAddGrad.gradY: ") + bad.message));
   EXPECT_EQ(aclDestroyTensor(grad_y), OK);
 }
@@ -171,7 +150,7 @@ TEST_F(Protocol, MessagesNameOperatorAndParameter) {
       HasSubstr("aclnnGroupedBiasAddGrad.out: expected data type float32, as gradY has, got float16"));
   TestTensor wide({kGroups, kColumns + 1}, DataType::float32);
   EXPECT_EQ(Planned(grad_y, wide).status, ACLNN_ERR_PARAM_INVALID);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected shape [2, 4], got [2, 5]"));
+  EXPECT_THAT(recent_message(), EndsWith("aclnnGroupedBiasAddGrad.out: expected shape [2, 4], got [2, 5]."));
   TestTensor flat({kColumns}, DataType::float32);
   EXPECT_EQ(Planned(flat, out).status, ACLNN_ERR_PARAM_INVALID);
   EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.gradY: expected "));

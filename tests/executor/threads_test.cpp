@@ -75,27 +75,5 @@ TEST_F(Protocol, RunsOfOneExecutorMayBeUnderWayInManyStreams) {
   for (const auto& result : outs) EXPECT_EQ(result->values(), expected_out(grad_y_values(0)));
 }
 
-TEST_F(Protocol, ThreadsWithExecutorsOfTheirOwnDoNotDisturbEachOther) {
-  constexpr int kThreads = 4;
-  std::atomic<int> wrong = 0;
-  in_threads(kThreads, [&](int i) {
-    aclrtSetDevice(0);
-    aclrtStream stream = nullptr;
-    aclrtCreateStream(&stream);
-    TestTensor own({kGroups, kRows, kColumns}, DataType::float32, Layout::transposed, grad_y_values(i));
-    TestTensor own_out({kGroups, kColumns}, DataType::float32, Layout::gapped);
-    for (int round = 0; round < 100; ++round) {
-      own_out.set(std::vector<double>(kGroups * kColumns));
-      const Planned planned(own, own_out);
-      wrong += planned.phase2(stream) != OK;
-      wrong += aclrtSynchronizeStream(stream) != ACL_SUCCESS;
-      wrong += own_out.values() != expected_out(grad_y_values(i));
-    }
-    aclrtDestroyStream(stream);
-    aclrtResetDevice(0);
-  });
-  EXPECT_EQ(wrong, 0);
-}
-
 }  // namespace
 }  // namespace aclgrad::test

@@ -1,6 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include <atomic>
-#include <vector>
 
 #include "fixture.h"
 
@@ -187,22 +186,6 @@ TEST(Context, DestroyWaitsForItsStreams) {
   EXPECT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
   EXPECT_TRUE(ran);
   opener.join();
-}
-
-TEST(Context, ManyThreadsWithOneEach) {
-  in_threads(16, [](int i) {
-    for (int repeat = 0; repeat < 20; ++repeat) {
-      const aclrtContext context = new_context(i % 8);
-      const aclrtStream stream = new_stream();
-      int value = 0;
-      for (int step = 0; step < 10; ++step) {
-        queue_of_stream("test", stream)->submit(step % 2 == 0 ? 0 : 1e9, [&value](Queue&) { ++value; });
-      }
-      ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS);
-      EXPECT_EQ(value, 10);
-      ASSERT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
-    }
-  });
 }
 
 TEST(Context, ThreadsThatSetAndResetTheSameDevice) {

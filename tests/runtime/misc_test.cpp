@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "acl/acl_op_compiler.h"
@@ -287,22 +288,34 @@ TEST(Hccl, RankTablesThatAreRefused) {
 
 TEST(Hccl, SettingsNameTheCommunicator) {
   const TextFile table(kOneDevice);
-  HcclCommConfig config;
-  std::memset(&config, 0, sizeof config);
-  HcclComm communicator = nullptr;
-  EXPECT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, &config, &communicator), HCCL_E_PARA)
-      << "not initialised";
+  HcclRootInfo root;
+  ASSERT_EQ(HcclGetRootInfo(&root), HCCL_SUCCESS);
+  using Init = std::function<HcclResult(HcclCommConfig*, HcclComm*)>;
+  const std::pair<Init, const char*> inits[] = {
+      {[&](auto* config, auto* made) { return HcclCommInitClusterInfoConfig(table.path(), 0, config, made); },
+       "aclgrad_device_3"},
+      {[&](auto* config, auto* made) { return HcclCommInitRootInfoConfig(1, &root, 0, config, made); },
+       "aclgrad_root"}};
   HcclCommConfigInit(nullptr);
-  HcclCommConfigInit(&config);
-  EXPECT_EQ(config.hcclBufferSize, 200u);
-  ASSERT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, &config, &communicator), HCCL_SUCCESS);
-  EXPECT_EQ(name_of(communicator), "aclgrad_device_3");
-  std::strcpy(config.hcclCommName, "mine");
-  ASSERT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, &config, &communicator), HCCL_SUCCESS);
-  EXPECT_EQ(name_of(communicator), "mine");
-  std::memset(config.hcclCommName, 'x', sizeof config.hcclCommName);
-  EXPECT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, &config, &communicator), HCCL_E_PARA);
-  EXPECT_EQ(HcclCommInitClusterInfoConfig(table.path(), 0, nullptr, &communicator), HCCL_E_PTR);
+  for (const auto& [init, default_name] : inits) {
+    SCOPED_TRACE(default_name);
+    HcclCommConfig config;
+    std::memset(&config, 0, sizeof config);
+    HcclComm communicator = nullptr;
+    EXPECT_EQ(init(&config, &communicator), HCCL_E_PARA) << "not initialised";
+    HcclCommConfigInit(&config);
+    EXPECT_EQ(config.hcclBufferSize, 200u);
+    ASSERT_EQ(init(&config, &communicator), HCCL_SUCCESS);
+    EXPECT_EQ(name_of(communicator), default_name);
+    std::strcpy(config.hcclCommName, "mine");
+    ASSERT_EQ(init(&config, &communicator), HCCL_SUCCESS);
+    EXPECT_EQ(name_of(communicator), "mine");
+    communicator = nullptr;
+    std::memset(config.hcclCommName, 'x', sizeof config.hcclCommName);
+    EXPECT_EQ(init(&config, &communicator), HCCL_E_PARA);
+    EXPECT_EQ(init(nullptr, &communicator), HCCL_E_PTR);
+    EXPECT_EQ(communicator, nullptr);
+  }
 }
 
 TEST(Hccl, RootInfoOfOneRank) {
@@ -323,26 +336,6 @@ TEST(Hccl, RootInfoOfOneRank) {
   EXPECT_EQ(HcclCommInitRootInfo(1, &root, 0, &communicator), HCCL_E_PARA);
   EXPECT_THAT(recent_message(),
               HasSubstr("HcclCommInitRootInfo.rootInfo: expected what HcclGetRootInfo has written"));
-  EXPECT_EQ(communicator, nullptr);
-}
-
-TEST(Hccl, RootInfoWithSettings) {
-  HcclRootInfo root;
-  ASSERT_EQ(HcclGetRootInfo(&root), HCCL_SUCCESS);
-  HcclCommConfig config;
-  HcclCommConfigInit(&config);
-  HcclComm communicator = nullptr;
-  ASSERT_EQ(HcclCommInitRootInfoConfig(1, &root, 0, &config, &communicator), HCCL_SUCCESS);
-  EXPECT_EQ(name_of(communicator), "aclgrad_root");
-  std::strcpy(config.hcclCommName, "mine");
-  ASSERT_EQ(HcclCommInitRootInfoConfig(1, &root, 0, &config, &communicator), HCCL_SUCCESS);
-  EXPECT_EQ(name_of(communicator), "mine");
-  communicator = nullptr;
-  EXPECT_EQ(HcclCommInitRootInfoConfig(1, &root, 0, nullptr, &communicator), HCCL_E_PTR);
-  EXPECT_EQ(HcclCommInitRootInfoConfig(2, &root, 0, &config, &communicator), HCCL_E_NOT_SUPPORT);
-  std::memset(&config, 0, sizeof config);
-  EXPECT_EQ(HcclCommInitRootInfoConfig(1, &root, 0, &config, &communicator), HCCL_E_PARA)
-      << "not initialised";
   EXPECT_EQ(communicator, nullptr);
 }
 

@@ -138,13 +138,6 @@ TEST_F(StreamTest, ForcedDestroyDropsWhatHasNotStarted) {
   EXPECT_EQ(aclrtDestroyEvent(event), ACL_SUCCESS);
 }
 
-TEST_F(StreamTest, ForcedDestroyEndsAWaitForAnEvent) {
-  const aclrtEvent never = new_event();
-  ASSERT_EQ(aclrtStreamWaitEvent(stream_, never), ACL_SUCCESS);
-  EXPECT_EQ(aclrtDestroyStreamForce(stream_), ACL_SUCCESS);
-  EXPECT_EQ(aclrtDestroyEvent(never), ACL_SUCCESS);
-}
-
 TEST_F(StreamTest, DeadAndForeignHandlesAreRefused) {
   ASSERT_EQ(aclrtDestroyStream(stream_), ACL_SUCCESS);
   EXPECT_EQ(aclrtDestroyStream(stream_), ACL_ERROR_RT_STREAM_CONTEXT);
