@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <string>
 #include <thread>
 
@@ -24,8 +23,9 @@ static void use_library() {
   must(aclrtResetDevice(0));
 }
 
-// Forks so long after another thread has begun to use the library, which is then making what it needs for all.
-static bool forks_after(std::chrono::microseconds pause) {
+// Forks so many microseconds after another thread has begun to use the library, which is then making what it needs for all.
+int main(int, char** arguments) {
+  const std::chrono::microseconds pause(std::stoi(arguments[1]));
   std::atomic<bool> started{false};
   std::thread other([&] {
     started = true;
@@ -35,38 +35,15 @@ static bool forks_after(std::chrono::microseconds pause) {
   }
   for (const auto end = Clock::now() + pause; Clock::now() < end;) {
   }
-  const pid_t fork_id = fork();
-  if (fork_id == 0) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
     use_library();
     std::_Exit(EXIT_SUCCESS);
   }
   other.join();
   int status = -1;
-  const auto deadline = Clock::now() + std::chrono::seconds(30);
-  while (waitpid(fork_id, &status, WNOHANG) == 0 && Clock::now() < deadline) usleep(1000);
-  if (status == -1) kill(fork_id, SIGKILL);
+  waitpid(child, &status, 0);
   must(aclFinalize());
-  return status == 0;
-}
-
-// There is one first use in a process, so each try is a process of its own.
-int main(int count, char** arguments) {
-  if (count > 1)
-    return forks_after(std::chrono::microseconds(std::stoi(arguments[1]))) ? EXIT_SUCCESS : EXIT_FAILURE;
-  constexpr int kTries = 150, kMicroseconds = 4;
-  for (int i = 0; i < kTries; ++i) {
-    const std::string pause = std::to_string(kMicroseconds * i);
-    const pid_t child = fork();
-    if (child == 0) {
-      execl(arguments[0], arguments[0], pause.c_str(), nullptr);
-      std::_Exit(EXIT_FAILURE);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    if (status != 0) {
-      std::fprintf(stderr, "after %s microseconds: status %d\n", pause.c_str(), status);
-      return EXIT_FAILURE;
-    }
-  }
-  return EXIT_SUCCESS;
+  return status == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
