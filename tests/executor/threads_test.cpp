@@ -45,10 +45,11 @@ TEST_F(Protocol, UsesOfOneExecutorAtATimeNeverMeet) {
   EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
 }
 
-// Streams end runs of the executor while it takes new ones, and after it is gone.
+// Streams end runs of the executor while it takes new ones with other addresses, and one after it is gone.
 TEST_F(Protocol, RunsOfOneExecutorMayBeUnderWayInManyStreams) {
   constexpr size_t kStreams = 4;
   constexpr size_t kRuns = 800;
+  constexpr size_t kRunsOfGate = kRuns / kStreams;
   TestTensor contiguous_out({kGroups, kColumns}, DataType::float32);
   const Planned planned(grad_y, contiguous_out);
   ASSERT_EQ(aclSetAclOpExecutorRepeatable(planned.executor), OK);
@@ -68,9 +69,10 @@ TEST_F(Protocol, RunsOfOneExecutorMayBeUnderWayInManyStreams) {
     ASSERT_EQ(aclnnGroupedBiasAddGrad(workspace.data(), workspace.size(), planned.executor,
                                       streams[run % kStreams]),
               OK);
-    if (run % (kRuns / kStreams) == kRuns / kStreams / 2) gates[run / (kRuns / kStreams)].open();
+    if (run % kRunsOfGate == kRunsOfGate / 2 && run < kRuns - kRunsOfGate) gates[run / kRunsOfGate].open();
   }
   EXPECT_EQ(aclDestroyAclOpExecutor(planned.executor), OK);
+  gates.back().open();
   for (aclrtStream stream : streams) EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
   for (const auto& result : outs) EXPECT_EQ(result->values(), expected_out(grad_y_values(0)));
 }
