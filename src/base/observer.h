@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What a layer lets one observer see of what goes on in it. Each layer has an interface of its own, which names what
 // happens in the layer's words; this one is that of what all layers share. An observer is set before any call, if at all:
-// where there is none, an event costs the test of a pointer.
+// where there is none, an event costs the test of a pointer or an empty call.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,6 @@
 #include "base/handle_registry.h"
 #include "executor/executor.h"
 #include "executor/observer.h"
-#include "runtime/context.h"
 #include "runtime/stream.h"
 
 namespace aclgrad {

@@ -11,6 +11,7 @@
 #include "acl/acl_base.h"
 #include "executor/call.h"
 #include "executor/observer.h"
+#include "runtime/observer.h"
 #include "runtime/stream.h"
 
 namespace aclgrad::companion {
@@ -147,7 +148,7 @@ bool is_sized_by_data(const Function& function) {
 // Handles have to live until phase 2 returns, so that it waits where they get their shapes.
 void wait_for_shapes(const Function& function, aclrtStream stream) {
   try {
-    synchronize_queue(*queue_of_stream(function.name, stream), std::nullopt);
+    runtime_observer->synchronize(*queue_of_stream(function.name, stream), std::nullopt);
   } catch (const Error&) {  // NOLINT: it comes out of the program's own synchronisation
   }
 }

@@ -93,14 +93,6 @@ std::shared_ptr<Callback> next_callback(Deadline deadline) {
   return callback;
 }
 
-void run(const Callback& callback) {
-  if (runtime_observer != nullptr) {
-    runtime_observer->run_callback(callback.note, callback.function, callback.user_data);
-  } else {
-    callback.function(callback.user_data);
-  }
-}
-
 }  // namespace
 
 void continue_callbacks_in_child() {
@@ -155,8 +147,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     require(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK, ACL_ERROR_INVALID_PARAM,
             {"aclrtLaunchCallback", "blockType"}, "ACL_CALLBACK_NO_BLOCK or ACL_CALLBACK_BLOCK",
             static_cast<int>(blockType));
-    const std::shared_ptr<Queue> held = queue_of_stream("aclrtLaunchCallback", stream);
-    Queue& queue = *held;
+    const std::shared_ptr<Queue> queue = queue_of_stream("aclrtLaunchCallback", stream);
     const std::shared_ptr<Stream> found = stream_of_any_context("aclrtLaunchCallback", stream);
     std::unique_lock lock(progress_board().mutex);
     const std::shared_ptr<CallbackMailbox> mailbox = found->subscriber;
@@ -164,9 +155,9 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     require(mailbox != nullptr, ACL_ERROR_RT_STREAM_NO_CB_REG, {"aclrtLaunchCallback", "stream"},
             "a stream that a thread has subscribed to", "one without a subscriber");
     const bool block = blockType == ACL_CALLBACK_BLOCK;
-    Note note = runtime_observer != nullptr ? runtime_observer->callback_queued(queue, block) : nullptr;
+    Note note = runtime_observer->callback_queued(*queue, block);
     const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(note)});
-    queue.submit_host([mailbox, callback, block](Queue& on) { deliver(on, *mailbox, callback, block); });
+    queue->submit_host([mailbox, callback, block](Queue& on) { deliver(on, *mailbox, callback, block); });
   });
 }
 
@@ -180,7 +171,7 @@ aclError aclrtProcessReport(int32_t timeout) {
                   "The stream has not come to a callback yet, or none was launched.",
                   "Call aclrtProcessReport again until all callbacks have run.");
     }
-    run(*callback);
+    runtime_observer->run_callback(callback->note, callback->function, callback->user_data);
     announce([&] { callback->state = Callback::State::returned; });
   });
 }

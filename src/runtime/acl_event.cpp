@@ -64,7 +64,7 @@ void give_back(Event& event, const std::shared_ptr<EventState>& mark) {
 bool is_reached(Parameter parameter, aclrtEvent handle) {
   const std::shared_ptr<EventState> mark = mark_of(parameter, handle).state;
   const bool reached = mark->reached();
-  if (runtime_observer != nullptr && reached) runtime_observer->event_reached(*mark);
+  if (reached) runtime_observer->event_reached(*mark);
   return reached;
 }
 
@@ -95,9 +95,9 @@ void synchronize(Parameter parameter, aclrtEvent event, Deadline deadline, int32
   const Mark mark = mark_of(parameter, event);
   require(mark.recorded, ACL_ERROR_RT_INTERNAL_ERROR, parameter, "a recorded event",
           "one that was not recorded");
-  if (runtime_observer != nullptr && !deadline) runtime_observer->event_wait_begins(*mark.state);
+  if (!deadline) runtime_observer->event_wait_begins(*mark.state);
   const bool reached = mark.state->wait(deadline);
-  if (runtime_observer != nullptr && reached) runtime_observer->event_reached(*mark.state);
+  if (reached) runtime_observer->event_reached(*mark.state);
   if (reached) return;
   throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
               fmt::format("The event was not reached after {} milliseconds.", timeout),
@@ -169,14 +169,13 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   return entry(__func__, [&] {
     const std::shared_ptr<Event> found = find_event({"aclrtRecordEvent", "event"}, event);
-    const std::shared_ptr<Queue> held = queue_of_stream("aclrtRecordEvent", stream);
-    Queue& queue = *held;
+    const std::shared_ptr<Queue> queue = queue_of_stream("aclrtRecordEvent", stream);
     std::shared_ptr<EventState> mark = mark_to_record(*found);
-    if (runtime_observer != nullptr) runtime_observer->event_recorded(*mark, queue);
+    runtime_observer->event_recorded(*mark, *queue);
     try {
-      queue.record(mark);
+      queue->record(mark);
     } catch (...) {
-      if (runtime_observer != nullptr) runtime_observer->event_not_recorded(*mark);
+      runtime_observer->event_not_recorded(*mark);
       give_back(*found, mark);
       throw;
     }
@@ -202,11 +201,10 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   return entry(__func__, [&] {
     const Mark mark = mark_of({"aclrtStreamWaitEvent", "event"}, event);
-    const std::shared_ptr<Queue> held = queue_of_stream("aclrtStreamWaitEvent", stream);
-    Queue& queue = *held;
-    queue.wait(mark.state);
+    const std::shared_ptr<Queue> queue = queue_of_stream("aclrtStreamWaitEvent", stream);
+    queue->wait(mark.state);
     // Only now: a wait that has failed is none.
-    if (runtime_observer != nullptr) runtime_observer->event_awaited(mark.state, queue);
+    runtime_observer->event_awaited(mark.state, *queue);
   });
 }
 
@@ -231,8 +229,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* statu
     require_pointer(status, {"aclrtQueryEventWaitStatus", "status"});
     const std::shared_ptr<EventState> mark = mark_of({"aclrtQueryEventWaitStatus", "event"}, event).state;
     const bool complete = mark->queued_waits == 0;
-    if (runtime_observer != nullptr && complete && mark->reached())
-      runtime_observer->event_waits_ended(*mark);
+    if (complete && mark->reached()) runtime_observer->event_waits_ended(*mark);
     *status = complete ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
   });
 }
@@ -257,10 +254,8 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endE
     const double milliseconds = end->milliseconds_since(*start);
     require(milliseconds >= 0, ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, {"aclrtEventElapsedTime", "endEvent"},
             "an event that was reached after startEvent", "one that was reached before it");
-    if (runtime_observer != nullptr) {
-      runtime_observer->event_reached(*start);
-      runtime_observer->event_reached(*end);
-    }
+    runtime_observer->event_reached(*start);
+    runtime_observer->event_reached(*end);
     *ms = static_cast<float>(milliseconds);
   });
 }

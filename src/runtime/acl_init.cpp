@@ -12,7 +12,6 @@
 #include "aclnn/aclnn_base.h"
 #include "base/log.h"
 #include "base/never_destroyed.h"
-#include "runtime/context.h"
 #include "runtime/entry.h"
 #include "runtime/fork.h"
 #include "runtime/observer.h"
@@ -80,7 +79,7 @@ void end_library() {
   finish_all_streams();
   reset_all_devices();
   set_implicit_device(std::nullopt);
-  if (runtime_observer != nullptr) runtime_observer->library_ended();
+  runtime_observer->library_ended();
 }
 
 }  // namespace
@@ -116,7 +115,7 @@ aclError aclInit(const char* configPath) {
     lock.lock();
     state().configuration = std::move(configuration);
     state().references = 1;
-    if (runtime_observer != nullptr) runtime_observer->library_started(true);
+    runtime_observer->library_started(true);
   });
 }
 
@@ -140,7 +139,7 @@ aclError aclFinalizeReference(uint64_t* refCount) {
 aclnnStatus aclnnInit(const char* configPath) {
   return entry(__func__, [&] {
     read_configuration({"aclnnInit", "configPath"}, configPath);
-    if (runtime_observer != nullptr) runtime_observer->library_started(false);
+    runtime_observer->library_started(false);
   });
 }
 

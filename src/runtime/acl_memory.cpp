@@ -2,17 +2,59 @@
 // Memory at the C interface.
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 
 #include "acl/acl_rt.h"
-#include "runtime/context.h"
+#include "base/never_destroyed.h"
+#include "base/shards.h"
 #include "runtime/entry.h"
-#include "runtime/memory.h"
+#include "runtime/fork.h"
 #include "runtime/observer.h"
 #include "runtime/stream.h"
 
-using namespace aclgrad;
-
+namespace aclgrad {
 namespace {
+
+struct Allocation {
+  MemoryPlace place;
+  size_t bytes;
+  Device* device;
+};
+
+struct Allocations {
+  std::unordered_map<void*, Allocation> by_address;
+  std::unordered_map<const Device*, size_t> bytes_on;
+};
+
+Shards<Allocations, 64>& all_allocations() {
+  static NeverDestroyed<Shards<Allocations, 64>> allocations;
+  return *allocations;
+}
+
+const char* name_of(MemoryPlace place) {
+  return place == MemoryPlace::device ? "aclrtMalloc" : "aclrtMallocHost";
+}
+
+Allocation take_allocation(Parameter parameter, MemoryPlace place, void* memory) {
+  const auto allocations = all_allocations().lock(memory);
+  const auto found = allocations->by_address.find(memory);
+  if (found == allocations->by_address.end() || found->second.place != place) {
+    runtime_observer->release_refused(parameter.function, memory);
+    throw bad_parameter(ACL_ERROR_INVALID_PARAM, parameter,
+                        fmt::format("the start of memory of {} that was not freed", name_of(place)), memory);
+  }
+  const Allocation allocation = found->second;
+  allocations->by_address.erase(found);
+  allocations->bytes_on[allocation.device] -= allocation.bytes;
+  return allocation;
+}
+
+void note_allocation(void* memory, const Allocation& allocation) {
+  const auto allocations = all_allocations().lock(memory);
+  size_t& bytes = allocations->bytes_on[allocation.device];
+  allocations->by_address.emplace(memory, allocation);
+  bytes += allocation.bytes;
+}
 
 // Operators on the device read and write in units of 32 bytes, so that programs may count on room for a last
 // one.
@@ -31,7 +73,17 @@ void* allocate(std::string_view function, MemoryPlace place, size_t size, size_t
   require(size > 0, ACL_ERROR_INVALID_PARAM, {function, "size"}, "a positive number of bytes", size);
   require(size <= std::numeric_limits<size_t>::max() / 2, ACL_ERROR_RT_MEMORY_ALLOCATION, {function, "size"},
           "a size that the device has", size);
-  return allocate_memory(place, size, (size + kUnit - 1) / kUnit * kUnit + padding);
+  const size_t reserved = (size + kUnit - 1) / kUnit * kUnit + padding;
+  const std::shared_ptr<Context> context = current_context();
+  Device* device = context->device;
+  void* memory = runtime_observer->allocate(*device, context->device_id, place, size, reserved);
+  try {
+    note_allocation(memory, {place, reserved, device});
+  } catch (...) {
+    runtime_observer->release(function, *device, place, memory);
+    throw;
+  }
+  return memory;
 }
 
 aclError allocate_device(std::string_view function, void** pointer, size_t size, aclrtMemMallocPolicy policy,
@@ -40,6 +92,14 @@ aclError allocate_device(std::string_view function, void** pointer, size_t size,
     require_pointer(pointer, {function, "devPtr"});
     check_policy(function, policy);
     *pointer = allocate(function, MemoryPlace::device, size, padding);
+  });
+}
+
+aclError release(Parameter parameter, MemoryPlace place, void* memory) {
+  return entry(parameter.function, [&] {
+    require_pointer(memory, parameter);
+    Device* device = take_allocation(parameter, place, memory).device;
+    runtime_observer->release(parameter.function, *device, place, memory);
   });
 }
 
@@ -91,28 +151,38 @@ Fill checked_fill(std::string_view function, void* destination, size_t room, int
   return {destination, static_cast<uint8_t>(value), count};
 }
 
-Copy observed(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, Queue* queue) {
-  return runtime_observer != nullptr ? runtime_observer->copy_begins(function, copy, kind, queue) : copy;
-}
-
-Fill observed(std::string_view function, const Fill& fill, const Queue* queue) {
-  return runtime_observer != nullptr ? runtime_observer->fill_begins(function, fill, queue) : fill;
-}
-
 void copy_now(std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
   check_kind(function, kind, Timing::blocking);
   Device& device = *current_context()->device;
-  device.copy(observed(function, copy, kind, nullptr));
+  device.copy(runtime_observer->copy_begins(function, copy, kind, nullptr));
 }
 
 void copy_on(aclrtStream stream, std::string_view function, const Copy& copy, aclrtMemcpyKind kind) {
   check_kind(function, kind, Timing::queued);
-  const std::shared_ptr<Queue> held = queue_of_stream(function, stream);
-  Queue& queue = *held;
-  submit_observed([&] { queue.copy(observed(function, copy, kind, &queue)); });
+  const std::shared_ptr<Queue> queue = queue_of_stream(function, stream);
+  submit_observed([&] { queue->copy(runtime_observer->copy_begins(function, copy, kind, queue.get())); });
+}
+
+// As the current device states it, less what was promised to this process but is not in use yet.
+MemoryInfo current_memory_info() {
+  const Device* device = current_context()->device;
+  MemoryInfo info = device->memory_info();
+  size_t bytes = 0;
+  all_allocations().for_each([&](Allocations& allocations) { bytes += allocations.bytes_on[device]; });
+  const size_t promised = std::min(bytes, info.total_bytes);
+  info.free_bytes = std::min(info.free_bytes, info.total_bytes - promised);
+  return info;
 }
 
 }  // namespace
+
+void act_on_memory_locks(LockAction action) {
+  all_allocations().act_on_locks(action);
+}
+
+}  // namespace aclgrad
+
+using namespace aclgrad;
 
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
   return allocate_device("aclrtMalloc", devPtr, size, policy, kUnit);
@@ -134,10 +204,7 @@ aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy pol
 }
 
 aclError aclrtFree(void* devPtr) {
-  return entry(__func__, [&] {
-    require_pointer(devPtr, {"aclrtFree", "devPtr"});
-    release_memory({"aclrtFree", "devPtr"}, MemoryPlace::device, devPtr);
-  });
+  return release({"aclrtFree", "devPtr"}, MemoryPlace::device, devPtr);
 }
 
 aclError aclrtMallocHost(void** hostPtr, size_t size) {
@@ -148,10 +215,7 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
 }
 
 aclError aclrtFreeHost(void* hostPtr) {
-  return entry(__func__, [&] {
-    require_pointer(hostPtr, {"aclrtFreeHost", "hostPtr"});
-    release_memory({"aclrtFreeHost", "hostPtr"}, MemoryPlace::host, hostPtr);
-  });
+  return release({"aclrtFreeHost", "hostPtr"}, MemoryPlace::host, hostPtr);
 }
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
@@ -186,16 +250,16 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
   return entry(__func__, [&] {
     const Fill fill = checked_fill("aclrtMemset", devPtr, maxCount, value, count);
     Device& device = *current_context()->device;
-    device.fill(observed("aclrtMemset", fill, nullptr));
+    device.fill(runtime_observer->fill_begins("aclrtMemset", fill, nullptr));
   });
 }
 
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
   return entry(__func__, [&] {
     const Fill fill = checked_fill("aclrtMemsetAsync", devPtr, maxCount, value, count);
-    const std::shared_ptr<Queue> held = queue_of_stream("aclrtMemsetAsync", stream);
-    Queue& queue = *held;
-    submit_observed([&] { queue.fill(observed("aclrtMemsetAsync", fill, &queue)); });
+    const std::shared_ptr<Queue> queue = queue_of_stream("aclrtMemsetAsync", stream);
+    submit_observed(
+        [&] { queue->fill(runtime_observer->fill_begins("aclrtMemsetAsync", fill, queue.get())); });
   });
 }
 

@@ -1,7 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The options of contexts and of the process at the C interface.
 #include "acl/acl_rt.h"
-#include "runtime/context.h"
 #include "runtime/entry.h"
 #include "runtime/stream.h"
 

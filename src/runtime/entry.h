@@ -1,18 +1,49 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The frame of every C entry point of the runtime.
+// The frame of every C entry point of the runtime, and checks of what comes in there.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
 #include "acl/acl_base.h"
 #include "base/error.h"
 #include "runtime/observer.h"
-#include "runtime/parameter.h"
 
 namespace aclgrad {
+
+struct Parameter {
+  std::string_view function;
+  std::string_view name;
+};
+
+template <class Got>
+Error bad_parameter(Status status, Parameter parameter, std::string_view expected, const Got& got) {
+  return Error(status,
+               fmt::format("{}.{}: expected {}, got {}.", parameter.function, parameter.name, expected, got));
+}
+
+template <class Got>
+void require(bool passed, Status status, Parameter parameter, std::string_view expected, const Got& got) {
+  if (!passed) throw bad_parameter(status, parameter, expected, got);
+}
+
+inline void require_pointer(const void* pointer, Parameter parameter) {
+  require(pointer != nullptr, ACL_ERROR_INVALID_PARAM, parameter, "a pointer", "null");
+}
+
+// -1 waits for ever; otherwise milliseconds, which must be positive.
+inline Deadline deadline_after(int32_t milliseconds, Status status, Parameter parameter) {
+  if (milliseconds == -1) return std::nullopt;
+  require(milliseconds > 0, status, parameter, "-1 or a positive number of milliseconds", milliseconds);
+  return Clock::now() + std::chrono::milliseconds(milliseconds);
+}
+
+inline Error not_supported(std::string_view what) {
+  return Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, fmt::format("{} is not supported.", what));
+}
 
 // What aclrtGetLastError tells. Plain data, so that it may be used while the thread's other variables are
 // destroyed.
@@ -43,7 +74,7 @@ aclError entry(std::string_view function, Body&& body) noexcept {
 template <class Body>
 aclError question(std::string_view function, Body&& body) noexcept {
   const aclError status = entry(function, std::forward<Body>(body));
-  if (runtime_observer != nullptr && status != ACL_SUCCESS) runtime_observer->question_failed();
+  if (status != ACL_SUCCESS) runtime_observer->question_failed();
   return status;
 }
 

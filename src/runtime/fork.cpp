@@ -12,14 +12,6 @@
 namespace aclgrad {
 namespace {
 
-void act_on_outer_locks_of_observer(LockAction action) {
-  if (runtime_observer != nullptr) runtime_observer->act_on_outer_locks(action);
-}
-
-void act_on_inner_locks_of_observer(LockAction action) {
-  if (runtime_observer != nullptr) runtime_observer->act_on_inner_locks(action);
-}
-
 // In the order in which calls take them: who holds one takes only later ones. A table comes before its objects, so that
 // these stay while they are locked.
 constexpr void (*kActOnLocks[])(LockAction) = {
@@ -29,13 +21,13 @@ constexpr void (*kActOnLocks[])(LockAction) = {
     act_on_device_table_lock,
     act_on_lock_of_devices,
     act_on_memory_locks,
-    act_on_outer_locks_of_observer,
+    [](LockAction action) { runtime_observer->act_on_outer_locks(action); },
     act_on_context_table_locks,
     act_on_stream_table_locks,
     act_on_worker_lock,
     act_on_queue_locks,
     act_on_progress_lock,
-    act_on_inner_locks_of_observer,
+    [](LockAction action) { runtime_observer->act_on_inner_locks(action); },
     act_on_handle_locks,
 };
 
@@ -59,7 +51,7 @@ void continue_in_child() {
   continue_workers_in_child();
   continue_callbacks_in_child();
   continue_progress_in_child();
-  if (runtime_observer != nullptr) runtime_observer->continue_in_child();
+  runtime_observer->continue_in_child();
   unlock_all();
 }
 

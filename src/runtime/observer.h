@@ -17,10 +17,9 @@ enum class StreamEnd { finish, drop };
 // What the observer wants to know of a thing later, kept with the thing.
 using Note = std::shared_ptr<void>;
 
+// This one does nothing and lets everything be done as it is.
 class RuntimeObserver {
  public:
-  virtual ~RuntimeObserver() = default;
-
   // aclInit or its like, and aclFinalize.
   virtual void library_started(bool /*must_be_ended*/) {}
   virtual void library_ended() {}
@@ -97,16 +96,17 @@ class RuntimeObserver {
   virtual void run_callback(const Note&, aclrtCallback function, void* user_data) { function(user_data); }
 };
 
-inline RuntimeObserver* runtime_observer = nullptr;
+inline constinit RuntimeObserver no_observer;
+inline RuntimeObserver* runtime_observer = &no_observer;
 
 // `queue_work` hands the work of a call to its queue.
 template <class Function>
 void submit_observed(Function&& queue_work) {
-  if (runtime_observer != nullptr) runtime_observer->submission_begins();
+  runtime_observer->submission_begins();
   try {
     queue_work();
   } catch (...) {
-    if (runtime_observer != nullptr) runtime_observer->submission_failed();
+    runtime_observer->submission_failed();
     throw;
   }
 }

@@ -1,15 +1,48 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Streams: queues of work that belong to a context.
+// Contexts: which device a thread works with, and the options and streams, queues of work, that belong together there.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string_view>
 
-#include "runtime/context.h"
 #include "runtime/device.h"
 #include "runtime/observer.h"
 
 namespace aclgrad {
+
+// A value of aclSysParamOpt indexes it; kOptionUnset where it was never set.
+inline constexpr size_t kOptions = 4;
+inline constexpr int64_t kOptionUnset = -1;
+using Options = std::array<std::atomic<int64_t>, kOptions>;
+
+struct Context {
+  int device_id = 0;
+  Device* device = nullptr;
+  // Of the device, shared by all threads: it lives while more calls of aclrtSetDevice than of aclrtResetDevice have been
+  // made.
+  bool is_default = false;
+  StopFlag stopped = std::make_shared<std::atomic<bool>>(false);
+  Options options{kOptionUnset, kOptionUnset, kOptionUnset, kOptionUnset};
+  void* default_stream = nullptr;
+};
+
+// Each thread has at most one current context. It is kept as a handle: where another thread has destroyed the
+// context, its next use here is an error. All functions throw Error on wrong use; `function` names the caller
+// in it.
+
+// 107002 where the thread has no live context.
+void* current_context_handle();
+std::shared_ptr<Context> current_context();
+
+// Of the calling thread's context; nothing where it has none.
+std::optional<int> current_device_id() noexcept;
+
+void reset_all_devices();
+
+// The device on which a thread without a context works, where the configuration names one.
+void set_implicit_device(std::optional<int> device_id);
 
 struct CallbackMailbox;
 
@@ -37,12 +70,6 @@ void end_subscription(Stream& stream);
 
 // As queue_of_stream(), for what may be asked of a stream of any context.
 std::shared_ptr<Stream> stream_of_any_context(std::string_view function, void* stream);
-
-// queue.synchronize(), of which the observer knows.
-bool synchronize_queue(Queue& queue, Deadline deadline);
-
-// Waits for the work of the stream, or drops what has not started; then destroys it.
-void destroy_stream(std::string_view function, void* stream, StreamEnd end);
 
 // Waits for all streams of the device, then throws the first failure. False where the deadline passes first.
 bool synchronize_device(int device_id, Deadline deadline);
