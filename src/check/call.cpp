@@ -4,12 +4,12 @@
 #include "acl/acl_base.h"
 #include "base/handle_registry.h"
 #include "check/check.h"
+#include "check/checker.h"
 #include "check/failures.h"
 #include "check/handles.h"
 #include "check/host_copies.h"
 #include "check/memory.h"
 #include "check/order.h"
-#include "check/results.h"
 #include "check/views.h"
 
 namespace aclgrad::check {
@@ -74,6 +74,14 @@ std::vector<Use> outputs_of(const Plan& plan) {
   return outputs;
 }
 
+// Looks for mistakes in a call before its work is queued or done. Throws Error where the work would read or write what it
+// must not, and so cannot be done.
+void begin(const Call& call) {
+  check_results(call);
+  check_memory(call);
+  check_order(call);
+}
+
 }  // namespace
 
 const char* verb_of(HostUse use) {
@@ -96,13 +104,10 @@ std::string text_of(const Call& call, const Use& use) {
   return text_of(fmt::format("{}.{}", call.function, use.parameter), use.region);
 }
 
-void begin(const Call& call) {
-  check_results(call);
-  check_memory(call);
-  check_order(call);
-}
-
-Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, Queue* queue) {
+// Returns the copy to do in its place: it uses the library's view of memory and, where it is queued, a buffer of its own
+// instead of the host's memory (host_copies.h).
+Copy Checker::copy_begins(std::string_view function, const Copy& copy, aclrtMemcpyKind kind, Queue* queue) {
+  std::lock_guard lock(calls_mutex);
   const Sides sides = sides_of(copy, kind);
   const Region to = Region::rows(copy.destination, copy.width, copy.destination_pitch, copy.height);
   const Region from = Region::rows(copy.source, copy.width, copy.source_pitch, copy.height);
@@ -123,18 +128,20 @@ Copy begin_copy(std::string_view function, const Copy& copy, aclrtMemcpyKind kin
   return done;
 }
 
-Fill begin_fill(std::string_view function, const Fill& fill, const Queue* queue) {
+Fill Checker::fill_begins(std::string_view function, const Fill& fill, const Queue* queue) {
+  std::lock_guard lock(calls_mutex);
   const Region region = Region::contiguous(fill.destination, fill.bytes);
   begin({function, {{"devPtr", region, true, Side::allocated, false}}, queue, false});
   return {library_view(fill.destination), fill.value, fill.bytes};
 }
 
-void note_foreign_executor(std::string_view operator_name, const aclOpExecutor& executor) {
+void Checker::foreign_executor_passed(std::string_view operator_name, const aclOpExecutor& executor) {
   report_refusal("executor-mismatch", "{} got an aclOpExecutor of {}GetWorkspaceSize.", operator_name,
                  executor.plan->operator_name);
 }
 
-void check_phase_2(std::string_view operator_name, const aclOpExecutor& executor) {
+// Looks for tensors of phase 1 that are gone.
+void Checker::phase_2_begins(std::string_view operator_name, const aclOpExecutor& executor) {
   const bool is_first_use = executor_used(operator_name, &executor);
   if (!is_first_use) return;  // a repeatable executor may outlive its tensors
   for (const Argument& argument : executor.plan->arguments) {
@@ -144,12 +151,15 @@ void check_phase_2(std::string_view operator_name, const aclOpExecutor& executor
   }
 }
 
-void check_failed_phase_1(std::string_view operator_name, const Plan* plan) {
-  phase_1_failed(operator_name, plan != nullptr ? outputs_of(*plan) : std::vector<Use>());
+void Checker::phase_1_failed(std::string_view operator_name, const Plan* plan) noexcept {
+  std::lock_guard lock(calls_mutex);
+  as_far_as_memory_goes(
+      [&] { note_failed_phase_1(operator_name, plan != nullptr ? outputs_of(*plan) : std::vector<Use>()); });
 }
 
-void check_work(std::string_view operator_name, const Plan& plan, Addresses& addresses, void*& workspace,
-                const Queue& queue) {
+void Checker::work_begins(std::string_view operator_name, const Plan& plan, Addresses& addresses,
+                          void*& workspace, const Queue& queue) {
+  std::lock_guard lock(calls_mutex);
   Call call{operator_name, {}, &queue, true, plan.may_alias};
   for (const Argument& argument : plan.arguments) {
     if (!argument.given || !argument.used) continue;

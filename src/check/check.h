@@ -17,9 +17,9 @@
 
 namespace aclgrad::check {
 
-// Of all that is known about streams, memory, copies and results. The observer (checker.cpp) holds it while
-// it calls functions of order.h, memory.h, host_copies.h, results.h and call.h, but for those that say that
-// they take it. It is taken before the locks of streams and queues; those of handles, failures, findings and
+// Of all that is known about streams, memory, copies and results. The observer (checker.h) takes it, and holds it while it
+// calls functions of order.h, memory.h, host_copies.h, failures.h and call.h, but for those that say that they take it. It
+// is taken before the locks of streams and queues; those of handles, failures, findings and
 // views are taken after them.
 extern std::mutex calls_mutex;
 

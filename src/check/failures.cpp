@@ -13,7 +13,8 @@
 #include "base/error.h"
 #include "base/never_destroyed.h"
 #include "check/check.h"
-#include "check/results.h"
+#include "check/checker.h"
+#include "check/memory.h"
 
 namespace aclgrad::check {
 namespace {
@@ -88,9 +89,97 @@ std::string text_of(const Failure& failure) {
   return fmt::format("status {}: {} Called at {}", failure.status, failure.text, failure.place.text());
 }
 
+void failure_was_explained(uint64_t number) {
+  Failures& failed = failures();
+  std::lock_guard lock(failed.mutex);
+  for (Failure& failure : failed.all) {
+    if (failure.number == number) failure.standing = Failure::Standing::explained;
+  }
+}
+
+// ---- Results of operators: whether a result that the program reads was ever computed ----
+
+struct Missing {
+  std::thread::id thread;
+  std::string what;  // operator and parameter
+  Region region;
+  uint64_t failure;
+  std::string failure_text;
+};
+
+struct Results {
+  std::vector<Missing> missing;
+  std::vector<Region> unread;  // what operators have written
+};
+
+Results& results() {
+  static NeverDestroyed<Results> results;
+  return *results;
+}
+
+void report_missing(const Call& call, const Use& use, const Missing& missing) {
+  const CallStack here = CallStack::here();
+  report("ignored-status", here,
+         "{} reads what {} was to be, which nothing has written since phase 1 failed and the program went on "
+         "without asking why. It failed with {} Read at {}",
+         text_of(call, use), missing.what, missing.failure_text, here.text());
+  failure_was_explained(missing.failure);
+  take_as_written(use.region);  // that it holds nothing of use was said
+}
+
+bool is_used(const Call& call, const Region& region) {
+  return std::any_of(call.uses.begin(), call.uses.end(),
+                     [&](const Use& use) { return overlap(use.region, region); });
+}
+
+// The use of the call that reads what is missing.
+const Use* reader_of(const Call& call, const Missing& missing) {
+  const auto use = std::find_if(call.uses.begin(), call.uses.end(),
+                                [&](const Use& u) { return !u.writes && overlap(u.region, missing.region); });
+  return use != call.uses.end() ? &*use : nullptr;
+}
+
+void forget_unread(const Region& region) noexcept {
+  std::erase_if(results().unread, [&](const Region& unread) { return overlap(unread, region); });
+}
+
+// Those that the call reads. Those that it writes are missing no more.
+std::vector<Missing> take_missing(const Call& call) {
+  std::vector<Missing> read;
+  for (const Missing& missing : results().missing) {
+    if (reader_of(call, missing) != nullptr) read.push_back(missing);
+  }
+  std::erase_if(results().missing, [&](const Missing& missing) { return is_used(call, missing.region); });
+  return read;
+}
+
+// Phase 1 has failed in the calling thread, with the failure of this number. The outputs are missing from then on, unless
+// they hold the result of an earlier operator that was not read yet.
+void miss_results(std::string_view operator_name, std::vector<Use> outputs, uint64_t failure,
+                  const std::string& failure_text) {
+  for (Use& output : outputs) output.region = part_in_live_memory(output.region);
+  Results& all = results();
+  for (Use& output : outputs) {
+    const auto shares = [&](const Region& region) { return overlap(region, output.region); };
+    const bool holds_earlier = std::any_of(all.unread.begin(), all.unread.end(), shares);
+    if (holds_earlier || output.region.empty()) continue;
+    std::erase_if(all.missing, [&](const Missing& missing) { return shares(missing.region); });
+    constexpr size_t kMaxMissing = 1000;
+    if (all.missing.size() == kMaxMissing) all.missing.erase(all.missing.begin());
+    all.missing.push_back({std::this_thread::get_id(), fmt::format("{}.{}", operator_name, output.parameter),
+                           std::move(output.region), failure, failure_text});
+  }
+}
+
+// The calling thread has taken note of its failures.
+void forget_missing_results() noexcept {
+  std::erase_if(results().missing,
+                [](const Missing& missing) { return missing.thread == std::this_thread::get_id(); });
+}
+
 }  // namespace
 
-void remember_failure(const Error& error) {
+void Checker::error_recorded(const Error& error) {
   if (error.status() == ACLNN_ERR_RUNTIME_ERROR) return;  // stands for the failure before it
   Failures& failed = failures();
   std::lock_guard lock(failed.mutex);
@@ -104,7 +193,8 @@ void failure_is_explained() {
   refusal_reported = true;
 }
 
-void failures_were_read() {
+void Checker::errors_read() {
+  std::lock_guard lock_calls(calls_mutex);
   forget_missing_results();
   Failures& failed = failures();
   std::lock_guard lock(failed.mutex);
@@ -123,22 +213,15 @@ void failures_were_explained() {
   }
 }
 
-void failure_was_explained(uint64_t number) {
-  Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
-  for (Failure& failure : failed.all) {
-    if (failure.number == number) failure.standing = Failure::Standing::explained;
-  }
-}
-
-void failure_was_an_answer() {
+// The calling thread's newest failure was the answer to a question, such as "there is no context".
+void Checker::question_failed() {
   Failures& failed = failures();
   std::lock_guard lock(failed.mutex);
   const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), is_of_this_thread);
   if (newest != failed.all.rend()) failed.all.erase(std::next(newest).base());
 }
 
-void phase_1_failed(std::string_view operator_name, std::vector<Use> outputs) {
+void note_failed_phase_1(std::string_view operator_name, std::vector<Use> outputs) {
   Failures& failed = failures();
   std::lock_guard lock(failed.mutex);
   const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), is_of_this_thread);
@@ -159,6 +242,19 @@ std::string failed_phase_1() {
   });
   if (newest == failed.all.rend()) return {};
   return fmt::format("{}GetWorkspaceSize: {}", newest->phase_1_of, newest->text);
+}
+
+void forget_results(const Region& memory) noexcept {
+  std::erase_if(results().missing, [&](const Missing& missing) { return overlap(missing.region, memory); });
+  forget_unread(memory);
+}
+
+void check_results(const Call& call) {
+  for (const Missing& missing : take_missing(call)) report_missing(call, *reader_of(call, missing), missing);
+  for (const Use& use : call.uses) {
+    forget_unread(use.region);
+    if (use.writes && call.is_operator && !use.region.empty()) results().unread.push_back(use.region);
+  }
 }
 
 void act_on_failure_lock(LockAction action) {

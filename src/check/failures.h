@@ -1,36 +1,29 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Calls that failed, and whether the program took note.
+// Calls that failed, and whether the program took note, or reads what they did not compute.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "base/fork.h"
 #include "check/call.h"
 
 namespace aclgrad::check {
 
-// An error was recorded in the calling thread.
-void remember_failure(const Error& error);
-
-// The calling thread has asked for the message or the status of its failures.
-void failures_were_read();
-
-// A finding has named what the calling thread's failures have caused, or the cause of the one with this
-// number.
+// A finding has named what the calling thread's failures have caused.
 void failures_were_explained();
-void failure_was_explained(uint64_t number);
-
-// The calling thread's newest failure was the answer to a question, such as "there is no context".
-void failure_was_an_answer();
 
 // The calling thread's newest failure is that of phase 1. The program is taken to have noticed it unless it
 // goes on to phase 2, or reads what the operator was to write: `outputs`, as far as phase 1 has looked at
 // them.
-void phase_1_failed(std::string_view operator_name, std::vector<Use> outputs);
+void note_failed_phase_1(std::string_view operator_name, std::vector<Use> outputs);
+
+// The memory is freed.
+void forget_results(const Region& memory) noexcept;
+
+// Looks for uses of the call that read what is missing, and notes what it writes.
+void check_results(const Call& call);
 
 // Function and message of the calling thread's newest failure of phase 1; empty where there is none.
 std::string failed_phase_1();

@@ -10,6 +10,7 @@
 
 #include "base/never_destroyed.h"
 #include "check/check.h"
+#include "check/checker.h"
 #include "check/failures.h"
 
 namespace aclgrad::check {
@@ -78,23 +79,24 @@ void report_reset(std::string_view function, const void* executor, const Live& m
 
 }  // namespace
 
-void handle_made(const void* handle, const char* type) noexcept {
+void Checker::handle_made(const void* handle, const char* type) noexcept {
   add(handle, {type, CallStack::here()});
 }
 
-void executor_made(const void* executor, std::optional<int> device_id) noexcept {
+void Checker::executor_made(const aclOpExecutor& executor, std::optional<int> device_id) noexcept {
   Live made{"aclOpExecutor", CallStack::here()};
   made.device_id = device_id;
-  add(executor, std::move(made));
+  add(&executor, std::move(made));
 }
 
-void handle_gone(const void* handle, std::shared_ptr<const void> object) noexcept {
+// The object is kept alive for a while, so that no other handle gets its address and is mistaken for it.
+void Checker::handle_destroyed(const void* handle, const std::shared_ptr<const void>& object) noexcept {
   constexpr size_t kMaxGone = 4096;
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   const auto found = all.live.find(handle);
   if (found == all.live.end()) return;  // not made by the program, as a default stream
-  const Gone gone{found->second.type, found->second.made, CallStack::here(), std::move(object)};
+  const Gone gone{found->second.type, found->second.made, CallStack::here(), object};
   all.live.erase(found);
   as_far_as_memory_goes([&] {
     all.oldest_gone_first.push_back(handle);
@@ -105,37 +107,41 @@ void handle_gone(const void* handle, std::shared_ptr<const void> object) noexcep
   all.oldest_gone_first.pop_front();
 }
 
-void handle_lost(const void* handle) {
+// It was destroyed with its context or device, so that the program has not released it.
+void Checker::stream_lost(const void* handle) noexcept {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   const auto found = all.live.find(handle);
-  if (found != all.live.end()) found->second.lost = CallStack::here().text();
+  if (found == all.live.end()) return;
+  as_far_as_memory_goes([&] { found->second.lost = CallStack::here().text(); });
 }
 
-void dead_handle(std::string_view function, const char* type, const void* handle) {
+void Checker::dead_handle_passed(std::string_view function, const char* type, const void* handle) {
   const std::string history = history_of(handle);
   report_refusal("dead-handle", "{} got {} {}, which {}.", function, type, handle,
                  history.empty() ? "is no live handle of that type" : history);
 }
 
-void foreign_stream(std::string_view function, const void* stream, const void* current_context) {
+void Checker::foreign_stream_passed(std::string_view function, const void* stream,
+                                    const void* current_context) {
   report_refusal("foreign-stream",
                  "{} got aclrtStream {}, which does not belong to aclrtContext {}, which is current.",
                  function, stream, current_context);
 }
 
-void dead_executor(std::string_view function, const void* executor) {
+void Checker::dead_executor_passed(std::string_view function, const aclOpExecutor* executor) {
+  std::lock_guard lock(calls_mutex);
   if (const std::string history = history_of(executor); !history.empty()) {
     report_refusal("executor-reused",
                    "{} got aclOpExecutor {}, which {}. Phase 2 uses up an executor that is not repeatable.",
-                   function, executor, history);
+                   function, static_cast<const void*>(executor), history);
   } else if (const std::string failure = failed_phase_1(); !failure.empty()) {
     failures_were_explained();
-    report_refusal("executor-missing", "{} got aclOpExecutor {} after the failure of {}", function, executor,
-                   failure);
+    report_refusal("executor-missing", "{} got aclOpExecutor {} after the failure of {}", function,
+                   static_cast<const void*>(executor), failure);
   } else {
     report_refusal("executor-missing", "{} got aclOpExecutor {}, which phase 1 did not make.", function,
-                   executor);
+                   static_cast<const void*>(executor));
   }
 }
 
@@ -149,7 +155,7 @@ bool executor_used(std::string_view function, const void* executor) {
   return !std::exchange(made.used, true);
 }
 
-void device_reset(int device_id) {
+void Checker::device_reset(int device_id) noexcept {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   for (auto& [handle, live] : all.live) {
@@ -157,20 +163,20 @@ void device_reset(int device_id) {
   }
 }
 
-void library_started(bool must_be_ended) {
+void Checker::library_started(bool must_be_ended) {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   all.library_was_started = true;
   if (must_be_ended) all.library_started_at = CallStack::here();
 }
 
-void library_ended() {
+void Checker::library_ended() {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   all.library_started_at.reset();
 }
 
-void check_library_started(std::string_view function) {
+void Checker::device_wanted(std::string_view function) {
   Handles& all = handles();
   std::lock_guard lock(all.mutex);
   if (std::exchange(all.library_was_started, true)) return;

@@ -169,7 +169,6 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
 }
 
 Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_open) {
-  HostCopies& all = host_copies();
   HostCopy destination{false,
                        fmt::format("{}.dst", function),
                        rows_at(copy.destination, copy.destination_pitch, copy),
@@ -184,19 +183,17 @@ Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_
   done.destination = destination.copied->data();
   done.destination_pitch = copy.width;
   if (is_open) destination.before.clear();
-  all.destinations.push_back(std::move(destination));
+  host_copies().destinations.push_back(std::move(destination));
   return done;
 }
 
 void arrives_in_place(const Copy& copy, Task task) {
-  HostCopies& all = host_copies();
-  all.destinations.push_back(
+  host_copies().destinations.push_back(
       {false, {}, rows_at(copy.destination, copy.destination_pitch, copy), nullptr, {}, task, {}});
 }
 
 void expect_change(const Region& destination) {
-  HostCopies& all = host_copies();
-  for (HostCopy& source : all.sources) {
+  for (HostCopy& source : host_copies().sources) {
     if (!overlap(source.rows.region, destination)) continue;
     check_unchanged(source);
     source.before.clear();
@@ -224,10 +221,9 @@ void finish_host_copies(const std::function<bool(Task)>& is_done) noexcept {
 }
 
 void forget_host_copies(Task task) noexcept {
-  HostCopies& all = host_copies();
   const auto is_of_task = [&](const HostCopy& copy) { return copy.task == task; };
-  std::erase_if(all.sources, is_of_task);
-  std::erase_if(all.destinations, is_of_task);
+  std::erase_if(host_copies().sources, is_of_task);
+  std::erase_if(host_copies().destinations, is_of_task);
 }
 
 }  // namespace aclgrad::check

@@ -16,8 +16,9 @@
 #include "base/error.h"
 #include "base/never_destroyed.h"
 #include "check/check.h"
+#include "check/checker.h"
+#include "check/failures.h"
 #include "check/order.h"
-#include "check/results.h"
 #include "check/views.h"
 
 namespace aclgrad::check {
@@ -78,10 +79,10 @@ Blocks& blocks() {
 }
 
 // The block around the address, guards included.
-Block* find_block(Blocks& all, const void* address) {
+Block* find_block(const void* address) {
   const auto* byte = static_cast<const std::byte*>(address);
-  auto after = all.by_start.upper_bound(byte);
-  if (after == all.by_start.begin()) return nullptr;
+  auto after = blocks().by_start.upper_bound(byte);
+  if (after == blocks().by_start.begin()) return nullptr;
   Block& block = std::prev(after)->second;
   return byte < block.start() + block.reserved ? &block : nullptr;
 }
@@ -337,7 +338,7 @@ void report_host_use(const Block* block, const std::byte* byte, HostUse use, con
 
 }  // namespace
 
-void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved) {
+void* Checker::allocate(Device& device, int device_id, MemoryPlace place, size_t requested, size_t reserved) {
   const size_t with_guards = reserved + 2 * kGuard;
   Blocks& all = blocks();
   std::byte* start = allocate_pages(device, place, with_guards);
@@ -349,7 +350,7 @@ void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, s
                                                &device,
                                                device_id,
                                                start + kGuard,
-                                               static_cast<int64_t>(bytes),
+                                               static_cast<int64_t>(requested),
                                                with_guards,
                                                CallStack::here(),
                                                {start}});
@@ -361,9 +362,10 @@ void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, s
   return start + kGuard;
 }
 
-void release(std::string_view function, void* memory) noexcept {
+void Checker::release(std::string_view function, Device&, MemoryPlace, void* memory) noexcept {
+  std::lock_guard lock(calls_mutex);
   Blocks& all = blocks();
-  Block& block = *find_block(all, memory);
+  Block& block = *find_block(memory);
   as_far_as_memory_goes([&] { check_guards(block); });
   const Region region = Region::contiguous(block.begin, static_cast<size_t>(block.bytes));
   const bool is_in_use = check_release_order(function, region);
@@ -382,9 +384,9 @@ void release(std::string_view function, void* memory) noexcept {
   });
 }
 
-void refused_release(std::string_view function, const void* memory) {
-  Blocks& all = blocks();
-  Block* block = find_block(all, memory);
+void Checker::release_refused(std::string_view function, const void* memory) {
+  std::lock_guard lock(calls_mutex);
+  Block* block = find_block(memory);
   if (block != nullptr) block->free_failed = true;
   const std::string what = block == nullptr ? "memory that this library did not allocate" : text_of(*block);
   report_refusal(block != nullptr && block->freed ? "double-free" : "invalid-free",
@@ -393,20 +395,17 @@ void refused_release(std::string_view function, const void* memory) {
 }
 
 bool is_allocated_memory(const void* address) {
-  Blocks& all = blocks();
-  const Block* block = find_block(all, address);
+  const Block* block = find_block(address);
   return block != nullptr && block->kept;
 }
 
 bool is_device_memory(const void* address) {
-  Blocks& all = blocks();
-  const Block* block = find_block(all, address);
+  const Block* block = find_block(address);
   return block != nullptr && block->kept && block->place == MemoryPlace::device;
 }
 
 void deny_destination(const Region& destination) {
-  Blocks& all = blocks();
-  const Block* block = find_block(all, destination.start);
+  const Block* block = find_block(destination.start);
   if (block == nullptr || block->freed || block->place != MemoryPlace::host) return;
   if (!destination.is_contiguous()) return;
   // Pages that hold nothing else: what lies beside it in the block may be used.
@@ -417,8 +416,7 @@ void deny_destination(const Region& destination) {
 }
 
 Region part_in_live_memory(const Region& region) {
-  Blocks& all = blocks();
-  const Block* block = region.empty() ? nullptr : find_block(all, region.start);
+  const Block* block = region.empty() ? nullptr : find_block(region.start);
   if (block == nullptr || block->freed || region.start < block->begin) return {};
   if (block->contains(region)) return region;
   return Region::contiguous(region.start,
@@ -426,16 +424,14 @@ Region part_in_live_memory(const Region& region) {
 }
 
 void take_as_written(const Region& region) {
-  Blocks& all = blocks();
-  Block* block = find_block(all, region.start);
+  Block* block = find_block(region.start);
   if (block != nullptr && block->contains(region)) mark_written(*block, interval_in(*block, region));
 }
 
 void host_used(const void* address, HostUse use, const CallStack& place) noexcept {
   std::lock_guard lock(calls_mutex);
-  Blocks& all = blocks();
   const auto* byte = static_cast<const std::byte*>(address);
-  const Block* block = find_block(all, address);
+  const Block* block = find_block(address);
   as_far_as_memory_goes([&] { report_host_use(block, byte, use, place); });
   if (block == nullptr) {
     allow_host_access(byte, byte + 1);
@@ -445,32 +441,29 @@ void host_used(const void* address, HostUse use, const CallStack& place) noexcep
 }
 
 void check_memory(const Call& call) {
-  Blocks& all = blocks();
   for (const Use& use : call.uses) {
-    if (!use.region.empty()) check_use(call, use, find_block(all, use.region.start));
+    if (!use.region.empty()) check_use(call, use, find_block(use.region.start));
   }
   if (call.is_operator && !call.may_alias) check_arguments_apart(call);
   for (const Use& use : call.uses) {
-    Block* block = find_block(all, use.region.start);
+    Block* block = find_block(use.region.start);
     const bool is_written = use.writes && !use.region.empty() && block != nullptr && !block->freed;
     if (is_written) mark_written(*block, interval_in(*block, use.region));
   }
 }
 
 void check_open_reads() {
-  Blocks& all = blocks();
-  std::erase_if(all.open_reads, [&](Read& read) {
+  std::erase_if(blocks().open_reads, [&](Read& read) {
     if (is_open(read.before)) return false;
-    const Block* block = find_block(all, read.region.start);
+    const Block* block = find_block(read.region.start);
     if (block != nullptr && !block->freed && block->contains(read.region)) check_set(read, *block);
     return true;
   });
 }
 
 void copy_unset(const Copy& copy) {
-  Blocks& all = blocks();
-  const Block* from = find_block(all, copy.source);
-  Block* to = find_block(all, copy.destination);
+  const Block* from = find_block(copy.source);
+  Block* to = find_block(copy.destination);
   const auto is_on_device = [](const Block* block) {
     return block != nullptr && !block->freed && block->place == MemoryPlace::device;
   };
@@ -488,15 +481,13 @@ void copy_unset(const Copy& copy) {
 }
 
 void report_damaged_guards() {
-  Blocks& all = blocks();
-  for (const auto& [start, block] : all.by_start) {
+  for (const auto& [start, block] : blocks().by_start) {
     if (!block.freed) check_guards(block);
   }
 }
 
 void report_unreleased_memory() {
-  Blocks& all = blocks();
-  for (const auto& [start, block] : all.by_start) {
+  for (const auto& [start, block] : blocks().by_start) {
     const bool is_leaked = !block.freed && !block.free_failed;
     if (is_leaked) report("leak", block.made, "never freed: {}", text_of(block));
   }

@@ -4,23 +4,11 @@
 // it.
 #pragma once
 
-#include <cstddef>
-#include <string_view>
-
 #include "check/call.h"
 #include "check/call_stack.h"
 #include "runtime/device.h"
 
 namespace aclgrad::check {
-
-// Memory of `reserved` bytes of which the program asked for `bytes`. Takes calls_mutex.
-void* allocate(Device& device, int device_id, MemoryPlace place, size_t bytes, size_t reserved);
-
-// `memory` is live memory of allocate().
-void release(std::string_view function, void* memory) noexcept;
-
-// `function` got a pointer that is no live memory of the place that it frees.
-void refused_release(std::string_view function, const void* memory);
 
 bool is_device_memory(const void* address);
 bool is_allocated_memory(const void* address);  // on the device or not

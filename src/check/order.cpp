@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/never_destroyed.h"
 #include "check/check.h"
+#include "check/checker.h"
 #include "check/host_copies.h"
 #include "check/memory.h"
 #include "check/views.h"
@@ -248,20 +249,7 @@ void report_unfinished(const Access& access) {
          "{} copies to the host, and nothing synchronised with it before its stream ended", text_of(access));
 }
 
-}  // namespace
-
-bool has_done(const Clock& clock, Task task) {
-  const auto found = clock.tasks.find(task.stream);
-  return found != clock.tasks.end() && found->second >= task.number;
-}
-
-void stream_begins(const Queue& queue, const void* handle, int device_id) {
-  const int number = ++state().streams;
-  Timeline timeline{number, fmt::format("stream {}", handle), device_id};
-  timeline.clock.tasks[number] = 0;
-  state().timelines.insert_or_assign(&queue, std::move(timeline));
-}
-
+// Copies to the host with which nothing has synchronised.
 void report_unfinished_copies(const Queue& queue) {
   const int stream = timeline_of(queue).number;
   for (const Access& access : state().accesses) {
@@ -269,23 +257,7 @@ void report_unfinished_copies(const Queue& queue) {
   }
 }
 
-void report_unfinished_copies() {
-  for (const Access& access : state().accesses) {
-    if (access.copies_to_host) report_unfinished(access);
-  }
-}
-
-void stream_ended(const Queue& queue) noexcept {
-  const auto ended = state().timelines.find(&queue);
-  as_far_as_memory_goes([&] { resolve(ended->second.clock); });
-  const int number = ended->second.number;
-  join_host(std::move(ended->second.clock));
-  state().timelines.erase(ended);
-  // Its work is over for whatever comes: clocks need not name it for the rest of the program.
-  state().host.tasks.erase(number);
-  for (auto& [other, timeline] : state().timelines) timeline.clock.tasks.erase(number);
-}
-
+// The queued work with which the host has not synchronised is dropped, and with it what it was to write.
 void stream_dropped(const Queue& queue) {
   const int stream = timeline_of(queue).number;
   for (const Access& access : state().accesses) {
@@ -295,6 +267,53 @@ void stream_dropped(const Queue& queue) {
   std::erase_if(state().undecided, [&](const Meeting& meeting) {
     return meeting.earlier.task.stream == stream || meeting.later.task.stream == stream;
   });
+}
+
+// The host has learned that the event was reached.
+void host_learned_of(const EventState& event) {
+  state().threads.insert(std::this_thread::get_id());
+  if (std::optional<Clock> before = clock_before(event)) join_host(*std::move(before));
+}
+
+}  // namespace
+
+bool has_done(const Clock& clock, Task task) {
+  const auto found = clock.tasks.find(task.stream);
+  return found != clock.tasks.end() && found->second >= task.number;
+}
+
+void Checker::stream_made(const Queue& queue, const void* handle, int device_id) {
+  std::lock_guard lock(calls_mutex);
+  const int number = ++state().streams;
+  Timeline timeline{number, fmt::format("stream {}", handle), device_id};
+  timeline.clock.tasks[number] = 0;
+  state().timelines.insert_or_assign(&queue, std::move(timeline));
+}
+
+void report_unfinished_copies() {
+  for (const Access& access : state().accesses) {
+    if (access.copies_to_host) report_unfinished(access);
+  }
+}
+
+void Checker::stream_ends(const Queue& queue, StreamEnd end) noexcept {
+  std::lock_guard lock(calls_mutex);
+  as_far_as_memory_goes([&] {
+    report_unfinished_copies(queue);
+    if (end == StreamEnd::drop) stream_dropped(queue);
+  });
+}
+
+void Checker::stream_ended(const Queue& queue) noexcept {
+  std::lock_guard lock(calls_mutex);
+  const auto ended = state().timelines.find(&queue);
+  as_far_as_memory_goes([&] { resolve(ended->second.clock); });
+  const int number = ended->second.number;
+  join_host(std::move(ended->second.clock));
+  state().timelines.erase(ended);
+  // Its work is over for whatever comes: clocks need not name it for the rest of the program.
+  state().host.tasks.erase(number);
+  for (auto& [other, timeline] : state().timelines) timeline.clock.tasks.erase(number);
 }
 
 int device_of(const Queue& queue) {
@@ -316,12 +335,14 @@ void check_hang(const Queue& queue) {
   throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "The stream waits for an event that was never recorded.");
 }
 
-CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up) {
+Note Checker::callback_queued(const Queue& queue, bool holds_stream_up) {
+  std::lock_guard lock(calls_mutex);
   Timeline& timeline = timeline_of(queue);
   state().has_callbacks = true;
   Clock after = timeline.clock;
   const uint64_t task = ++timeline.clock.tasks.at(timeline.number);
-  return {std::move(after), holds_stream_up, {timeline.number, task}, timeline.name, CallStack::here()};
+  return std::make_shared<CallbackTurn>(CallbackTurn{
+      std::move(after), holds_stream_up, {timeline.number, task}, timeline.name, CallStack::here()});
 }
 
 std::optional<Clock> clock_before(const EventState& event) {
@@ -347,36 +368,43 @@ void host_reached(Clock clock) {
   as_far_as_memory_goes(report_damaged_guards);
 }
 
-void event_recorded(EventState& event, const Queue& queue) {
+void Checker::event_recorded(EventState& event, const Queue& queue) {
+  std::lock_guard lock(calls_mutex);
   Clock clock = timeline_of(queue).clock;
   join(clock, state().host.tasks);
   mark_of(event).before = std::move(clock);
   as_far_as_memory_goes(decide);
+  as_far_as_memory_goes(check_open_reads);
 }
 
-void event_not_recorded(EventState& event) noexcept {
+void Checker::event_not_recorded(EventState& event) noexcept {
+  std::lock_guard lock(calls_mutex);
   if (event.note != nullptr) static_cast<Mark*>(event.note.get())->before.reset();
 }
 
-void event_reached(const EventState& event) {
-  state().threads.insert(std::this_thread::get_id());
-  if (std::optional<Clock> before = clock_before(event)) join_host(*std::move(before));
+void Checker::event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue) noexcept {
+  std::lock_guard lock(calls_mutex);
+  as_far_as_memory_goes([&] {
+    Timeline& timeline = timeline_of(queue);
+    Mark& mark = mark_of(*event);
+    if (!mark.waiting) mark.waiting.emplace();
+    join(*mark.waiting, timeline.clock.tasks);
+    timeline.clock.waits.push_back(event);
+    resolve(timeline.clock);
+  });
 }
 
-void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue) {
-  Timeline& timeline = timeline_of(queue);
-  Mark& mark = mark_of(*event);
-  if (!mark.waiting) mark.waiting.emplace();
-  join(*mark.waiting, timeline.clock.tasks);
-  timeline.clock.waits.push_back(event);
-  resolve(timeline.clock);
+void Checker::event_reached(const EventState& event) {
+  std::lock_guard lock(calls_mutex);
+  host_learned_of(event);
 }
 
-void waits_ended(const EventState& event) {
+void Checker::event_waits_ended(const EventState& event) {
+  std::lock_guard lock(calls_mutex);
   const auto* mark = static_cast<const Mark*>(event.note.get());
   if (mark == nullptr || !mark->waiting) return;  // that no wait is left says nothing where there was none
   Clock waiting = *mark->waiting;
-  event_reached(event);
+  host_learned_of(event);
   host_reached(std::move(waiting));
 }
 
@@ -398,11 +426,12 @@ void check_order(const Call& call) {
   for (Access& access : accesses) remember(std::move(access));
 }
 
-void expect_work() {
+void Checker::submission_begins() {
   newest = {};
 }
 
-void forget_refused() {
+void Checker::submission_failed() {
+  std::lock_guard lock(calls_mutex);
   const auto is_refused = [](const Access& access) { return access.task == newest; };
   for (const Access& access : state().accesses) {
     if (is_refused(access) && access.copies_to_host)

@@ -43,17 +43,7 @@ struct CallbackTurn {
   CallStack queued = {};
 };
 
-void stream_begins(const Queue& queue, const void* handle, int device_id);
-
-// The stream ends: copies to the host with which nothing has synchronised.
-void report_unfinished_copies(const Queue& queue);
 void report_unfinished_copies();  // of all streams, at exit
-
-// All that was queued is done.
-void stream_ended(const Queue& queue) noexcept;
-
-// The queued work with which the host has not synchronised is dropped, and with it what it was to write.
-void stream_dropped(const Queue& queue);
 
 int device_of(const Queue& queue);
 
@@ -69,19 +59,8 @@ bool is_open(const Queue& queue);
 // other thread could record the event, so that the wait would never end.
 void check_hang(const Queue& queue);
 
-CallbackTurn callback_queued(const Queue& queue, bool holds_stream_up);
-
 // What is done when the event is reached; nothing where the event is not recorded.
 std::optional<Clock> clock_before(const EventState& event);
-
-void event_recorded(EventState& event, const Queue& queue);
-void event_not_recorded(EventState& event) noexcept;  // the queue has refused the mark
-void event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue);
-
-// The host has learned that the event was reached; and that this is so and all waits of streams for it have
-// ended.
-void event_reached(const EventState& event);
-void waits_ended(const EventState& event);
 
 // Looks for uses of the same memory that are not ordered, and remembers those of the call.
 void check_order(const Call& call);
@@ -94,10 +73,5 @@ void check_host_order(const std::byte* byte, HostUse use, const CallStack& place
 
 // The task that the calling thread's last check_order() with a queue has noted.
 Task newest_task();
-
-// Before a call hands work to a queue; and where the queue or the checker has refused the work, which forgets
-// the task if it was noted by then.
-void expect_work();
-void forget_refused();
 
 }  // namespace aclgrad::check

@@ -1,6 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "check/waits.h"
-
+// What the host does until work is done, and what it knows then.
 #include <chrono>
 #include <mutex>
 #include <new>
@@ -10,6 +9,7 @@
 #include "acl/acl_base.h"
 #include "base/error.h"
 #include "check/check.h"
+#include "check/checker.h"
 #include "check/order.h"
 
 namespace aclgrad::check {
@@ -58,7 +58,7 @@ void note_reached(Clock reached) {
 
 }  // namespace
 
-bool synchronize(Queue& queue, Deadline deadline) {
+bool Checker::synchronize(Queue& queue, Deadline deadline) {
   std::optional<Clock> reached;
   bool may_hang = false;
   as_far_as_memory_goes([&] {
@@ -81,7 +81,7 @@ bool synchronize(Queue& queue, Deadline deadline) {
   return true;
 }
 
-bool is_idle(const Queue& queue) {
+bool Checker::is_idle(const Queue& queue) {
   std::unique_lock lock(calls_mutex);
   Clock reached = clock_of(queue);
   lock.unlock();
@@ -90,15 +90,16 @@ bool is_idle(const Queue& queue) {
   return true;
 }
 
-void check_event_wait(const EventState& event) {
+void Checker::event_wait_begins(const EventState& event) {
   if (RunningCallback::innermost == nullptr) return;
   std::lock_guard lock(calls_mutex);
-  if (const std::optional<Clock> before = clock_before(event)) {
-    check_wait_in_callback(*before, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
-  }
+  as_far_as_memory_goes([&] {
+    if (const std::optional<Clock> before = clock_before(event))
+      check_wait_in_callback(*before, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+  });
 }
 
-void run_callback(const Note& note, aclrtCallback function, void* user_data) {
+void Checker::run_callback(const Note& note, aclrtCallback function, void* user_data) {
   CallbackTurn& turn = *static_cast<CallbackTurn*>(note.get());
   as_far_as_memory_goes([&] { note_reached(std::move(turn.after)); });
   const RunningCallback running(turn);
