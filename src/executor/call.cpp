@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/handle_registry.h"
-#include "executor/executor.h"
 #include "executor/observer.h"
 #include "runtime/stream.h"
 

@@ -17,30 +17,16 @@
 namespace aclgrad::companion {
 namespace {
 
-HandleKind handle_kind(Kind kind) {
-  switch (kind) {
-    case Kind::tensor_list:
-      return HandleKind::tensor_list;
-    case Kind::scalar:
-      return HandleKind::scalar;
-    case Kind::scalar_list:
-      return HandleKind::scalar_list;
-    case Kind::int_array:
-      return HandleKind::int_array;
-    case Kind::float_array:
-      return HandleKind::float_array;
-    case Kind::bool_array:
-      return HandleKind::bool_array;
-    default:
-      return HandleKind::tensor;
-  }
-}
+// Of the kinds of arguments that are handles, in the order of companion::Kind.
+constexpr HandleKind kHandleKinds[] = {
+    HandleKind::tensor,    HandleKind::tensor_list, HandleKind::scalar,    HandleKind::scalar_list,
+    HandleKind::int_array, HandleKind::float_array, HandleKind::bool_array};
 
 void check_argument(const Call& call, const Parameter& parameter, const Value& value) {
   if (parameter.kind >= Kind::integer) return;
   if (!parameter.optional) call.check_not_null(value.handle, parameter.name);
   if (value.handle != nullptr && parameter.kind != Kind::text)
-    call.check_live(value.handle, handle_kind(parameter.kind), parameter.name);
+    call.check_live(value.handle, kHandleKinds[static_cast<size_t>(parameter.kind)], parameter.name);
 }
 
 // A tensor of the call, alone or in a list. Where a call has more of them than a plan has arguments, members of lists and

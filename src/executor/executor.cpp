@@ -1,7 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Phase 2, and the executor functions of acl_meta.h.
-#include "executor/executor.h"
-
 #include <fmt/format.h>
 
 #include <array>
@@ -13,6 +11,7 @@
 #include "base/handle_registry.h"
 #include "executor/call.h"
 #include "executor/observer.h"
+#include "executor/plan.h"
 #include "runtime/entry.h"
 #include "runtime/observer.h"
 #include "runtime/stream.h"
@@ -113,14 +112,13 @@ void check_addresses(std::string_view function, const aclOpExecutor& executor) {
 // Gives the failures of the runtime the status that phase 2 reports them with.
 void submit(std::string_view function, const aclOpExecutor& executor, void* workspace, aclrtStream stream) {
   try {
-    const std::shared_ptr<Queue> held = queue_of_stream(function, stream);
+    const std::shared_ptr<Queue> queue = queue_of_stream(function, stream);
     if (executor.plan->work == nullptr) return;  // nothing to do
-    Queue& queue = *held;
     Addresses addresses = executor.addresses;
     submit_observed([&] {
       if (executor_observer != nullptr)
-        executor_observer->work_begins(function, *executor.plan, addresses, workspace, queue);
-      queue.submit(executor.plan->serial_nanoseconds, Launch::of(executor.plan, addresses, workspace));
+        executor_observer->work_begins(function, *executor.plan, addresses, workspace, *queue);
+      queue->submit(executor.plan->serial_nanoseconds, Launch::of(executor.plan, addresses, workspace));
     });
   } catch (const Error& error) {
     record_error(error_of(function, error));
@@ -252,31 +250,11 @@ aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irInde
   return refuse_dynamic("aclSetDynamicOutputTensorAddr", executor, irIndex, tensors);
 }
 
-aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr) {
-  return aclSetTensorAddr(executor, index, tensor, addr);
-}
-
-aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
-                                  void* addr) {
-  return aclSetInputTensorAddr(executor, index, tensor, addr);
-}
-
-aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
-                                   void* addr) {
-  return aclSetOutputTensorAddr(executor, index, tensor, addr);
-}
-
-aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                    aclTensorList* tensors, void* addr) {
-  return aclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
-}
-
-aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                         aclTensorList* tensors, void* addr) {
-  return aclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
-}
-
-aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                          aclTensorList* tensors, void* addr) {
-  return aclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr);
-}
+// The same functions under their older names.
+#define ACLGRAD_ALIAS(name, of) extern "C" decltype(of) name __attribute__((alias(#of)))
+ACLGRAD_ALIAS(AclSetTensorAddr, aclSetTensorAddr);
+ACLGRAD_ALIAS(AclSetInputTensorAddr, aclSetInputTensorAddr);
+ACLGRAD_ALIAS(AclSetOutputTensorAddr, aclSetOutputTensorAddr);
+ACLGRAD_ALIAS(AclSetDynamicTensorAddr, aclSetDynamicTensorAddr);
+ACLGRAD_ALIAS(AclSetDynamicInputTensorAddr, aclSetDynamicInputTensorAddr);
+ACLGRAD_ALIAS(AclSetDynamicOutputTensorAddr, aclSetDynamicOutputTensorAddr);

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/observer.h"
-#include "executor/executor.h"
+#include "executor/plan.h"
 
 namespace aclgrad {
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "acl/acl_base.h"
 #include "runtime/device.h"
@@ -127,3 +128,16 @@ class Launch final : public Task {
 };
 
 }  // namespace aclgrad
+
+// A plan, the addresses it will run on, and who frees it.
+struct aclOpExecutor {
+  explicit aclOpExecutor(std::shared_ptr<const aclgrad::Plan> planned) : plan(std::move(planned)) {
+    for (const aclgrad::Argument& argument : plan->arguments) {
+      if (argument.given) addresses[static_cast<size_t>(argument.index)] = argument.view.base;
+    }
+  }
+
+  std::shared_ptr<const aclgrad::Plan> plan;  // shared with the runs that are still queued
+  aclgrad::Addresses addresses{};
+  bool repeatable = false;  // phase 2 frees it unless this is set
+};
