@@ -4,11 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -97,6 +100,21 @@ inline std::string recent_message() {
   const char* message = aclGetRecentErrMsg();
   return message != nullptr ? message : "";
 }
+
+// A file with the text, gone when the test ends.
+class TextFile {
+ public:
+  explicit TextFile(std::string_view text) {
+    const int file = mkstemp(path_.data());
+    EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    close(file);
+  }
+  ~TextFile() { std::remove(path()); }
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_ = "/tmp/aclgrad_test_XXXXXX";
+};
 
 // A context of its own, with two streams.
 class RuntimeTest : public testing::Test {

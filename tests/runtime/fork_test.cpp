@@ -73,9 +73,7 @@ bool computes_at_once() {
 // Through the C interface: memory, copies, both phases of an operator, an event.
 bool computes_on(aclrtStream stream) {
   const int64_t shape[] = {1, kRows, kColumns};
-  const int64_t strides[] = {kRows * kColumns, kColumns, 1};
   const int64_t out_shape[] = {1, kColumns};
-  const int64_t out_strides[] = {kColumns, 1};
   const std::vector<float> values = ones();
   const size_t bytes = values.size() * sizeof(float);
   std::vector<float> out(kColumns);
@@ -83,9 +81,8 @@ bool computes_on(aclrtStream stream) {
   void* const output = new_memory(kColumns * sizeof(float));
   REQUIRE(aclrtMemcpyAsync(input, bytes, values.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE, stream) ==
           ACL_SUCCESS);
-  aclTensor* grad_y = aclCreateTensor(shape, 3, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, shape, 3, input);
-  aclTensor* sums =
-      aclCreateTensor(out_shape, 2, ACL_FLOAT, out_strides, 0, ACL_FORMAT_ND, out_shape, 2, output);
+  aclTensor* grad_y = aclCreateTensor(shape, 3, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape, 3, input);
+  aclTensor* sums = aclCreateTensor(out_shape, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, out_shape, 2, output);
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
   REQUIRE(aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, nullptr, sums, &size, &executor) == OK);

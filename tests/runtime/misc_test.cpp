@@ -1,6 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -232,21 +231,6 @@ TEST(Hccl, OneDeviceOnly) {
   EXPECT_EQ(HcclCommDestroy(communicators[0]), HCCL_E_PARA);
   EXPECT_EQ(HcclCommDestroy(nullptr), HCCL_E_PTR);
 }
-
-// A file with the text, gone when the test ends.
-class TextFile {
- public:
-  explicit TextFile(std::string_view text) {
-    const int file = mkstemp(path_.data());
-    EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-    close(file);
-  }
-  ~TextFile() { std::remove(path()); }
-  const char* path() const { return path_.c_str(); }
-
- private:
-  std::string path_ = "/tmp/aclgrad_test_XXXXXX";
-};
 
 std::string name_of(HcclComm communicator) {
   char name[128] = {};

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,16 +27,8 @@ void end_library() {
   }
 }
 
-class ConfigurationFile {
- public:
-  explicit ConfigurationFile(const std::string& text) { std::ofstream(path()) << text; }
-  ~ConfigurationFile() { std::remove(path().c_str()); }
-  static std::string path() { return testing::TempDir() + "aclgrad_" + std::to_string(getpid()) + ".json"; }
-};
-
-aclError init_with(const std::string& text) {
-  const ConfigurationFile file(text);
-  return aclInit(file.path().c_str());
+aclError init_with(std::string_view text) {
+  return aclInit(TextFile(text).path());
 }
 
 TEST_F(ProcessTest, InitIsCounted) {

@@ -65,12 +65,6 @@ TEST(TensorHandle, KeepsWhatItWasMadeWith) {
   EXPECT_EQ(aclDestroyTensor(tensor), OK);
 }
 
-TEST(TensorHandle, NullStridesAreContiguous) {
-  aclTensor* tensor = make_tensor({2, 3, 4});
-  EXPECT_THAT(values_of(aclGetViewStrides, tensor), ElementsAre(12, 4, 1));
-  aclDestroyTensor(tensor);
-}
-
 TEST(TensorHandle, ScalarHasNoAxes) {
   aclTensor* tensor = aclCreateTensor(nullptr, 0, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, nullptr, 0, nullptr);
   ASSERT_NE(tensor, nullptr);
@@ -121,7 +115,7 @@ TEST(TensorHandle, InitDescribesAnewAndKeepsTheAddressWithoutAnother) {
   aclSetRawTensorAddr(tensor, &data[0]);
   EXPECT_EQ(aclInitTensor(tensor, shape, 2, ACL_INT32, nullptr, 3, ACL_FORMAT_NC, shape, 1, nullptr), OK);
   EXPECT_THAT(values_of(aclGetViewShape, tensor), ElementsAre(4, 5));
-  EXPECT_THAT(values_of(aclGetViewStrides, tensor), ElementsAre(5, 1));
+  EXPECT_THAT(values_of(aclGetViewStrides, tensor), ElementsAre(5, 1)) << "contiguous";
   EXPECT_THAT(values_of(aclGetStorageShape, tensor), ElementsAre(4));
   void* address = nullptr;
   aclGetRawTensorAddr(tensor, &address);
