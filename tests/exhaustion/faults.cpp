@@ -237,27 +237,3 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
 void* operator new[](size_t bytes, std::align_val_t alignment) {
   return or_throw(allocate_aligned(CALLER, static_cast<size_t>(alignment), bytes));
 }
-void operator delete(void* memory) noexcept {
-  free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  free(memory);
-}
-void operator delete[](void* memory, size_t) noexcept {
-  free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  free(memory);
-}
-void operator delete[](void* memory, std::align_val_t) noexcept {
-  free(memory);
-}
-void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  free(memory);
-}
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
-  free(memory);
-}
