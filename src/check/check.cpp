@@ -17,7 +17,6 @@ namespace {
 constexpr size_t kMaxShownOfOnePlace = 10;
 
 struct Reports {
-  std::mutex mutex;
   std::map<std::string, size_t> count_by_kind;
   std::map<std::pair<std::string, const void*>, size_t> count_by_place;
   size_t count = 0;
@@ -41,13 +40,14 @@ void print_line(std::string line) {
 }  // namespace
 
 std::mutex calls_mutex;
+std::mutex reports_mutex;
 
 size_t print_summary() {
   if (gave_up_watching) {
     std::fputs("aclgrad check: memory ran out, and nothing was watched from then on\n", stderr);
   }
+  std::lock_guard lock(reports_mutex);
   Reports& all = reports();
-  std::lock_guard lock(all.mutex);
   all.summed_up = true;
   std::string kinds;
   for (const auto& [kind, count] : all.count_by_kind) {
@@ -68,8 +68,8 @@ void give_up() noexcept {
 
 void print_finding(const char* kind, const CallStack& place, std::string_view text) {
   if (gave_up_watching) return;
+  std::lock_guard lock(reports_mutex);
   Reports& all = reports();
-  std::lock_guard lock(all.mutex);
   if (all.summed_up) return;
   ++all.count;
   ++all.count_by_kind[kind];
@@ -81,10 +81,6 @@ void print_finding(const char* kind, const CallStack& place, std::string_view te
     print_line(std::move(line));
   }
   if (Environment::get().check == CheckMode::abort) std::abort();
-}
-
-void act_on_report_lock(LockAction action) {
-  action(reports().mutex);
 }
 
 }  // namespace aclgrad::check

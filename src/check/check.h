@@ -12,7 +12,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/fork.h"
 #include "check/call_stack.h"
 
 namespace aclgrad::check {
@@ -22,6 +21,7 @@ namespace aclgrad::check {
 // is taken before the locks of streams and queues; those of handles, failures, findings and
 // views are taken after them.
 extern std::mutex calls_mutex;
+extern std::mutex failures_mutex, handles_mutex, reports_mutex;
 
 extern const bool enabled;
 
@@ -67,7 +67,5 @@ void report_refusal(const char* kind, fmt::format_string<Arguments...> text, Arg
 
 // At exit; returns how many findings there were.
 size_t print_summary();
-
-void act_on_report_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check

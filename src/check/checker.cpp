@@ -65,9 +65,7 @@ void Checker::act_on_outer_locks(LockAction action) {
 }
 
 void Checker::act_on_inner_locks(LockAction action) {
-  act_on_failure_lock(action);
-  act_on_handle_lock(action);
-  act_on_report_lock(action);
+  for (std::mutex* mutex : {&failures_mutex, &handles_mutex, &reports_mutex}) action(*mutex);
   act_on_view_lock(action);
 }
 

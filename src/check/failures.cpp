@@ -31,7 +31,6 @@ struct Failure {
 };
 
 struct Failures {
-  std::mutex mutex;
   std::deque<Failure> all;  // newest last
   uint64_t count = 0;
 };
@@ -90,9 +89,8 @@ std::string text_of(const Failure& failure) {
 }
 
 void failure_was_explained(uint64_t number) {
-  Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
-  for (Failure& failure : failed.all) {
+  std::lock_guard lock(failures_mutex);
+  for (Failure& failure : failures().all) {
     if (failure.number == number) failure.standing = Failure::Standing::explained;
   }
 }
@@ -179,10 +177,12 @@ void forget_missing_results() noexcept {
 
 }  // namespace
 
+std::mutex failures_mutex;
+
 void Checker::error_recorded(const Error& error) {
   if (error.status() == ACLNN_ERR_RUNTIME_ERROR) return;  // stands for the failure before it
+  std::lock_guard lock(failures_mutex);
   Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
   constexpr size_t kMaxFailures = 1000;
   if (failed.all.size() == kMaxFailures) failed.all.pop_front();
   failed.all.push_back({++failed.count, std::this_thread::get_id(), error.status(), error.text(),
@@ -196,9 +196,8 @@ void failure_is_explained() {
 void Checker::errors_read() {
   std::lock_guard lock_calls(calls_mutex);
   forget_missing_results();
-  Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
-  for (Failure& failure : failed.all) {
+  std::lock_guard lock(failures_mutex);
+  for (Failure& failure : failures().all) {
     const bool is_news = is_of_this_thread(failure) && failure.standing == Failure::Standing::unread;
     if (is_news) failure.standing = Failure::Standing::read;
   }
@@ -206,24 +205,23 @@ void Checker::errors_read() {
 
 void failures_were_explained() {
   forget_missing_results();
-  Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
-  for (Failure& failure : failed.all) {
+  std::lock_guard lock(failures_mutex);
+  for (Failure& failure : failures().all) {
     if (is_of_this_thread(failure)) failure.standing = Failure::Standing::explained;
   }
 }
 
 // The calling thread's newest failure was the answer to a question, such as "there is no context".
 void Checker::question_failed() {
+  std::lock_guard lock(failures_mutex);
   Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
   const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), is_of_this_thread);
   if (newest != failed.all.rend()) failed.all.erase(std::next(newest).base());
 }
 
 void note_failed_phase_1(std::string_view operator_name, std::vector<Use> outputs) {
+  std::lock_guard lock(failures_mutex);
   Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
   const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), is_of_this_thread);
   if (newest == failed.all.rend()) return;
   const bool is_news = newest->standing == Failure::Standing::unread;
@@ -235,8 +233,8 @@ void note_failed_phase_1(std::string_view operator_name, std::vector<Use> output
 }
 
 std::string failed_phase_1() {
+  std::lock_guard lock(failures_mutex);
   Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
   const auto newest = std::find_if(failed.all.rbegin(), failed.all.rend(), [](const Failure& failure) {
     return is_of_this_thread(failure) && !failure.phase_1_of.empty();
   });
@@ -257,13 +255,9 @@ void check_results(const Call& call) {
   }
 }
 
-void act_on_failure_lock(LockAction action) {
-  action(failures().mutex);
-}
-
 void report_ignored_failures() {
+  std::lock_guard lock(failures_mutex);  // other threads may still call
   Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);  // other threads may still call
   for (const Failure& failure : failed.all) {
     if (failure.standing == Failure::Standing::unread) {
       report("ignored-status", failure.place,
@@ -277,8 +271,8 @@ void report_ignored_failures() {
 
 // A program that has given up after a failed call need not release what it has.
 bool report_giving_up(int exit_status) {
+  std::lock_guard lock(failures_mutex);
   Failures& failed = failures();
-  std::lock_guard lock(failed.mutex);
   if (failed.all.empty()) return false;
   const Failure& reason = failed.all.back();
   if (reason.standing == Failure::Standing::explained) return true;

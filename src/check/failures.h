@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fork.h"
 #include "check/call.h"
 
 namespace aclgrad::check {
@@ -27,8 +26,6 @@ void check_results(const Call& call);
 
 // Function and message of the calling thread's newest failure of phase 1; empty where there is none.
 std::string failed_phase_1();
-
-void act_on_failure_lock(LockAction action);  // for a fork
 
 // At exit of a program that ends with success; and of one that does not, where the newest failure is named.
 // False where no call has failed.

@@ -34,7 +34,6 @@ struct Gone {
 };
 
 struct Handles {
-  std::mutex mutex;
   std::map<const void*, Live> live;
   std::map<const void*, Gone> gone;
   std::list<const void*> oldest_gone_first;  // a deque takes memory when it is made
@@ -49,8 +48,8 @@ Handles& handles() {
 
 // "was destroyed at …, made at …", empty where nothing is known.
 std::string history_of(const void* handle) {
+  std::lock_guard lock(handles_mutex);
   Handles& all = handles();
-  std::lock_guard lock(all.mutex);
   if (const auto found = all.live.find(handle); found != all.live.end()) {
     Live& live = found->second;
     live.misused = true;
@@ -65,10 +64,9 @@ std::string history_of(const void* handle) {
 }
 
 void add(const void* handle, Live made) noexcept {
-  Handles& all = handles();
-  std::lock_guard lock(all.mutex);
-  all.gone.erase(handle);
-  as_far_as_memory_goes([&] { all.live.insert_or_assign(handle, std::move(made)); });
+  std::lock_guard lock(handles_mutex);
+  handles().gone.erase(handle);
+  as_far_as_memory_goes([&] { handles().live.insert_or_assign(handle, std::move(made)); });
 }
 
 void report_reset(std::string_view function, const void* executor, const Live& made) {
@@ -78,6 +76,8 @@ void report_reset(std::string_view function, const void* executor, const Live& m
 }
 
 }  // namespace
+
+std::mutex handles_mutex;
 
 void Checker::handle_made(const void* handle, const char* type) noexcept {
   add(handle, {type, CallStack::here()});
@@ -92,8 +92,8 @@ void Checker::executor_made(const aclOpExecutor& executor, std::optional<int> de
 // The object is kept alive for a while, so that no other handle gets its address and is mistaken for it.
 void Checker::handle_destroyed(const void* handle, const std::shared_ptr<const void>& object) noexcept {
   constexpr size_t kMaxGone = 4096;
+  std::lock_guard lock(handles_mutex);
   Handles& all = handles();
-  std::lock_guard lock(all.mutex);
   const auto found = all.live.find(handle);
   if (found == all.live.end()) return;  // not made by the program, as a default stream
   const Gone gone{found->second.type, found->second.made, CallStack::here(), object};
@@ -109,10 +109,9 @@ void Checker::handle_destroyed(const void* handle, const std::shared_ptr<const v
 
 // It was destroyed with its context or device, so that the program has not released it.
 void Checker::stream_lost(const void* handle) noexcept {
-  Handles& all = handles();
-  std::lock_guard lock(all.mutex);
-  const auto found = all.live.find(handle);
-  if (found == all.live.end()) return;
+  std::lock_guard lock(handles_mutex);
+  const auto found = handles().live.find(handle);
+  if (found == handles().live.end()) return;
   as_far_as_memory_goes([&] { found->second.lost = CallStack::here().text(); });
 }
 
@@ -146,59 +145,49 @@ void Checker::dead_executor_passed(std::string_view function, const aclOpExecuto
 }
 
 bool executor_used(std::string_view function, const void* executor) {
-  Handles& all = handles();
-  std::lock_guard lock(all.mutex);
-  const auto found = all.live.find(executor);
-  if (found == all.live.end()) return true;
+  std::lock_guard lock(handles_mutex);
+  const auto found = handles().live.find(executor);
+  if (found == handles().live.end()) return true;
   Live& made = found->second;
   if (made.reset_at) report_reset(function, executor, made);
   return !std::exchange(made.used, true);
 }
 
 void Checker::device_reset(int device_id) noexcept {
-  Handles& all = handles();
-  std::lock_guard lock(all.mutex);
-  for (auto& [handle, live] : all.live) {
+  std::lock_guard lock(handles_mutex);
+  for (auto& [handle, live] : handles().live) {
     if (live.device_id == device_id && !live.reset_at) live.reset_at = CallStack::here();
   }
 }
 
 void Checker::library_started(bool must_be_ended) {
-  Handles& all = handles();
-  std::lock_guard lock(all.mutex);
-  all.library_was_started = true;
-  if (must_be_ended) all.library_started_at = CallStack::here();
+  std::lock_guard lock(handles_mutex);
+  handles().library_was_started = true;
+  if (must_be_ended) handles().library_started_at = CallStack::here();
 }
 
 void Checker::library_ended() {
-  Handles& all = handles();
-  std::lock_guard lock(all.mutex);
-  all.library_started_at.reset();
+  std::lock_guard lock(handles_mutex);
+  handles().library_started_at.reset();
 }
 
 void Checker::device_wanted(std::string_view function) {
-  Handles& all = handles();
-  std::lock_guard lock(all.mutex);
-  if (std::exchange(all.library_was_started, true)) return;
+  std::lock_guard lock(handles_mutex);
+  if (std::exchange(handles().library_was_started, true)) return;
   report_call("not-initialized", "{} before aclInit.", function);
 }
 
 void report_unreleased_handles() {
-  Handles& all = handles();
-  std::lock_guard lock(all.mutex);
-  if (const std::optional<CallStack>& started = all.library_started_at) {
+  std::lock_guard lock(handles_mutex);
+  if (const std::optional<CallStack>& started = handles().library_started_at) {
     report("leak", *started, "aclFinalize never followed the aclInit at {}", started->text());
   }
-  for (const auto& [handle, live] : all.live) {
+  for (const auto& [handle, live] : handles().live) {
     if (live.misused) continue;
     const bool is_unused_executor = std::string_view(live.type) == "aclOpExecutor" && !live.used;
     report(is_unused_executor ? "executor-unused" : "leak", live.made, "{} {} was never {}. Made at {}",
            live.type, handle, is_unused_executor ? "given to phase 2" : "destroyed", live.made.text());
   }
-}
-
-void act_on_handle_lock(LockAction action) {
-  action(handles().mutex);
 }
 
 }  // namespace aclgrad::check

@@ -4,8 +4,6 @@
 
 #include <string_view>
 
-#include "base/fork.h"
-
 namespace aclgrad::check {
 
 // Phase 2 takes the executor; true the first time.
@@ -13,7 +11,5 @@ bool executor_used(std::string_view function, const void* executor);
 
 // At exit.
 void report_unreleased_handles();
-
-void act_on_handle_lock(LockAction action);  // for a fork
 
 }  // namespace aclgrad::check
