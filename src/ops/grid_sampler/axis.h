@@ -25,6 +25,14 @@ void visit_taps(Interpolation interpolation, Function&& function) {
   }
 }
 
+// Calls function with the number of taps on each axis as a std::integral_constant. Of volumes there is no bicubic.
+template <int kAxes, class Function>
+void visit_taps_of(Interpolation interpolation, Function&& function) {
+  if constexpr (kAxes == 2) return visit_taps(interpolation, function);
+  if (interpolation == Interpolation::nearest) return function(std::integral_constant<int, 1>());
+  function(std::integral_constant<int, 2>());
+}
+
 struct Axis {
   int64_t size;  // pixels
   Padding padding;

@@ -12,7 +12,6 @@
 #include "ops/grid_sampler/cuda_rows.h"
 #include "ops/grid_sampler/cuda_tiles.h"
 #include "ops/grid_sampler/kernel.h"
-#include "ops/grid_sampler/layout.h"
 
 namespace aclgrad::ops::grid_sampler {
 
@@ -62,7 +61,7 @@ void pack_image(const PlanarImage& image, const void*& data, Strides<2>& strides
 // The problem with its images in the order that the gradient by channels wants. Without a launch it only takes their room.
 template <class T>
 BackwardOf<2> with_channels_side_by_side(BackwardOf<2> problem, WorkspaceAllocator& allocator,
-                                                 const CudaLaunch* on, const Condition& condition) {
+                                         const CudaLaunch* on, const Condition& condition) {
   pack_image<T>({problem.batch, problem.channels, problem.output_height, problem.output_width,
                  problem.grad_output_strides, pixel_stride(problem)},
                 problem.grad_output, problem.grad_output_strides, allocator, on, condition);
@@ -77,7 +76,7 @@ BackwardOf<2> with_channels_side_by_side(BackwardOf<2> problem, WorkspaceAllocat
 // The problem with its input in that order. Without a launch it only takes the room.
 template <class T>
 ForwardOf<2> with_packed_input(ForwardOf<2> problem, WorkspaceAllocator& allocator, const CudaLaunch* on,
-                                const Condition& condition) {
+                               const Condition& condition) {
   pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
                  pixel_stride(problem)},
                 problem.input, problem.input_strides, allocator, on, condition);
@@ -436,15 +435,13 @@ void run_backward(const Problem& given, void* workspace, const CudaLaunch& on) {
 }
 
 const CudaKernel<GridSampler2D> kForward(forward_workspace_size<2, GridSampler2D>,
-                                                  run_forward<2, GridSampler2D>);
+                                         run_forward<2, GridSampler2D>);
 const CudaKernel<GridSampler3D> kForward3D(forward_workspace_size<3, GridSampler3D>,
-                                                    run_forward<3, GridSampler3D>);
-const CudaKernel<GridSampler2DBackward> kBackward(
-    backward_workspace_size<2, GridSampler2DBackward>,
-    run_backward<2, GridSampler2DBackward>);
-const CudaKernel<GridSampler3DBackward> kBackward3D(
-    backward_workspace_size<3, GridSampler3DBackward>,
-    run_backward<3, GridSampler3DBackward>);
+                                           run_forward<3, GridSampler3D>);
+const CudaKernel<GridSampler2DBackward> kBackward(backward_workspace_size<2, GridSampler2DBackward>,
+                                                  run_backward<2, GridSampler2DBackward>);
+const CudaKernel<GridSampler3DBackward> kBackward3D(backward_workspace_size<3, GridSampler3DBackward>,
+                                                    run_backward<3, GridSampler3DBackward>);
 
 }  // namespace
 }  // namespace aclgrad::ops::grid_sampler

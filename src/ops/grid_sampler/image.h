@@ -150,6 +150,12 @@ void for_each_pixel(const Image& image, int64_t first, int64_t count, Body&& bod
   }
 }
 
+// Whether images may be copied before: few samples in a large one read it where it lies, so that their time does not
+// depend on its size.
+inline bool are_dense(int64_t samples, int64_t pixels) {
+  return samples >= pixels / 8;
+}
+
 struct RowBand {
   int64_t begin;
   int64_t end;

@@ -25,26 +25,12 @@
 
 namespace aclgrad::ops::grid_sampler {
 
-// Calls function with the number of taps on each axis as a std::integral_constant. Of volumes there is no bicubic.
-template <int kAxes, class Function>
-void visit_taps_of(Interpolation interpolation, Function&& function) {
-  if constexpr (kAxes == 2) return visit_taps(interpolation, function);
-  if (interpolation == Interpolation::nearest) return function(std::integral_constant<int, 1>());
-  function(std::integral_constant<int, 2>());
-}
-
 inline int64_t taps_along_axis(Interpolation interpolation) {
   return interpolation == Interpolation::nearest ? 1 : interpolation == Interpolation::bicubic ? 4 : 2;
 }
 
 // So many are worked on where an image lies, without a copy.
 inline constexpr int64_t kFewChannels = 4;
-
-// Whether images may be copied before: few samples in a large one read it where it lies, so that their time does not
-// depend on its size.
-inline bool are_dense(int64_t samples, int64_t pixels) {
-  return samples >= pixels / 8;
-}
 
 // A problem of either operator, with its tensors as images.
 struct Sampling {
