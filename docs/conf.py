@@ -56,15 +56,31 @@ class IndexEntries(SphinxTransform):
             row[0][:0] = [addnodes.index(entries=entries), nodes.target("", "", ids=[target])] if entries else []
 
 
-class WrongProgram(SphinxDirective):
-    """A program with a mistake, of tests/check/programs/, by its name."""
+def wrong_program(name):
+    """A program with a mistake, of tests/check/programs/."""
+    program = re.compile(rf"^(?:WHOLE_)?PROGRAM\({name},.*?^}}$", re.MULTILINE | re.DOTALL)
+    (code,) = (match[0] for path in PROGRAMS.glob("*.cpp") for match in program.finditer(path.read_text()))
+    return nodes.literal_block(code, code, language="cpp")
 
+
+class WrongProgram(SphinxDirective):
     has_content = True
 
     def run(self):
-        program = re.compile(rf"^(?:WHOLE_)?PROGRAM\({self.content[0]},.*?^}}$", re.MULTILINE | re.DOTALL)
-        (code,) = (match[0] for path in PROGRAMS.glob("*.cpp") for match in program.finditer(path.read_text()))
-        return [nodes.literal_block(code, code, language="cpp")]
+        return [wrong_program(self.content[0])]
+
+
+class WrongPrograms(SphinxTransform):
+    """Ends each section about a finding with the program of its name, unless the section names another one."""
+
+    default_priority = 500
+
+    def apply(self, **kwargs):
+        sections = self.document.findall(nodes.section) if self.env.docname == "checking" else []
+        for section in sections:
+            is_of_finding = isinstance(section[0][0], nodes.literal)
+            if is_of_finding and not next(section.findall(nodes.literal_block), None):
+                section += wrong_program(section[0].astext().replace("-", "_"))
 
 
 def statuses_of(cell):
@@ -76,4 +92,5 @@ def statuses_of(cell):
 
 def setup(app):
     app.add_transform(IndexEntries)
+    app.add_transform(WrongPrograms)
     app.add_directive("wrong-program", WrongProgram)
