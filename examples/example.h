@@ -210,10 +210,10 @@ class Operator {
  public:
   using Phase2 = aclnnStatus (*)(void* workspace, uint64_t workspace_size, aclOpExecutor*, aclrtStream);
 
-  /// `phase1` calls the operator's GetWorkspaceSize function with its arguments and the two that it is given.
-  template <typename Phase1>
-  Operator(const Device& device, const char* name, Phase2 phase2, Phase1 phase1)
-      : device_(device), name_(name), phase2_(phase2), workspace_(plan(phase1)) {
+  /// `phase1` is the operator's GetWorkspaceSize function. Its last two arguments are not among these.
+  template <typename Phase1, typename... Arguments>
+  Operator(const Device& device, const char* name, Phase2 phase2, Phase1 phase1, Arguments&&... arguments)
+      : device_(device), name_(name), phase2_(phase2), workspace_(plan(phase1, arguments...)) {
     // Without this, phase 2 would free the executor.
     check(aclSetAclOpExecutorRepeatable(executor_), "aclSetAclOpExecutorRepeatable");
   }
@@ -243,10 +243,10 @@ class Operator {
   }
 
  private:
-  template <typename Phase1>
-  size_t plan(Phase1 phase1) {
+  template <typename Phase1, typename... Arguments>
+  size_t plan(Phase1 phase1, Arguments&... arguments) {
     uint64_t workspace_size = 0;
-    check(phase1(&workspace_size, &executor_), name_);
+    check(phase1(arguments..., &workspace_size, &executor_), name_);
     return workspace_size;
   }
 

@@ -71,16 +71,10 @@ int main() {
   const Tensor<BFloat16> from_ends({experts, hidden});
 
   const Operator by_counts(device, "aclnnGroupedBiasAddGradV2", aclnnGroupedBiasAddGradV2,
-                           [&](uint64_t* workspace_size, aclOpExecutor** executor) {
-                             return aclnnGroupedBiasAddGradV2GetWorkspaceSize(grad_y, group_counts,
-                                                                              group_type_counts, from_counts,
-                                                                              workspace_size, executor);
-                           });
+                           aclnnGroupedBiasAddGradV2GetWorkspaceSize, grad_y, group_counts, group_type_counts,
+                           from_counts);
   const Operator by_ends(device, "aclnnGroupedBiasAddGrad", aclnnGroupedBiasAddGrad,
-                         [&](uint64_t* workspace_size, aclOpExecutor** executor) {
-                           return aclnnGroupedBiasAddGradGetWorkspaceSize(grad_y, group_ends, from_ends,
-                                                                          workspace_size, executor);
-                         });
+                         aclnnGroupedBiasAddGradGetWorkspaceSize, grad_y, group_ends, from_ends);
   by_counts.enqueue();
   by_ends.enqueue();
   device.synchronize();

@@ -206,18 +206,12 @@ int main() {
 
   const Operator forward(device, "aclnnMultiScaleDeformableAttnFunction",
                          aclnnMultiScaleDeformableAttnFunction,
-                         [&](uint64_t* workspace_size, aclOpExecutor** executor) {
-                           return aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(
-                               value, spatial_shape, level_start_index, location, attention_weight, output,
-                               workspace_size, executor);
-                         });
+                         aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize, value, spatial_shape,
+                         level_start_index, location, attention_weight, output);
   const Operator backward(
       device, "aclnnMultiScaleDeformableAttentionGrad", aclnnMultiScaleDeformableAttentionGrad,
-      [&](uint64_t* workspace_size, aclOpExecutor** executor) {
-        return aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(
-            value, spatial_shape, level_start_index, location, attention_weight, grad_output, grad_value,
-            grad_location, grad_attention_weight, workspace_size, executor);
-      });
+      aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize, value, spatial_shape, level_start_index,
+      location, attention_weight, grad_output, grad_value, grad_location, grad_attention_weight);
   forward.enqueue();
   backward.enqueue();
   device.synchronize();

@@ -144,17 +144,11 @@ int main() {
   const Tensor<Half> weight_grad(weight.shape());
   const Handle<aclIntArray> sequences(aclCreateIntArray(ends.data(), ends.size()), aclDestroyIntArray);
 
-  const Operator forward(
-      device, "aclnnNsaCompress", aclnnNsaCompress, [&](uint64_t* workspace_size, aclOpExecutor** executor) {
-        return aclnnNsaCompressGetWorkspaceSize(input, weight, sequences, layout, block_size, stride,
-                                                sequence_ends, output, workspace_size, executor);
-      });
+  const Operator forward(device, "aclnnNsaCompress", aclnnNsaCompress, aclnnNsaCompressGetWorkspaceSize,
+                         input, weight, sequences, layout, block_size, stride, sequence_ends, output);
   const Operator backward(device, "aclnnNsaCompressGrad", aclnnNsaCompressGrad,
-                          [&](uint64_t* workspace_size, aclOpExecutor** executor) {
-                            return aclnnNsaCompressGradGetWorkspaceSize(
-                                output_grad, input, weight, sequences, block_size, stride, sequence_ends,
-                                layout, input_grad, weight_grad, workspace_size, executor);
-                          });
+                          aclnnNsaCompressGradGetWorkspaceSize, output_grad, input, weight, sequences,
+                          block_size, stride, sequence_ends, layout, input_grad, weight_grad);
   forward.enqueue();
   backward.enqueue();
   device.synchronize();

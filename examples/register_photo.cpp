@@ -227,23 +227,17 @@ Displacement displacement_between(const std::vector<float>& a, const std::vector
 
 Operator sample(const Device& device, aclTensor* input, aclTensor* grid, bool align_corners,
                 aclTensor* output) {
-  return {device, "aclnnGridSampler2D", aclnnGridSampler2D,
-          [=](uint64_t* workspace_size, aclOpExecutor** executor) {
-            return aclnnGridSampler2DGetWorkspaceSize(input, grid, bilinear, border_padding, align_corners,
-                                                      output, workspace_size, executor);
-          }};
+  return Operator(device, "aclnnGridSampler2D", aclnnGridSampler2D, aclnnGridSampler2DGetWorkspaceSize, input,
+                  grid, bilinear, border_padding, align_corners, output);
 }
 
 /// The mask says which of the two gradients is wanted; the other one's tensor is left alone.
 Operator sample_backward(const Device& device, aclTensor* grad_output, aclTensor* input, aclTensor* grid,
                          bool align_corners, aclBoolArray* output_mask, aclTensor* input_grad,
                          aclTensor* grid_grad) {
-  return {device, "aclnnGridSampler2DBackward", aclnnGridSampler2DBackward,
-          [=](uint64_t* workspace_size, aclOpExecutor** executor) {
-            return aclnnGridSampler2DBackwardGetWorkspaceSize(
-                grad_output, input, grid, bilinear, border_padding, align_corners, output_mask, input_grad,
-                grid_grad, workspace_size, executor);
-          }};
+  return Operator(device, "aclnnGridSampler2DBackward", aclnnGridSampler2DBackward,
+                  aclnnGridSampler2DBackwardGetWorkspaceSize, grad_output, input, grid, bilinear,
+                  border_padding, align_corners, output_mask, input_grad, grid_grad);
 }
 
 /// Bends a photo by a sampling grid.

@@ -6,8 +6,8 @@
 ///
 ///     train_network [FOLDER]     writes network.pgm: the picture to learn, and what the network paints, side by side
 #include <cstdio>
+#include <deque>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -36,28 +36,7 @@ constexpr int64_t cells_of_side = 12, cells = cells_of_side * cells_of_side;  //
 constexpr int64_t heads = 4, points = 4, channels = 8, features = heads * channels, hidden = 32;
 constexpr int steps = 600;
 
-/// What is queued in each step, in this order.
-class Step {
- public:
-  explicit Step(const Device& device) : device_(device) {}
-
-  template <typename Phase1>
-  void add(const char* name, Operator::Phase2 phase2, Phase1 phase1) {
-    operators_.push_back(std::make_unique<Operator>(device_, name, phase2, phase1));
-  }
-  void enqueue() const {
-    for (const auto& each : operators_) each->enqueue();
-  }
-
- private:
-  const Device& device_;
-  std::vector<std::unique_ptr<Operator>> operators_;
-};
-
-#define ADD(step, name, ...)                                                        \
-  (step).add(#name, name, [&](uint64_t* workspace_size, aclOpExecutor** executor) { \
-    return name##GetWorkspaceSize(__VA_ARGS__, workspace_size, executor);           \
-  })
+#define ADD(step, name, ...) (step).emplace_back(device, #name, name, name##GetWorkspaceSize, __VA_ARGS__)
 
 /// What is learned, with its gradient and Adam's two averages.
 struct Parameter {
@@ -148,7 +127,7 @@ int main(int argc, char** argv) {
   const Handle<aclIntArray> rows(aclCreateIntArray(&rows_axis, 1), aclDestroyIntArray);
   const int64_t mean = 1;  // of the losses of all pixels
 
-  Step step(device);
+  std::deque<Operator> step;  // what is queued in each step, in this order
   // Forward.
   ADD(step, aclnnMultiScaleDeformableAttnFunction, map.value, spatial_shape, level_start, locations.value,
       attention.value, seen);
@@ -181,7 +160,7 @@ int main(int argc, char** argv) {
 
   float first = 0, last = 0;
   for (int i = 0; i < steps; ++i) {
-    step.enqueue();
+    for (const Operator& each : step) each.enqueue();
     if (i % 50 != 0 && i != steps - 1) continue;
     device.synchronize();
     last = loss.download()[0];
