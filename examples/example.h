@@ -304,11 +304,6 @@ class Comparison {
     if (allowed > 0) largest_share_ = std::max(largest_share_, error / allowed);
   }
 
-  static void print_header() {
-    std::printf("\n%-15s %-27s %9s %15s %14s %12s %9s\n", "result", "shape", "compared", "largest value",
-                "largest error", "of allowed", "failures");
-  }
-
   /// Prints the row of the table; true when no element failed, and there were some.
   bool print() const {
     std::string shape;
@@ -336,8 +331,13 @@ inline bool printed_all() {
   return false;
 }
 
-/// Says how the comparison went; the result is the program's exit status.
-inline int verdict(bool passed) {
+/// Prints a table of the comparisons, and how they went; the result is the program's exit status.
+template <typename Element>
+int report(const std::vector<Comparison<Element>>& comparisons) {
+  std::printf("\n%-15s %-27s %9s %15s %14s %12s %9s\n", "result", "shape", "compared", "largest value",
+              "largest error", "of allowed", "failures");
+  bool passed = true;
+  for (const Comparison<Element>& comparison : comparisons) passed = comparison.print() && passed;
   std::printf("\n%s\n", passed ? "All compared values are as exact as their type allows."
                                : "FAILED: some values are further off than rounding explains.");
   return printed_all() && passed ? EXIT_SUCCESS : EXIT_FAILURE;

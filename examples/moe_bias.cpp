@@ -85,8 +85,6 @@ int main() {
               static_cast<long long>(*fewest), static_cast<long long>(*most));
   example::print_times({&by_counts, &by_ends});
 
-  Comparison<BFloat16>::print_header();
-  const bool counts_passed = compare("V2, by counts", from_counts, grad_y_host, ends).print();
-  const bool ends_passed = compare("V1, by ends", from_ends, grad_y_host, ends).print();
-  return example::verdict(counts_passed && ends_passed);
+  return example::report<BFloat16>({compare("V2, by counts", from_counts, grad_y_host, ends),
+                                    compare("V1, by ends", from_ends, grad_y_host, ends)});
 }

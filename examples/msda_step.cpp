@@ -231,10 +231,6 @@ int main() {
   for (int64_t cell = 0; cell < cells; cell += 401) sampled_cells.push_back(cell);
   compare_cells(step, results, sampled_cells, comparisons.grad_value);
 
-  Comparison<float>::print_header();
-  bool passed = true;
-  for (const Comparison<float>* comparison : {&comparisons.output, &comparisons.grad_value,
-                                              &comparisons.grad_location, &comparisons.grad_attention_weight})
-    passed = comparison->print() && passed;
-  return example::verdict(passed);
+  return example::report<float>({comparisons.output, comparisons.grad_value, comparisons.grad_location,
+                                 comparisons.grad_attention_weight});
 }

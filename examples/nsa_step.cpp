@@ -157,9 +157,6 @@ int main() {
               static_cast<long long>(tokens), sequence_lengths.size(), static_cast<long long>(windows));
   example::print_times({&forward, &backward});
 
-  Comparison<Half>::print_header();
-  const bool output_passed = compare_output(step, output).print();
-  const bool input_grad_passed = compare_input_grad(step, input_grad).print();
-  const bool weight_grad_passed = compare_weight_grad(step, weight_grad).print();
-  return example::verdict(output_passed && input_grad_passed && weight_grad_passed);
+  return example::report<Half>({compare_output(step, output), compare_input_grad(step, input_grad),
+                                compare_weight_grad(step, weight_grad)});
 }
