@@ -14,10 +14,126 @@
 #include "machine.h"
 #include "parser.h"
 #include "settings.h"
-#include "test/kernels.h"
 
 namespace ptx::test {
 namespace {
+
+// ---- Kernels with one mistake each, and right ones beside them
+
+__global__ void store_each(float* to) {
+  to[threadIdx.x] = static_cast<float>(threadIdx.x);
+}
+
+__global__ void store_in_steps(float* to, int count) {
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) to[i] = 1;
+}
+
+__global__ void store_to_one(float* to) {
+  to[0] = 1;
+}
+
+__global__ void add_to_one(float* to) {
+  atomicAdd(to, 1.0f);
+}
+
+__global__ void add_and_store(float* to) {
+  if (threadIdx.x == 0) {
+    atomicAdd(to, 1.0f);
+  } else {
+    *to = 2;
+  }
+}
+
+__global__ void load_at(const char* from, long offset, float* to) {
+  *to = *reinterpret_cast<const float*>(from + offset);
+}
+
+__global__ void copy_each(const float* from, float* to) {
+  to[threadIdx.x] = from[threadIdx.x];
+}
+
+__global__ void branch_on(const float* from, float* to) {
+  if (*from > 0) {
+    atomicAdd(to, 1.0f);
+  } else {
+    *to = 2;
+  }
+}
+
+__global__ void load_shared_unwritten(float* to) {
+  __shared__ float memory[2];
+  memory[0] = 1;
+  __syncthreads();
+  to[threadIdx.x] = memory[threadIdx.x];
+}
+
+enum class Barrier { none, of_half_warps, of_warp, of_block };
+
+// In one block.
+template <Barrier kBarrier>
+__global__ void reverse(float* values) {
+  __shared__ float memory[256];
+  memory[threadIdx.x] = values[threadIdx.x];
+  if constexpr (kBarrier == Barrier::of_half_warps) __syncwarp(threadIdx.x % 32 < 16 ? 0xFFFFu : 0xFFFF0000u);
+  if constexpr (kBarrier == Barrier::of_warp) __syncwarp();
+  if constexpr (kBarrier == Barrier::of_block) __syncthreads();
+  values[threadIdx.x] = memory[blockDim.x - 1 - threadIdx.x];
+}
+
+void reverse_in_shared(float* values, int threads, Barrier barrier) {
+  if (barrier == Barrier::none) reverse<Barrier::none><<<1, threads>>>(values);
+  if (barrier == Barrier::of_half_warps) reverse<Barrier::of_half_warps><<<1, threads>>>(values);
+  if (barrier == Barrier::of_warp) reverse<Barrier::of_warp><<<1, threads>>>(values);
+  if (barrier == Barrier::of_block) reverse<Barrier::of_block><<<1, threads>>>(values);
+}
+
+__global__ void count_equals(int* values) {
+  values[threadIdx.x] = __popc(__match_any_sync(~0u, values[threadIdx.x]));
+}
+
+__global__ void end_before_barrier(float* to) {
+  __shared__ float memory;
+  if (threadIdx.x == 40) return;
+  if (threadIdx.x == 0) memory = 1;
+  __syncthreads();
+  to[threadIdx.x] = memory;
+}
+
+__global__ void exchange(float* values, unsigned mask, int last_lane) {
+  const int lane = static_cast<int>(threadIdx.x);
+  if (lane <= last_lane) values[lane] = __shfl_xor_sync(mask, values[lane], 1);
+}
+
+__global__ void divide(const int* values, int* quotient) {
+  *quotient = values[0] / values[1];
+}
+
+__global__ void count_down(int* values) {
+  int rounds = 0;
+  for (int left = values[threadIdx.x]; left > 0; left = left % 3 == 0 ? left / 3 : left - 1) ++rounds;
+  values[threadIdx.x] = rounds;
+}
+
+struct Arithmetic {
+  int int_of_float;
+  long long long_of_double;
+  unsigned shifted;
+  int quotient;
+  float not_a_number, exact_product;
+};
+
+__global__ void compute(const float* given, Arithmetic* result) {
+  const float large = given[0], minus_one = given[1], number = given[2];
+  result->int_of_float = static_cast<int>(large);
+  result->long_of_double = static_cast<long long>(static_cast<double>(-large));
+  result->shifted = 7u << static_cast<unsigned>(number);
+  result->quotient = -7 / static_cast<int>(given[3]);
+  const float infinite = large * large;
+  result->not_a_number = infinite - infinite;
+  result->exact_product = fmaf(number, number, minus_one);
+}
+
+// ---- Tests
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -57,42 +173,42 @@ class Machine : public testing::Test {
 
 TEST_F(Machine, FindsWhatIsOutOfBounds) {
   const OnDevice<float> memory(31);
-  store_each(memory, 31);
+  store_each<<<1, 31>>>(memory);
   EXPECT_THAT(findings_.take(), IsEmpty());
-  store_each(memory, 32);
+  store_each<<<1, 32>>>(memory);
   EXPECT_THAT(findings_.take(),
               ElementsAre(HasSubstr("out of the bounds of global memory, in lane 31, by 4 bytes")));
   cudaMemsetAsync(memory, 0, 31 * sizeof(float) + 1, nullptr);
   EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("a fill of 125 bytes runs over the end")));
   std::vector<float> ordinary(32);
-  store_each(ordinary.data(), 1);
+  store_each<<<1, 1>>>(ordinary.data());
   EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("out of the bounds of global memory")));
 }
 
 TEST_F(Machine, FindsWhatIsMisaligned) {
   const OnDevice<char> from(std::vector<char>(12));
   const OnDevice<float> to(1);
-  load_at(from, 4, to);
+  load_at<<<1, 1>>>(from, 4, to);
   EXPECT_THAT(findings_.take(), IsEmpty());
-  load_at(from, 6, to);
+  load_at<<<1, 1>>>(from, 6, to);
   EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("a misaligned address, 2 bytes past a multiple of 4")));
 }
 
 TEST_F(Machine, FindsUndefinedValues) {
   const OnDevice<float> undefined(2), to(2), from(std::vector<float>{1, 2});
-  copy_each(from, to, 2);
+  copy_each<<<1, 2>>>(from, to);
   EXPECT_THAT(findings_.take(), IsEmpty());
-  copy_each(undefined, to, 2);
+  copy_each<<<1, 2>>>(undefined, to);
   EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("an undefined value is stored"),
                                             HasSubstr("an undefined value is stored")));
-  branch_on(undefined, to);
+  branch_on<<<1, 1>>>(undefined, to);
   EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("an undefined predicate decides")));
-  add_to_one(undefined, 1);
+  add_to_one<<<1, 32>>>(undefined);
   EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("an undefined value in memory is added to")));
-  load_shared_unwritten(to);
+  load_shared_unwritten<<<1, 2>>>(to);
   EXPECT_THAT(findings_.take(), testing::Contains(HasSubstr("an undefined value is stored")));
   ptxUndefine(from, sizeof(float));
-  copy_each(from, to, 2);
+  copy_each<<<1, 2>>>(from, to);
   EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("an undefined value is stored")));
 }
 
@@ -115,30 +231,30 @@ TEST_F(Machine, FindsRacesInABlock) {
 
 TEST_F(Machine, FindsRacesBetweenBlocks) {
   const OnDevice<float> memory(std::vector<float>{0});
-  store_to_one(memory, 1);
-  add_to_one(memory, 3);
-  store_to_one(memory, 1);  // after the launch before
+  store_to_one<<<1, 1>>>(memory);
+  add_to_one<<<3, 32>>>(memory);
+  store_to_one<<<1, 1>>>(memory);  // after the launch before
   EXPECT_THAT(findings_.take(), IsEmpty());
-  store_to_one(memory, 2);
+  store_to_one<<<2, 1>>>(memory);
   EXPECT_THAT(findings_.take(),
               ElementsAre(HasSubstr("a race: thread 0 writes global memory that another has written")));
-  add_and_store(memory);
+  add_and_store<<<1, 2>>>(memory);
   EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("a race")));
 }
 
 TEST_F(Machine, FindsThreadsThatDoNotMeet) {
   const OnDevice<float> memory(std::vector<float>(64));
-  end_before_barrier(memory, 32);
-  exchange(memory, 0xFFFFFFFFu, 31);
-  exchange(memory, 0xFFu, 7);
+  end_before_barrier<<<1, 32>>>(memory);
+  exchange<<<1, 32>>>(memory, 0xFFFFFFFFu, 31);
+  exchange<<<1, 32>>>(memory, 0xFFu, 7);
   EXPECT_THAT(findings_.take(), IsEmpty());
-  end_before_barrier(memory, 64);
+  end_before_barrier<<<1, 64>>>(memory);
   EXPECT_THAT(findings_.take(),
               ElementsAre(HasSubstr("threads wait at a barrier while others of the block have ended")));
-  exchange(memory, 0xFFFFFFFFu, 7);
+  exchange<<<1, 32>>>(memory, 0xFFFFFFFFu, 7);
   EXPECT_THAT(findings_.take(),
               testing::Contains(HasSubstr("barrier of a warp whose mask names lanes that never come")));
-  exchange(memory, 0x7Fu, 7);
+  exchange<<<1, 32>>>(memory, 0x7Fu, 7);
   EXPECT_THAT(findings_.take(),
               testing::Contains(HasSubstr("barrier of a warp by a lane that its mask leaves out")));
 }
@@ -147,7 +263,7 @@ TEST_F(Machine, MatchesLanes) {
   std::vector<int> values(32, 3);
   values[5] = values[17] = 8, values[31] = 0;
   const OnDevice<int> memory(values);
-  count_equals(memory);
+  count_equals<<<1, 32>>>(memory);
   std::vector<int> counts(32, 29);
   counts[5] = counts[17] = 2, counts[31] = 1;
   EXPECT_EQ(memory.values(), counts);
@@ -156,7 +272,7 @@ TEST_F(Machine, MatchesLanes) {
 
 TEST_F(Machine, FindsDivisionsByZero) {
   const OnDevice<int> values(std::vector<int>{6, 0}), quotient(1);
-  divide(values, quotient);
+  divide<<<1, 1>>>(values, quotient);
   EXPECT_THAT(findings_.take(), ElementsAre(HasSubstr("a division by zero")));
 }
 
@@ -171,7 +287,7 @@ TEST_F(Machine, RunsThreadsThatDivergeInEverySchedule) {
     settings().schedule = schedule;
     settings().reversed = !settings().reversed;
     const OnDevice<int> memory(given);
-    count_down(memory, 100);
+    count_down<<<1, 100>>>(memory);
     EXPECT_EQ(memory.values(), expected);
   }
   EXPECT_THAT(findings_.take(), IsEmpty());
@@ -180,7 +296,7 @@ TEST_F(Machine, RunsThreadsThatDivergeInEverySchedule) {
 TEST_F(Machine, RunsFewerBlocksThanItIsTold) {
   settings().max_blocks = 3;
   const OnDevice<float> memory(10 * 32);
-  store_each_in_blocks(memory, 10);
+  store_in_steps<<<10, 32>>>(memory, 10 * 32);
   EXPECT_EQ(memory.values(), std::vector<float>(10 * 32, 1.0f));
   EXPECT_THAT(findings_.take(), IsEmpty());
 }
@@ -193,7 +309,7 @@ TEST_F(Machine, FindsFaultsThatArePlanted) {
   reverse_in_shared(values, 32, Barrier::of_warp);
   EXPECT_EQ(planted_faults(), (PlantedFaults{2, 2}));
   settings().plant = Plant::atomics;
-  add_to_one(values, 2);
+  add_to_one<<<2, 32>>>(values);
   EXPECT_EQ(planted_faults(), (PlantedFaults{3, 3}));
   EXPECT_THAT(findings_.take(), IsEmpty()) << "they are not the kernel's";
 }
@@ -201,7 +317,7 @@ TEST_F(Machine, FindsFaultsThatArePlanted) {
 TEST_F(Machine, ComputesWhatPtxSays) {
   const OnDevice<float> given(std::vector<float>{0x1p100f, -1, 0x1.000002p5f, 2});
   const OnDevice<Arithmetic> result(1);
-  compute(given, result);
+  compute<<<1, 1>>>(given, result);
   EXPECT_THAT(findings_.take(), IsEmpty());
   const Arithmetic got = result.values()[0];
   EXPECT_EQ(got.int_of_float, std::numeric_limits<int>::max());
@@ -212,7 +328,7 @@ TEST_F(Machine, ComputesWhatPtxSays) {
   EXPECT_EQ(got.exact_product, std::fma(0x1.000002p5f, 0x1.000002p5f, -1.0f));
   // Atomic additions of floats take subnormal numbers for zero.
   const OnDevice<float> sum(std::vector<float>{0x1p-130f});
-  add_to_one(sum, 1);
+  add_to_one<<<1, 32>>>(sum);
   EXPECT_EQ(sum.values()[0], 32);
 }
 
@@ -234,9 +350,9 @@ TEST(MachineDeathTest, RefusesWhatItDoesNotKnow) {
 
 TEST(MachineDeathTest, EndsTheProgramWithWhatItFound) {
   const OnDevice<float> memory(1);
-  EXPECT_DEATH(store_each(memory, 2),
+  EXPECT_DEATH((store_each<<<1, 2>>>(memory)),
                "PTX machine: out of the bounds of global memory.*\n.*in block "
-               "0.*st.global.f32(.*\n)*.*store_each_kernel");
+               "0.*st.global.f32(.*\n)*.*store_each");
 }
 
 }  // namespace
