@@ -10,10 +10,10 @@
 
 #include "acl/acl.h"
 #include "base/data_type.h"
-#include "fixed_sums.h"
+#include "cuda/ptx_machine/settings.h"
+#include "cuda/sums.h"
 #include "ops/grid_sampler/cases.h"
 #include "ops/nsa_compress/kernel.h"
-#include "settings.h"
 #include "support/function.h"
 
 namespace aclgrad::test {
@@ -141,6 +141,45 @@ TEST(CudaKernels, NsaGradReservesNoSumsThatNobodyWants) {
   problem.grad_weight = {};
   EXPECT_LE(kernel_workspace_size(problem, CudaLaunch{}), 1024u);
   EXPECT_GT(with_sums, 100'000u);
+}
+
+template <class Real>
+__global__ void add_all(cuda::FixedSums<Real> sums, const Real* terms, int64_t count, Real* sum) {
+  sums.begin();
+  for (int64_t i = 0; i < count; ++i) sums.add(0, terms[i]);
+  *sum = sums.value(0, 0);
+}
+
+// Memory that host and device share.
+template <class T>
+T* allocate(size_t count) {
+  void* memory = nullptr;
+  cuda::check(cudaHostAlloc(&memory, (count + 1) * sizeof(T), cudaHostAllocMapped), "cudaHostAlloc");
+  return static_cast<T*>(memory);
+}
+
+// The value that fixed-point sums on a GPU give for some terms, of which `max_terms` may meet, and none is larger than the
+// largest finite one, or `largest`.
+template <class Real>
+Real fixed_sum(const std::vector<Real>& terms, int64_t max_terms, double largest = 0) {
+  WorkspaceAllocator sizes;
+  cuda::FixedSums<Real>(1, max_terms, 0, sizes);
+  auto* workspace = allocate<std::byte>(sizes.size());
+  WorkspaceAllocator allocator(workspace);
+  const cuda::FixedSums<Real> sums(1, max_terms, 0, allocator);
+  sums.clear({});
+  Real *values = allocate<Real>(terms.size()), *sum = allocate<Real>(1);
+  std::copy(terms.begin(), terms.end(), values);
+  for (Real term : terms) {
+    if (std::isfinite(term)) largest = std::max(largest, std::fabs(static_cast<double>(term)));
+  }
+  *sums.largest() = {{std::bit_cast<unsigned long long>(largest), std::bit_cast<unsigned long long>(1.0)}};
+  cuda::launch({}, 1, 1, 0, add_all<Real>, sums, values, static_cast<int64_t>(terms.size()), sum);
+  cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+  const Real result = *sum;
+  for (void* memory : {static_cast<void*>(workspace), static_cast<void*>(values), static_cast<void*>(sum)})
+    cudaFreeHost(memory);
+  return result;
 }
 
 template <class Real>
