@@ -106,20 +106,12 @@ struct Timeout : Drawn<int32_t> {
 // ---- Calls ----
 
 // Draws the arguments in their order and calls `function`, which returns a status.
-template <auto kFunction, class... Arguments>
-void call_with(Program& program, bool waits) {
+template <bool kWaits, auto kFunction, class... Arguments>
+void call(Program& program) {
   std::tuple<Arguments...> arguments{Arguments(program)...};
-  if (waits) program.unblock();
+  if (kWaits) program.unblock();
   if (!program.succeeded(std::apply(kFunction, arguments))) return;
   std::apply([&](Arguments&... each) { (each.succeeded(program), ...); }, arguments);
-}
-template <auto kFunction, class... Arguments>
-void call(Program& program) {
-  call_with<kFunction, Arguments...>(program, false);
-}
-template <auto kFunction, class... Arguments>
-void call_that_waits(Program& program) {
-  call_with<kFunction, Arguments...>(program, true);
 }
 
 // Of functions that return something else.
@@ -141,9 +133,9 @@ void call_refused(Program& program) {
 
 // Entries of a table of calls.
 #define CALL(function, ...) \
-  { #function, call < function __VA_OPT__(, ) __VA_ARGS__> }
+  { #function, call < false, function __VA_OPT__(, ) __VA_ARGS__> }
 #define CALL_THAT_WAITS(function, ...) \
-  { #function, call_that_waits < function __VA_OPT__(, ) __VA_ARGS__> }
+  { #function, call < true, function __VA_OPT__(, ) __VA_ARGS__> }
 #define ASK(function, ...) \
   { #function, ask < function __VA_OPT__(, ) __VA_ARGS__> }
 #define REFUSED(function) \

@@ -85,11 +85,8 @@ Shape strides_of(Program& program, const Shape& shape) {
 
 // A tensor that is right, with memory unless it is too large.
 aclTensor* make_tensor(Program& program, const Shape& shape, aclDataType type) {
-  View view;
-  view.shape = shape;
-  view.strides = strides_of(program, shape);
-  view.offset = program.rarely() ? program.draw(0, 9) : 0;
-  view.item_bytes = static_cast<int64_t>(aclDataTypeSize(type));
+  View view{shape, strides_of(program, shape), program.rarely() ? program.draw(0, 9) : 0,
+            static_cast<int64_t>(aclDataTypeSize(type))};
   const Reach reach = Program::reach_of(view);
   view.data = program.address(static_cast<size_t>(reach.bytes));
   const Shape storage = {program.rarely() ? program.integer() : (reach.bytes + 7) / 2};

@@ -25,53 +25,43 @@ struct Address : Drawn<void*> {
 
 // An array and the number of its entries, which the call must refuse if there is no such array.
 struct Sizes {
-  Shape values;
-  const int64_t* pointer = nullptr;
-  uint64_t count = 0;
-};
+  explicit Sizes(Program& program)
+      : values(program.integers(program.rarely() ? 40 : program.draw<size_t>(0, 9))),
+        pointer(program.rarely() ? nullptr : values.data()),
+        count(program.rarely() ? kAbsurdSize : values.size()) {
+    program.refused_if(count == kAbsurdSize || (pointer == nullptr && count > 0));
+  }
 
-Sizes sizes(Program& program) {
-  Sizes sizes;
-  sizes.values = program.integers(program.rarely() ? 40 : program.draw<size_t>(0, 9));
-  sizes.pointer = program.rarely() ? nullptr : sizes.values.data();
-  sizes.count = program.rarely() ? kAbsurdSize : sizes.values.size();
-  program.refused_if(sizes.count == kAbsurdSize || (sizes.pointer == nullptr && sizes.count > 0));
-  return sizes;
-}
+  Shape values;
+  const int64_t* pointer;
+  uint64_t count;
+};
 
 struct Description {
-  Sizes view;
-  aclDataType type;
-  Shape stride_values;
-  const int64_t* strides = nullptr;
-  int64_t offset = 0;
-  aclFormat format;
-  Sizes storage;
-  void* data = nullptr;
+  explicit Description(Program& program)
+      : view(program),
+        type(program),
+        stride_values(program.integers(view.values.size())),
+        strides(program.coin() ? nullptr : stride_values.data()),
+        offset(program.integer()),
+        format(program),
+        storage(program),
+        data(Address(program)) {}
 
   View as_view() const {
-    View view_of;
-    view_of.shape = view.values;
-    view_of.strides = strides != nullptr ? stride_values : contiguous_strides(view.values);
-    view_of.offset = offset;
-    view_of.item_bytes = static_cast<int64_t>(aclDataTypeSize(type));
-    view_of.data = data;
-    return view_of;
+    return {view.values, strides != nullptr ? stride_values : contiguous_strides(view.values), offset,
+            static_cast<int64_t>(aclDataTypeSize(type)), data};
   }
-};
 
-Description describe(Program& program) {
-  Description tensor;
-  tensor.view = sizes(program);
-  tensor.type = DataTypeValue(program);
-  tensor.stride_values = program.integers(tensor.view.values.size());
-  tensor.strides = program.coin() ? nullptr : tensor.stride_values.data();
-  tensor.offset = program.integer();
-  tensor.format = FormatValue(program);
-  tensor.storage = sizes(program);
-  tensor.data = Address(program);
-  return tensor;
-}
+  Sizes view;
+  DataTypeValue type;
+  Shape stride_values;
+  const int64_t* strides;
+  int64_t offset;
+  FormatValue format;
+  Sizes storage;
+  void* data;
+};
 
 template <auto kGet>
 void get_sizes(Program& program) {
@@ -86,27 +76,14 @@ void get_sizes(Program& program) {
 
 // ---- Scalars, arrays and lists ----
 
-template <class Value>
-struct Values {
-  std::array<Value, 8> values{};
-  const Value* pointer = nullptr;
-  uint64_t count = 0;
-};
-
-template <class Value>
-Values<Value> values(Program& program) {
-  Values<Value> drawn;
-  for (Value& value : drawn.values) value = static_cast<Value>(program.integer());
-  drawn.pointer = program.rarely() ? nullptr : drawn.values.data();
-  drawn.count = program.rarely() ? kAbsurdSize : program.draw<uint64_t>(0, drawn.values.size());
-  program.refused_if(drawn.count == kAbsurdSize || (drawn.pointer == nullptr && drawn.count > 0));
-  return drawn;
-}
-
 template <auto kCreate, Kind kKind, class Value>
 void create_array(Program& program) {
-  const Values<Value> drawn = values<Value>(program);
-  program.made(kKind, kCreate(drawn.pointer, drawn.count));
+  std::array<Value, 8> values{};
+  for (Value& value : values) value = static_cast<Value>(program.integer());
+  const Value* pointer = program.rarely() ? nullptr : values.data();
+  const uint64_t count = program.rarely() ? kAbsurdSize : program.draw<uint64_t>(0, values.size());
+  program.refused_if(count == kAbsurdSize || (pointer == nullptr && count > 0));
+  program.made(kKind, kCreate(pointer, count));
 }
 
 template <auto kCreate, Kind kKind, Kind kMember>
@@ -133,7 +110,7 @@ void create_list(Program& program) {
 const Call kCalls[] = {
     {"aclCreateTensor",
      [](Program& program) {
-       const Description of = describe(program);
+       const Description of(program);
        aclTensor* tensor = program.made(
            Kind::tensor, aclCreateTensor(of.view.pointer, of.view.count, of.type, of.strides, of.offset,
                                          of.format, of.storage.pointer, of.storage.count, of.data));
@@ -142,7 +119,7 @@ const Call kCalls[] = {
     {"aclInitTensor",
      [](Program& program) {
        const Tensor tensor(program);
-       Description of = describe(program);
+       Description of(program);
        const Status status =
            aclInitTensor(tensor, of.view.pointer, of.view.count, of.type, of.strides, of.offset, of.format,
                          of.storage.pointer, of.storage.count, of.data);
