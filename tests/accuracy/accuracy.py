@@ -4,6 +4,7 @@
 usage: accuracy.py PROGRAM PAGE, where PROGRAM is accuracy_cases. What lies between the markers in PAGE is replaced.
 """
 
+import collections
 import pathlib
 import subprocess
 import sys
@@ -187,27 +188,38 @@ def cells_of_float(result):
     return [number(result.at_positions.worst_case), *cells, *(f"{value:.2g}" for value in result.numbers_in_terms())]
 
 
-def cells_of_others(result):
-    l2, *_, worst = result.ours.numbers()
-    return [number(l2), number(worst), f"{result.numbers_in_terms()[-1]:.2g}"]
+def cells_of_others(results):
+    """The largest numbers of a function's results; empty where it does not take the type."""
+    if not results:
+        return ["", "", ""]
+    l2, _, _, worst = map(max, zip(*(result.ours.numbers() for result in results), strict=True))
+    in_terms = max(result.numbers_in_terms()[-1] for result in results)
+    return [number(l2), number(worst), f"{in_terms:.2g}"]
 
 
-def table(results, types, columns, cells_of):
-    """One row a result of the first type, with the cells of each type, empty where there is no such result."""
-    lines = [["function", "result", *columns], ["---"] * (2 + len(columns))]
-    none = [""] * (len(columns) // len(types))
-    for type_name, title, name in sorted(results, key=lambda key: key[1]):
-        if type_name == types[0]:
-            of_types = [results.get((of_type, title, name)) for of_type in types]
-            lines.append([title, f"`{name}`", *sum((cells_of(result) if result else none for result in of_types), [])])
+def table(names, columns, rows):
+    """Of rows that are names and cells. What is exact has none."""
+    lines = [[*names, *columns], ["---"] * len([*names, *columns])]
+    lines += [[*row, *cells] for row, cells in rows if not set(cells) <= {"", "0", "0 / 0"}]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def tables(results):
+    of_float = [
+        ([title, f"`{name}`"], cells_of_float(result))
+        for (type_name, title, name), result in sorted(results.items(), key=lambda item: item[0][1])
+        if type_name == "float32"
+    ]
     columns = ["L2, same positions", "L2", "median", "99.9 %", "worst", "terms, 99.9 %", "terms, worst"]
+    others = collections.defaultdict(list)
     types = ["float16", "bfloat16", "float64"]
+    for title in sorted({title for _, title, _ in results}):
+        for type_name in types:
+            of_type = [result for key, result in results.items() if key[:2] == (type_name, title)]
+            others[title] += cells_of_others(of_type)
     short = [f"{type_name}: {column}" for type_name in types for column in ("L2", "worst", "terms, worst")]
-    return f"{table(results, ['float32'], columns, cells_of_float)}\n{table(results, types, short, cells_of_others)}"
+    rows = [([title], cells) for title, cells in others.items()]
+    return f"{table(['function', 'result'], columns, of_float)}\n{table(['function'], short, rows)}"
 
 
 def main():
