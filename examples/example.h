@@ -10,13 +10,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
+#include "aclnn/opdev/bfloat16.h"
+#include "aclnn/opdev/fp16_t.h"
 
 namespace example {
 
@@ -99,35 +100,6 @@ class Handle {
   Destroy destroy_;
 };
 
-/// A 16-bit float with 11 significant bits, converted by the library.
-struct Half {
-  aclFloat16 bits = 0;
-
-  Half() = default;
-  explicit Half(double value) : bits(aclFloatToFloat16(static_cast<float>(value))) {}
-  explicit operator double() const { return aclFloat16ToFloat(bits); }
-};
-
-/// The upper half of a float: 8 significant bits. Finite values only.
-struct BFloat16 {
-  uint16_t bits = 0;
-
-  BFloat16() = default;
-  explicit BFloat16(double value) {
-    const float narrowed = static_cast<float>(value);
-    uint32_t whole;
-    std::memcpy(&whole, &narrowed, sizeof whole);
-    const uint32_t round_half_to_even = 0x7FFF + ((whole >> 16) & 1);
-    bits = static_cast<uint16_t>((whole + round_half_to_even) >> 16);
-  }
-  explicit operator double() const {
-    const uint32_t whole = static_cast<uint32_t>(bits) << 16;
-    float widened;
-    std::memcpy(&widened, &whole, sizeof widened);
-    return widened;
-  }
-};
-
 /// `rounding` is the greatest relative error of rounding to the type, `underflow` the greatest absolute error
 /// of rounding a value that is too small for its full precision.
 template <typename Element>
@@ -138,12 +110,12 @@ struct ElementType<float> {
   static constexpr double rounding = 0x1p-24, underflow = 0x1p-150;
 };
 template <>
-struct ElementType<Half> {
+struct ElementType<op::fp16_t> {
   static constexpr aclDataType data_type = ACL_FLOAT16;
   static constexpr double rounding = 0x1p-11, underflow = 0x1p-25;
 };
 template <>
-struct ElementType<BFloat16> {
+struct ElementType<op::bfloat16> {
   static constexpr aclDataType data_type = ACL_BF16;
   static constexpr double rounding = 0x1p-8, underflow = 0x1p-134;
 };

@@ -5,13 +5,13 @@
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
 #include "example.h"
 
-using example::BFloat16;
 using example::Comparison;
 using example::Device;
 using example::Operator;
 using example::Random;
 using example::ReferenceSum;
 using example::Tensor;
+using op::bfloat16;
 
 namespace {
 
@@ -39,11 +39,11 @@ std::vector<int64_t> zipf_counts() {
 }
 
 /// Sums some columns of every expert in double precision and compares.
-Comparison<BFloat16> compare(const char* name, const Tensor<BFloat16>& bias_grad,
-                             const std::vector<BFloat16>& grad_y, const std::vector<int64_t>& ends) {
+Comparison<bfloat16> compare(const char* name, const Tensor<bfloat16>& bias_grad,
+                             const std::vector<bfloat16>& grad_y, const std::vector<int64_t>& ends) {
   constexpr int64_t column_step = 61;
-  const std::vector<BFloat16> result = bias_grad.download();
-  Comparison<BFloat16> comparison(name, bias_grad.shape());
+  const std::vector<bfloat16> result = bias_grad.download();
+  Comparison<bfloat16> comparison(name, bias_grad.shape());
   for (int64_t expert = 0, begin = 0; expert < experts; begin = ends[expert++]) {
     std::vector<ReferenceSum> reference(hidden);
     for (int64_t row = begin; row < ends[expert]; ++row)
@@ -61,14 +61,14 @@ int main() {
   const std::vector<int64_t> counts = zipf_counts();
   std::vector<int64_t> ends(experts);
   std::partial_sum(counts.begin(), counts.end(), ends.begin());
-  const std::vector<BFloat16> grad_y_host = Random(1).uniform_vector<BFloat16>(rows * hidden, -1, 1);
+  const std::vector<bfloat16> grad_y_host = Random(1).uniform_vector<bfloat16>(rows * hidden, -1, 1);
 
   const Device device;
-  const Tensor<BFloat16> grad_y({rows, hidden}, grad_y_host);
+  const Tensor<bfloat16> grad_y({rows, hidden}, grad_y_host);
   const Tensor<int64_t> group_counts({experts}, counts);
   const Tensor<int64_t> group_ends({experts}, ends);
-  const Tensor<BFloat16> from_counts({experts, hidden});
-  const Tensor<BFloat16> from_ends({experts, hidden});
+  const Tensor<bfloat16> from_counts({experts, hidden});
+  const Tensor<bfloat16> from_ends({experts, hidden});
 
   const Operator by_counts(device, "aclnnGroupedBiasAddGradV2", aclnnGroupedBiasAddGradV2,
                            aclnnGroupedBiasAddGradV2GetWorkspaceSize, grad_y, group_counts, group_type_counts,
@@ -85,6 +85,6 @@ int main() {
               static_cast<long long>(*fewest), static_cast<long long>(*most));
   example::print_times({&by_counts, &by_ends});
 
-  return example::report<BFloat16>({compare("V2, by counts", from_counts, grad_y_host, ends),
+  return example::report<bfloat16>({compare("V2, by counts", from_counts, grad_y_host, ends),
                                     compare("V1, by ends", from_ends, grad_y_host, ends)});
 }

@@ -9,12 +9,12 @@
 
 using example::Comparison;
 using example::Device;
-using example::Half;
 using example::Handle;
 using example::Operator;
 using example::Random;
 using example::ReferenceSum;
 using example::Tensor;
+using op::fp16_t;
 
 namespace {
 
@@ -46,9 +46,9 @@ std::vector<int64_t> window_starts() {
 /// The inputs on the host.
 struct Step {
   std::vector<int64_t> window_starts;
-  std::vector<Half> input;        // [tokens, heads, channels]
-  std::vector<Half> weight;       // [block_size, heads]
-  std::vector<Half> output_grad;  // [windows, heads, channels]
+  std::vector<fp16_t> input;        // [tokens, heads, channels]
+  std::vector<fp16_t> weight;       // [block_size, heads]
+  std::vector<fp16_t> output_grad;  // [windows, heads, channels]
 
   double input_at(int64_t token, int64_t head, int64_t channel) const {
     return static_cast<double>(input[(token * heads + head) * channels + channel]);
@@ -61,10 +61,10 @@ struct Step {
   }
 };
 
-Comparison<Half> compare_output(const Step& step, const Tensor<Half>& output) {
+Comparison<fp16_t> compare_output(const Step& step, const Tensor<fp16_t>& output) {
   constexpr int64_t window_step = 37;
-  const std::vector<Half> result = output.download();
-  Comparison<Half> comparison("output", output.shape());
+  const std::vector<fp16_t> result = output.download();
+  Comparison<fp16_t> comparison("output", output.shape());
   const int64_t windows = static_cast<int64_t>(step.window_starts.size());
   for (int64_t window = 0; window < windows; window += window_step) {
     for (int64_t head = 0; head < heads; ++head) {
@@ -80,10 +80,10 @@ Comparison<Half> compare_output(const Step& step, const Tensor<Half>& output) {
   return comparison;
 }
 
-Comparison<Half> compare_input_grad(const Step& step, const Tensor<Half>& input_grad) {
+Comparison<fp16_t> compare_input_grad(const Step& step, const Tensor<fp16_t>& input_grad) {
   constexpr int64_t token_step = 97;
-  const std::vector<Half> result = input_grad.download();
-  Comparison<Half> comparison("inputGrad", input_grad.shape());
+  const std::vector<fp16_t> result = input_grad.download();
+  Comparison<fp16_t> comparison("inputGrad", input_grad.shape());
   const auto starts_begin = step.window_starts.begin(), starts_end = step.window_starts.end();
   for (int64_t token = 0; token < input_grad.shape()[0]; token += token_step) {
     // The windows that cover the token: they start at most block_size - 1 tokens before it.
@@ -103,9 +103,9 @@ Comparison<Half> compare_input_grad(const Step& step, const Tensor<Half>& input_
 }
 
 /// Every element: each sums over all windows and channels.
-Comparison<Half> compare_weight_grad(const Step& step, const Tensor<Half>& weight_grad) {
-  const std::vector<Half> result = weight_grad.download();
-  Comparison<Half> comparison("weightGrad", weight_grad.shape());
+Comparison<fp16_t> compare_weight_grad(const Step& step, const Tensor<fp16_t>& weight_grad) {
+  const std::vector<fp16_t> result = weight_grad.download();
+  Comparison<fp16_t> comparison("weightGrad", weight_grad.shape());
   const int64_t windows = static_cast<int64_t>(step.window_starts.size());
   for (int64_t position = 0; position < block_size; ++position) {
     for (int64_t head = 0; head < heads; ++head) {
@@ -131,17 +131,17 @@ int main() {
   Step step;
   step.window_starts = window_starts();
   const int64_t windows = static_cast<int64_t>(step.window_starts.size());
-  step.input = random.uniform_vector<Half>(tokens * heads * channels, -1, 1);
-  step.weight = random.uniform_vector<Half>(block_size * heads, 0, 2.0 / block_size);
-  step.output_grad = random.uniform_vector<Half>(windows * heads * channels, -1, 1);
+  step.input = random.uniform_vector<fp16_t>(tokens * heads * channels, -1, 1);
+  step.weight = random.uniform_vector<fp16_t>(block_size * heads, 0, 2.0 / block_size);
+  step.output_grad = random.uniform_vector<fp16_t>(windows * heads * channels, -1, 1);
 
   const Device device;
-  const Tensor<Half> input({tokens, heads, channels}, step.input);
-  const Tensor<Half> weight({block_size, heads}, step.weight);
-  const Tensor<Half> output_grad({windows, heads, channels}, step.output_grad);
-  const Tensor<Half> output(output_grad.shape());
-  const Tensor<Half> input_grad(input.shape());
-  const Tensor<Half> weight_grad(weight.shape());
+  const Tensor<fp16_t> input({tokens, heads, channels}, step.input);
+  const Tensor<fp16_t> weight({block_size, heads}, step.weight);
+  const Tensor<fp16_t> output_grad({windows, heads, channels}, step.output_grad);
+  const Tensor<fp16_t> output(output_grad.shape());
+  const Tensor<fp16_t> input_grad(input.shape());
+  const Tensor<fp16_t> weight_grad(weight.shape());
   const Handle<aclIntArray> sequences(aclCreateIntArray(ends.data(), ends.size()), aclDestroyIntArray);
 
   const Operator forward(device, "aclnnNsaCompress", aclnnNsaCompress, aclnnNsaCompressGetWorkspaceSize,
@@ -157,6 +157,6 @@ int main() {
               static_cast<long long>(tokens), sequence_lengths.size(), static_cast<long long>(windows));
   example::print_times({&forward, &backward});
 
-  return example::report<Half>({compare_output(step, output), compare_input_grad(step, input_grad),
-                                compare_weight_grad(step, weight_grad)});
+  return example::report<fp16_t>({compare_output(step, output), compare_input_grad(step, input_grad),
+                                  compare_weight_grad(step, weight_grad)});
 }
