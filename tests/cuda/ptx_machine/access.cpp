@@ -28,26 +28,6 @@ struct Target {
   Region* region = nullptr;
 };
 
-// Of the local memory of all threads the lane's own begins at `base`.
-struct Window {
-  Region* region;
-  uint64_t base, size;
-};
-
-Window window_of(const Warp& warp, Space space, int lane) {
-  Grid& grid = *Grid::running();
-  switch (space) {
-    case Space::shared:
-      return {&grid.shared(), 0, grid.shared().bytes()};
-    case Space::param:
-      return {&grid.parameters(), 0, grid.parameters().bytes()};
-    default: {
-      const size_t bytes = grid.kernel().local_bytes;
-      return {&grid.local(), (warp.first_thread() + static_cast<unsigned>(lane)) * bytes, bytes};
-    }
-  }
-}
-
 void report_bounds(const Instruction& in, int lane, uint64_t past) {
   report("out of the bounds of " + std::string(name_of(in.space)) + " memory, in lane " +
          std::to_string(lane) + ", by " + std::to_string(past) + " bytes");
@@ -73,12 +53,15 @@ Target locate(const Warp& warp, const Instruction& in, int lane, uint64_t addres
            std::to_string(bytes));
   }
   if (in.space == Space::global) return locate_global(in, lane, address, bytes);
-  const Window window = window_of(warp, in.space, lane);
-  if (address > window.size || bytes > window.size - address) {
-    report_bounds(in, lane, address + bytes - window.size);
+  Region& region = Grid::running()->region(in.space);
+  const bool is_local = in.space == Space::local;
+  const size_t size = is_local ? Grid::running()->kernel().local_bytes : region.bytes();
+  if (address > size || bytes > size - address) {
+    report_bounds(in, lane, address + bytes - size);
     return {};
   }
-  return {window.region->begin() + window.base + address, window.region};
+  const size_t base = is_local ? (warp.first_thread() + static_cast<unsigned>(lane)) * size : 0;
+  return {region.begin() + base + address, &region};
 }
 
 // ---- What is known of memory

@@ -41,10 +41,10 @@ class Grid {
   void begin_interval();                               // of a warp
   uint64_t blocks_like_this() const { return step_; }  // as many count as does the one that runs
 
-  // Memory beyond the global one.
-  Region& parameters() { return parameters_; }
-  Region& shared() { return shared_; }
-  Region& local() { return local_; }  // of all threads of the block
+  // Beyond global memory. The local one is that of all threads of the block.
+  Region& region(Space space) {
+    return space == Space::shared ? shared_ : space == Space::param ? parameters_ : local_;
+  }
 
   // The region that this instruction has used last: most use the same one again.
   Region*& last_region(const Instruction& instruction) {
