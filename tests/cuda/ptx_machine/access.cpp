@@ -1,6 +1,4 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "access.h"
-
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -10,6 +8,7 @@
 #include "fault.h"
 #include "findings.h"
 #include "grid.h"
+#include "operations.h"
 #include "settings.h"
 #include "warp.h"
 

@@ -81,4 +81,8 @@ struct Kernel {
   mutable uint64_t launches = 0, threads = 0;
 };
 
+// Of those that nvcc has put into the program, by the address of its function on the host. Null where there is none for the
+// architecture that was asked for.
+const Kernel* find_kernel(const void* host_function);
+
 }  // namespace ptx

@@ -1,10 +1,10 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // The PTX machine runs on the CPU what nvcc has made of kernels, and looks what they do:
 //
-//   module.h      takes the PTX that is in the program, and finds kernels by nvcc's functions
+//   module.cpp    takes the PTX that is in the program, and finds kernels by nvcc's functions
 //   parser.h      makes kernels of PTX (kernel.h)
 //   grid.h        runs the blocks of a launch, warp.h the threads of a warp
-//   operations.h  what instructions compute (arithmetic.h), access.h how they use memory
+//   operations.h  what instructions compute (arithmetic.h), and how they use memory (access.cpp)
 //   memory.h      what memory there is, and what is known of it
 //   findings.h    says what a kernel has done wrong; fault.h plants mistakes
 //   settings.h    schedules and orders, by the environment

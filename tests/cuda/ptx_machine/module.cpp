@@ -1,8 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // What nvcc's code on the host calls before main(): it hands over the PTX, and the names of the kernels in it. They are
 // parsed when they are first launched.
-#include "module.h"
-
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// What instructions compute: all that the machine knows but for branches, barriers and accesses to memory.
+// What instructions do: all that the machine knows but for branches and barriers.
 #pragma once
 
 #include <string_view>
@@ -18,6 +18,11 @@ struct Operation {
 
 // By the opcode with all that follows it, such as fma.rn.f32. Null for what is not known.
 const Operation* find_operation(std::string_view opcode);
+
+// Of loads, stores and atomic operations, with their checks: bounds, alignment, undefined values and addresses, races.
+// Completes the instruction for an opcode such as ld.global.v4.f32. Returns how many elements it has in a lane; 0 for an
+// opcode that is not known.
+size_t decode_access(std::string_view opcode, Instruction& instruction);
 
 // bar.warp.sync: what one lane did before comes before what another does after.
 void meet(Warp& warp, const Instruction& instruction, Lanes active);

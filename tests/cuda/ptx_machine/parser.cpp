@@ -8,7 +8,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "access.h"
 #include "findings.h"
 #include "operations.h"
 

@@ -21,7 +21,6 @@
 #include "grid.h"
 #include "machine.h"
 #include "memory.h"
-#include "module.h"
 #include "stream.h"
 
 namespace ptx {
