@@ -1,6 +1,6 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """document.py COUNTS: writes the lists of docs/aten.md, with the samples and types of a run of tests/aten, which writes
-them where ACLGRAD_ATEN_COUNTS names a file. document.py --check: whether the lists have the functions of functions.txt."""
+them where ACLGRAD_ATEN_COUNTS names a file. document.py --check: whether the lists have what functions.txt has."""
 
 import json
 import pathlib
