@@ -32,13 +32,14 @@ class Fault(NamedTuple):
 
 
 def read_faults(table: str) -> list[Fault]:
-    """Sections begin with `file: suites`; in them `-` lines become the `+` lines behind them, an `x` line nothing."""
+    """Sections begin with `file: suites`; in them `-` lines become the `+` lines behind them, other lines a word."""
+    words = {"x": "", "t": "true", "f": "false"}
     faults = []
     for section in re.split(r"\n\n+", table):
         if head := re.search(r"^([\w./-]+): (.*)$", section, re.MULTILINE):
-            for old, new in re.findall(r"((?:^- .*\n)+|^x .*\n?)((?:^\+ .*\n?)*)", section, re.MULTILINE):
-                parts = ("\n".join(line[2:] for line in part.splitlines()) for part in (old, new))
-                faults.append(Fault(head[1], head[2].split(), *parts))
+            for old, new in re.findall(r"((?:^- .*\n)+|^[xtf] .*\n?)((?:^\+ .*\n?)*)", section, re.MULTILINE):
+                before, after = ("\n".join(line[2:] for line in part.splitlines()) for part in (old, new))
+                faults.append(Fault(head[1], head[2].split(), before, words.get(old[0], after)))
     return faults
 
 
