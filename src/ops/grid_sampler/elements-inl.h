@@ -7,12 +7,19 @@
 #define ACLGRAD_OPS_GRID_SAMPLER_ELEMENTS_INL_H_
 #endif
 
+#include <atomic>
 #include <cstring>
 
 #include "ops/grid_sampler/block-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+
+// Before a loop over channels the compiler would load the offsets of all samples, for which there are too few registers:
+// it moves them to those of vectors and back. This makes it load them for each channel.
+HWY_INLINE void load_again() {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
 
 // What a vector of Real gathers by.
 template <class Real>

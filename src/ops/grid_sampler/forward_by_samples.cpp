@@ -214,6 +214,7 @@ class ForwardBySamples {
     for (int64_t channel = 0; channel < input_.channels;
          channel += kTogether, from += input_.channel_stride) {
       V values[kTogether];
+      if (kTogether > 1) load_again();
       interpolate<kReach>(
           pixels, from, [&](int k) HWY_ATTR { return weights.of(TapIndex<kTaps>(k)); }, values);
       if (HWY_LIKELY(is_whole && has_plain_output_)) {

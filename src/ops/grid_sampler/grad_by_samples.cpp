@@ -227,6 +227,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     const T* from = input_.template channel<T>(channels.begin);
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
       V above[2 * kTogether], below[2 * kTogether];
+      if (kTogether > 1) load_again();
       load_any_row<kReach>(pixels, from, 0, above);
       load_any_row<kReach>(pixels, from, 1, below);
       for (int c = 0; c < kTogether; ++c) {
