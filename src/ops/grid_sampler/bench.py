@@ -228,7 +228,7 @@ def _cells():
                 is_alone = len(wanted) == 1
                 if is_alone and (mode != _BILINEAR or layout == last or h not in (64, 512) or grid == "rotated"):
                     continue
-                if layout == last and (c not in (3, 4, 64) or grid == "rotated"):
+                if layout == last and c not in (3, 4, 64):
                     continue
                 words = [f"N{n} C{c} {h}x{w}", _MODES[mode], grid, *(["channels last"] if layout == last else [])]
                 yield Case(f"grid sampler, {title}", ", ".join(words), torch.float32,

@@ -37,6 +37,13 @@ class GridReader {
     for (int axis = 0; axis < kAxes; ++axis) to[axis] = hn::LoadU(D(), staged_[axis] + (first - begin_));
   }
 
+  // Of those from `first` on, if that is cheap. Returns whether it is.
+  HWY_INLINE bool look_ahead(int64_t first, V (&to)[kAxes]) const {
+    if (!has_vectors_ || first + kSamples > grid_.pixels()) return false;
+    load_interleaved(D(), grid_.channel<Real>(0) + kAxes * first, to);
+    return true;
+  }
+
  private:
   HWY_NOINLINE void read_ahead(int64_t first) {
     load_coordinates(grid_, Samples{first, std::min(kMostSamples, grid_.pixels() - first)}, staged_);

@@ -122,6 +122,22 @@ class Footprint {
     }
   }
 
+  // Where samples at these coordinates have their first tap, or where the interior samples next to them have it.
+  HWY_INLINE void find_near(const V (&coordinates)[kAxes], Offset (&at)[kSamples]) const {
+    V first[kAxes], scale;
+    for (int k = 0; k < kAxes; ++k) {
+      first[k] = first_tap<kTaps>(D(), find_position<kTaps>(D(), axes_[k], coordinates[k], scale));
+      first[k] = hn::Max(hn::Min(first[k], last_first_tap_[k]), hn::Zero(D()));
+    }
+    hn::StoreU(offsets_of(first), Integer(), at);
+  }
+
+  // From the first of the rows that a sample reads.
+  HWY_INLINE int64_t step_to(int row) const {
+    const int64_t step = row % kTaps * row_stride_;
+    return kAxes == 2 ? step : step + row / kTaps * slice_stride_;
+  }
+
   // Where the first tap of each sample is, if all are pixels: of neighbours, or of each. At an edge of an image that has
   // elements: where those of a row begin that each sample reads.
   HWY_INLINE int64_t line() const { return line_; }
@@ -221,12 +237,6 @@ class Footprint {
 
   static HWY_INLINE uint32_t rows_from(V row, int64_t begin) {
     return bits_of(D(), hn::Ge(row, hn::Set(D(), static_cast<Real>(begin))));
-  }
-
-  // From the first of the rows that a sample reads.
-  HWY_INLINE int64_t step_to(int row) const {
-    const int64_t step = row % kTaps * row_stride_;
-    return kAxes == 2 ? step : step + row / kTaps * slice_stride_;
   }
 
   static HWY_INLINE Index offsets_of_units(const Image& image) {
@@ -343,8 +353,12 @@ class Footprint {
     V loaded[kRowElements];
     if (HWY_LIKELY(has_elements())) {
       load_elements(d, from, offsets_[row], loaded);
-    } else {
-      load_narrow_row(from, row, loaded);
+    } else {  // an image with fewer columns than taps
+      for (int k = 0; k < kTaps; ++k) {
+        V of_column[kTogether];
+        load_elements(d, from + std::min<int64_t>(k, axis(0).size - 1) * kTogether, offsets_[row], of_column);
+        std::copy_n(of_column, kTogether, loaded + k * kTogether);
+      }
     }
     for (int k = 0; k < kTaps; ++k) {
       for (int c = 0; c < kTogether; ++c) {
@@ -353,15 +367,6 @@ class Footprint {
           pixel = hn::IfThenElse(is_at_[k][j], loaded[j * kTogether + c], pixel);
         pixels[k * kTogether + c] = hn::IfThenElseZero(is_pixel_[row][k], pixel);
       }
-    }
-  }
-
-  // Of an image with fewer columns than taps.
-  HWY_INLINE void load_narrow_row(const T* from, int row, V (&pixels)[kRowElements]) const {
-    for (int k = 0; k < kTaps; ++k) {
-      V of_column[kTogether];
-      load_elements(D(), from + std::min<int64_t>(k, axis(0).size - 1) * kTogether, offsets_[row], of_column);
-      for (int c = 0; c < kTogether; ++c) pixels[k * kTogether + c] = of_column[c];
     }
   }
 

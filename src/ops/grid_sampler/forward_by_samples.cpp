@@ -70,6 +70,7 @@ class ForwardBySamples {
   using V = hn::Vec<D>;
   static constexpr int64_t kSamples = hn::MaxLanes(D());
   static constexpr int64_t kChunkSamples = 16 * kSamples;  // where they read stays in the first-level cache
+  static constexpr int64_t kAheadSamples = 32;  // for which pixels are asked for while others are sampled
 
   ForwardBySamples(const Sampling& sampling, int64_t image)
       : pixels_(sampling.input[image], sampling.axes),
@@ -77,6 +78,7 @@ class ForwardBySamples {
         input_(sampling.input[image]),
         output_(sampling.output[image]),
         prefetches_(outgrows_cache(sampling)),
+        is_far_(sampling.channels > 1 && is_far(sampling)),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
 
@@ -162,10 +164,35 @@ class ForwardBySamples {
       const int64_t other = begin + kSamples;
       const Reach reach = find_vector(begin, kSamples, pixels, weights);
       const Reach other_reach = find_vector(other, kSamples, other_pixels, other_weights);
+      if (is_far_ && reach == Reach::interior && other_reach == Reach::interior && pays_to_ask(pixels)) {
+        for (const int64_t first : {begin, other}) prefetch_ahead(first + kAheadSamples);
+      }
       sample_vector(reach, pixels, weights, begin, kSamples);
       sample_vector(other_reach, other_pixels, other_weights, other, kSamples);
     }
     return begin;
+  }
+
+  // Whether it pays to ask for pixels. Each plane takes requests of its own: then neighbouring samples must share lines of
+  // the cache.
+  HWY_INLINE bool pays_to_ask(const Pixels& pixels) const {
+    const int64_t distance = int64_t{pixels.offsets()[kSamples - 1]} - pixels.offsets()[0];
+    return kTogether > 1 || std::abs(distance) <= kSamples / 2 * input_.row_stride;
+  }
+
+  // What turned or scattered samples read lies in an order that the processor does not foretell.
+  HWY_INLINE void prefetch_ahead(int64_t first) const {
+    V coordinates[kAxes];
+    if (!grid_.look_ahead(first, coordinates)) return;
+    alignas(64) OffsetOf<Real> offsets[kSamples];
+    pixels_.find_near(coordinates, offsets);
+    for (int64_t channel = 0; channel < input_.channels; channel += kTogether) {
+      const T* from = input_.channel<T>(channel);
+      for (const int64_t offset : offsets) {
+        for (int row = 0; row < Pixels::kRows; ++row)
+          prefetch_for_later(from + offset + pixels_.step_to(row));
+      }
+    }
   }
 
   HWY_INLINE Reach find_vector(int64_t first, int64_t count, Pixels& pixels, Weights& weights) {
@@ -299,6 +326,7 @@ class ForwardBySamples {
   const Image input_;
   const Image output_;
   const bool prefetches_;
+  const bool is_far_;
   const bool has_plain_output_;
   const bool has_interleaved_output_;
 };

@@ -122,8 +122,8 @@ inline int64_t padded_channels(int64_t channels) {
   return divide_up(channels, channel_block(channels)) * channel_block(channels);
 }
 
-// Floats from one row of a buffer to the next. Where rows lie whole pages apart, what is stored to one delays the loads from the other: processors compare the
-// addresses of loads and stores by their last 12 bits first.
+// Floats from one row of a buffer to the next. Where rows lie whole pages apart, what is stored to one delays the loads
+// from the other: processors compare the addresses of loads and stores by their last 12 bits first.
 inline int64_t spread_row(int64_t floats) {
   constexpr int64_t kPage = 1024;
   constexpr int64_t kLeast = 192;
@@ -141,11 +141,22 @@ inline bool is_channels_last(const Image& image) {
 // Whether most samples of the grid read the pixels next to those of the sample before. Looks at some of them.
 bool is_grid_smooth(const Sampling& sampling);
 
+inline int64_t image_bytes(const Sampling& sampling) {
+  return sampling.channels * sampling.pixels * static_cast<int64_t>(size_of(sampling.type));
+}
+
 // Whether an image is so large that the kernels ask for its pixels some time before they read them: caches do not hold
 // it from one call to the next.
 inline bool outgrows_cache(const Sampling& sampling) {
   constexpr int64_t kCacheBytes = 4 << 20;
-  return sampling.channels * sampling.pixels * static_cast<int64_t>(size_of(sampling.type)) > kCacheBytes;
+  return image_bytes(sampling) > kCacheBytes;
+}
+
+// Whether pixels that are read in no order of memory come from memory. Of smaller images, to ask for them takes longer
+// than it saves.
+inline bool is_far(const Sampling& sampling) {
+  constexpr int64_t kCacheBytes = 14 << 20;
+  return image_bytes(sampling) > kCacheBytes;
 }
 
 // How many images are worked on together, so that so many bytes hold what each takes.

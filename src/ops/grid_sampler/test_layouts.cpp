@@ -205,6 +205,16 @@ TEST(GridSamplerLayouts, RotatedGridsGiveTheSameBits) {
   }
 }
 
+// So large that the kernel asks for pixels that it reads later.
+TEST(GridSamplerLayouts, FarPixelsGiveTheSameBits) {
+  const Sampling s = sizes(1, 4, 960, 970, 70, 90);
+  Inputs inputs(s, DataType::float32, 1);
+  for (const double angle : {0.4, 1.3}) {
+    inputs.grid = rotated_grid(s, angle);
+    expect_same_bits(s, inputs, {channels_last, channels_last});
+  }
+}
+
 // Large enough that samples' own gradients are found apart from those of the pixels.
 TEST(GridSamplerLayouts, ScatteredSamplesGiveTheSameBitsOnAnyThreads) {
   const Sampling s = sizes(1, 3, 120, 130, 190, 190);
