@@ -16,9 +16,9 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 // Differentiates at the samples.
-template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes>
-class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes> {
-  using Base = SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes>;
+template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes, bool kFollow = false>
+class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow> {
+  using Base = SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow>;
   using Base::kGroup, Base::kSamples, Base::grid_, Base::input_, Base::pixels_, Base::wants_input_grad_,
       Base::store_slopes, Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
@@ -314,6 +314,15 @@ void run_with_rows(const Sampling& sampling, const SamplesLayout& layout) {
     }
     if (!has_few_channels && input.channel_stride == 1 && sampling.channels % 4 == 0)
       return run<GradBySamples<T, kTaps, 4, true, kAxes>>(sampling, layout);
+    if constexpr (kTaps == 2 && kAxes == 2) {
+      // The sums of more channels are added in turn, so that none waits long. To look at the grid takes a part of the time
+      // that few samples take.
+      constexpr int64_t kMaxChannels = 2, kMinSamples = 1 << 15;
+      const bool may_follow = has_plain_columns && sampling.channels <= kMaxChannels &&
+                              sampling.wants_input_grad && sampling.batch * sampling.samples >= kMinSamples;
+      if (may_follow && is_grid_turned(sampling))
+        return run<GradBySamples<T, kTaps, 1, false, kAxes, true>>(sampling, layout);
+    }
   }
   // Of images the 16-bit types are loaded one by one in any case.
   if (has_plain_columns && (kAxes == 3 || sizeof(T) != 2 || has_few_channels))

@@ -107,6 +107,45 @@ double pixel_before(double coordinate, const Axis& axis) {
   return std::floor(place);
 }
 
+// From samples to their next ones, at some places of the grid.
+struct GridSteps {
+  int64_t probes = 0;  // places
+  int64_t breaks = 0;  // not to the next pixel in the row
+  int64_t across = 0;  // to another column
+  int64_t climbs = 0;  // to another row
+  int64_t jumps = 0;   // over a row, or over more than a column
+};
+
+GridSteps steps_of(const Sampling& sampling) {
+  constexpr int64_t kMostProbes = 64;
+  constexpr int64_t kNeighbours = 16;  // of a probe
+  GridSteps steps;
+  if (sampling.samples < kNeighbours) return steps;
+  // At most every fourth sample, so that this takes little of the time that a small problem takes.
+  steps.probes = std::clamp<int64_t>(sampling.batch * sampling.samples / (4 * kNeighbours), 1, kMostProbes);
+  visit_element_type(sampling.type, [&]<class T>(T) {
+    for (int64_t probe = 0; probe < steps.probes; ++probe) {
+      const Image grid = sampling.grid[probe * sampling.batch / steps.probes];
+      const T *xs = grid.channel<T>(0), *ys = grid.channel<T>(1);
+      double column = 0, row = 0;
+      for_each_pixel(grid, (sampling.samples - kNeighbours) * probe / std::max<int64_t>(1, steps.probes - 1),
+                     kNeighbours, [&](int64_t k, int64_t offset) {
+                       const double x = pixel_before(to_real(xs[offset]), sampling.x_axis());
+                       const double y = pixel_before(to_real(ys[offset]), sampling.y_axis());
+                       if (k > 0) {
+                         steps.breaks += !(x == column + 1 && y == row);
+                         steps.across += x != column;
+                         steps.climbs += y != row;
+                         steps.jumps += !(std::abs(x - column) <= 2 && std::abs(y - row) <= 1);
+                       }
+                       column = x;
+                       row = y;
+                     });
+    }
+  });
+  return steps;
+}
+
 }  // namespace
 
 bool has_plain_rows(const Image& image) {
@@ -196,31 +235,16 @@ double double_backward_nanoseconds(const DoubleBackward& sampling) {
 }
 
 bool is_grid_smooth(const Sampling& sampling) {
-  constexpr int64_t kMostProbes = 64;
-  constexpr int64_t kNeighbours = 16;  // of a probe
   // The more channels, the faster the alternative is.
   const int64_t most_breaks = sampling.channels <= kFewChannels ? 5 : 3;
-  if (sampling.samples < kNeighbours) return false;
-  // At most every fourth sample, so that this takes little of the time that a small problem takes.
-  const int64_t probes =
-      std::clamp<int64_t>(sampling.batch * sampling.samples / (4 * kNeighbours), 1, kMostProbes);
-  int64_t breaks = 0;
-  visit_element_type(sampling.type, [&]<class T>(T) {
-    for (int64_t probe = 0; probe < probes; ++probe) {
-      const Image grid = sampling.grid[probe * sampling.batch / probes];
-      const T *xs = grid.channel<T>(0), *ys = grid.channel<T>(1);
-      double column = 0, row = 0;
-      for_each_pixel(grid, (sampling.samples - kNeighbours) * probe / std::max<int64_t>(1, probes - 1),
-                     kNeighbours, [&](int64_t k, int64_t offset) {
-                       const double x = pixel_before(to_real(xs[offset]), sampling.x_axis());
-                       const double y = pixel_before(to_real(ys[offset]), sampling.y_axis());
-                       if (k > 0 && !(x == column + 1 && y == row)) ++breaks;
-                       column = x;
-                       row = y;
-                     });
-    }
-  });
-  return breaks <= probes * most_breaks;
+  const GridSteps steps = steps_of(sampling);
+  return steps.probes > 0 && steps.breaks <= steps.probes * most_breaks;
+}
+
+bool is_grid_turned(const Sampling& sampling) {
+  const GridSteps steps = steps_of(sampling);
+  const bool is_turned = steps.climbs >= 2 * steps.probes && steps.climbs <= steps.across + steps.probes;
+  return steps.probes > 0 && is_turned && steps.jumps <= steps.probes;
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -141,6 +141,10 @@ inline bool is_channels_last(const Image& image) {
 // Whether most samples of the grid read the pixels next to those of the sample before. Looks at some of them.
 bool is_grid_smooth(const Sampling& sampling);
 
+// Whether most read pixels near those of the sample before, but in other rows: more to its right or left than above or
+// below.
+bool is_grid_turned(const Sampling& sampling);
+
 inline int64_t image_bytes(const Sampling& sampling) {
   return sampling.channels * sampling.pixels * static_cast<int64_t>(size_of(sampling.type));
 }

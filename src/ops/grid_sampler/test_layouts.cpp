@@ -205,6 +205,19 @@ TEST(GridSamplerLayouts, RotatedGridsGiveTheSameBits) {
   }
 }
 
+// So many samples that their gradient is added in an order of its own, by the direction in which they follow each other.
+TEST(GridSamplerLayouts, TurnedGridsGiveTheSameBits) {
+  for (int64_t channels : {1, 2}) {
+    const Sampling s = sizes(1, channels, 190, 260, 160, 210);
+    Inputs inputs(s, DataType::float32, 1);
+    for (const double angle : {0.35, 2.8, 3.6, 5.9}) {
+      SCOPED_TRACE(angle);
+      inputs.grid = rotated_grid(s, angle);
+      expect_same_bits(s, inputs, {channels_of_wider_pixels, planar});
+    }
+  }
+}
+
 // So large that the kernel asks for pixels that it reads later.
 TEST(GridSamplerLayouts, FarPixelsGiveTheSameBits) {
   const Sampling s = sizes(1, 4, 960, 970, 70, 90);
