@@ -46,6 +46,13 @@ __device__ inline BFloat16 narrow<BFloat16>(float value) {
   return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};
 }
 
+// Whether memory takes the additions of add_four() as one.
+#if __CUDA_ARCH__ >= 900
+inline constexpr bool kAddsFourAtOnce = true;
+#else
+inline constexpr bool kAddsFourAtOnce = false;
+#endif
+
 // Atomically adds four floats, 16-byte aligned in global memory: in no fixed order.
 __device__ inline void add_four(float* to, float a, float b, float c, float d) {
 #if __CUDA_ARCH__ >= 900

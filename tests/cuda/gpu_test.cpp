@@ -335,22 +335,26 @@ grid_sampler_cases::Inputs inputs_of_large_image(const reference::GridSampling& 
   return inputs;
 }
 
-// So large that kernels look at the grid, which takes more samples forward.
+// So large that kernels look at the grid: of many channels, which takes more of them forward; of few ones, each warp at its
+// own samples, which takes more samples.
 void test_large_images() {
   for (bool is_smooth : {true, false}) {
+    const std::string what = std::string(is_smooth ? "smooth" : "scattered") + " large image ";
     for (DataType type : {DataType::float32, DataType::float16}) {
       for (int mode : {0, 1}) {
         // Rows that quads of pixels fill, and others.
         auto s = grid_sampler_cases::sizes(2, 17, 120, type == DataType::float32 ? 132 : 131, 125, 127);
         s.mode = mode;
-        const Memory memory{type, mode == 0};
-        const std::string what = std::string(is_smooth ? "smooth" : "scattered") + " large image mode " +
-                                 std::to_string(mode) + " ";
-        test_gradients<Images>(s, memory, inputs_of_large_image(s, type, is_smooth), what);
-        s.batch = 16;
-        test_output<Images>(s, memory, inputs_of_large_image(s, type, is_smooth), what);
+        test_grid_sampler_case<Images>(s, {type, mode == 0}, inputs_of_large_image(s, type, is_smooth),
+                                       what + "mode " + std::to_string(mode) + " ");
       }
     }
+    const Memory memory{DataType::float32, true};
+    auto s = grid_sampler_cases::sizes(16, 34, 120, 132, 125, 127);
+    test_output<Images>(s, memory, inputs_of_large_image(s, memory.type, is_smooth), what + "many channels ");
+    s.batch = 9, s.channels = 5;
+    test_grid_sampler_case<Images>(s, memory, inputs_of_large_image(s, memory.type, is_smooth),
+                                   what + "few channels ");
   }
 }
 

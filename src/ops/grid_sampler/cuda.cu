@@ -20,9 +20,22 @@ namespace {
 // From so many on, the channels of a pixel fill 32 bytes, which is what memory is moved in, in every type.
 constexpr int64_t kFewestChannels = 16;
 
-bool works_by_channels(const SamplingOf<2>& problem) {
+bool can_work_by_channels(const SamplingOf<2>& problem) {
   return problem.type != DataType::float64 && problem.channels >= kFewestChannels &&
+         problem.interpolation != Interpolation::nearest &&
          are_dense(samples_of(problem), pixels_of(problem));
+}
+// Bringing pixels into another order does not pay where a sample reads few of them once, and adds to none.
+bool works_by_channels(const ForwardOf<2>& problem, const CudaLaunch&) {
+  constexpr int64_t kFewestToRead = 32;
+  return can_work_by_channels(problem) &&
+         (problem.channels >= kFewestToRead || problem.input_strides[1] == 1 ||
+          problem.interpolation == Interpolation::bicubic);
+}
+bool works_by_channels(const BackwardOf<2>& problem, const CudaLaunch& on) {
+  return can_work_by_channels(problem) &&
+         (problem.wants_input_grad || problem.input_strides[1] == 1 || on.deterministic ||
+          problem.interpolation == Interpolation::bicubic);
 }
 
 // ---- Images whose channels lie side by side
@@ -85,11 +98,10 @@ ForwardOf<2> with_packed_input(ForwardOf<2> problem, WorkspaceAllocator& allocat
 
 // ---- Which implementation
 
-// Whether the gradient's strips can do it: rows of neighbouring pixels whose places fit 32 bits.
-template <int kAxes>
-bool has_rows(const SamplingOf<kAxes>& problem) {
+// Whether images lie in planes whose places fit 32 bits.
+bool has_planes(const SamplingOf<2>& problem) {
   return problem.height * problem.width <= std::numeric_limits<int32_t>::max() &&
-         problem.input_strides[kAxes] == problem.width && problem.input_strides[kAxes + 1] == 1;
+         problem.input_strides[2] == problem.width && problem.input_strides[3] == 1;
 }
 
 // Planes are faster than images that have to be brought into another order until so many of the 32 samples of a warp jump.
@@ -109,7 +121,7 @@ int most_jumps(const BackwardOf<2>& problem, const CudaLaunch& on) {
 
 // In problems of so few elements smooth grids lose more by being looked at than scattered ones win.
 int64_t few_elements(const ForwardOf<2>&) {
-  return int64_t{1} << 22;
+  return int64_t{1} << 23;
 }
 int64_t few_elements(const BackwardOf<2>&) {
   return int64_t{1} << 19;
@@ -120,9 +132,9 @@ template <class T, int kAxes, class Problem, class Way>
 void for_each_way(const Problem& problem, void* workspace, const CudaLaunch& on, bool launches, Way&& way) {
   WorkspaceAllocator allocator(workspace);
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
-    if (works_by_channels(problem)) {
+    if (works_by_channels(problem, on)) {
       const int limit = most_jumps(problem, on);
-      if (limit == 0 || !has_rows<2>(problem) || problem.interpolation == Interpolation::bicubic)
+      if (limit == 0 || !has_planes(problem) || problem.interpolation == Interpolation::bicubic)
         return way(true, Condition{}, allocator);
       const int64_t samples = problem.batch * samples_of<2>(problem);
       if (limit == kWarp || samples > kMostSamples || samples * problem.channels <= few_elements(problem))
@@ -174,16 +186,32 @@ Strides<kAxes> planar_strides(const SamplingOf<kAxes>& problem) {
   if constexpr (kAxes == 3) return {problem.channels * plane, plane, slice, problem.width, 1};
 }
 
+// Whether the elements of a tensor lie side by side, in any order.
+template <int kAxes>
+bool fills_memory(const Shape& shape, const Strides<kAxes>& strides) {
+  int64_t span = 1, count = 1;
+  for (int axis = 0; axis < kAxes + 2; ++axis) {
+    if (strides[axis] < 0) return false;
+    span += (shape[axis] - 1) * strides[axis], count *= shape[axis];
+  }
+  return span == count;
+}
+
 // Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
 template <int kAxes>
 bool sums_in_place(const BackwardOf<kAxes>& problem, bool by_channels, const CudaLaunch& on) {
-  if (on.deterministic) return false;
-  const bool rounds = problem.type != DataType::float32 && problem.type != DataType::float64;
-  auto strides = planar_strides<kAxes>(problem);
+  if (on.deterministic || (problem.type != DataType::float32 && problem.type != DataType::float64))
+    return false;
   if constexpr (kAxes == 2) {
-    if (by_channels) strides = channels_last_strides(problem.height, problem.width, problem.channels);
+    if (by_channels)
+      return problem.input_grad_strides ==
+             channels_last_strides(problem.height, problem.width, problem.channels);
   }
-  return !rounds && problem.input_grad_strides == strides;
+  if (problem.input_grad_strides == planar_strides<kAxes>(problem)) return true;
+  // Of volumes and many channels, a buffer of planes is faster than pixels with channels side by side.
+  return kAxes == 2 && problem.channels < kFewestChannels &&
+         fills_memory<kAxes>(shape_of(problem, problem.depth, problem.height, problem.width),
+                             problem.input_grad_strides);
 }
 
 template <int kAxes>
@@ -219,6 +247,14 @@ int parts_of(int64_t warps, int64_t many_warps, int64_t channels, int64_t channe
   return parts;
 }
 
+// Whether strips can do it: of a pixel of the image and of its sum, 32 bits hold the same place in a channel.
+bool has_strips(const BackwardOf<2>& problem, const Strides<2>& strides) {
+  const auto& of_input = problem.input_strides;
+  return of_input[2] >= 0 && of_input[3] >= 0 &&
+         problem.height * of_input[2] + problem.width * of_input[3] <= std::numeric_limits<int32_t>::max() &&
+         (!problem.wants_input_grad || (strides[2] == of_input[2] && strides[3] == of_input[3]));
+}
+
 template <class T>
 void scatter_tiles(const BackwardOf<2>& problem, const FloatSums<float>& sums, const Strides<2>& strides,
                    const Condition& condition, const CudaLaunch& on) {
@@ -238,8 +274,20 @@ void scatter_strips(const BackwardOf<2>& problem, const Sums& sums, const Stride
   const int64_t strips =
       problem.batch * divide_up(problem.output_height, int64_t{kStrip}) * problem.output_width;
   const int parts = parts_of(divide_up(strips, kWarp), kManyWarps, problem.channels, kChannelsOfPart);
+  const bool whole = problem.width % kQuad == 0 && strides[3] == 1 && strides[2] % kQuad == 0 &&
+                     holds_quads<typename Sums::Cell>(sums.cells, {strides[0], strides[1]});
   launch_if(on, condition, divide_up(strips * parts, kThreads), scatter_by_strips<T, Sums>, problem, sums,
-            strides, axes_of<2>(problem, false), parts);
+            strides, axes_of<2>(problem, false), parts, whole);
+}
+
+template <class T>
+void find_slopes_in_rows(const BackwardOf<2>& problem, const Condition& condition, const CudaLaunch& on) {
+  const BlocksOfSamples blocks(problem);
+  const auto run = [&](auto kernel, auto pixel) {
+    launch_if(on, condition, blocks.count, kernel, problem, axes_of<2>(problem, false), blocks, pixel);
+  };
+  const auto pixel = static_cast<int32_t>(problem.input_strides[3]);
+  pixel == 1 ? run(find_slopes<T, Neighbours>, Neighbours()) : run(find_slopes<T, int32_t>, pixel);
 }
 
 template <class T, int kTaps, class Sums, int kAxes>
@@ -247,12 +295,18 @@ void scatter_in_planes(const BackwardOf<kAxes>& problem, const Sums& sums, const
                        const Condition& condition, const CudaLaunch& on) {
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
   if constexpr (kAxes == 2 && kTaps == 2 && std::is_same_v<Sums, FloatSums<RealOf<T>>>) {
-    // Of one channel and few samples, strips leave too few threads.
-    constexpr int64_t kFewSamples = int64_t{1} << 17;
-    const bool is_small = problem.channels == 1 && samples <= kFewSamples;
-    if (!on.deterministic && has_rows<2>(problem) && !is_small) {
+    // Of many channels and few samples, threads have to share the channels, as those of strips do.
+    constexpr int64_t kManySamples = int64_t{1} << 15;
+    if (!on.deterministic && !problem.wants_input_grad &&
+        has_near_places(problem, problem.grad_output_strides) &&
+        (problem.channels < kFewestChannels || samples >= kManySamples))
+      return find_slopes_in_rows<T>(problem, condition, on);
+    // Of few channels and samples, strips leave too few threads.
+    constexpr int64_t kFewElements = int64_t{1} << 17;
+    const bool is_small = problem.channels < kFewestChannels && samples * problem.channels <= kFewElements;
+    if (!on.deterministic && has_strips(problem, strides) && !is_small) {
       if constexpr (!std::is_same_v<T, double>) {
-        if (problem.channels >= kFewestChannels)
+        if (problem.channels >= kFewestChannels && problem.wants_input_grad && has_planes(problem))
           return scatter_tiles<T>(problem, sums, strides, condition, on);
       }
       return scatter_strips<T>(problem, sums, strides, condition, on);
@@ -367,27 +421,32 @@ void interpolate_in_planes(const ForwardOf<kAxes>& problem, const Condition& con
                            const CudaLaunch& on) {
   const auto axes = axes_of<kAxes>(problem, true);
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
-  constexpr int64_t kManyThreads = int64_t{1} << 19, kFewestOfThread = 4;
+  constexpr int64_t kManyThreads = int64_t{1} << 18, kFewestOfThread = 8;
   const int64_t threads_of_sample = std::max<int64_t>(
       std::min(kManyThreads / std::max<int64_t>(samples, 1), problem.channels / kFewestOfThread), 1);
   const int64_t channels_of_thread = std::max<int64_t>(divide_up(problem.channels, threads_of_sample), 1);
   const int64_t parts = divide_up(problem.channels, channels_of_thread);
   if constexpr (kAxes == 2 && kTaps <= 2) {
-    if (has_near_rows(problem)) {
+    if (has_near_places(problem, problem.output_strides)) {
       const BlocksOfSamples blocks(problem);
-      const auto run = [&]<int kTogether>(std::integral_constant<int, kTogether>) {
-        launch_if(on, condition, blocks.count * parts, interpolate_rows<T, kTaps, kTogether>, problem, axes,
-                  blocks, Divisor(parts), static_cast<int>(channels_of_thread));
+      const auto run = [&](auto kernel, auto pixel) {
+        launch_if(on, condition, blocks.count * parts, kernel, problem, axes, blocks, Divisor(parts),
+                  static_cast<int>(channels_of_thread), pixel);
       };
-      return channels_of_thread == 3 ? run(std::integral_constant<int, 3>())
-                                     : run(std::integral_constant<int, 4>());
+      const auto pixel = static_cast<int32_t>(problem.input_strides[3]);
+      if (pixel != 1) return run(interpolate_rows<T, kTaps, 4, int32_t>, pixel);
+      return channels_of_thread == 3 ? run(interpolate_rows<T, kTaps, 3, Neighbours>, Neighbours())
+                                     : run(interpolate_rows<T, kTaps, 4, Neighbours>, Neighbours());
     }
   }
   const int64_t blocks = divide_up(samples * parts, kThreads);
-  is_near(problem) ? launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int32_t>, problem, axes,
-                               channels_of_thread)
-                   : launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int64_t>, problem, axes,
-                               channels_of_thread);
+  if constexpr (kAxes == 3 || kTaps > 2) {
+    if (is_near(problem)) {
+      return launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int32_t>, problem, axes,
+                       channels_of_thread);
+    }
+  }
+  launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int64_t>, problem, axes, channels_of_thread);
 }
 
 template <class T, int kTaps, int kAxes>

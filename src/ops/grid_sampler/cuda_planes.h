@@ -78,7 +78,9 @@ __global__ void __launch_bounds__(kThreads)
 // ---- Gradient by samples
 
 template <class T, int kTaps, class Sums, int kAxes>
-__global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : 3)
+__global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1
+                                            : kTaps == 4              ? 2
+                                                                      : 3)
     scatter_by_samples(Condition condition, BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides,
                        Axes<kAxes> axes) {
   using Real = RealOf<T>;
@@ -96,33 +98,52 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : 3)
     const T* input = static_cast<const T*>(problem.input) + sample.batch * strides[0];
     const T* grad_output =
         static_cast<const T*>(problem.grad_output) + sample.offset(problem.grad_output_strides);
-    int64_t sums_at = sample.batch * sums_strides[0];
+    auto* cells = sums.cells + sample.batch * sums_strides[0];
+    constexpr int kRows = kAxes == 2 ? kTaps : kTaps * kTaps;
+    const auto row_of = [&](int k) {
+      return RowTaps<Real, kAxes>{taps.along[1][k % kTaps], taps.along[kAxes - 1][k / kTaps]};
+    };
+    int64_t rows[kRows], rows_of_sums[kRows];  // rows: -1 for none
+    for (int k = 0; k < kRows; ++k) {
+      rows[k] = row_of(k).is_row() ? row_of(k).offset(strides) : -1;
+      rows_of_sums[k] = row_of(k).offset(sums_strides);
+    }
     Real gradients[kAxes] = {};
+#pragma unroll 1
     for (int64_t c = 0; c < problem.channels; ++c) {
       const Real gradient = widen(*grad_output);
-      Real slopes[kAxes] = {};
-      for_each_row(taps, [&](const RowTaps<Real, kAxes>& of) {
-        Real row = 0, row_slope = 0;  // of the image along this row, at the sample's x
-        for (const Tap<Real>& x : taps.along[0]) {
-          if (x.pixel < 0) continue;
-          if (problem.wants_input_grad) {
-            sums.add(sums_at + of.offset(sums_strides) + x.pixel * sums_strides[kAxes + 1],
-                     of.weight() * x.weight * gradient);
+      // All pixels are read before anything is added: the compiler does not know that sums lie elsewhere.
+      if (kTaps > 1 && problem.wants_grid_grad) {
+        Real slopes[kAxes] = {};
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          Real row = 0, row_slope = 0;  // of the image along this row, at the sample's x
+          for (const Tap<Real>& x : taps.along[0]) {
+            const bool is_pixel = rows[k] >= 0 && x.pixel >= 0;
+            const Real value = is_pixel ? widen(input[rows[k] + x.pixel * strides[kAxes + 1]]) : Real{0};
+            row = std::fma(x.weight, value, row);
+            row_slope = std::fma(x.slope, value, row_slope);
           }
-          if (kTaps == 1 || !problem.wants_grid_grad) continue;
-          const Real value = widen(input[of.offset(strides) + x.pixel * strides[kAxes + 1]]);
-          row = std::fma(x.weight, value, row);
-          row_slope = std::fma(x.slope, value, row_slope);
+          slopes[0] = std::fma(row_of(k).weight(), row_slope, slopes[0]);
+          slopes[1] = std::fma(row_of(k).y_slope(), row, slopes[1]);
+          if constexpr (kAxes == 3) slopes[2] = std::fma(row_of(k).z_slope(), row, slopes[2]);
         }
-        slopes[0] = std::fma(of.weight(), row_slope, slopes[0]);
-        slopes[1] = std::fma(of.y_slope(), row, slopes[1]);
-        if constexpr (kAxes == 3) slopes[2] = std::fma(of.z_slope(), row, slopes[2]);
-      });
-      for (int axis = 0; axis < kAxes; ++axis)
-        gradients[axis] = std::fma(slopes[axis], gradient, gradients[axis]);
+        for (int axis = 0; axis < kAxes; ++axis)
+          gradients[axis] = std::fma(slopes[axis], gradient, gradients[axis]);
+      }
+      if (problem.wants_input_grad) {
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          for (const Tap<Real>& x : taps.along[0]) {
+            if (rows[k] < 0 || x.pixel < 0) continue;
+            sums.add_to(cells + rows_of_sums[k] + x.pixel * sums_strides[kAxes + 1],
+                        row_of(k).weight() * x.weight * gradient);
+          }
+        }
+      }
       input += strides[1];
       grad_output += problem.grad_output_strides[1];
-      sums_at += sums_strides[1];
+      cells += sums_strides[1];
     }
     if (!problem.wants_grid_grad) continue;
     T* grid_grad = static_cast<T*>(problem.grid_grad) + sample.offset_in_grid(problem.grid_grad_strides);
@@ -153,13 +174,13 @@ struct Corners {
   bool follows = false;             // its upper pixels are the lower ones of the sample above
 
   template <class Taps>
-  __device__ void set(const Taps& taps, const Axes<2>& axes, int32_t width) {
+  __device__ void set(const Taps& taps, const Axes<2>& axes, int32_t row, int32_t pixel) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const auto x = taps.along[0].tap(i, axes[0]), top = taps.along[1].tap(0, axes[1]),
                  bottom = taps.along[1].tap(1, axes[1]);
-      if (x.pixel >= 0 && top.pixel >= 0) upper[i] = top.pixel * width + x.pixel;
-      if (x.pixel >= 0 && bottom.pixel >= 0) lower[i] = bottom.pixel * width + x.pixel;
+      if (x.pixel >= 0 && top.pixel >= 0) upper[i] = top.pixel * row + x.pixel * pixel;
+      if (x.pixel >= 0 && bottom.pixel >= 0) lower[i] = bottom.pixel * row + x.pixel * pixel;
       to_right = x.weight, to_below = bottom.weight;
     }
   }
@@ -175,11 +196,12 @@ struct Corners {
   }
 };
 
-// `parts`: so many warps share the channels of a strip. Images and sums have rows of neighbouring pixels.
+// `parts`: so many warps share the channels of a strip. Pixels have the same places in images and in sums. `whole`: pixels
+// lie in rows, and each fourth one on a boundary of four sums.
 template <class T, class Sums>
 __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStripBlocks)
     scatter_by_strips(Condition condition, BackwardOf<2> problem, Sums sums, Strides<2> sums_strides,
-                      Axes<2> axes, int parts) {
+                      Axes<2> axes, int parts, bool whole) {
   using Real = RealOf<T>;
   if (!condition.holds()) return;
   if (problem.wants_input_grad) sums.begin();
@@ -204,12 +226,17 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStr
     for (int k = 0; k < kStrip; ++k) {
       if (k < count) {
         const SampleTaps<T, 2, 2> taps(problem, Sample<2>(n, {column, first_row + k}), axes);
-        corners[k].set(taps, axes, static_cast<int32_t>(problem.width));
+        const auto& of_input = problem.input_strides;
+        corners[k].set(taps, axes, static_cast<int32_t>(of_input[2]), static_cast<int32_t>(of_input[3]));
         for (int axis = 0; axis < 2; ++axis) multipliers[2 * k + axis][thread] = taps.along[axis].multiplier;
       }
       corners[k].meet(lanes, lanes.index > 0 && column > 0 && index < strips,
                       k == 0 ? nullptr : &corners[k - 1]);
     }
+    // Where terms seldom meet, two of a row go to memory together.
+    constexpr bool kAddsQuads = kAddsFourAtOnce && std::is_same_v<Real, float>;
+    const bool goes_in_quads =
+        kAddsQuads && whole && __popc(__ballot_sync(~0u, corners[0].gives)) < kWarp / 2;
     const T* input =
         static_cast<const T*>(problem.input) + n * problem.input_strides[0] + part * problem.input_strides[1];
     const auto& strides = problem.grad_output_strides;
@@ -245,6 +272,19 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStr
         const auto add = [&](int32_t offset, Real value) {
           if (offset >= 0) sums.add_to(cells + offset, value);
         };
+        // `gives`: the right one is the next lane's.
+        const auto add_row = [&](const int32_t(&offsets)[2], const Real(&values)[2], bool gives) {
+          const int place = offsets[0] & (kQuad - 1);
+          if (goes_in_quads && !gives && place != kQuad - 1 && offsets[0] >= 0 &&
+              offsets[1] == offsets[0] + 1) {
+            Quad<Real> quad;
+            for (int i = 0; i < kQuad; ++i)
+              quad.lane[i] = i == place ? values[0] : i == place + 1 ? values[1] : Real{0};
+            return sums.add_quad(cells + offsets[0] - place, quad, kQuad, true);
+          }
+          add(offsets[0], values[0]);
+          if (!gives) add(offsets[1], values[1]);
+        };
         Real carried[2] = {};  // to the lower pixels of the sample above
 #pragma unroll
         for (int k = 0; k < kStrip; ++k) {
@@ -259,16 +299,13 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStr
             upper[0] += carried[0], upper[1] += carried[1];
           } else if (k > 0) {
             const Corners<Real>& above = corners[k > 0 ? k - 1 : 0];
-            add(above.lower[0], carried[0]);
-            if (!above.gives) add(above.lower[1], carried[1]);
+            add_row(above.lower, carried, above.gives);
           }
-          add(at.upper[0], upper[0]);
-          if (!at.gives) add(at.upper[1], upper[1]);
+          add_row(at.upper, upper, at.gives);
           carried[0] = lower[0], carried[1] = lower[1];
         }
         const Corners<Real>& last = corners[kStrip - 1];
-        add(last.lower[0], carried[0]);
-        if (!last.gives) add(last.lower[1], carried[1]);
+        add_row(last.lower, carried, last.gives);
       }
       input += parts * problem.input_strides[1];
       grad_output += parts * strides[1];

@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Forward, bilinear and nearest, on a GPU: images whose rows of pixels lie side by side, and whose places fit 32 bits. Most
-// images are such, and few registers and instructions are what makes few channels fast. And whether a grid is smooth.
+// Forward, bilinear and nearest, and the gradient of the grid alone, on a GPU: images whose places fit 32 bits. Most images
+// are such, and few registers and instructions are what makes few channels fast. And whether a grid is smooth.
 #pragma once
 
 #include "ops/grid_sampler/cuda_samples.h"
@@ -77,33 +77,97 @@ __device__ inline int32_t near_offset(int32_t x, int64_t x_stride, int32_t y, in
   return y * static_cast<int32_t>(y_stride) + x * static_cast<int32_t>(x_stride);
 }
 
-// Whether kernels with 32 bits can do it: channels of the input have rows of neighbouring pixels, and 32 bits hold each place
-// of a channel and the number of each sample.
-inline bool has_near_rows(const ForwardOf<2>& problem) {
+// Whether 32 bits hold each place of a channel and the numbers of samples and channels. `of_samples`: the strides of a tensor
+// [N, C, Ho, Wo].
+inline bool has_near_places(const SamplingOf<2>& problem, const Strides<2>& of_samples) {
   constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
   const auto extent = [](int64_t height, int64_t y_stride, int64_t width, int64_t x_stride) {
     return height * std::abs(y_stride) + width * std::abs(x_stride);
   };
   const int64_t height = problem.output_height, width = problem.output_width;
-  const auto &of_input = problem.input_strides, &of_grid = problem.grid_strides,
-             &of_output = problem.output_strides;
-  return of_input[3] == 1 && extent(problem.height + 1, of_input[2], problem.width, 1) <= kLargest &&
+  const auto &of_input = problem.input_strides, &of_grid = problem.grid_strides;
+  return extent(problem.height + 1, of_input[2], problem.width + 1, of_input[3]) <= kLargest &&
          extent(height, of_grid[1], width, of_grid[2]) + std::abs(of_grid[3]) <= kLargest &&
-         extent(height, of_output[2], width, of_output[3]) <= kLargest &&
-         problem.batch * height * width <= kMostSamples;
+         extent(height, of_samples[2], width, of_samples[3]) <= kLargest &&
+         problem.batch * height * width <= kMostSamples && problem.channels <= kLargest;
 }
 
-// As many blocks as a multiprocessor has threads for: these kernels do little but wait for memory. 0 leaves it to the
-// compiler. For four channels it needs 32 registers, which are as few; for three it would take more.
-template <class T, int kTogether>
-inline constexpr int kRowBlocks = kTogether == 3 && sizeof(T) < sizeof(double) ? 2048 / kThreads : 0;
+// Pixels of a row that lie side by side: a number that the compiler knows saves registers.
+using Neighbours = std::integral_constant<int32_t, 1>;
+
+// A sample and the pixels that it reads: upper left, upper right, lower left and lower right.
+template <class T, int kTaps>
+struct NearSample {
+  using Real = RealOf<T>;
+
+  int32_t x, y;  // of the first pixel, which may lie beside the image
+  Real to_right, to_below, multipliers[2];
+  bool reads, are_pixels[4];
+
+  __device__ NearSample(const SamplingOf<2>& problem, const Axes<2>& axes,
+                        const BlocksOfSamples::Sample& at) {
+    const auto& strides = problem.grid_strides;
+    const T* grid = static_cast<const T*>(problem.grid) + at.batch * strides[0] +
+                    near_offset(at.x, strides[2], at.y, strides[1]);
+    const Taps<Real, kTaps> along_x(at.exists ? widen(grid[0]) : Real{0}, axes[0]);
+    const Taps<Real, kTaps> along_y(at.exists ? widen(grid[static_cast<int32_t>(strides[3])]) : Real{0},
+                                    axes[1]);
+    const auto width = static_cast<int32_t>(problem.width), height = static_cast<int32_t>(problem.height);
+    x = along_x.first(), y = along_y.first();
+    to_right = along_x.rest(), to_below = along_y.rest();
+    multipliers[0] = along_x.multiplier, multipliers[1] = along_y.multiplier;
+    const bool is_there = at.exists && along_x.reads() && along_y.reads();
+    const bool left = is_there && x >= 0 && x < width, right = is_there && x >= -1 && x < width - 1;
+    const bool top = y >= 0 && y < height, bottom = y >= -1 && y < height - 1;
+    are_pixels[0] = left && top, are_pixels[1] = right && top;
+    are_pixels[2] = left && bottom, are_pixels[3] = right && bottom;
+    reads = (left || right) && (top || bottom);
+  }
+
+  // Whether most samples of a warp read pixels of a plane far from those of the next lane. All lanes call it.
+  template <class PixelStride>
+  __device__ bool is_scattered(PixelStride) const {
+    if (!std::is_same_v<PixelStride, Neighbours>) return false;
+    constexpr int kFar = 16;
+    const int32_t from_x = x - __shfl_xor_sync(~0u, x, 1), from_y = y - __shfl_xor_sync(~0u, y, 1);
+    return __popc(__ballot_sync(~0u, abs(from_x) > kFar || abs(from_y) > kFar)) > kWarp / 2;
+  }
+
+  // Of the first pixel in a channel.
+  template <class PixelStride>
+  __device__ int32_t offset(int64_t row, PixelStride pixel) const {
+    return reads ? near_offset(x, pixel, y, row) : 0;
+  }
+
+  // From the first pixel of a channel, and the one below it. Beside the image they are zero.
+  template <class PixelStride>
+  __device__ void load(const T* upper, const T* lower, PixelStride pixel, Real (&values)[4]) const {
+    values[0] = are_pixels[0] ? widen(*upper) : Real{0};
+    if constexpr (kTaps == 2) {
+      values[1] = are_pixels[1] ? widen(upper[pixel]) : Real{0};
+      values[2] = are_pixels[2] ? widen(*lower) : Real{0};
+      values[3] = are_pixels[3] ? widen(lower[pixel]) : Real{0};
+    }
+  }
+};
+
+// Calls next(number of channels that are read before any is used, as a constant) until all are done. Where samples are
+// scattered, it is one: each load is of another piece of memory then, and the cache cannot hold more of them.
+template <int kTogether, class Next>
+__device__ void for_channels(int channels, bool scattered, Next&& next) {
+  int together = scattered ? 0 : channels / kTogether, alone = channels - together * kTogether;
+#pragma unroll 1
+  for (; together > 0; --together) next(std::integral_constant<int, kTogether>());
+#pragma unroll 1
+  for (; alone > 0; --alone) next(std::integral_constant<int, 1>());
+}
 
 // `parts`: so many threads share the channels of a sample. kTogether: channels that are read before any is written. (The
 // compiler does not know that what is written lies elsewhere.)
-template <class T, int kTaps, int kTogether>
-__global__ void __launch_bounds__(kThreads, kRowBlocks<T, kTogether>)
+template <class T, int kTaps, int kTogether, class PixelStride>
+__global__ void __launch_bounds__(kThreads)
     interpolate_rows(Condition condition, ForwardOf<2> problem, Axes<2> axes, BlocksOfSamples blocks,
-                     Divisor parts, int channels_of_thread) {
+                     Divisor parts, int channels_of_thread, PixelStride pixel) {
   using Real = RealOf<T>;
   if (!condition.holds()) return;
   const PiecesOfBlock pieces(int64_t{blocks.count} * parts.divisor);
@@ -111,54 +175,82 @@ __global__ void __launch_bounds__(kThreads, kRowBlocks<T, kTogether>)
     const int32_t block = parts.quotient(static_cast<int32_t>(piece));
     const int64_t first_channel =
         (static_cast<int32_t>(piece) - block * parts.divisor) * int64_t{channels_of_thread};
-    const auto [n, column, row, exists] = blocks.sample(block, problem);
-    if (!exists) continue;
-    const auto& of_grid = problem.grid_strides;
-    const T* grid = static_cast<const T*>(problem.grid) + n * of_grid[0] +
-                    near_offset(column, of_grid[2], row, of_grid[1]);
-    const Taps<Real, kTaps> along_x(widen(grid[0]), axes[0]);
-    const Taps<Real, kTaps> along_y(widen(grid[static_cast<int32_t>(of_grid[3])]), axes[1]);
-    const auto width = static_cast<int32_t>(problem.width), height = static_cast<int32_t>(problem.height);
-    const int32_t x = along_x.first(), y = along_y.first();
-    const bool reads = along_x.reads() && along_y.reads();
-    const bool left = reads && x >= 0 && x < width, right = reads && x >= -1 && x < width - 1;
-    const bool top = y >= 0 && y < height, bottom = y >= -1 && y < height - 1;
-    const bool are_pixels[] = {left && top, right && top, left && bottom, right && bottom};
-    const Real to_right = along_x.rest(), to_below = along_y.rest();
+    const auto at = blocks.sample(block, problem);
+    const NearSample<T, kTaps> sample(problem, axes, at);
+    const bool scattered = channels_of_thread >= kTogether && sample.is_scattered(pixel);
+    if (!at.exists) continue;
+    const auto &of_input = problem.input_strides, &of_output = problem.output_strides;
+    const T* upper = static_cast<const T*>(problem.input) + at.batch * of_input[0] +
+                     first_channel * of_input[1] + sample.offset(of_input[2], pixel);
+    const T* lower = upper + of_input[2];
+    T* output = static_cast<T*>(problem.output) + at.batch * of_output[0] + first_channel * of_output[1] +
+                near_offset(at.x, of_output[3], at.y, of_output[2]);
+    const Real to_right = sample.to_right, to_below = sample.to_below;
     const Real weights[] = {(1 - to_right) * (1 - to_below), to_right * (1 - to_below),
                             (1 - to_right) * to_below, to_right * to_below};
-    constexpr int kPixels = kTaps * kTaps;
-    const auto &of_input = problem.input_strides, &of_output = problem.output_strides;
-    const bool has_pixels = (left || right) && (top || bottom);
-    const T* upper = static_cast<const T*>(problem.input) + n * of_input[0] + first_channel * of_input[1] +
-                     (has_pixels ? near_offset(x, 1, y, of_input[2]) : 0);
-    const T* lower = upper + of_input[2];
-    T* output = static_cast<T*>(problem.output) + n * of_output[0] + first_channel * of_output[1] +
-                near_offset(column, of_output[3], row, of_output[2]);
     const auto channels =
         static_cast<int>(min(int64_t{channels_of_thread}, problem.channels - first_channel));
     const auto next = [&]<int kCount>(std::integral_constant<int, kCount>) {
       Real values[kCount][4];
 #pragma unroll
       for (int c = 0; c < kCount; ++c) {
-        values[c][0] = are_pixels[0] ? widen(upper[0]) : Real{0};
-        if constexpr (kTaps == 2) {
-          values[c][1] = are_pixels[1] ? widen(upper[1]) : Real{0};
-          values[c][2] = are_pixels[2] ? widen(lower[0]) : Real{0};
-          values[c][3] = are_pixels[3] ? widen(lower[1]) : Real{0};
-        }
+        sample.load(upper, lower, pixel, values[c]);
         upper += of_input[1], lower += of_input[1];
       }
 #pragma unroll
       for (int c = 0; c < kCount; ++c, output += of_output[1]) {
         Real sum = 0;
-        for (int i = 0; i < kPixels; ++i) sum = std::fma(kTaps == 1 ? 1 : weights[i], values[c][i], sum);
+        for (int i = 0; i < kTaps * kTaps; ++i)
+          sum = std::fma(kTaps == 1 ? 1 : weights[i], values[c][i], sum);
         *output = narrow<T>(sum);
       }
     };
-    int c = 0;
-    for (; c + kTogether <= channels; c += kTogether) next(std::integral_constant<int, kTogether>());
-    for (; c < channels; ++c) next(std::integral_constant<int, 1>());
+    for_channels<kTogether>(channels, scattered, next);
+  }
+}
+
+inline constexpr int kSlopeBlocks = 6;  // at least, on a multiprocessor
+// Where there are fewer, each thread has to have more loads under way.
+inline constexpr int kManyBlocks = 512;
+
+// The gradient of the grid alone, bilinear.
+template <class T, class PixelStride>
+__global__ void __launch_bounds__(kThreads, sizeof(T) < sizeof(double) ? kSlopeBlocks : 0)
+    find_slopes(Condition condition, BackwardOf<2> problem, Axes<2> axes, BlocksOfSamples blocks,
+                PixelStride pixel) {
+  using Real = RealOf<T>;
+  if (!condition.holds()) return;
+  const PiecesOfBlock pieces(blocks.count);
+  for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
+    const auto at = blocks.sample(static_cast<int32_t>(piece), problem);
+    const NearSample<T, 2> sample(problem, axes, at);
+    const bool scattered = blocks.count >= kManyBlocks && sample.is_scattered(pixel);
+    if (!at.exists) continue;
+    const auto &of_input = problem.input_strides, &of_output = problem.grad_output_strides;
+    const T* upper =
+        static_cast<const T*>(problem.input) + at.batch * of_input[0] + sample.offset(of_input[2], pixel);
+    const T* lower = upper + of_input[2];
+    const T* grad_output = static_cast<const T*>(problem.grad_output) + at.batch * of_output[0] +
+                           near_offset(at.x, of_output[3], at.y, of_output[2]);
+    Real sums[2] = {};
+    const auto next = [&]<int kCount>(std::integral_constant<int, kCount>) {
+      Real values[kCount][4], gradients[kCount];
+#pragma unroll
+      for (int c = 0; c < kCount; ++c) {
+        gradients[c] = widen(*grad_output);
+        sample.load(upper, lower, pixel, values[c]);
+        upper += of_input[1], lower += of_input[1], grad_output += of_output[1];
+      }
+#pragma unroll
+      for (int c = 0; c < kCount; ++c)
+        add_slopes(values[c], sample.to_right, sample.to_below, gradients[c], sums);
+    };
+    for_channels<kQuad>(static_cast<int>(problem.channels), scattered, next);
+    const auto& strides = problem.grid_grad_strides;
+    T* grid_grad =
+        static_cast<T*>(problem.grid_grad) + Sample<2>(at.batch, {at.x, at.y}).offset_in_grid(strides);
+    grid_grad[0] = narrow<T>(sample.multipliers[0] * sums[0]);
+    grid_grad[strides[3]] = narrow<T>(sample.multipliers[1] * sums[1]);
   }
 }
 

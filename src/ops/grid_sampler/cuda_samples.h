@@ -132,17 +132,6 @@ struct RowTaps {
   __device__ Real z_slope() const { return z.slope * y.weight; }
 };
 
-// Calls body(RowTaps) for the rows of pixels that a sample reads.
-template <class Real, int kTaps, int kAxes, class Body>
-__device__ void for_each_row(const AllTaps<Real, kTaps, kAxes>& taps, Body&& body) {
-  for (int slice = 0; slice < (kAxes == 2 ? 1 : kTaps); ++slice) {
-    for (int row = 0; row < kTaps; ++row) {
-      const RowTaps<Real, kAxes> of{taps.along[1][row], taps.along[kAxes - 1][slice]};
-      if (of.is_row()) body(of);
-    }
-  }
-}
-
 // ---- Gradients of the grid, where a lane owns samples below each other: x and y of the first, and so on
 
 // The derivatives of a bilinear sample between its upper left, upper right, lower left and lower right pixels.

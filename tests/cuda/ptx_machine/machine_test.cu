@@ -91,6 +91,10 @@ __global__ void count_equals(int* values) {
   values[threadIdx.x] = __popc(__match_any_sync(~0u, values[threadIdx.x]));
 }
 
+__global__ void count_odd(int* values) {
+  values[threadIdx.x] = __popc(__ballot_sync(~0u, values[threadIdx.x] % 2 != 0));
+}
+
 __global__ void end_before_barrier(float* to) {
   __shared__ float memory;
   if (threadIdx.x == 40) return;
@@ -267,6 +271,15 @@ TEST_F(Machine, MatchesLanes) {
   std::vector<int> counts(32, 29);
   counts[5] = counts[17] = 2, counts[31] = 1;
   EXPECT_EQ(memory.values(), counts);
+  EXPECT_THAT(findings_.take(), IsEmpty());
+}
+
+TEST_F(Machine, VotesInAWarp) {
+  std::vector<int> values(32, 2);
+  values[0] = values[17] = values[31] = 3;
+  const OnDevice<int> memory(values);
+  count_odd<<<1, 32>>>(memory);
+  EXPECT_EQ(memory.values(), std::vector<int>(32, 3));
   EXPECT_THAT(findings_.take(), IsEmpty());
 }
 

@@ -173,6 +173,14 @@ void match(Warp& warp, const Instruction& in, Lanes active) {
   warp.assign(in.to[0], result, active, all_defined ? kAllLanes : 0);
 }
 
+// vote.sync.ballot: the lanes whose predicate is true.
+void vote(Warp& warp, const Instruction& in, Lanes active) {
+  uint32_t result[kLanes];
+  std::fill_n(result, kLanes, warp.predicate(in.from[0]) & active);
+  const bool all_defined = (active & ~warp.defined(in.from[0])) == 0;
+  warp.assign(in.to[0], result, active, all_defined ? kAllLanes : 0);
+}
+
 template <class T, T (*kFunction)(T, T)>
 void divide(Warp& warp, const Instruction& in, Lanes active) {
   for_each_lane(active, [&](int lane) {
@@ -371,6 +379,7 @@ Table make_table() {
   table["shfl.sync.idx.b32"] = {exchange<true>, 4, {4, 4, 4, 4}, nullptr, Kind::shuffle};
   table["shfl.sync.bfly.b32"] = {exchange<false>, 4, {4, 4, 4, 4}, nullptr, Kind::shuffle};
   table["match.any.sync.b32"] = {match, 4, {4, 4}, nullptr, Kind::shuffle};
+  table["vote.sync.ballot.b32"] = {vote, 4, {kPredicateBytes, 4}, nullptr, Kind::shuffle};
   table["prmt.b32"] = operation<uint32_t, uint32_t, uint32_t, uint32_t>(
       [](uint32_t a, uint32_t b, uint32_t selector) { return permuted_bytes(a, b, selector); });
   table["bfi.b32"] = operation<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t>(
