@@ -182,10 +182,10 @@ def _cell(shape, grid, mode, layout, wanted):
         import aclgrad.torch
 
         torch.manual_seed(2)
-        image, grad = (torch.randn(shape).contiguous(memory_format=layout) for _ in range(2))
-        inputs = [image, _grid(grid, shape[0], shape[2:]).contiguous()]
+        image, grad = (torch.randn(shape).to(device).contiguous(memory_format=layout) for _ in range(2))
+        inputs = [image, _grid(grid, shape[0], shape[2:]).to(device).contiguous()]
         options = {"mode": _MODES[mode], "align_corners": False}
-        repeat = max(1, 4096 // image.numel())
+        repeat = max(1, 4096 // image.numel()) if device == "cpu" else 1
         if not wanted:
             return Work({"": lambda: aclgrad.torch.grid_sample(*inputs, **options)},
                         {"PyTorch": lambda transform: lambda: F.grid_sample(*inputs, **options)}, _as_list, repeat,
@@ -219,7 +219,7 @@ def _cell_sizes():
 
 def _cells():
     """Those of volumes are few."""
-    contiguous, last = torch.contiguous_format, torch.channels_last
+    contiguous, last, both = torch.contiguous_format, torch.channels_last, ("cpu", "cuda")
     passes = {"forward": (), "both gradients": (0, 1), "grad_input": (0,), "grad_grid": (1,)}
     grids = {_BILINEAR: ("smooth", "rotated", "random"), _BICUBIC: ("smooth", "random"), _NEAREST: ("rotated", "random")}
     for n, c, h, w in _cell_sizes():
@@ -232,10 +232,11 @@ def _cells():
                     continue
                 words = [f"N{n} C{c} {h}x{w}", _MODES[mode], grid, *(["channels last"] if layout == last else [])]
                 yield Case(f"grid sampler, {title}", ", ".join(words), torch.float32,
-                           _cell((n, c, h, w), grid, mode, layout, wanted), kind="cells")
+                           _cell((n, c, h, w), grid, mode, layout, wanted), kind="cells", devices=both)
     for (title, wanted), side in itertools.product(itertools.islice(passes.items(), 2), (32, 128)):
         yield Case(f"grid sampler, {title}", f"N1 C1 {side}x{side}x{side}, smooth", torch.float32,
-                   _cell((1, 1, side, side, side), "smooth", _BILINEAR, contiguous, wanted), kind="cells")
+                   _cell((1, 1, side, side, side), "smooth", _BILINEAR, contiguous, wanted), kind="cells",
+                   devices=both)
 
 
 def _of_sizes():
