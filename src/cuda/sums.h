@@ -44,7 +44,6 @@ struct FloatSums {
 
   __device__ void begin() {}
 
-  __device__ void add(int64_t at, Real value) const { add_to(cells + at, value); }
   __device__ void add_to(Cell* to, Real value) const { atomicAdd(to, value); }
 
   // Of channel c of a row, where a quad begins.
@@ -144,7 +143,6 @@ struct FixedSums {
     }
   }
 
-  __device__ void add(int64_t at, Real value) const { add_to(cells + at, value); }
   __device__ void add_to(Cell* to, Real value) const {
     if (!(std::fabs(value) <= std::numeric_limits<Real>::max())) {
       const int64_t at = to - cells;

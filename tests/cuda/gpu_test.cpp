@@ -96,6 +96,7 @@ class DeviceBytes {
 struct Memory {
   DataType type;
   bool aligned = true;
+  bool channels_last = false;  // tensors with four axes: the second one innermost
 };
 
 class DeviceTensor {
@@ -103,28 +104,44 @@ class DeviceTensor {
   DeviceTensor(Memory memory, const Shape& shape, const std::vector<double>& values = {})
       : type_(memory.type),
         shape_(shape.data(), static_cast<int>(shape.size())),
+        channels_last_(memory.channels_last && shape.size() == 4),
         memory_(static_cast<size_t>(element_count(shape)) * size_of(type_),
                 memory.aligned ? 0 : size_of(type_)) {
     if (values.empty()) return;
     Bytes bytes(values.size() * size_of(type_));
     const auto count = static_cast<int64_t>(values.size());
-    write_elements(values.data(), count, type_, bytes.data(), static_cast<int64_t>(size_of(type_)));
+    std::vector<double> placed(values.size());
+    for (int64_t i = 0; i < count; ++i) placed[place_of(i)] = values[i];
+    write_elements(placed.data(), count, type_, bytes.data(), static_cast<int64_t>(size_of(type_)));
     memory_.set(bytes.data());
   }
 
-  Tensor tensor() const { return {memory_.data(), type_, shape_}; }
+  Tensor tensor() const {
+    if (!channels_last_) return {memory_.data(), type_, shape_};
+    const int64_t channels = shape_[1], row = shape_[3] * channels;
+    return {memory_.data(), type_, shape_, {shape_[2] * row, 1, row, channels}};
+  }
   Bytes bytes() const { return memory_.get(); }
   std::vector<double> values() const {
     const Bytes bytes = memory_.get();
     std::vector<double> values(bytes.size() / size_of(type_));
     const auto count = static_cast<int64_t>(values.size());
     read_elements(bytes.data(), static_cast<int64_t>(size_of(type_)), count, type_, values.data());
-    return values;
+    std::vector<double> ordered(values.size());
+    for (int64_t i = 0; i < count; ++i) ordered[i] = values[place_of(i)];
+    return ordered;
   }
 
  private:
+  int64_t place_of(int64_t index) const {
+    if (!channels_last_) return index;
+    const int64_t pixels = shape_[2] * shape_[3], channels = shape_[1], plane = index / pixels;
+    return (plane / channels * pixels + index % pixels) * channels + plane % channels;
+  }
+
   DataType type_;
   aclgrad::Shape shape_;
+  bool channels_last_;
   DeviceBytes memory_;
 };
 
@@ -265,7 +282,7 @@ void test_gradients(const typename Kind::Sampling& s, Memory memory, const grid_
   const DeviceTensor input(memory, input_shape(s), inputs.input), grid(memory, grid_shape(s), inputs.grid),
       grad_output(memory, output_shape(s), inputs.grad_output);
   auto problem = problem_of<Backward>(s, type, input.tensor().data, grid.tensor().data);
-  problem.grad_output = grad_output.tensor();
+  problem.input = input.tensor(), problem.grid = grid.tensor(), problem.grad_output = grad_output.tensor();
   const auto expected = gradients_of(s, inputs);
   const std::vector<Result<Backward>> gradients = {
       {"grad_input", &Backward::grad_input, input_shape(s), expected.input,
@@ -301,6 +318,12 @@ void test_grid_sampler() {
         test_grid_sampler_case<Kind>(s, {type, false}, inputs, what);
         inputs.grid = cases::hostile_grid(s, type);
         test_grid_sampler_case<Kind>(s, {type, true}, inputs, what + "hostile ");
+        if (s.channels != 3) return;
+        // Of samples that read nothing, no gradient is used.
+        std::fill(inputs.grid.begin(), inputs.grid.end(), std::nan(""));
+        std::fill(inputs.grad_output.begin(), inputs.grad_output.end(),
+                  std::numeric_limits<double>::infinity());
+        test_gradients<Kind>(s, {type, true}, inputs, what + "without a place ");
       });
     }
   }
@@ -314,8 +337,9 @@ void test_smooth_images() {
       cases::for_each_mode_to(0, cases::sizes(2, channels, 20, 28, 21, 45), type, [&](const auto& s) {
         cases::Inputs inputs(s, type, 1.0);
         inputs.grid = cases::smooth_grid(s, type);
-        test_gradients<Images>(s, {type, true}, inputs,
-                               "smooth image of " + std::to_string(channels) + " channels ");
+        const std::string what = "smooth image of " + std::to_string(channels) + " channels ";
+        test_gradients<Images>(s, {type, true}, inputs, what);
+        test_gradients<Images>(s, {type, true, true}, inputs, what + "side by side ");
       });
     }
   }
@@ -335,8 +359,7 @@ grid_sampler_cases::Inputs inputs_of_large_image(const reference::GridSampling& 
   return inputs;
 }
 
-// So large that kernels look at the grid: of many channels, which takes more of them forward; of few ones, each warp at its
-// own samples, which takes more samples.
+// So large that kernels look at the grid, with many channels, or that each warp looks at its own samples.
 void test_large_images() {
   for (bool is_smooth : {true, false}) {
     const std::string what = std::string(is_smooth ? "smooth" : "scattered") + " large image ";

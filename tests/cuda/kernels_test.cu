@@ -146,7 +146,7 @@ TEST(CudaKernels, NsaGradReservesNoSumsThatNobodyWants) {
 template <class Real>
 __global__ void add_all(cuda::FixedSums<Real> sums, const Real* terms, int64_t count, Real* sum) {
   sums.begin();
-  for (int64_t i = 0; i < count; ++i) sums.add(0, terms[i]);
+  for (int64_t i = 0; i < count; ++i) sums.add_to(sums.cells, terms[i]);
   *sum = sums.value(0, 0);
 }
 

@@ -1,9 +1,9 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling and its gradient on a GPU.
 //
-// In planes (cuda_planes.h, cuda_rows.h, cuda_tiles.h), where grids are smooth, channels few or samples few: images stay where
-// they lie. By channels (cuda_channels.h), where grids are scattered: a pixel's channels are brought side by side. Only the
-// data tells the one from the other, so both are launched, and the kernels of the wrong one return at once.
+// In planes (cuda_planes.h, cuda_rows.h, cuda_tiles.h), where grids are smooth, or where little is read for a sample: images
+// stay where they lie. By channels (cuda_channels.h), where grids are scattered: a pixel's channels are brought side by side.
+// Only the data tells the one from the other, so both are launched, and the kernels of the wrong one return at once.
 #include <limits>
 
 #include "cuda/sums.h"
@@ -22,20 +22,24 @@ constexpr int64_t kFewestChannels = 16;
 
 bool can_work_by_channels(const SamplingOf<2>& problem) {
   return problem.type != DataType::float64 && problem.channels >= kFewestChannels &&
-         problem.interpolation != Interpolation::nearest &&
          are_dense(samples_of(problem), pixels_of(problem));
 }
-// Bringing pixels into another order does not pay where a sample reads few of them once, and adds to none.
+// Another order of the pixels costs time. It is not made up for where a sample reads one pixel, or four of few channels, or
+// where nothing is added.
 bool works_by_channels(const ForwardOf<2>& problem, const CudaLaunch&) {
-  constexpr int64_t kFewestToRead = 32;
-  return can_work_by_channels(problem) &&
-         (problem.channels >= kFewestToRead || problem.input_strides[1] == 1 ||
+  constexpr int64_t kManyChannels = 32;
+  const bool is_in_order = problem.input_strides[1] == 1;
+  return can_work_by_channels(problem) && problem.interpolation != Interpolation::nearest &&
+         (is_in_order || problem.channels >= kManyChannels ||
           problem.interpolation == Interpolation::bicubic);
 }
+// What is deterministic must not depend on strides.
 bool works_by_channels(const BackwardOf<2>& problem, const CudaLaunch& on) {
+  const bool is_in_order = problem.input_strides[1] == 1,
+             is_nearest = problem.interpolation == Interpolation::nearest;
   return can_work_by_channels(problem) &&
-         (problem.wants_input_grad || problem.input_strides[1] == 1 || on.deterministic ||
-          problem.interpolation == Interpolation::bicubic);
+         (on.deterministic || problem.interpolation == Interpolation::bicubic ||
+          (!is_nearest && (is_in_order || problem.wants_input_grad)));
 }
 
 // ---- Images whose channels lie side by side
@@ -102,6 +106,19 @@ ForwardOf<2> with_packed_input(ForwardOf<2> problem, WorkspaceAllocator& allocat
 bool has_planes(const SamplingOf<2>& problem) {
   return problem.height * problem.width <= std::numeric_limits<int32_t>::max() &&
          problem.input_strides[2] == problem.width && problem.input_strides[3] == 1;
+}
+
+// Whether 32 bits hold the place of each pixel of a channel.
+template <int kAxes>
+bool is_near(const SamplingOf<kAxes>& problem) {
+  const auto& strides = problem.input_strides;
+  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
+  int64_t last = 0;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    if (strides[kAxes + 1 - axis] < 0) return false;
+    last += sizes[axis] * strides[kAxes + 1 - axis];
+  }
+  return last <= std::numeric_limits<int32_t>::max();
 }
 
 // Planes are faster than images that have to be brought into another order until so many of the 32 samples of a warp jump.
@@ -189,12 +206,23 @@ Strides<kAxes> planar_strides(const SamplingOf<kAxes>& problem) {
 // Whether the elements of a tensor lie side by side, in any order.
 template <int kAxes>
 bool fills_memory(const Shape& shape, const Strides<kAxes>& strides) {
-  int64_t span = 1, count = 1;
-  for (int axis = 0; axis < kAxes + 2; ++axis) {
-    if (strides[axis] < 0) return false;
-    span += (shape[axis] - 1) * strides[axis], count *= shape[axis];
+  int64_t filled = 1, count = 1;
+  for (int axis = 0; axis < kAxes + 2; ++axis) count *= shape[axis];
+  for (int round = 0; round < kAxes + 2; ++round) {
+    for (int axis = 0; axis < kAxes + 2; ++axis) {
+      if (shape[axis] > 1 && strides[axis] == filled) filled *= shape[axis];
+    }
   }
-  return span == count;
+  return filled == count;
+}
+
+// Whether elements lie at the same places, wherever the axes lead that have one.
+template <int kAxes>
+bool lie_alike(const Shape& shape, const Strides<kAxes>& a, const Strides<kAxes>& b) {
+  for (int axis = 0; axis < kAxes + 2; ++axis) {
+    if (shape[axis] != 1 && a[axis] != b[axis]) return false;
+  }
+  return true;
 }
 
 // Gradients that lie side by side in their arithmetic type need no buffer: they are added up where they belong.
@@ -202,16 +230,17 @@ template <int kAxes>
 bool sums_in_place(const BackwardOf<kAxes>& problem, bool by_channels, const CudaLaunch& on) {
   if (on.deterministic || (problem.type != DataType::float32 && problem.type != DataType::float64))
     return false;
+  const Shape shape = shape_of(problem, problem.depth, problem.height, problem.width);
+  const auto& strides = problem.input_grad_strides;
   if constexpr (kAxes == 2) {
     if (by_channels)
-      return problem.input_grad_strides ==
-             channels_last_strides(problem.height, problem.width, problem.channels);
+      return lie_alike<2>(shape, strides,
+                          channels_last_strides(problem.height, problem.width, problem.channels));
+    // Of few channels, wherever strips can add to them.
+    if (problem.channels < kFewestChannels && lie_alike<2>(shape, strides, problem.input_strides))
+      return fills_memory<2>(shape, strides);
   }
-  if (problem.input_grad_strides == planar_strides<kAxes>(problem)) return true;
-  // Of volumes and many channels, a buffer of planes is faster than pixels with channels side by side.
-  return kAxes == 2 && problem.channels < kFewestChannels &&
-         fills_memory<kAxes>(shape_of(problem, problem.depth, problem.height, problem.width),
-                             problem.input_grad_strides);
+  return lie_alike<kAxes>(shape, strides, planar_strides<kAxes>(problem));
 }
 
 template <int kAxes>
@@ -247,12 +276,10 @@ int parts_of(int64_t warps, int64_t many_warps, int64_t channels, int64_t channe
   return parts;
 }
 
-// Whether strips can do it: of a pixel of the image and of its sum, 32 bits hold the same place in a channel.
+// Whether strips can do it: pixels have the same offsets in the image and in the sums, and 32 bits hold them.
 bool has_strips(const BackwardOf<2>& problem, const Strides<2>& strides) {
-  const auto& of_input = problem.input_strides;
-  return of_input[2] >= 0 && of_input[3] >= 0 &&
-         problem.height * of_input[2] + problem.width * of_input[3] <= std::numeric_limits<int32_t>::max() &&
-         (!problem.wants_input_grad || (strides[2] == of_input[2] && strides[3] == of_input[3]));
+  return is_near<2>(problem) && (!problem.wants_input_grad || (strides[2] == problem.input_strides[2] &&
+                                                               strides[3] == problem.input_strides[3]));
 }
 
 template <class T>
@@ -267,17 +294,17 @@ void scatter_tiles(const BackwardOf<2>& problem, const FloatSums<float>& sums, c
             axes_of<2>(problem, false), parts, whole);
 }
 
-template <class T, class Sums>
-void scatter_strips(const BackwardOf<2>& problem, const Sums& sums, const Strides<2>& strides,
+template <class T>
+void scatter_strips(const BackwardOf<2>& problem, const FloatSums<RealOf<T>>& sums, const Strides<2>& strides,
                     const Condition& condition, const CudaLaunch& on) {
   constexpr int64_t kManyWarps = 8192, kChannelsOfPart = 2;
   const int64_t strips =
       problem.batch * divide_up(problem.output_height, int64_t{kStrip}) * problem.output_width;
   const int parts = parts_of(divide_up(strips, kWarp), kManyWarps, problem.channels, kChannelsOfPart);
   const bool whole = problem.width % kQuad == 0 && strides[3] == 1 && strides[2] % kQuad == 0 &&
-                     holds_quads<typename Sums::Cell>(sums.cells, {strides[0], strides[1]});
-  launch_if(on, condition, divide_up(strips * parts, kThreads), scatter_by_strips<T, Sums>, problem, sums,
-            strides, axes_of<2>(problem, false), parts, whole);
+                     holds_quads<RealOf<T>>(sums.cells, {strides[0], strides[1]});
+  launch_if(on, condition, divide_up(strips * parts, kThreads), scatter_by_strips<T>, problem, sums, strides,
+            axes_of<2>(problem, false), parts, whole);
 }
 
 template <class T>
@@ -295,21 +322,21 @@ void scatter_in_planes(const BackwardOf<kAxes>& problem, const Sums& sums, const
                        const Condition& condition, const CudaLaunch& on) {
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
   if constexpr (kAxes == 2 && kTaps == 2 && std::is_same_v<Sums, FloatSums<RealOf<T>>>) {
-    // Of many channels and few samples, threads have to share the channels, as those of strips do.
-    constexpr int64_t kManySamples = int64_t{1} << 15;
-    if (!on.deterministic && !problem.wants_input_grad &&
-        has_near_places(problem, problem.grad_output_strides) &&
-        (problem.channels < kFewestChannels || samples >= kManySamples))
-      return find_slopes_in_rows<T>(problem, condition, on);
-    // Of few channels and samples, strips leave too few threads.
-    constexpr int64_t kFewElements = int64_t{1} << 17;
-    const bool is_small = problem.channels < kFewestChannels && samples * problem.channels <= kFewElements;
-    if (!on.deterministic && has_strips(problem, strides) && !is_small) {
+    if (!on.deterministic) {
+      // Of many channels and few samples, threads have to share the channels, as those of strips do.
+      constexpr int64_t kManySamples = int64_t{1} << 15;
+      if (!problem.wants_input_grad && has_near_places(problem, problem.grad_output_strides) &&
+          (problem.channels < kFewestChannels || samples >= kManySamples))
+        return find_slopes_in_rows<T>(problem, condition, on);
       if constexpr (!std::is_same_v<T, double>) {
         if (problem.channels >= kFewestChannels && problem.wants_input_grad && has_planes(problem))
           return scatter_tiles<T>(problem, sums, strides, condition, on);
       }
-      return scatter_strips<T>(problem, sums, strides, condition, on);
+      // Of few channels and samples, strips leave too few threads.
+      constexpr int64_t kFewElements = int64_t{1} << 17;
+      const bool is_small = problem.channels <= kQuad && samples * problem.channels <= kFewElements;
+      if (has_strips(problem, strides) && !is_small)
+        return scatter_strips<T>(problem, sums, strides, condition, on);
     }
   }
   launch_if(on, condition, divide_up(samples, kThreads), scatter_by_samples<T, kTaps, Sums, kAxes>, problem,
@@ -401,19 +428,6 @@ size_t forward_workspace_size(const Problem& given, const CudaLaunch& on) {
       if (by_channels) with_packed_input<T>(problem, allocator, nullptr, Condition{});
     }
   });
-}
-
-// Whether 32 bits hold the place of each pixel of a channel.
-template <int kAxes>
-bool is_near(const SamplingOf<kAxes>& problem) {
-  const auto& strides = problem.input_strides;
-  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
-  int64_t last = 0;
-  for (int axis = 0; axis < kAxes; ++axis) {
-    if (strides[kAxes + 1 - axis] < 0) return false;
-    last += sizes[axis] * strides[kAxes + 1 - axis];
-  }
-  return last <= std::numeric_limits<int32_t>::max();
 }
 
 template <class T, int kTaps, int kAxes>

@@ -31,11 +31,11 @@ __global__ void __launch_bounds__(kThreads)
     const SampleTaps<T, kTaps, kAxes> found(problem, sample, axes);
     const AllTaps<Real, kTaps, kAxes> taps(found, axes);
     const auto& strides = problem.input_strides;
-    constexpr int kRows = kAxes == 2 ? kTaps : kTaps * kTaps;
+    constexpr int kRows = taps.kRows;
     Offset rows[kRows], columns[kTaps];  // -1 for none
     Real weights[kRows];
     for (int k = 0; k < kRows; ++k) {
-      const RowTaps<Real, kAxes> row{taps.along[1][k % kTaps], taps.along[kAxes - 1][k / kTaps]};
+      const auto row = taps.row(k);
       rows[k] = row.is_row() ? static_cast<Offset>(row.offset(strides)) : Offset{-1};
       weights[k] = row.weight();
     }
@@ -77,10 +77,15 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Gradient by samples
 
+// As many blocks on a multiprocessor as registers allow without spilling.
+template <class T, int kTaps, int kAxes>
+inline constexpr int kSampleBlocks = std::is_same_v<T, double> ? 1
+                                     : kTaps == 4              ? 2
+                                     : kAxes == 3              ? 3
+                                                               : 4;
+
 template <class T, int kTaps, class Sums, int kAxes>
-__global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1
-                                            : kTaps == 4              ? 2
-                                                                      : 3)
+__global__ void __launch_bounds__(kThreads, kSampleBlocks<T, kTaps, kAxes>)
     scatter_by_samples(Condition condition, BackwardOf<kAxes> problem, Sums sums, Strides<kAxes> sums_strides,
                        Axes<kAxes> axes) {
   using Real = RealOf<T>;
@@ -99,14 +104,13 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1
     const T* grad_output =
         static_cast<const T*>(problem.grad_output) + sample.offset(problem.grad_output_strides);
     auto* cells = sums.cells + sample.batch * sums_strides[0];
-    constexpr int kRows = kAxes == 2 ? kTaps : kTaps * kTaps;
-    const auto row_of = [&](int k) {
-      return RowTaps<Real, kAxes>{taps.along[1][k % kTaps], taps.along[kAxes - 1][k / kTaps]};
-    };
+    constexpr int kRows = taps.kRows;
     int64_t rows[kRows], rows_of_sums[kRows];  // rows: -1 for none
+    bool reads = false;
     for (int k = 0; k < kRows; ++k) {
-      rows[k] = row_of(k).is_row() ? row_of(k).offset(strides) : -1;
-      rows_of_sums[k] = row_of(k).offset(sums_strides);
+      rows[k] = taps.row(k).is_row() ? taps.row(k).offset(strides) : -1;
+      rows_of_sums[k] = taps.row(k).offset(sums_strides);
+      for (const Tap<Real>& x : taps.along[0]) reads = reads || (rows[k] >= 0 && x.pixel >= 0);
     }
     Real gradients[kAxes] = {};
 #pragma unroll 1
@@ -124,9 +128,9 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1
             row = std::fma(x.weight, value, row);
             row_slope = std::fma(x.slope, value, row_slope);
           }
-          slopes[0] = std::fma(row_of(k).weight(), row_slope, slopes[0]);
-          slopes[1] = std::fma(row_of(k).y_slope(), row, slopes[1]);
-          if constexpr (kAxes == 3) slopes[2] = std::fma(row_of(k).z_slope(), row, slopes[2]);
+          slopes[0] = std::fma(taps.row(k).weight(), row_slope, slopes[0]);
+          slopes[1] = std::fma(taps.row(k).y_slope(), row, slopes[1]);
+          if constexpr (kAxes == 3) slopes[2] = std::fma(taps.row(k).z_slope(), row, slopes[2]);
         }
         for (int axis = 0; axis < kAxes; ++axis)
           gradients[axis] = std::fma(slopes[axis], gradient, gradients[axis]);
@@ -137,7 +141,7 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1
           for (const Tap<Real>& x : taps.along[0]) {
             if (rows[k] < 0 || x.pixel < 0) continue;
             sums.add_to(cells + rows_of_sums[k] + x.pixel * sums_strides[kAxes + 1],
-                        row_of(k).weight() * x.weight * gradient);
+                        taps.row(k).weight() * x.weight * gradient);
           }
         }
       }
@@ -149,7 +153,7 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1
     T* grid_grad = static_cast<T*>(problem.grid_grad) + sample.offset_in_grid(problem.grid_grad_strides);
     for (int axis = 0; axis < kAxes; ++axis) {
       grid_grad[axis * problem.grid_grad_strides[kAxes + 1]] =
-          narrow<T>(kTaps == 1 ? Real{0} : found.along[axis].multiplier * gradients[axis]);
+          narrow<T>(kTaps > 1 && reads ? found.along[axis].multiplier * gradients[axis] : Real{0});
     }
   }
 }
@@ -172,6 +176,8 @@ struct Corners {
   bool takes = false;               // the right pixels of the lane before are its left ones
   bool gives = false;               // its own right ones are the next lane's left ones
   bool follows = false;             // its upper pixels are the lower ones of the sample above
+
+  __device__ bool reads() const { return (upper[0] & upper[1] & lower[0] & lower[1]) >= 0; }
 
   template <class Taps>
   __device__ void set(const Taps& taps, const Axes<2>& axes, int32_t row, int32_t pixel) {
@@ -198,13 +204,12 @@ struct Corners {
 
 // `parts`: so many warps share the channels of a strip. Pixels have the same places in images and in sums. `whole`: pixels
 // lie in rows, and each fourth one on a boundary of four sums.
-template <class T, class Sums>
+template <class T>
 __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStripBlocks)
-    scatter_by_strips(Condition condition, BackwardOf<2> problem, Sums sums, Strides<2> sums_strides,
-                      Axes<2> axes, int parts, bool whole) {
+    scatter_by_strips(Condition condition, BackwardOf<2> problem, FloatSums<RealOf<T>> sums,
+                      Strides<2> sums_strides, Axes<2> axes, int parts, bool whole) {
   using Real = RealOf<T>;
   if (!condition.holds()) return;
-  if (problem.wants_input_grad) sums.begin();
   __shared__ Real multipliers[2 * kStrip][kThreads], gradients_of_parts[2 * kStrip][kThreads];
   const Lanes lanes(kWarp);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp;
@@ -312,6 +317,10 @@ __global__ void __launch_bounds__(kThreads, std::is_same_v<T, double> ? 1 : kStr
       cells += parts * sums_strides[1];
     }
     if (!problem.wants_grid_grad) continue;
+#pragma unroll
+    for (int k = 0; k < kStrip; ++k) {
+      if (!corners[k].reads()) gradients[2 * k] = gradients[2 * k + 1] = 0;  // infinity times zero is no zero
+    }
     if (parts > 1) sum_parts(gradients, part, parts, &gradients_of_parts[0][0]);
     if (part == 0)
       store_grid_grad<T>(problem, Sample<2>(n, {column, first_row}), count, multipliers, gradients);

@@ -50,12 +50,10 @@ struct SamplingOf {
         grid(problem.grid.data),
         grid_strides(strides_of(problem.grid)) {}
 
-  // Of an axis with one place, which no element depends on, as if all lay side by side.
   static Strides strides_of(const ConstTensor& tensor) {
-    const Shape dense = tensor.shape.contiguous_strides();
     Strides strides;
-    for (int axis = 0; axis < kAxes + 2; ++axis)
-      strides[axis] = tensor.size(axis) == 1 ? dense[axis] : tensor.stride(axis);
+    for (size_t axis = 0; axis < strides.size(); ++axis)
+      strides[axis] = tensor.stride(static_cast<int>(axis));
     return strides;
   }
 };

@@ -124,7 +124,7 @@ struct NearSample {
     reads = (left || right) && (top || bottom);
   }
 
-  // Whether most samples of a warp read pixels of a plane far from those of the next lane. All lanes call it.
+  // Whether most samples of a warp read pixels of a plane far from those of the lane beside them. All lanes call it.
   template <class PixelStride>
   __device__ bool is_scattered(PixelStride) const {
     if (!std::is_same_v<PixelStride, Neighbours>) return false;
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 inline constexpr int kSlopeBlocks = 6;  // at least, on a multiprocessor
-// Where there are fewer, each thread has to have more loads under way.
+// Of fewer blocks, each thread has to have more loads under way.
 inline constexpr int kManyBlocks = 512;
 
 // The gradient of the grid alone, bilinear.
@@ -249,8 +249,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) < sizeof(double) ? kSlopeB
     const auto& strides = problem.grid_grad_strides;
     T* grid_grad =
         static_cast<T*>(problem.grid_grad) + Sample<2>(at.batch, {at.x, at.y}).offset_in_grid(strides);
-    grid_grad[0] = narrow<T>(sample.multipliers[0] * sums[0]);
-    grid_grad[strides[3]] = narrow<T>(sample.multipliers[1] * sums[1]);
+    // Of a sample that reads nothing: infinity times zero is no zero.
+    grid_grad[0] = narrow<T>(sample.reads ? sample.multipliers[0] * sums[0] : Real{0});
+    grid_grad[strides[3]] = narrow<T>(sample.reads ? sample.multipliers[1] * sums[1] : Real{0});
   }
 }
 

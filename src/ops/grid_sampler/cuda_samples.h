@@ -104,19 +104,6 @@ struct SampleTaps {
       : along{Taps<Real, kTaps>(widen(grid[kAxis * stride]), axes[kAxis])...} {}
 };
 
-// The same, tap by tap.
-template <class Real, int kTaps, int kAxes>
-struct AllTaps {
-  Tap<Real> along[kAxes][kTaps];
-
-  template <class Sample>
-  __device__ AllTaps(const Sample& taps, const Axes<kAxes>& axes) {
-    for (int axis = 0; axis < kAxes; ++axis) {
-      for (int k = 0; k < kTaps; ++k) along[axis][k] = taps.along[axis].tap(k, axes[axis]);
-    }
-  }
-};
-
 // Taps of all axes but x: a row of pixels, if they are pixels.
 template <class Real, int kAxes>
 struct RowTaps {
@@ -130,6 +117,24 @@ struct RowTaps {
   __device__ Real weight() const { return kAxes == 2 ? y.weight : z.weight * y.weight; }
   __device__ Real y_slope() const { return kAxes == 2 ? y.slope : z.weight * y.slope; }
   __device__ Real z_slope() const { return z.slope * y.weight; }
+};
+
+// The same as SampleTaps, tap by tap.
+template <class Real, int kTaps, int kAxes>
+struct AllTaps {
+  static constexpr int kRows = kAxes == 2 ? kTaps : kTaps * kTaps;
+
+  Tap<Real> along[kAxes][kTaps];
+
+  template <class Sample>
+  __device__ AllTaps(const Sample& taps, const Axes<kAxes>& axes) {
+    for (int axis = 0; axis < kAxes; ++axis) {
+      for (int k = 0; k < kTaps; ++k) along[axis][k] = taps.along[axis].tap(k, axes[axis]);
+    }
+  }
+  __device__ RowTaps<Real, kAxes> row(int k) const {
+    return {along[1][k % kTaps], along[kAxes - 1][k / kTaps]};
+  }
 };
 
 // ---- Gradients of the grid, where a lane owns samples below each other: x and y of the first, and so on

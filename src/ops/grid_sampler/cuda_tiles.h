@@ -207,7 +207,6 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
                        gradients + 2 * k);
         }
       }
-      if (!problem.wants_input_grad) return;
 #pragma unroll
       for (int k = 0; k < kTileRows; ++k) {
         const PixelsOfSample& of = samples[k];
@@ -255,6 +254,11 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
     }
     if (c < problem.channels) scatter(std::integral_constant<int, 1>());
     if (!problem.wants_grid_grad) continue;
+#pragma unroll
+    for (int k = 0; k < kTileRows; ++k) {
+      if (samples[k].in_image == 0)
+        gradients[2 * k] = gradients[2 * k + 1] = 0;  // infinity times zero is no zero
+    }
     if (parts > 1) {
       // In the boxes, which are zero again for a next tile.
       auto* memory = reinterpret_cast<float*>(&boxes[0][0]);
