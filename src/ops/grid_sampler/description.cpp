@@ -195,8 +195,8 @@ std::vector<Case> cases(DataType type) {
   return result;
 }
 
-// Any grid; infinities in gradOutput and in input, which come out where taps read them, and nowhere else; and tensors
-// without elements.
+// Any grid; infinities and NaN in gradOutput and in input, which come out where taps read them, and nowhere else; and
+// tensors without elements.
 template <bool is_backward, class S>
 std::vector<Case> hard_cases(DataType type) {
   std::vector<Case> result;
@@ -217,6 +217,15 @@ std::vector<Case> hard_cases(DataType type) {
     inputs.grid = smooth_grid(size, type);
     for (size_t i = 37; i < inputs.grad_output.size(); i += 41) inputs.grad_output[i] = kInfinity;
     for (size_t i = 11; i < inputs.input.size(); i += 233) inputs.input[i] = -kInfinity;
+    add(size, inputs, kBoth, true);
+  }
+  for (const S& size : CaseSizes<S>::not_finite) {
+    if (!is_backward) break;
+    Inputs inputs(size, type, 1.2);
+    inputs.input[3] = inputs.grad_output[30] = std::nan("");
+    inputs.input[20] = kInfinity;
+    inputs.grad_output[4] = -kInfinity;
+    add(size, inputs, Mask{true, false});
     add(size, inputs, kBoth, true);
   }
   // At the edges, too, where vectors of neighbours are read beyond the ends of rows.

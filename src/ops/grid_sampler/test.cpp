@@ -2,9 +2,6 @@
 // What is true of grid sampling and its gradient alone; what holds for every operator is tested in tests/operators/.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-
 #include "ops/grid_sampler/cases_calls.h"
 #include "support/strict.h"
 
@@ -12,38 +9,6 @@ namespace aclgrad::test {
 namespace {
 
 using namespace grid_sampler_cases;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// ---- What is not finite
-
-void expect_same_kinds(const TestTensor& actual, const std::vector<double>& expected) {
-  const std::vector<double> values = actual.values();
-  int others = 0;
-  for (size_t i = 0; i < values.size(); ++i) others += std::isfinite(values[i]) != std::isfinite(expected[i]);
-  EXPECT_EQ(others, 0);
-}
-
-TEST(GridSampler2DBackward, CarriesNanAndInfinityOfItsInputs) {
-  for (const Sampling& size : {sizes(1, 2, 6, 6, 5, 7), sizes(1, 16, 6, 6, 5, 7)}) {
-    for (DataType type : kTypes) {
-      Inputs inputs(size, type, 1.2);
-      inputs.input[3] = std::nan("");
-      inputs.input[20] = kInfinity;
-      inputs.grad_output[4] = -kInfinity;
-      inputs.grad_output[30] = std::nan("");
-      for_each_mode(size, type, [&](const Sampling& s) {
-        const auto expected = gradients_of(s, inputs);
-        const Call call(s, type, inputs);
-        ASSERT_EQ(call.backward(), OK);
-        EXPECT_LE(relative_error(call.input_grad.values(), expected.input),
-                  allowed_error(type, expected.input));
-        // Terms of which one is infinite may be added in another order: which of infinity and NaN it is may differ.
-        expect_same_kinds(call.grid_grad, expected.grid);
-      });
-    }
-  }
-}
 
 // ---- Calls with little or nothing to do
 
