@@ -267,7 +267,7 @@ void test_output(const typename Kind::Sampling& s, Memory memory, const grid_sam
   using namespace grid_sampler_cases;
   using Forward = typename Kind::Forward;
   const DeviceTensor input(memory, input_shape(s), inputs.input), grid(memory, grid_shape(s), inputs.grid);
-  const auto problem = problem_of<Forward>(s, memory.type, input.tensor().data, grid.tensor().data);
+  const auto problem = problem_of<Forward>(s, input.tensor(), grid.tensor());
   const auto output = sample(s, inputs);
   expect_results(what, problem, memory, false,
                  {{"output", &Forward::output, output_shape(s), output, allowed_error(memory.type, output)}});
@@ -281,8 +281,8 @@ void test_gradients(const typename Kind::Sampling& s, Memory memory, const grid_
   const DataType type = memory.type;
   const DeviceTensor input(memory, input_shape(s), inputs.input), grid(memory, grid_shape(s), inputs.grid),
       grad_output(memory, output_shape(s), inputs.grad_output);
-  auto problem = problem_of<Backward>(s, type, input.tensor().data, grid.tensor().data);
-  problem.input = input.tensor(), problem.grid = grid.tensor(), problem.grad_output = grad_output.tensor();
+  auto problem = problem_of<Backward>(s, input.tensor(), grid.tensor());
+  problem.grad_output = grad_output.tensor();
   const auto expected = gradients_of(s, inputs);
   const std::vector<Result<Backward>> gradients = {
       {"grad_input", &Backward::grad_input, input_shape(s), expected.input,

@@ -162,21 +162,16 @@ inline aclgrad::Shape extents(const Shape& shape) {
   return {shape.data(), static_cast<int>(shape.size())};
 }
 
-// The problem of a sampling, on contiguous tensors.
+// The problem of a sampling, but for its gradients and its output.
 template <class Problem, class AnySampling>
-Problem problem_of(const AnySampling& s, DataType type, const void* input, const void* grid) {
+Problem problem_of(const AnySampling& s, const ConstTensor& input, const ConstTensor& grid) {
   Problem problem;
-  problem.input = {input, type, extents(input_shape(s))};
-  problem.grid = {grid, type, extents(grid_shape(s))};
+  problem.input = input;
+  problem.grid = grid;
   problem.interpolation = static_cast<Interpolation>(s.mode);
   problem.padding = static_cast<Padding>(s.padding);
   problem.align_corners = s.align_corners;
   return problem;
-}
-
-template <class AnySampling>
-aclgrad::Shape output_extents(const AnySampling& s) {
-  return extents(output_shape(s));
 }
 
 // What the gradient's gradient reads beside the inputs of the gradient. Small, so that no result of 16 bits overflows.

@@ -60,10 +60,10 @@ TEST(GridSampler2DStrictDeathTest, RefusesWhatTheDocumentDoesNotList) {
 
 TEST(GridSampler2DBackward, CppInterfaceNeedsNoWorkspaceForImagesWithoutPixels) {
   const Sampling s = sizes(1, 16, 0, 5, 2, 2);
-  auto problem = problem_of<GridSampler2DBackward>(s, DataType::float32, nullptr, nullptr);
-  problem.grad_output = {nullptr, DataType::float32, output_extents(s)};
-  problem.grad_input = {nullptr, DataType::float32, problem.input.shape};
-  problem.grad_grid = {nullptr, DataType::float32, problem.grid.shape};
+  GridSampler2DBackward problem;
+  problem.input = problem.grad_input = {nullptr, DataType::float32, extents(input_shape(s))};
+  problem.grid = problem.grad_grid = {nullptr, DataType::float32, extents(grid_shape(s))};
+  problem.grad_output = {nullptr, DataType::float32, extents(output_shape(s))};
   EXPECT_EQ(workspace_size(problem), 0u);
 }
 

@@ -32,9 +32,7 @@ struct Call {
         grad_grad_output(output_shape(s), type, layout),
         input_grad(input_shape(s), type, layout),
         grid_grad(grid_shape(s), type),
-        problem(problem_of<GridSampler2DDoubleBackward>(s, type, nullptr, nullptr)) {
-    problem.input = input.tensor();
-    problem.grid = grid.tensor();
+        problem(problem_of<GridSampler2DDoubleBackward>(s, input.tensor(), grid.tensor())) {
     problem.grad_output = grad_output.tensor();
     problem.grad_grad_input = grad_grad_input.tensor();
     problem.grad_grad_grid = grad_grad_grid.tensor();

@@ -18,27 +18,18 @@ namespace {
 using namespace grid_sampler_cases;
 using ops::grid_sampler::Implementation;
 
-// Where the coordinates of a case come from.
-enum class Grid { smooth, scattered };
-
-template <class Problem, class S>
-Problem problem_on(const Call<S>& call) {
-  auto problem = problem_of<Problem>(call.s, call.input.type(), nullptr, nullptr);
-  problem.input = call.input.tensor();
-  problem.grid = call.grid.tensor();
-  return problem;
-}
-
 template <class S>
 ops::grid_sampler::Sampling forward_of(const Call<S>& call) {
-  auto of = problem_on<std::conditional_t<kIs3D<S>, GridSampler3D, GridSampler2D>>(call);
+  using Problem = std::conditional_t<kIs3D<S>, GridSampler3D, GridSampler2D>;
+  auto of = problem_of<Problem>(call.s, call.input.tensor(), call.grid.tensor());
   of.output = call.output.tensor();
   return ops::grid_sampler::sampling_of(of);
 }
 
 template <class S>
 ops::grid_sampler::Sampling gradient_of(const Call<S>& call) {
-  auto of = problem_on<std::conditional_t<kIs3D<S>, GridSampler3DBackward, GridSampler2DBackward>>(call);
+  using Problem = std::conditional_t<kIs3D<S>, GridSampler3DBackward, GridSampler2DBackward>;
+  auto of = problem_of<Problem>(call.s, call.input.tensor(), call.grid.tensor());
   of.grad_output = call.grad_output.tensor();
   of.grad_input = call.input_grad.tensor();
   of.grad_grid = call.grid_grad.tensor();
@@ -65,10 +56,10 @@ template <class S, class Body>
 void for_each_call_of(std::span<const S> all_sizes, Body&& body) {
   for (DataType type : kTypes) {
     for (const S& size : all_sizes) {
-      for (Grid grid : {Grid::smooth, Grid::scattered}) {
+      for (bool is_smooth : {true, false}) {
         for (Layout layout : kLayouts) {
           Inputs inputs(size, type, 1.3);
-          if (grid == Grid::smooth) inputs.grid = smooth_grid(size, type);
+          if (is_smooth) inputs.grid = smooth_grid(size, type);
           Call<S> call(size, type, inputs, layout);
           for_each_mode(size, type, [&](const S& s) {
             if (layout != Layout::contiguous && s.padding != s.mode) return;  // some are enough

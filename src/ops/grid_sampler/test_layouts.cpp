@@ -73,52 +73,45 @@ TestTensor placed(const Shape& shape, Strides strides, const std::vector<double>
 // All tensors of a forward call and of a gradient.
 struct Images {
   const Sampling& sampling;
-  std::vector<float> grid;
-  TestTensor input, output, grad_output, grad_input;
-  std::vector<float> grad_grid;
+  TestTensor input, grid, output, grad_output, grad_input, grad_grid;
 
-  Images(const Sampling& s, const std::vector<double>& of_grid, const Layouts& layouts,
-         const std::vector<double>& inputs, const std::vector<double>& gradients)
+  Images(const Sampling& s, const Inputs& inputs, const Layouts& layouts)
       : sampling(s),
-        grid(of_grid.begin(), of_grid.end()),
-        input(placed(input_shape(s), layouts.input, inputs)),
+        input(placed(input_shape(s), layouts.input, inputs.input)),
+        grid(placed(grid_shape(s), planar, inputs.grid)),
         output(placed(output_shape(s), layouts.output == overlapping ? planar : layouts.output)),
-        grad_output(placed(output_shape(s), layouts.output, gradients)),
+        grad_output(placed(output_shape(s), layouts.output, inputs.grad_output)),
         grad_input(placed(input_shape(s), layouts.input)),
-        grad_grid(grid.size(), 7) {}
+        grad_grid(placed(grid_shape(s), planar)) {}
 
-  // The same values elsewhere.
-  Images moved_to(const Layouts& layouts) {
-    const std::vector<double> same_grid(grid.begin(), grid.end());
-    return Images(sampling, same_grid, layouts, input.values(), grad_output.values());
-  }
-
-  template <class Problem>
-  Problem problem() {
-    auto problem = problem_of<Problem>(sampling, DataType::float32, nullptr, grid.data());
-    problem.input = input.tensor();
-    return problem;
+  // The same values in rows of each channel.
+  Images in_planes() const {
+    Inputs same;
+    same.grad_output = grad_output.values();
+    same.input = input.values();
+    same.grid = grid.values();
+    return Images(sampling, same, {planar, planar});
   }
 
   void interpolate() {
-    auto forward = problem<GridSampler2D>();
+    auto forward = problem_of<GridSampler2D>(sampling, input.tensor(), grid.tensor());
     forward.output = output.tensor();
     grid_sampler_2d(forward, Workspace(workspace_size(forward)));
   }
 
   void differentiate(bool wants_grad_input = true, bool wants_grad_grid = true) {
-    auto backward = problem<GridSampler2DBackward>();
+    auto backward = problem_of<GridSampler2DBackward>(sampling, input.tensor(), grid.tensor());
     backward.grad_output = grad_output.tensor();
     if (wants_grad_input) backward.grad_input = grad_input.tensor();
-    if (wants_grad_grid) backward.grad_grid = {grad_grid.data(), backward.grid.shape};
+    if (wants_grad_grid) backward.grad_grid = grad_grid.tensor();
     grid_sampler_2d_backward(backward, Workspace(workspace_size(backward)));
   }
 };
 
 // Both operators in these layouts, against contiguous tensors.
 void expect_same_bits(const Sampling& s, const Inputs& inputs, const Layouts& layouts) {
-  Images images(s, inputs.grid, layouts, inputs.input, inputs.grad_output);
-  Images expected = images.moved_to({planar, planar});
+  Images images(s, inputs, layouts);
+  Images expected = images.in_planes();
   expected.interpolate();
   expected.differentiate();
   images.interpolate();
@@ -127,27 +120,28 @@ void expect_same_bits(const Sampling& s, const Inputs& inputs, const Layouts& la
   EXPECT_TRUE(images.output.holes_untouched());
   EXPECT_EQ(images.grad_input.values(), expected.grad_input.values());
   EXPECT_TRUE(images.grad_input.holes_untouched());
-  EXPECT_EQ(images.grad_grid, expected.grad_grid);
+  EXPECT_EQ(images.grad_grid.values(), expected.grad_grid.values());
 
-  Images one_by_one(s, inputs.grid, layouts, inputs.input, inputs.grad_output);
+  Images one_by_one(s, inputs, layouts);
+  const std::vector<std::byte> untouched = one_by_one.grad_grid.bytes();
   one_by_one.differentiate(true, false);
-  EXPECT_EQ(one_by_one.grad_grid, std::vector<float>(images.grid.size(), 7));
+  EXPECT_EQ(one_by_one.grad_grid.bytes(), untouched);
   one_by_one.differentiate(false, true);
   EXPECT_EQ(one_by_one.grad_input.values(), expected.grad_input.values());
-  EXPECT_EQ(one_by_one.grad_grid, expected.grad_grid);
+  EXPECT_EQ(one_by_one.grad_grid.values(), expected.grad_grid.values());
 }
 
 // Both operators on contiguous tensors, against the reference.
 void expect_close(const Sampling& s, const Inputs& inputs) {
-  Images images(s, inputs.grid, {planar, planar}, inputs.input, inputs.grad_output);
+  Images images(s, inputs, {planar, planar});
   images.interpolate();
   images.differentiate();
   const auto expected = gradients_of(s, inputs);
   EXPECT_LE(relative_error(images.output.values(), sample(s, inputs)), tolerance(DataType::float32, true));
   EXPECT_LE(relative_error(images.grad_input.values(), expected.input),
             allowed_error(DataType::float32, expected.input));
-  const std::vector<double> grad_grid(images.grad_grid.begin(), images.grad_grid.end());
-  EXPECT_LE(gradient_error(grad_grid, expected.grid), allowed_error(DataType::float32, expected.grid));
+  EXPECT_LE(gradient_error(images.grad_grid.values(), expected.grid),
+            allowed_error(DataType::float32, expected.grid));
 }
 
 TEST(GridSamplerLayouts, ChannelsLastGivesTheSameBits) {
@@ -233,15 +227,15 @@ TEST(GridSamplerLayouts, ScatteredSamplesGiveTheSameBitsOnAnyThreads) {
   const Sampling s = sizes(1, 3, 120, 130, 190, 190);
   const Inputs inputs(s, DataType::float32, 1.1);
   for (const auto input : {planar, channels_of_wider_pixels}) {
-    Images images(s, inputs.grid, {input, planar}, inputs.input, inputs.grad_output);
+    Images images(s, inputs, {input, planar});
     set_thread_count(1);
     images.differentiate();
-    const std::vector<float> grad_grid = images.grad_grid;
+    const std::vector<double> grad_grid = images.grad_grid.values();
     const std::vector<double> grad_input = images.grad_input.values();
     for (int threads : {2, 5}) {
       set_thread_count(threads);
       images.differentiate();
-      EXPECT_EQ(images.grad_grid, grad_grid) << threads;
+      EXPECT_EQ(images.grad_grid.values(), grad_grid) << threads;
       EXPECT_EQ(images.grad_input.values(), grad_input) << threads;
     }
   }
@@ -267,9 +261,10 @@ aclgrad::Shape repeated_rows(const Shape& shape) {
 
 TEST(GridSamplerLayouts, RepeatedRowsGiveTheSameBits) {
   const Sampling s = sizes(1, 6, 40, 1, 40, 40);
-  const Inputs inputs(s, DataType::float32, 1);
-  Images images(s, rotated_grid(s, 0), {repeated_rows, planar}, inputs.input, inputs.grad_output);
-  Images expected = images.moved_to({planar, planar});
+  Inputs inputs(s, DataType::float32, 1);
+  inputs.grid = rotated_grid(s, 0);
+  Images images(s, inputs, {repeated_rows, planar});
+  Images expected = images.in_planes();
   images.interpolate();
   expected.interpolate();
   EXPECT_EQ(images.output.values(), expected.output.values());
@@ -292,10 +287,10 @@ void expect_same_bits_past_the_caches(const AnySampling& s,
         return TestTensor(shape, type, planar(shape), is_beside ? 1 : 0);
       };
       const TestTensor results[] = {result(output_shape(s)), result(input_shape(s)), result(grid_shape(s))};
-      auto forward = problem_of<Forward>(s, type, input.data(), grid.data());
+      auto forward = problem_of<Forward>(s, input.tensor(), grid.tensor());
       forward.output = results[0].tensor();
       interpolate(forward, Workspace(workspace_size(forward)));
-      auto backward = problem_of<Backward>(s, type, input.data(), grid.data());
+      auto backward = problem_of<Backward>(s, input.tensor(), grid.tensor());
       backward.grad_output = grad_output.tensor();
       backward.grad_input = results[1].tensor();
       backward.grad_grid = results[2].tensor();
