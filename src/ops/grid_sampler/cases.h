@@ -166,11 +166,8 @@ inline aclgrad::Shape extents(const Shape& shape) {
 template <class Problem, class AnySampling>
 Problem problem_of(const AnySampling& s, const ConstTensor& input, const ConstTensor& grid) {
   Problem problem;
-  problem.input = input;
-  problem.grid = grid;
-  problem.interpolation = static_cast<Interpolation>(s.mode);
-  problem.padding = static_cast<Padding>(s.padding);
-  problem.align_corners = s.align_corners;
+  static_cast<GridSampling&>(problem) = {input, grid, Interpolation(s.mode), Padding(s.padding),
+                                         s.align_corners};
   return problem;
 }
 

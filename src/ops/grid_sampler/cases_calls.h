@@ -69,12 +69,6 @@ struct Call {
   aclnnStatus backward(aclBoolArray* mask = Mask()) const {
     return run_backward(s, grad_output, input, grid, input_grad, grid_grad, mask);
   }
-
-  void expect_gradients(const reference::GridSamplerGradients& expected) const {
-    EXPECT_LE(relative_error(input_grad.values(), expected.input),
-              allowed_error(input.type(), expected.input));
-    EXPECT_LE(gradient_error(grid_grad.values(), expected.grid), allowed_error(input.type(), expected.grid));
-  }
 };
 
 }  // namespace aclgrad::test::grid_sampler_cases

@@ -7,7 +7,7 @@
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "aclnnop/aclnn_grid_sampler3d.h"
 #include "aclnnop/aclnn_grid_sampler3d_backward.h"
-#include "ops/grid_sampler/cases.h"
+#include "ops/grid_sampler/cases_modes.h"
 #include "support/function.h"
 
 namespace aclgrad::test {
@@ -18,17 +18,6 @@ using namespace grid_sampler_cases;
 using Mask = std::vector<bool>;  // inputGrad, gridGrad
 const Mask kBoth = {true, true};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-template <class S>
-int last_mode(bool is_backward, DataType type) {
-  return kIs3D<S> || (!is_backward && type == DataType::float64) ? 1 : 2;
-}
-
-template <class S>
-std::string title_of(const S& s) {
-  return text(input_shape(s)) + " to " + text(grid_shape(s)) + " mode " + std::to_string(s.mode) +
-         " padding " + std::to_string(s.padding) + (s.align_corners ? " aligned" : "");
-}
 
 template <bool is_backward, class S>
 std::vector<Value> tensors_of(const S& s, DataType type, const Inputs& inputs) {
@@ -99,13 +88,15 @@ Outputs outputs_of(const std::vector<Value>& arguments, bool positions_in_double
 
 template <bool is_backward, class S>
 Case case_of(const S& s, DataType type, const Inputs& inputs, const Mask& mask = kBoth) {
-  return {title_of(s) + (is_backward ? " mask " + std::to_string(mask[0]) + std::to_string(mask[1]) : ""),
-          arguments_of<is_backward>(s, type, inputs, mask)};
+  return {
+      describe(s, type) + (is_backward ? " mask " + std::to_string(mask[0]) + std::to_string(mask[1]) : ""),
+      arguments_of<is_backward>(s, type, inputs, mask)};
 }
 
 template <bool is_backward, class S, class Body>
 void for_each_mode(const S& s, DataType type, Body&& body) {
-  for_each_mode_to(last_mode<S>(is_backward, type), s, type, body);
+  const int last_mode = is_backward || type != DataType::float64 ? kLastMode<S> : 1;
+  for_each_mode_to(last_mode, s, type, body);
 }
 
 template <class S>
@@ -384,41 +375,38 @@ const Registration kBackward3D(operator_of<true, Sampling3D>(
 // ---- The C++ interface
 
 template <bool is_backward, class S>
-std::vector<Value> problem_of(const S& s, DataType type, const Inputs& inputs) {
+Case function_case(const S& s, DataType type, const Inputs& inputs) {
   std::vector<Value> values = tensors_of<is_backward>(s, type, inputs);
   values.insert(values.end(), {int64_t{s.mode}, int64_t{s.padding}, int64_t{s.align_corners}});
-  return values;
-}
-
-// Also those without samples, and for the gradient without pixels.
-template <bool is_backward, class S>
-std::vector<Case> function_cases(DataType type) {
-  std::vector<Case> result;
-  for (const S& size : CaseSizes<S>::any) {
-    const Inputs inputs(size, type, 1.3);
-    for_each_mode_to(kLastMode<S>, size, type, [&](const S& s) {
-      result.push_back({title_of(s), problem_of<is_backward>(s, type, inputs)});
-    });
-  }
-  Sizes<S> empty = is_backward ? without_pixels<S>() : Sizes<S>{};
-  empty.push_back(S{});
-  empty.push_back(kGood<S>);
-  empty.back().batch = 0;
-  for (const S& s : empty)
-    result.push_back({title_of(s), problem_of<is_backward>(s, type, Inputs(s, type, 1))});
-  return result;
+  return {describe(s, type), std::move(values)};
 }
 
 // The gradient of the gradient.
 template <class S>
 Case second_case(const S& s, DataType type, const MoreInputs& inputs) {
-  const TensorValue input{input_shape(s), type, inputs.input}, grid{grid_shape(s), type, inputs.grid};
-  return {title_of(s),
-          {TensorValue{output_shape(s), type, inputs.grad_output}, input, grid,
-           TensorValue{input.shape, type, inputs.grad_grad_input},
-           TensorValue{grid.shape, type, inputs.grad_grad_grid}, TensorValue{output_shape(s), type},
-           TensorValue{input.shape, type}, TensorValue{grid.shape, type}, int64_t{s.mode}, int64_t{s.padding},
-           int64_t{s.align_corners}}};
+  Case result = function_case<true>(s, type, inputs);
+  result.arguments.insert(
+      result.arguments.begin() + 3,
+      {TensorValue{input_shape(s), type, inputs.grad_grad_input},
+       TensorValue{grid_shape(s), type, inputs.grad_grad_grid}, TensorValue{output_shape(s), type}});
+  return result;
+}
+
+// Also those without samples, and for gradients without pixels.
+template <bool is_backward, class S, class AnyInputs>
+std::vector<Case> function_cases(DataType type, Case (*case_of)(const S&, DataType, const AnyInputs&)) {
+  std::vector<Case> result;
+  for (const S& size : CaseSizes<S>::any) {
+    const AnyInputs inputs(size, type, 1.3);
+    for_each_mode_to(kLastMode<S>, size, type,
+                     [&](const S& s) { result.push_back(case_of(s, type, inputs)); });
+  }
+  Sizes<S> empty = is_backward ? without_pixels<S>() : Sizes<S>{};
+  empty.push_back(S{});
+  empty.push_back(kGood<S>);
+  empty.back().batch = 0;
+  for (const S& s : empty) result.push_back(case_of(s, type, AnyInputs(s, type, 1)));
+  return result;
 }
 
 template <class S>
@@ -443,16 +431,7 @@ Outputs second_outputs(const std::vector<Value>& arguments, bool positions_in_do
 
 template <class S>
 std::vector<Case> second_cases(DataType type) {
-  std::vector<Case> result;
-  for (const S& size : CaseSizes<S>::any) {
-    const MoreInputs inputs(size, type, 1.3);
-    for_each_mode_to(kLastMode<S>, size, type,
-                     [&](const S& s) { result.push_back(second_case(s, type, inputs)); });
-  }
-  Sizes<S> empty = without_pixels<S>();
-  empty.push_back(kGood<S>);
-  empty.back().batch = 0;
-  for (const S& s : empty) result.push_back(second_case(s, type, MoreInputs(s, type, 1)));
+  std::vector<Case> result = function_cases<true>(type, second_case<S>);
   for (size_t absent : {3u, 4u}) {
     const S& s = CaseSizes<S>::any.back();
     result.push_back(second_case(s, type, MoreInputs(s, type, 1.3)));
@@ -594,7 +573,9 @@ FunctionOf<P> function_of(const char* name, auto run, auto run_on_gpu) {
                    .types = {std::begin(kTypes), std::end(kTypes)},
                    .expected = outputs_of<is_backward, S>,
                    .uses_positions = !kIsSecond<P>,
-                   .cases = function_cases<is_backward, S>};
+                   .cases = [](DataType type) {
+                     return function_cases<is_backward>(type, function_case<is_backward, S>);
+                   }};
   of.mistakes = {
       {"interpolation", [](P& p) { p.interpolation = Interpolation(kIs3D<S> ? 2 : 3); }},
       {"padding", [](P& p) { p.padding = Padding(-1); }},

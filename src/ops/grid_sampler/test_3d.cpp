@@ -33,7 +33,8 @@ TEST(GridSampler3DBackward, NeighboursInSeveralBoxesForAnyThreadCount) {
         const Call call(s, type, inputs);
         ASSERT_EQ(call.backward(), OK);
         if (threads == 1) {
-          call.expect_gradients(expected);
+          EXPECT_LE(relative_error(call.input_grad.values(), expected.input), tolerance(type, true));
+          EXPECT_LE(gradient_error(call.grid_grad.values(), expected.grid), tolerance(type, true));
           first_input = call.input_grad.bytes(), first_grid = call.grid_grad.bytes();
         }
         EXPECT_EQ(call.input_grad.bytes(), first_input) << threads << " threads";
