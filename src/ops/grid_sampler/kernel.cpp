@@ -18,7 +18,9 @@ size_t forward_workspace_size(const Sampling& sampling) {
   return has_output(sampling) ? workspace_size(forward_implementations(), sampling) : 0;
 }
 
-void run_forward(const char* name, const Sampling& sampling, void* workspace) {
+template <class Problem>
+void run_forward(const char* name, const Problem& problem, void* workspace) {
+  const Sampling sampling = sampling_of(problem);
   if (has_output(sampling)) run(name, forward_implementations(), sampling, workspace);
 }
 
@@ -61,7 +63,7 @@ Sampling nearest_of(const DoubleBackward& sampling) {
   return nearest;
 }
 
-size_t second_workspace_size(const DoubleBackward& sampling) {
+size_t double_backward_workspace_size(const DoubleBackward& sampling) {
   if (!has_second(sampling)) return 0;
   if (sampling.interpolation == Interpolation::nearest)
     return workspace_size(forward_implementations(), nearest_of(sampling));
@@ -70,7 +72,7 @@ size_t second_workspace_size(const DoubleBackward& sampling) {
 }
 
 template <class Problem>
-void run_second(const char* name, const Problem& problem, void* workspace) {
+void run_double_backward(const char* name, const Problem& problem, void* workspace) {
   const DoubleBackward sampling = sampling_of(problem);
   const bool zeros = is_zero(sampling);
   if (sampling.wants_grad_grad_output && zeros) zero_images(sampling.grad_grad_output, sampling.batch);
@@ -87,55 +89,23 @@ void run_second(const char* name, const Problem& problem, void* workspace) {
 
 }  // namespace
 
-size_t kernel_workspace_size(const GridSampler2D& problem) {
-  return forward_workspace_size(sampling_of(problem));
-}
-size_t kernel_workspace_size(const GridSampler3D& problem) {
-  return forward_workspace_size(sampling_of(problem));
-}
-size_t kernel_workspace_size(const GridSampler2DBackward& problem) {
-  return gradient_workspace_size(sampling_of(problem));
-}
-size_t kernel_workspace_size(const GridSampler3DBackward& problem) {
-  return gradient_workspace_size(sampling_of(problem));
-}
-size_t kernel_workspace_size(const GridSampler2DDoubleBackward& problem) {
-  return second_workspace_size(sampling_of(problem));
-}
-size_t kernel_workspace_size(const GridSampler3DDoubleBackward& problem) {
-  return second_workspace_size(sampling_of(problem));
-}
-
-double kernel_nanoseconds(const GridSampler2D& problem) {
-  return forward_nanoseconds(sampling_of(problem));
-}
-double kernel_nanoseconds(const GridSampler3D& problem) {
-  return forward_nanoseconds(sampling_of(problem));
-}
-double kernel_nanoseconds(const GridSampler2DBackward& problem) {
-  return gradient_nanoseconds(sampling_of(problem));
-}
-double kernel_nanoseconds(const GridSampler3DBackward& problem) {
-  return gradient_nanoseconds(sampling_of(problem));
-}
-
-void run_kernel(const GridSampler2D& problem, void* workspace) {
-  run_forward("GridSampler2D", sampling_of(problem), workspace);
-}
-void run_kernel(const GridSampler3D& problem, void* workspace) {
-  run_forward("GridSampler3D", sampling_of(problem), workspace);
-}
-void run_kernel(const GridSampler2DBackward& problem, void* workspace) {
-  run_gradient("GridSampler2DBackward", problem, workspace);
-}
-void run_kernel(const GridSampler3DBackward& problem, void* workspace) {
-  run_gradient("GridSampler3DBackward", problem, workspace);
-}
-void run_kernel(const GridSampler2DDoubleBackward& problem, void* workspace) {
-  run_second("GridSampler2DDoubleBackward", problem, workspace);
-}
-void run_kernel(const GridSampler3DDoubleBackward& problem, void* workspace) {
-  run_second("GridSampler3DDoubleBackward", problem, workspace);
-}
+// The functions of a problem, which differ in nothing but names.
+#define ACLGRAD_DEFINE_KERNEL(Problem, operation)            \
+  size_t kernel_workspace_size(const Problem& problem) {     \
+    return operation##_workspace_size(sampling_of(problem)); \
+  }                                                          \
+  double kernel_nanoseconds(const Problem& problem) {        \
+    return operation##_nanoseconds(sampling_of(problem));    \
+  }                                                          \
+  void run_kernel(const Problem& problem, void* workspace) { \
+    run_##operation(#Problem, problem, workspace);           \
+  }
+ACLGRAD_DEFINE_KERNEL(GridSampler2D, forward)
+ACLGRAD_DEFINE_KERNEL(GridSampler2DBackward, gradient)
+ACLGRAD_DEFINE_KERNEL(GridSampler2DDoubleBackward, double_backward)
+ACLGRAD_DEFINE_KERNEL(GridSampler3D, forward)
+ACLGRAD_DEFINE_KERNEL(GridSampler3DBackward, gradient)
+ACLGRAD_DEFINE_KERNEL(GridSampler3DDoubleBackward, double_backward)
+#undef ACLGRAD_DEFINE_KERNEL
 
 }  // namespace aclgrad::ops::grid_sampler
