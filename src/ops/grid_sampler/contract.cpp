@@ -14,22 +14,13 @@
 
 namespace aclgrad {
 
-// 2 for images, 3 for volumes.
-template <class Problem>
-static constexpr int kSides = 2;
-template <>
-constexpr int kSides<GridSampler3D> = 3;
-template <>
-constexpr int kSides<GridSampler3DBackward> = 3;
-template <>
-constexpr int kSides<GridSampler3DDoubleBackward> = 3;
-
 struct Axes {
   const char* images;
   const char* grid;
   const char* samples;
 };
 
+// `sides`, here and below: 2 for images, 3 for volumes.
 static Axes axes_of(int sides, bool channels_last) {
   if (sides == 2) return {"NCHW", "Nhw2", "NChw"};
   if (channels_last) return {"NDHWC", "Ndhw3", "NdhwC"};
@@ -73,61 +64,59 @@ static void check_sampling(const GridSampling& p, Contract& contract, const Axes
 }
 
 // Images of `channels_last` have the axes [N, D, H, W, C].
-template <class Problem>
+template <int kSides, class Problem>
 static void check_forward(const Problem& p, Contract& contract, bool channels_last) {
-  constexpr int sides = kSides<Problem>;
-  const Axes axes = axes_of(sides, channels_last);
+  const Axes axes = axes_of(kSides, channels_last);
   contract.floats({DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
-  check_sampling(p, contract, axes, sides);
+  check_sampling(p, contract, axes, kSides);
   bool has_samples = true;
   for (const char letter : std::string_view(axes.samples))
     has_samples = has_samples && contract.size(letter) != 0;
-  check_sides(contract, sides, has_samples ? 1 : 0);
+  check_sides(contract, kSides, has_samples ? 1 : 0);
   contract.output("output", p.output, axes.samples);
 }
 
-template <class Problem>
+template <int kSides, class Problem>
 static Axes check_backward(const Problem& p, Contract& contract, bool channels_last) {
-  constexpr int sides = kSides<Problem>;
-  const Axes axes = axes_of(sides, channels_last);
-  if (sides == 2 && contract.is_strict()) {
+  const Axes axes = axes_of(kSides, channels_last);
+  if (kSides == 2 && contract.is_strict()) {
     contract.floats({DataType::float32, DataType::float16, DataType::bfloat16});
   } else {
     contract.floats({DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64});
   }
-  check_sampling(p, contract, axes, sides);
-  check_sides(contract, sides, 0);
+  check_sampling(p, contract, axes, kSides);
+  check_sides(contract, kSides, 0);
   contract.input("grad_output", p.grad_output, axes.samples);
   contract.optional_output("grad_input", p.grad_input, axes.images);
   contract.optional_output("grad_grid", p.grad_grid, axes.grid);
   return axes;
 }
 
-template <class Problem>
+template <int kSides, class Problem>
 static void check_double_backward(const Problem& p, Contract& contract) {
-  const Axes axes = check_backward(p, contract, false);
+  const Axes axes = check_backward<kSides>(p, contract, false);
   contract.optional_input("grad_grad_input", p.grad_grad_input, axes.images);
   contract.optional_input("grad_grad_grid", p.grad_grad_grid, axes.grid);
   contract.optional_output("grad_grad_output", p.grad_grad_output, axes.samples);
 }
 
 void check(const GridSampler2D& p, Contract& contract) {
-  check_forward(p, contract, false);
+  check_forward<2>(p, contract, false);
 }
 void check(const GridSampler2DBackward& p, Contract& contract) {
-  check_backward(p, contract, false);
+  check_backward<2>(p, contract, false);
 }
 void check(const GridSampler2DDoubleBackward& p, Contract& contract) {
-  check_double_backward(p, contract);
+  check_double_backward<2>(p, contract);
 }
 void check(const GridSampler3D& p, Contract& contract) {
-  check_forward(p, contract, false);
+  check_forward<3>(p, contract, false);
 }
 void check(const GridSampler3DBackward& p, Contract& contract) {
-  check_backward(p, contract, false);
+  check_backward<3>(p, contract, false);
 }
 void check(const GridSampler3DDoubleBackward& p, Contract& contract) {
-  check_double_backward(p, contract);
+  check_double_backward<3>(p, contract);
 }
 
 }  // namespace aclgrad
@@ -144,8 +133,6 @@ ACLGRAD_DEFINE_FUNCTION(GridSampler3DDoubleBackward, grid_sampler_3d_double_back
 namespace aclgrad::ops::grid_sampler {
 namespace {
 
-constexpr int kVolumeRank = 5;
-
 struct Modes {
   int64_t interpolation;
   int64_t padding;
@@ -154,7 +141,7 @@ struct Modes {
 
 // Where input has its channels, and so every tensor of images or volumes, whatever its own format says.
 bool has_channels_last(const Argument& input) {
-  return input.view.rank == kVolumeRank && input.format == ACL_FORMAT_NDHWC;
+  return input.view.rank == 5 && input.format == ACL_FORMAT_NDHWC;
 }
 
 // Makes [N, D, H, W, C] to [N, C, D, H, W].
@@ -175,7 +162,7 @@ void check_layout(const Call& call, const Argument& input) {
              "another format than NDHWC with float64", "NDHWC");
 }
 
-template <class Problem>
+template <int kSides, class Problem>
 void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* input_tensor,
                    const aclTensor* grid_tensor, const Modes& modes, const aclBoolArray* outputMask,
                    const aclTensor* inputGrad, const aclTensor* gridGrad) {
@@ -189,7 +176,7 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   call.check_live(outputMask, HandleKind::bool_array, "outputMask");
   set_modes(call, modes, problem);
   const bool channels_last = has_channels_last(input);
-  check_backward(problem, call, channels_last);
+  check_backward<kSides>(problem, call, channels_last);
   check_layout(call, input);
   call.check(outputMask->size == 2, "outputMask", "2 entries", static_cast<int64_t>(outputMask->size));
 
@@ -213,12 +200,6 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   call.plan_problem(problem);
 }
 
-void check_format(const Call& call, const Argument& argument) {
-  const aclFormat format = argument.format;
-  call.check(format == ACL_FORMAT_ND || format == ACL_FORMAT_NDHWC || format == ACL_FORMAT_NCDHW,
-             argument.name, "the format ND (2), NDHWC (27) or NCDHW (30)", int64_t{format});
-}
-
 // The vendor's document of the forward operator, which its library does not keep to.
 void check_document_of_forward(const Call& call, const Argument& input, const Modes& modes) {
   const bool is_listed =
@@ -227,7 +208,7 @@ void check_document_of_forward(const Call& call, const Argument& input, const Mo
              "another format than NDHWC, which is for float32, mode 0 and a multiple of 4 channels", "NDHWC");
 }
 
-template <class Problem>
+template <int kSides, class Problem>
 void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* grid, const Modes& modes,
                   const aclTensor* out_tensor) {
   auto& problem = call.problem<Problem>();
@@ -236,11 +217,15 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
   const Argument& out = call.output("out", out_tensor, problem.output);
   set_modes(call, modes, problem);
   const bool channels_last = has_channels_last(input);
-  check_forward(problem, call, channels_last);
+  check_forward<kSides>(problem, call, channels_last);
   call.check(input.type() != DataType::float64 || modes.interpolation != 2, "interpolationMode",
              "0 (bilinear) or 1 (nearest) with float64", modes.interpolation);
-  if (input.view.rank == kVolumeRank) {
-    for (const Argument* argument : {&input, &out}) check_format(call, *argument);
+  if (kSides == 3) {
+    for (const Argument* argument : {&input, &out}) {
+      const aclFormat format = argument->format;
+      call.check(format == ACL_FORMAT_ND || format == ACL_FORMAT_NDHWC || format == ACL_FORMAT_NCDHW,
+                 argument->name, "the format ND (2), NDHWC (27) or NCDHW (30)", int64_t{format});
+    }
     if (call.is_strict()) check_document_of_forward(call, input, modes);
   }
   check_layout(call, input);
@@ -266,9 +251,9 @@ aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(const aclTensor* gradOutp
                                                        aclTensor* gridGrad, uint64_t* workspaceSize,
                                                        aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler2DBackward", workspaceSize, executor, [&](Call& call) {
-    plan_backward<GridSampler2DBackward>(call, gradOutput, input, grid,
-                                         {interpolationMode, paddingMode, alignCorners}, outputMask,
-                                         inputGrad, gridGrad);
+    plan_backward<2, GridSampler2DBackward>(call, gradOutput, input, grid,
+                                            {interpolationMode, paddingMode, alignCorners}, outputMask,
+                                            inputGrad, gridGrad);
   });
 }
 
@@ -279,7 +264,7 @@ aclnnStatus aclnnGridSampler2DGetWorkspaceSize(const aclTensor* input, const acl
                                                bool alignCorners, aclTensor* out, uint64_t* workspaceSize,
                                                aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler2D", workspaceSize, executor, [&](Call& call) {
-    plan_forward<GridSampler2D>(call, input, grid, {interpolationMode, paddingMode, alignCorners}, out);
+    plan_forward<2, GridSampler2D>(call, input, grid, {interpolationMode, paddingMode, alignCorners}, out);
   });
 }
 
@@ -292,9 +277,9 @@ aclnnStatus aclnnGridSampler3DBackwardGetWorkspaceSize(const aclTensor* gradOutp
                                                        aclTensor* gridGrad, uint64_t* workspaceSize,
                                                        aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler3DBackward", workspaceSize, executor, [&](Call& call) {
-    plan_backward<GridSampler3DBackward>(call, gradOutput, input, grid,
-                                         {interpolationMode, paddingMode, alignCorners}, outputMask,
-                                         inputGrad, gridGrad);
+    plan_backward<3, GridSampler3DBackward>(call, gradOutput, input, grid,
+                                            {interpolationMode, paddingMode, alignCorners}, outputMask,
+                                            inputGrad, gridGrad);
   });
 }
 
@@ -305,7 +290,7 @@ aclnnStatus aclnnGridSampler3DGetWorkspaceSize(const aclTensor* input, const acl
                                                bool alignCorners, aclTensor* out, uint64_t* workspaceSize,
                                                aclOpExecutor** executor) {
   return plan_call("aclnnGridSampler3D", workspaceSize, executor, [&](Call& call) {
-    plan_forward<GridSampler3D>(call, input, grid, {interpolationMode, paddingMode, alignCorners}, out);
+    plan_forward<3, GridSampler3D>(call, input, grid, {interpolationMode, paddingMode, alignCorners}, out);
   });
 }
 
