@@ -109,10 +109,8 @@ class DeviceTensor {
                 memory.aligned ? 0 : size_of(type_)) {
     if (values.empty()) return;
     Bytes bytes(values.size() * size_of(type_));
-    const auto count = static_cast<int64_t>(values.size());
-    std::vector<double> placed(values.size());
-    for (int64_t i = 0; i < count; ++i) placed[place_of(i)] = values[i];
-    write_elements(placed.data(), count, type_, bytes.data(), static_cast<int64_t>(size_of(type_)));
+    for (size_t i = 0; i < values.size(); ++i)
+      write_elements(&values[i], 1, type_, bytes.data() + size_of(type_) * place_of(i), 0);
     memory_.set(bytes.data());
   }
 
@@ -125,17 +123,15 @@ class DeviceTensor {
   std::vector<double> values() const {
     const Bytes bytes = memory_.get();
     std::vector<double> values(bytes.size() / size_of(type_));
-    const auto count = static_cast<int64_t>(values.size());
-    read_elements(bytes.data(), static_cast<int64_t>(size_of(type_)), count, type_, values.data());
-    std::vector<double> ordered(values.size());
-    for (int64_t i = 0; i < count; ++i) ordered[i] = values[place_of(i)];
-    return ordered;
+    for (size_t i = 0; i < values.size(); ++i)
+      read_elements(bytes.data() + size_of(type_) * place_of(i), 0, 1, type_, &values[i]);
+    return values;
   }
 
  private:
-  int64_t place_of(int64_t index) const {
+  size_t place_of(size_t index) const {
     if (!channels_last_) return index;
-    const int64_t pixels = shape_[2] * shape_[3], channels = shape_[1], plane = index / pixels;
+    const size_t pixels = shape_[2] * shape_[3], channels = shape_[1], plane = index / pixels;
     return (plane / channels * pixels + index % pixels) * channels + plane % channels;
   }
 
@@ -318,7 +314,7 @@ void test_grid_sampler() {
         test_grid_sampler_case<Kind>(s, {type, false}, inputs, what);
         inputs.grid = cases::hostile_grid(s, type);
         test_grid_sampler_case<Kind>(s, {type, true}, inputs, what + "hostile ");
-        if (s.channels != 3) return;
+        if (k > 3) return;  // each kernel has had its turn
         // Of samples that read nothing, no gradient is used.
         std::fill(inputs.grid.begin(), inputs.grid.end(), std::nan(""));
         std::fill(inputs.grad_output.begin(), inputs.grad_output.end(),

@@ -4,8 +4,6 @@
 // In planes (cuda_planes.h, cuda_rows.h, cuda_tiles.h), where grids are smooth, or where little is read for a sample: images
 // stay where they lie. By channels (cuda_channels.h), where grids are scattered: a pixel's channels are brought side by side.
 // Only the data tells the one from the other, so both are launched, and the kernels of the wrong one return at once.
-#include <limits>
-
 #include "cuda/sums.h"
 #include "ops/grid_sampler/cuda_channels.h"
 #include "ops/grid_sampler/cuda_planes.h"
@@ -104,21 +102,8 @@ ForwardOf<2> with_packed_input(ForwardOf<2> problem, WorkspaceAllocator& allocat
 
 // Whether images lie in planes whose places fit 32 bits.
 bool has_planes(const SamplingOf<2>& problem) {
-  return problem.height * problem.width <= std::numeric_limits<int32_t>::max() &&
-         problem.input_strides[2] == problem.width && problem.input_strides[3] == 1;
-}
-
-// Whether 32 bits hold the place of each pixel of a channel.
-template <int kAxes>
-bool is_near(const SamplingOf<kAxes>& problem) {
-  const auto& strides = problem.input_strides;
-  const int64_t sizes[] = {problem.width, problem.height, problem.depth};
-  int64_t last = 0;
-  for (int axis = 0; axis < kAxes; ++axis) {
-    if (strides[kAxes + 1 - axis] < 0) return false;
-    last += sizes[axis] * strides[kAxes + 1 - axis];
-  }
-  return last <= std::numeric_limits<int32_t>::max();
+  return has_near_pixels<2>(problem) && problem.input_strides[2] == problem.width &&
+         problem.input_strides[3] == 1;
 }
 
 // Planes are faster than images that have to be brought into another order until so many of the 32 samples of a warp jump.
@@ -131,7 +116,6 @@ int most_jumps(const SamplingOf<2>& problem, int jumps, int jumps_for_pixels) {
 int most_jumps(const ForwardOf<2>& problem, const CudaLaunch&) {
   return most_jumps(problem, 12, 5);
 }
-// The choice depends on how the images lie, and changes how sums are rounded: what is deterministic leaves it out.
 int most_jumps(const BackwardOf<2>& problem, const CudaLaunch& on) {
   return on.deterministic ? 0 : most_jumps(problem, 13, 2);
 }
@@ -203,19 +187,6 @@ Strides<kAxes> planar_strides(const SamplingOf<kAxes>& problem) {
   if constexpr (kAxes == 3) return {problem.channels * plane, plane, slice, problem.width, 1};
 }
 
-// Whether the elements of a tensor lie side by side, in any order.
-template <int kAxes>
-bool fills_memory(const Shape& shape, const Strides<kAxes>& strides) {
-  int64_t filled = 1, count = 1;
-  for (int axis = 0; axis < kAxes + 2; ++axis) count *= shape[axis];
-  for (int round = 0; round < kAxes + 2; ++round) {
-    for (int axis = 0; axis < kAxes + 2; ++axis) {
-      if (shape[axis] > 1 && strides[axis] == filled) filled *= shape[axis];
-    }
-  }
-  return filled == count;
-}
-
 // Whether elements lie at the same places, wherever the axes lead that have one.
 template <int kAxes>
 bool lie_alike(const Shape& shape, const Strides<kAxes>& a, const Strides<kAxes>& b) {
@@ -233,12 +204,12 @@ bool sums_in_place(const BackwardOf<kAxes>& problem, bool by_channels, const Cud
   const Shape shape = shape_of(problem, problem.depth, problem.height, problem.width);
   const auto& strides = problem.input_grad_strides;
   if constexpr (kAxes == 2) {
-    if (by_channels)
-      return lie_alike<2>(shape, strides,
-                          channels_last_strides(problem.height, problem.width, problem.channels));
-    // Of few channels, wherever strips can add to them.
-    if (problem.channels < kFewestChannels && lie_alike<2>(shape, strides, problem.input_strides))
-      return fills_memory<2>(shape, strides);
+    const auto last = channels_last_strides(problem.height, problem.width, problem.channels);
+    const bool are_last = lie_alike<2>(shape, strides, last);
+    if (by_channels) return are_last;
+    // Strips can add to few channels side by side, if the image has them so.
+    if (are_last && problem.channels < kFewestChannels && lie_alike<2>(shape, problem.input_strides, last))
+      return true;
   }
   return lie_alike<kAxes>(shape, strides, planar_strides<kAxes>(problem));
 }
@@ -278,8 +249,9 @@ int parts_of(int64_t warps, int64_t many_warps, int64_t channels, int64_t channe
 
 // Whether strips can do it: pixels have the same offsets in the image and in the sums, and 32 bits hold them.
 bool has_strips(const BackwardOf<2>& problem, const Strides<2>& strides) {
-  return is_near<2>(problem) && (!problem.wants_input_grad || (strides[2] == problem.input_strides[2] &&
-                                                               strides[3] == problem.input_strides[3]));
+  return has_near_pixels<2>(problem) &&
+         (!problem.wants_input_grad ||
+          (strides[2] == problem.input_strides[2] && strides[3] == problem.input_strides[3]));
 }
 
 template <class T>
@@ -455,7 +427,7 @@ void interpolate_in_planes(const ForwardOf<kAxes>& problem, const Condition& con
   }
   const int64_t blocks = divide_up(samples * parts, kThreads);
   if constexpr (kAxes == 3 || kTaps > 2) {
-    if (is_near(problem)) {
+    if (has_near_pixels<kAxes>(problem)) {
       return launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int32_t>, problem, axes,
                        channels_of_thread);
     }

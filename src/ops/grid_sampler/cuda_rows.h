@@ -80,16 +80,12 @@ __device__ inline int32_t near_offset(int32_t x, int64_t x_stride, int32_t y, in
 // Whether 32 bits hold each place of a channel and the numbers of samples and channels. `of_samples`: the strides of a tensor
 // [N, C, Ho, Wo].
 inline bool has_near_places(const SamplingOf<2>& problem, const Strides<2>& of_samples) {
-  constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
-  const auto extent = [](int64_t height, int64_t y_stride, int64_t width, int64_t x_stride) {
-    return height * std::abs(y_stride) + width * std::abs(x_stride);
-  };
   const int64_t height = problem.output_height, width = problem.output_width;
   const auto &of_input = problem.input_strides, &of_grid = problem.grid_strides;
-  return extent(problem.height + 1, of_input[2], problem.width + 1, of_input[3]) <= kLargest &&
-         extent(height, of_grid[1], width, of_grid[2]) + std::abs(of_grid[3]) <= kLargest &&
-         extent(height, of_samples[2], width, of_samples[3]) <= kLargest &&
-         problem.batch * height * width <= kMostSamples && problem.channels <= kLargest;
+  return is_near({{problem.height + 1, of_input[2]}, {problem.width + 1, of_input[3]}}) &&
+         is_near({{height, of_grid[1]}, {width, of_grid[2]}, {1, of_grid[3]}}) &&
+         is_near({{height, of_samples[2]}, {width, of_samples[3]}}) && is_near({{problem.channels, 1}}) &&
+         problem.batch * height * width <= kMostSamples;
 }
 
 // Pixels of a row that lie side by side: a number that the compiler knows saves registers.

@@ -33,6 +33,21 @@ __device__ int64_t offset_of(const Strides<kAxes>& strides, const int64_t (&plac
   return offset;
 }
 
+// Whether 32 bits hold the places along axes of these extents and strides.
+inline bool is_near(std::initializer_list<std::pair<int64_t, int64_t>> axes) {
+  int64_t last = 0;
+  for (const auto& [extent, stride] : axes) last += extent * std::abs(stride);
+  return last <= std::numeric_limits<int32_t>::max();
+}
+// Those of the pixels of a channel.
+template <int kAxes>
+bool has_near_pixels(const SamplingOf<kAxes>& problem) {
+  const auto& strides = problem.input_strides;
+  return is_near({{problem.width, strides[kAxes + 1]},
+                  {problem.height, strides[kAxes]},
+                  {problem.depth, kAxes == 3 ? strides[2] : 0}});
+}
+
 template <int kAxes>
 struct Sample {
   int64_t batch;

@@ -263,23 +263,16 @@ TEST_F(Machine, FindsThreadsThatDoNotMeet) {
               testing::Contains(HasSubstr("barrier of a warp by a lane that its mask leaves out")));
 }
 
-TEST_F(Machine, MatchesLanes) {
+TEST_F(Machine, MatchesLanesAndVotes) {
   std::vector<int> values(32, 3);
   values[5] = values[17] = 8, values[31] = 0;
-  const OnDevice<int> memory(values);
-  count_equals<<<1, 32>>>(memory);
+  const OnDevice<int> to_match(values), to_vote(values);
+  count_equals<<<1, 32>>>(to_match);
+  count_odd<<<1, 32>>>(to_vote);
   std::vector<int> counts(32, 29);
   counts[5] = counts[17] = 2, counts[31] = 1;
-  EXPECT_EQ(memory.values(), counts);
-  EXPECT_THAT(findings_.take(), IsEmpty());
-}
-
-TEST_F(Machine, VotesInAWarp) {
-  std::vector<int> values(32, 2);
-  values[0] = values[17] = values[31] = 3;
-  const OnDevice<int> memory(values);
-  count_odd<<<1, 32>>>(memory);
-  EXPECT_EQ(memory.values(), std::vector<int>(32, 3));
+  EXPECT_EQ(to_match.values(), counts);
+  EXPECT_EQ(to_vote.values(), std::vector<int>(32, 29));
   EXPECT_THAT(findings_.take(), IsEmpty());
 }
 
