@@ -96,7 +96,7 @@ class DeviceBytes {
 struct Memory {
   DataType type;
   bool aligned = true;
-  bool channels_last = false;  // tensors with four axes: the second one innermost
+  bool channels_last = false;  // tensors with four axes or more: the second one innermost
 };
 
 class DeviceTensor {
@@ -104,7 +104,7 @@ class DeviceTensor {
   DeviceTensor(Memory memory, const Shape& shape, const std::vector<double>& values = {})
       : type_(memory.type),
         shape_(shape.data(), static_cast<int>(shape.size())),
-        channels_last_(memory.channels_last && shape.size() == 4),
+        channels_last_(memory.channels_last && shape.size() >= 4),
         memory_(static_cast<size_t>(element_count(shape)) * size_of(type_),
                 memory.aligned ? 0 : size_of(type_)) {
     if (values.empty()) return;
@@ -116,8 +116,12 @@ class DeviceTensor {
 
   Tensor tensor() const {
     if (!channels_last_) return {memory_.data(), type_, shape_};
-    const int64_t channels = shape_[1], row = shape_[3] * channels;
-    return {memory_.data(), type_, shape_, {shape_[2] * row, 1, row, channels}};
+    aclgrad::Shape strides = shape_;
+    strides[1] = 1;
+    int64_t step = shape_[1];
+    for (int axis = shape_.rank() - 1; axis >= 2; step *= shape_[axis--]) strides[axis] = step;
+    strides[0] = step;
+    return {memory_.data(), type_, shape_, strides};
   }
   Bytes bytes() const { return memory_.get(); }
   std::vector<double> values() const {
@@ -131,7 +135,9 @@ class DeviceTensor {
  private:
   size_t place_of(size_t index) const {
     if (!channels_last_) return index;
-    const size_t pixels = shape_[2] * shape_[3], channels = shape_[1], plane = index / pixels;
+    size_t pixels = 1;
+    for (int axis = 2; axis < shape_.rank(); ++axis) pixels *= shape_[axis];
+    const size_t channels = shape_[1], plane = index / pixels;
     return (plane / channels * pixels + index % pixels) * channels + plane % channels;
   }
 
@@ -325,17 +331,20 @@ void test_grid_sampler() {
   }
 }
 
-// Where neighbouring samples add to the same pixels: a few channels, and many.
-void test_smooth_images() {
+// Where neighbouring samples add to the same pixels: a few channels, whole quads of them, and many.
+template <class Kind>
+void test_smooth_grids(typename Kind::Sampling sizes) {
   namespace cases = grid_sampler_cases;
-  for (int64_t channels : {6, 20}) {
+  for (int64_t channels : {4, 6, 8, 20}) {
+    sizes.channels = channels;
     for (DataType type : kAllTypes) {
-      cases::for_each_mode_to(0, cases::sizes(2, channels, 20, 28, 21, 45), type, [&](const auto& s) {
+      cases::for_each_mode_to(0, sizes, type, [&](const auto& s) {
         cases::Inputs inputs(s, type, 1.0);
         inputs.grid = cases::smooth_grid(s, type);
-        const std::string what = "smooth image of " + std::to_string(channels) + " channels ";
-        test_gradients<Images>(s, {type, true}, inputs, what);
-        test_gradients<Images>(s, {type, true, true}, inputs, what + "side by side ");
+        const std::string what =
+            std::string("smooth ") + Kind::kName + " " + std::to_string(channels) + " channels ";
+        test_gradients<Kind>(s, {type, true}, inputs, what);
+        test_gradients<Kind>(s, {type, true, true}, inputs, what + "side by side ");
       });
     }
   }
@@ -371,9 +380,11 @@ void test_large_images() {
     const Memory memory{DataType::float32, true};
     auto s = grid_sampler_cases::sizes(16, 34, 120, 132, 125, 127);
     test_output<Images>(s, memory, inputs_of_large_image(s, memory.type, is_smooth), what + "many channels ");
-    s.batch = 9, s.channels = 5;
-    test_grid_sampler_case<Images>(s, memory, inputs_of_large_image(s, memory.type, is_smooth),
-                                   what + "few channels ");
+    for (int64_t channels : {5, 9}) {
+      s.batch = 4, s.channels = channels;
+      test_grid_sampler_case<Images>(s, memory, inputs_of_large_image(s, memory.type, is_smooth),
+                                     what + std::to_string(channels) + " channels ");
+    }
   }
 }
 
@@ -520,9 +531,10 @@ int main(int argc, char** argv) {
   test_nsa_compress();
   test_multi_scale_deformable_attention();
   test_grid_sampler<Images>();
-  test_smooth_images();
+  test_smooth_grids<Images>(grid_sampler_cases::sizes(2, 1, 20, 28, 21, 45));
   test_large_images();
   test_grid_sampler<Volumes>();
+  test_smooth_grids<Volumes>(grid_sampler_cases::sizes(2, 1, 4, 5, 12, 5, 6, 17));
   std::printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -17,9 +17,11 @@ namespace {
 
 // From so many on, the channels of a pixel fill 32 bytes, which is what memory is moved in, in every type.
 constexpr int64_t kFewestChannels = 16;
+// The same of images whose pixels have them side by side already.
+constexpr int64_t kFewestInOrder = 8;
 
-bool can_work_by_channels(const SamplingOf<2>& problem) {
-  return problem.type != DataType::float64 && problem.channels >= kFewestChannels &&
+bool can_work_by_channels(const SamplingOf<2>& problem, int64_t fewest_channels) {
+  return problem.type != DataType::float64 && problem.channels >= fewest_channels &&
          are_dense(samples_of(problem), pixels_of(problem));
 }
 // Another order of the pixels costs time. It is not made up for where a sample reads one pixel, or four of few channels, or
@@ -27,17 +29,21 @@ bool can_work_by_channels(const SamplingOf<2>& problem) {
 bool works_by_channels(const ForwardOf<2>& problem, const CudaLaunch&) {
   constexpr int64_t kManyChannels = 32;
   const bool is_in_order = problem.input_strides[1] == 1;
-  return can_work_by_channels(problem) && problem.interpolation != Interpolation::nearest &&
+  return can_work_by_channels(problem, kFewestChannels) && problem.interpolation != Interpolation::nearest &&
          (is_in_order || problem.channels >= kManyChannels ||
           problem.interpolation == Interpolation::bicubic);
 }
-// What is deterministic must not depend on strides.
+// What is deterministic must not depend on strides. In images that are in order, whole quads of fewer channels are added
+// together.
 bool works_by_channels(const BackwardOf<2>& problem, const CudaLaunch& on) {
   const bool is_in_order = problem.input_strides[1] == 1,
-             is_nearest = problem.interpolation == Interpolation::nearest;
-  return can_work_by_channels(problem) &&
-         (on.deterministic || problem.interpolation == Interpolation::bicubic ||
-          (!is_nearest && (is_in_order || problem.wants_input_grad)));
+             is_bilinear = problem.interpolation == Interpolation::bilinear;
+  if (can_work_by_channels(problem, kFewestChannels))
+    return on.deterministic || problem.interpolation == Interpolation::bicubic ||
+           (is_bilinear && (is_in_order || problem.wants_input_grad));
+  const bool fills_quads = problem.channels == kQuad && problem.type == DataType::float32;
+  return can_work_by_channels(problem, fills_quads ? kQuad : kFewestInOrder) && is_in_order && is_bilinear &&
+         problem.wants_input_grad && !on.deterministic;
 }
 
 // ---- Images whose channels lie side by side
@@ -47,8 +53,12 @@ int64_t pixel_stride(const SamplingOf<2>& problem) {
   return divide_up(problem.channels, kQuad) * kQuad;
 }
 
-Strides<2> channels_last_strides(int64_t height, int64_t width, int64_t pixel) {
-  return {height * width * pixel, 1, width * pixel, pixel};
+// Of an image, or a volume of so many.
+template <int kAxes = 2>
+Strides<kAxes> channels_last_strides(int64_t height, int64_t width, int64_t pixel, int64_t depth = 1) {
+  const int64_t row = width * pixel, slice = height * row;
+  if constexpr (kAxes == 2) return {slice, 1, row, pixel};
+  if constexpr (kAxes == 3) return {depth * slice, 1, slice, row, pixel};
 }
 
 bool reads_input(const BackwardOf<2>& problem) {
@@ -125,7 +135,7 @@ int64_t few_elements(const ForwardOf<2>&) {
   return int64_t{1} << 23;
 }
 int64_t few_elements(const BackwardOf<2>&) {
-  return int64_t{1} << 19;
+  return int64_t{1} << 22;
 }
 
 // Calls way(by_channels, condition, allocator) for each implementation that may be the right one. Both take the same memory.
@@ -144,7 +154,7 @@ void for_each_way(const Problem& problem, void* workspace, const CudaLaunch& on,
       auto* jumps = allocator.take<unsigned>(1);
       if (launches) {
         launch(on, 1, kSamplingThreads, 0, count_jumps<T>, problem, axes_of<2>(problem, true),
-               BlocksOfSamples(problem), jumps);
+               BlocksOfSamples<2>(problem), jumps);
       }
       way(false, Condition{jumps, 0, most}, allocator);
       return way(true, Condition{jumps, most + 1, ~0u}, allocator);
@@ -203,14 +213,12 @@ bool sums_in_place(const BackwardOf<kAxes>& problem, bool by_channels, const Cud
     return false;
   const Shape shape = shape_of(problem, problem.depth, problem.height, problem.width);
   const auto& strides = problem.input_grad_strides;
-  if constexpr (kAxes == 2) {
-    const auto last = channels_last_strides(problem.height, problem.width, problem.channels);
-    const bool are_last = lie_alike<2>(shape, strides, last);
-    if (by_channels) return are_last;
-    // Strips can add to few channels side by side, if the image has them so.
-    if (are_last && problem.channels < kFewestChannels && lie_alike<2>(shape, problem.input_strides, last))
-      return true;
-  }
+  const auto last =
+      channels_last_strides<kAxes>(problem.height, problem.width, problem.channels, problem.depth);
+  const bool are_last = lie_alike<kAxes>(shape, strides, last);
+  if (by_channels) return are_last;
+  // Pixels must have the same places in the image.
+  if (are_last && lie_alike<kAxes>(shape, problem.input_strides, last)) return true;
   return lie_alike<kAxes>(shape, strides, planar_strides<kAxes>(problem));
 }
 
@@ -247,11 +255,12 @@ int parts_of(int64_t warps, int64_t many_warps, int64_t channels, int64_t channe
   return parts;
 }
 
-// Whether strips can do it: pixels have the same offsets in the image and in the sums, and 32 bits hold them.
-bool has_strips(const BackwardOf<2>& problem, const Strides<2>& strides) {
-  return has_near_pixels<2>(problem) &&
-         (!problem.wants_input_grad ||
-          (strides[2] == problem.input_strides[2] && strides[3] == problem.input_strides[3]));
+// Whether 32 bits hold the places, and pixels have the same ones in the image and in the sums.
+template <int kAxes>
+bool has_near_sums(const BackwardOf<kAxes>& problem, const Strides<kAxes>& strides) {
+  if (!has_near_places<kAxes>(problem, problem.grad_output_strides)) return false;
+  return !problem.wants_input_grad ||
+         std::equal(strides.begin() + 2, strides.end(), problem.input_strides.begin() + 2);
 }
 
 template <class T>
@@ -266,53 +275,62 @@ void scatter_tiles(const BackwardOf<2>& problem, const FloatSums<float>& sums, c
             axes_of<2>(problem, false), parts, whole);
 }
 
-template <class T>
-void scatter_strips(const BackwardOf<2>& problem, const FloatSums<RealOf<T>>& sums, const Strides<2>& strides,
-                    const Condition& condition, const CudaLaunch& on) {
-  constexpr int64_t kManyWarps = 8192, kChannelsOfPart = 2;
-  const int64_t strips =
-      problem.batch * divide_up(problem.output_height, int64_t{kStrip}) * problem.output_width;
-  const int parts = parts_of(divide_up(strips, kWarp), kManyWarps, problem.channels, kChannelsOfPart);
-  const bool whole = problem.width % kQuad == 0 && strides[3] == 1 && strides[2] % kQuad == 0 &&
-                     holds_quads<RealOf<T>>(sums.cells, {strides[0], strides[1]});
-  launch_if(on, condition, divide_up(strips * parts, kThreads), scatter_by_strips<T>, problem, sums, strides,
-            axes_of<2>(problem, false), parts, whole);
+template <class T, int kAxes>
+void find_slopes_in_rows(const BackwardOf<kAxes>& problem, const Condition& condition, const CudaLaunch& on) {
+  const BlocksOfSamples<kAxes> blocks(problem);
+  const auto run = [&](auto kernel, auto pixel) {
+    launch_if(on, condition, blocks.count, kernel, problem, axes_of<kAxes>(problem, false), blocks, pixel);
+  };
+  const auto pixel = static_cast<int32_t>(problem.input_strides[kAxes + 1]);
+  pixel == 1 ? run(find_slopes<T, kAxes, Neighbours>, Neighbours())
+             : run(find_slopes<T, kAxes, int32_t>, pixel);
 }
 
-template <class T>
-void find_slopes_in_rows(const BackwardOf<2>& problem, const Condition& condition, const CudaLaunch& on) {
-  const BlocksOfSamples blocks(problem);
-  const auto run = [&](auto kernel, auto pixel) {
-    launch_if(on, condition, blocks.count, kernel, problem, axes_of<2>(problem, false), blocks, pixel);
-  };
-  const auto pixel = static_cast<int32_t>(problem.input_strides[3]);
-  pixel == 1 ? run(find_slopes<T, Neighbours>, Neighbours()) : run(find_slopes<T, int32_t>, pixel);
+// Whether four sums of a row that begin at a multiple of four pixels lie on a boundary of four.
+template <int kAxes, class Real>
+bool rows_hold_quads(const BackwardOf<kAxes>& problem, const FloatSums<Real>& sums,
+                     const Strides<kAxes>& strides) {
+  const bool steps =
+      std::all_of(strides.begin() + 2, strides.end() - 1, [](int64_t s) { return s % kQuad == 0; });
+  return problem.width % kQuad == 0 && strides[kAxes + 1] == 1 && steps &&
+         holds_quads<Real>(sums.cells, {strides[0], strides[1]});
+}
+
+template <class T, int kAxes>
+void scatter_in_rows(const BackwardOf<kAxes>& problem, const FloatSums<RealOf<T>>& sums,
+                     const Strides<kAxes>& strides, const Condition& condition, const CudaLaunch& on) {
+  const BlocksOfSamples<kAxes> blocks(problem);
+  launch_if(on, condition, blocks.count, scatter_rows<T, kAxes>, problem, sums, strides,
+            axes_of<kAxes>(problem, false), blocks, static_cast<int32_t>(problem.input_strides[kAxes + 1]),
+            rows_hold_quads<kAxes>(problem, sums, strides));
+}
+
+// Where 32 bits hold the places, and pixels have the same ones in the image and in the sums.
+template <class T, int kAxes>
+void scatter_near(const BackwardOf<kAxes>& problem, const FloatSums<RealOf<T>>& sums,
+                  const Strides<kAxes>& strides, const Condition& condition, const CudaLaunch& on) {
+  if (!problem.wants_input_grad) return find_slopes_in_rows<T>(problem, condition, on);
+  if constexpr (kAxes == 2 && !std::is_same_v<T, double>) {
+    // Of few channels and samples, tiles leave too few threads.
+    constexpr int64_t kFewestOfTile = 8, kFewElements = int64_t{1} << 19;
+    const int64_t elements = problem.batch * samples_of<2>(problem) * problem.channels;
+    const bool fills_tiles =
+        problem.channels >= kFewestChannels || (problem.channels >= kFewestOfTile && elements > kFewElements);
+    if (fills_tiles && has_planes(problem)) return scatter_tiles<T>(problem, sums, strides, condition, on);
+  }
+  scatter_in_rows<T>(problem, sums, strides, condition, on);
 }
 
 template <class T, int kTaps, class Sums, int kAxes>
 void scatter_in_planes(const BackwardOf<kAxes>& problem, const Sums& sums, const Strides<kAxes>& strides,
                        const Condition& condition, const CudaLaunch& on) {
-  const int64_t samples = problem.batch * samples_of<kAxes>(problem);
-  if constexpr (kAxes == 2 && kTaps == 2 && std::is_same_v<Sums, FloatSums<RealOf<T>>>) {
-    if (!on.deterministic) {
-      // Of many channels and few samples, threads have to share the channels, as those of strips do.
-      constexpr int64_t kManySamples = int64_t{1} << 15;
-      if (!problem.wants_input_grad && has_near_places(problem, problem.grad_output_strides) &&
-          (problem.channels < kFewestChannels || samples >= kManySamples))
-        return find_slopes_in_rows<T>(problem, condition, on);
-      if constexpr (!std::is_same_v<T, double>) {
-        if (problem.channels >= kFewestChannels && problem.wants_input_grad && has_planes(problem))
-          return scatter_tiles<T>(problem, sums, strides, condition, on);
-      }
-      // Of few channels and samples, strips leave too few threads.
-      constexpr int64_t kFewElements = int64_t{1} << 17;
-      const bool is_small = problem.channels <= kQuad && samples * problem.channels <= kFewElements;
-      if (has_strips(problem, strides) && !is_small)
-        return scatter_strips<T>(problem, sums, strides, condition, on);
-    }
+  if constexpr (kTaps == 2 && std::is_same_v<Sums, FloatSums<RealOf<T>>>) {
+    if (!on.deterministic && has_near_sums<kAxes>(problem, strides))
+      return scatter_near<T>(problem, sums, strides, condition, on);
   }
-  launch_if(on, condition, divide_up(samples, kThreads), scatter_by_samples<T, kTaps, Sums, kAxes>, problem,
-            sums, strides, axes_of<kAxes>(problem, false));
+  launch_if(on, condition, divide_up(problem.batch * samples_of<kAxes>(problem), kThreads),
+            scatter_by_samples<T, kTaps, Sums, kAxes>, problem, sums, strides,
+            axes_of<kAxes>(problem, false));
 }
 
 template <class T, int kTaps, class Sums>
@@ -412,21 +430,25 @@ void interpolate_in_planes(const ForwardOf<kAxes>& problem, const Condition& con
       std::min(kManyThreads / std::max<int64_t>(samples, 1), problem.channels / kFewestOfThread), 1);
   const int64_t channels_of_thread = std::max<int64_t>(divide_up(problem.channels, threads_of_sample), 1);
   const int64_t parts = divide_up(problem.channels, channels_of_thread);
-  if constexpr (kAxes == 2 && kTaps <= 2) {
-    if (has_near_places(problem, problem.output_strides)) {
-      const BlocksOfSamples blocks(problem);
+  if constexpr (kTaps <= 2) {
+    if (has_near_places<kAxes>(problem, problem.output_strides)) {
+      const BlocksOfSamples<kAxes> blocks(problem);
       const auto run = [&](auto kernel, auto pixel) {
         launch_if(on, condition, blocks.count * parts, kernel, problem, axes, blocks, Divisor(parts),
                   static_cast<int>(channels_of_thread), pixel);
       };
-      const auto pixel = static_cast<int32_t>(problem.input_strides[3]);
-      if (pixel != 1) return run(interpolate_rows<T, kTaps, 4, int32_t>, pixel);
-      return channels_of_thread == 3 ? run(interpolate_rows<T, kTaps, 3, Neighbours>, Neighbours())
-                                     : run(interpolate_rows<T, kTaps, 4, Neighbours>, Neighbours());
+      constexpr int kTogether = kAxes == 2 ? 4 : 2;
+      const auto pixel = static_cast<int32_t>(problem.input_strides[kAxes + 1]);
+      if (pixel != 1) return run(interpolate_rows<T, kTaps, kAxes, kTogether, int32_t>, pixel);
+      if constexpr (kAxes == 2) {
+        if (channels_of_thread == 3)
+          return run(interpolate_rows<T, kTaps, kAxes, 3, Neighbours>, Neighbours());
+      }
+      return run(interpolate_rows<T, kTaps, kAxes, kTogether, Neighbours>, Neighbours());
     }
   }
   const int64_t blocks = divide_up(samples * parts, kThreads);
-  if constexpr (kAxes == 3 || kTaps > 2) {
+  if constexpr (kTaps > 2) {
     if (has_near_pixels<kAxes>(problem)) {
       return launch_if(on, condition, blocks, interpolate<T, kTaps, kAxes, int32_t>, problem, axes,
                        channels_of_thread);

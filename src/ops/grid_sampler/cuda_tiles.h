@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cuda/sums.h"
-#include "ops/grid_sampler/cuda_samples.h"
+#include "ops/grid_sampler/cuda_near.h"
 
 namespace aclgrad::ops::grid_sampler {
 
@@ -15,26 +15,15 @@ inline constexpr int kTileWidth = 16, kTileRows = 2, kTileHeight = kTileRows * k
 inline constexpr int kTileBlocks = 3;  // at least, on a multiprocessor
 inline constexpr int kBoxPixels = 640, kBoxChannels = 2;
 
-// The 2 by 2 pixels that a sample reads, of which some may lie beside the image.
-struct PixelsOfSample {
-  int32_t x = 0, y = 0;  // of the first
-  int32_t at = 0;        // its offset in a plane
-  float to_right = 0, to_below = 0;
-  unsigned in_image = 0;  // a bit for each: upper left, upper right, lower left, lower right
-  int cell = 0;           // of the box, for the first
-  int turn = 0;           // how many lanes before this one add to the same pixels
+// A sample of a tile.
+template <class T>
+struct TileSample : NearSample<T, 2, 2> {
+  int32_t at;    // the place of its first pixel in a plane
+  int cell = 0;  // of the box, for that pixel
+  int turn = 0;  // how many lanes before this one add to the same pixels
 
-  template <class Taps>
-  __device__ void set(const Taps& along_x, const Taps& along_y, int32_t width, int32_t height) {
-    if (!along_x.reads() || !along_y.reads()) return;
-    const int32_t first_x = along_x.first(), first_y = along_y.first();
-    if (first_x < -1 || first_x >= width || first_y < -1 || first_y >= height) return;
-    x = first_x, y = first_y, at = y * width + x;
-    to_right = along_x.rest(), to_below = along_y.rest();
-    const unsigned columns = (x >= 0 ? 1u : 0u) | (x + 1 < width ? 2u : 0u);
-    in_image = (y >= 0 ? columns : 0u) | (y + 1 < height ? columns << 2 : 0u);
-  }
-  __device__ bool has(int corner) const { return (in_image >> corner & 1u) != 0; }
+  __device__ TileSample(const BackwardOf<2>& problem, const Axes<2>& axes, const NearPlace<2>& place)
+      : NearSample<T, 2, 2>(problem, axes, place), at(this->offset(problem.input_strides, Neighbours())) {}
 };
 
 // CellsOfPixel for sums of some channels around what a warp reads, row after row. A row begins where a quad does.
@@ -43,12 +32,13 @@ struct PixelBox {
   unsigned inverse = 0;  // of the width
 
   // All lanes of the warp call it. Without samples that read anything, the box is empty.
-  template <int kSamples>
-  __device__ PixelBox(const Lanes& lanes, const PixelsOfSample (&samples)[kSamples]) {
+  template <class T, int kSamples>
+  __device__ PixelBox(const Lanes& lanes, const TileSample<T> (&samples)[kSamples]) {
     int right = -2, bottom = -2;
     for (const auto& of : samples) {
-      if (of.in_image == 0) continue;
-      left = min(left, of.x), top = min(top, of.y), right = max(right, of.x), bottom = max(bottom, of.y);
+      if (!of.reads) continue;
+      left = min(left, of.first[0]), top = min(top, of.first[1]);
+      right = max(right, of.first[0]), bottom = max(bottom, of.first[1]);
     }
     left = lanes.smallest(left) & ~(kQuad - 1), top = lanes.smallest(top);
     right = -lanes.smallest(-right), bottom = -lanes.smallest(-bottom);
@@ -143,22 +133,24 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
     int count = 0;
     if (index < tiles && column < problem.output_width)
       count = static_cast<int>(max(min(int64_t{kTileRows}, problem.output_height - first_row), int64_t{0}));
-    PixelsOfSample samples[kTileRows];
-#pragma unroll
-    for (int k = 0; k < kTileRows; ++k) {
-      if (k >= count) continue;
-      const SampleTaps<T, 2, 2> taps(problem, Sample<2>(n, {column, first_row + k}), axes);
-      samples[k].set(taps.along[0], taps.along[1], width, height);
-      for (int axis = 0; axis < 2; ++axis) multipliers[2 * k + axis][thread] = taps.along[axis].multiplier;
-    }
+    const auto sample = [&](int k) {
+      const NearPlace<2> place{static_cast<int32_t>(n),
+                               {static_cast<int32_t>(column), static_cast<int32_t>(first_row) + k},
+                               k < count};
+      const TileSample<T> found(problem, axes, place);
+      for (int axis = 0; axis < 2; ++axis) multipliers[2 * k + axis][thread] = found.multipliers[axis];
+      return found;
+    };
+    TileSample<T> samples[] = {sample(0), sample(1)};
+    static_assert(std::size(samples) == kTileRows);
     PixelBox at(lanes, samples);
     const bool fits = at.fits();
     int turns = 0;  // of the lanes that add to the same pixels
     if (fits) {
 #pragma unroll
       for (auto& of : samples) {
-        if (of.in_image != 0) of.cell = (of.y - at.top) * at.width + of.x - at.left;
-        const unsigned same = __match_any_sync(~0u, of.in_image != 0 ? of.cell : -1 - lanes.index);
+        if (of.reads) of.cell = (of.first[1] - at.top) * at.width + of.first[0] - at.left;
+        const unsigned same = __match_any_sync(~0u, of.reads ? of.cell : -1 - lanes.index);
         of.turn = __popc(same & ((1u << lanes.index) - 1u));
         turns = max(turns, of.turn);
       }
@@ -192,25 +184,20 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
 #pragma unroll
           for (int k = 0; k < kTileRows; ++k) {
             const T* upper = input + j * problem.input_strides[1] + samples[k].at;
-            const T* lower = upper + width;
-            values[k][j][0] = samples[k].has(0) ? widen(upper[0]) : 0.0f;
-            values[k][j][1] = samples[k].has(1) ? widen(upper[1]) : 0.0f;
-            values[k][j][2] = samples[k].has(2) ? widen(lower[0]) : 0.0f;
-            values[k][j][3] = samples[k].has(3) ? widen(lower[1]) : 0.0f;
+            samples[k].load({upper, upper + width}, Neighbours(), values[k][j]);
           }
         }
 #pragma unroll
         for (int k = 0; k < kTileRows; ++k) {
 #pragma unroll
           for (int j = 0; j < kCount; ++j)
-            add_slopes(values[k][j], samples[k].to_right, samples[k].to_below, gradient[k][j],
-                       gradients + 2 * k);
+            add_slopes(values[k][j], samples[k].rest, gradient[k][j], gradients + 2 * k);
         }
       }
 #pragma unroll
       for (int k = 0; k < kTileRows; ++k) {
-        const PixelsOfSample& of = samples[k];
-        const float to_right = of.to_right, to_below = of.to_below;
+        const TileSample<T>& of = samples[k];
+        const float to_right = of.rest[0], to_below = of.rest[1];
         const float weights[] = {(1 - to_below) * (1 - to_right), (1 - to_below) * to_right,
                                  to_below * (1 - to_right), to_below * to_right};
         CellsOfPixel* const to = box + of.cell;
@@ -218,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
           // A pixel at a time, and lanes that read the same pixels in turn, so that no two lanes add to the same.
 #pragma unroll 1
           for (int turn = 0; turn <= turns; ++turn) {
-            const bool adds = of.in_image != 0 && of.turn == turn;
+            const bool adds = of.reads && of.turn == turn;
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
               if (adds) {
@@ -232,11 +219,14 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
           }
         } else {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            if (!of.has(i)) continue;
-            auto* cell = plane + of.at + i % 2 + i / 2 * width;
-            for (int j = 0; j < kCount; ++j)
-              sums.add_to(cell + j * sums_strides[1], weights[i] * gradient[k][j]);
+          for (int i = 0; i < 4; i += 2) {
+            const int32_t left = of.are_pixels[i] ? of.at + i / 2 * width : -1;
+            const int32_t right = of.are_pixels[i + 1] ? of.at + 1 + i / 2 * width : -1;
+#pragma unroll
+            for (int j = 0; j < kCount; ++j) {
+              const float values[] = {weights[i] * gradient[k][j], weights[i + 1] * gradient[k][j]};
+              add_row(sums, plane + j * sums_strides[1], left, right, values, whole);
+            }
           }
         }
       }
@@ -256,8 +246,7 @@ __global__ void __launch_bounds__(kThreads, kTileBlocks)
     if (!problem.wants_grid_grad) continue;
 #pragma unroll
     for (int k = 0; k < kTileRows; ++k) {
-      if (samples[k].in_image == 0)
-        gradients[2 * k] = gradients[2 * k + 1] = 0;  // infinity times zero is no zero
+      if (!samples[k].reads) gradients[2 * k] = gradients[2 * k + 1] = 0;  // infinity times zero is no zero
     }
     if (parts > 1) {
       // In the boxes, which are zero again for a next tile.
