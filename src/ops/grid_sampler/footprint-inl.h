@@ -16,11 +16,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// How the pixels of a vector of samples lie: next to each other in each row, as the samples are; so in a few lines,
-// between which the samples choose; or anywhere in the image. At an edge some taps are no pixels: they can be asked for, or
-// pairs of pixels instead of them.
-enum class Reach { line, lines, interior, line_at_edge, edge, pairs };
-
 // Of vectors of samples in images, or volumes, of T whose pixels lie side by side in each row, kTogether channels
 // interleaved in each.
 template <class T, int kTaps, int kTogether, int kAxes = 2, int kMaxLines = 2>
@@ -57,7 +52,7 @@ class Footprint {
         taps[k].find_anywhere(d, axes_[k], pixels[k]);
         of_edge[k] = taps[k].first;
       }
-      if constexpr (kPairs && kTaps == 2) {
+      if constexpr (kPairs && kTaps == 2 && is_found(Reach::pairs)) {
         if (has_pairs_ && !are_neighbours(d, of_edge)) return find_pairs(taps);
       }
       return find_edge(of_edge);
@@ -67,9 +62,10 @@ class Footprint {
     const Index lines = hn::Sub(offsets, steps_);
     line_ = hn::GetLane(lines);
     const auto is_in_first = is_in_line(lines, line_);
-    if (hn::AllTrue(Integer(), is_in_first)) return Reach::line;
+    if (is_found(Reach::line) && hn::AllTrue(Integer(), is_in_first)) return Reach::line;
     hn::Store(offsets, Integer(), offsets_[0]);
-    return find_other_lines(lines, hn::Not(is_in_first)) ? Reach::lines : Reach::interior;
+    const bool has_lines = is_found(Reach::lines) && find_other_lines(lines, hn::Not(is_in_first));
+    return has_lines ? Reach::lines : Reach::interior;
   }
 
   // pixels[column * kTogether + c] of one row of the taps; zeros where a tap is no pixel.
@@ -344,7 +340,7 @@ class Footprint {
       const V distance = hn::Sub(columns[k].pixel, pixels[0]);
       for (int j = 1; j < kTaps; ++j) is_at_[k][j] = hn::Eq(distance, hn::Set(d, static_cast<Real>(j)));
     }
-    is_line_at_edge_ = find_edge_line(first);
+    is_line_at_edge_ = is_found(Reach::line_at_edge) && find_edge_line(first);
     return is_line_at_edge_ ? Reach::line_at_edge : Reach::edge;
   }
 

@@ -234,6 +234,7 @@ class ForwardBySamples {
   template <Reach kReach>
   HWY_INLINE void sample_channels(const Pixels& pixels, const Weights& weights, int64_t first,
                                   int64_t count) const {
+    if constexpr (!is_found(kReach)) return;
     const D d;
     alignas(64) Real staged[kFewChannels][kSamples];
     const bool is_whole = count == kSamples;

@@ -78,6 +78,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
 
   template <Reach kReach>
   HWY_INLINE void differentiate_few(const Taps (&taps)[kAxes], Vector vector) {
+    if constexpr (!is_found(kReach)) return;
     if (!this->template find_bits<kReach>(pixels_, taps, vector)) return;
     const Channels all{0, input_.channels};
     with_gradients(vector, all, [&](const auto& gradient) HWY_ATTR {
