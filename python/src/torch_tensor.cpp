@@ -245,6 +245,7 @@ struct Objects {
   nb::object tensor;  // the two types that run no code of anybody else
   nb::object parameter;
   std::vector<nb::object> watchers;  // functions that tell whether somebody sees or changes what operators do
+  nb::object is_wrapped;             // tells whether a tensor is one of a transform
   nb::object take_handles;  // makes objects of the tensors in capsules; the single one of PyTorch leaks
   nb::object requires_grad = nb::steal(PyUnicode_InternFromString("requires_grad"));
 };
@@ -267,6 +268,14 @@ void check_are_readable(const Registered& kernel, const std::vector<Argument>& a
   }
 }
 
+// Whether tensors may come from transforms where none is active, as they do to gradients that one left behind. To ask each
+// tensor takes a tenth of a microsecond, and to ask one of these for its memory milliseconds: PyTorch's error has the stack.
+bool meets_wrapped_tensors = false;
+
+bool can_be_read(nb::handle tensor) {
+  return is_plain(tensor) && !(meets_wrapped_tensors && nb::cast<bool>(objects->is_wrapped(tensor)));
+}
+
 // The result of a call that nobody watches, without PyTorch's dispatcher, which takes longer than the smallest problem.
 // None where a gradient is to be recorded. NotImplemented where the dispatcher is to be called; it also says what is wrong
 // with an argument.
@@ -281,7 +290,7 @@ nb::object call_directly(const Registered& kernel, const nb::args& values) {
     const Kind kind = kernel.arguments[arguments.size()];
     arguments.push_back(Argument::without_derivative(value));
     if (kind > Kind::optional_tensor || value.is_none()) continue;
-    if (!is_plain(value)) return to_dispatcher;
+    if (!can_be_read(value)) return to_dispatcher;
     needs_gradient = needs_gradient || (records && value.attr(objects->requires_grad).is(Py_True));
   }
   try {
@@ -292,8 +301,10 @@ nb::object call_directly(const Registered& kernel, const nb::args& values) {
     const Results results = run(kernel, std::move(arguments));
     return kernel.result == Kind::tensors ? object_of(results) : object_of(*results[0]);
   } catch (const NotAnArray&) {
+    meets_wrapped_tensors = true;
     return to_dispatcher;
   } catch (const std::exception&) {
+    meets_wrapped_tensors = true;
     return to_dispatcher;
   }
 }
@@ -355,8 +366,9 @@ std::vector<std::vector<int64_t>> call_with_fakes(const std::string& function, c
 }
 
 void set_objects(nb::object tensor, nb::object parameter, std::vector<nb::object> watchers,
-                 nb::object take_handles) {
-  if (objects == nullptr) objects = new Objects{tensor, parameter, std::move(watchers), take_handles};
+                 nb::object is_wrapped, nb::object take_handles) {
+  if (objects == nullptr)
+    objects = new Objects{tensor, parameter, std::move(watchers), is_wrapped, take_handles};
 }
 
 TorchTensor* allocate(DataType type, const Shape& shape) {
@@ -416,7 +428,7 @@ nb::object new_torch_object(nb::handle like, DataType type, const Shape& shape) 
 }
 
 void add_torch_kernels(nb::module_& module) {
-  module.def("set_torch_objects", set_objects, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  module.def("set_torch_objects", set_objects, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("register_torch_kernel", register_kernel);
   nb::class_<FakeTensor>(module, "FakeTensor")
       .def(nb::init<int64_t, std::string, std::string, int, std::vector<int64_t>>());

@@ -31,6 +31,7 @@ _core.set_torch_objects(
         torch._C._is_any_autocast_enabled,
         torch.autograd._profiler_enabled,
     ],
+    torch._C._functorch.is_functorch_wrapped_tensor,
     getattr(getattr(torch._C, "_aoti", None), "alloc_tensors_by_stealing_from_void_ptrs", None),
 )
 
