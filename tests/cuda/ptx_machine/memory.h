@@ -37,14 +37,14 @@ class Cell {
   }
 
  private:
-  // The last use of a kind.
-  struct Note {
-    static constexpr uint32_t kSeveralOfWarp = 0x8000, kSeveralWarps = 0xFFFF;
+  // The last use of a kind. Packed: what waits here is mostly for the memory of cells.
+  struct __attribute__((packed, aligned(2))) Note {
+    static constexpr uint16_t kSeveralOfWarp = 0x8000, kSeveralWarps = 0xFFFF;
 
     uint32_t interval = 0;  // 0: never
-    uint32_t thread = 0;    // with kSeveralOfWarp, it and others of its warp
+    uint16_t thread = 0;    // with kSeveralOfWarp, it and others of its warp
 
-    bool has_race(const Moment& moment, uint32_t self) const {
+    bool has_race(const Moment& moment, uint16_t self) const {
       if (interval < moment.launch) return false;
       if (interval < moment.block) return true;
       if (interval < moment.barrier) return false;
@@ -52,18 +52,19 @@ class Cell {
     }
 
     // A use by another block of the launch stays: it has a race with all that may follow.
-    void take(const Moment& moment, uint32_t self) {
+    void take(const Moment& moment, uint16_t self) {
       if (interval >= moment.launch && interval < moment.block) return;
       if (interval >= moment.barrier && is_of_another_warp(self)) {
         thread = kSeveralWarps;
       } else {
-        thread = interval == moment.now && thread != self ? self | kSeveralOfWarp : self;
+        const bool is_shared = interval == moment.now && thread != self;
+        thread = static_cast<uint16_t>(is_shared ? self | kSeveralOfWarp : self);
       }
       interval = moment.now;
     }
 
-    bool is_of_another_warp(uint32_t self) const {
-      constexpr uint32_t kThreadsOfWarp = 32;
+    bool is_of_another_warp(uint16_t self) const {
+      constexpr int kThreadsOfWarp = 32;
       return thread == kSeveralWarps || (thread & ~kSeveralOfWarp) / kThreadsOfWarp != self / kThreadsOfWarp;
     }
   };
