@@ -380,6 +380,10 @@ void test_large_images() {
     const Memory memory{DataType::float32, true};
     auto s = grid_sampler_cases::sizes(16, 34, 120, 132, 125, 127);
     test_output<Images>(s, memory, inputs_of_large_image(s, memory.type, is_smooth), what + "many channels ");
+    s.batch = 8;
+    if (!short_list)
+      test_gradients<Images>(s, memory, inputs_of_large_image(s, memory.type, is_smooth),
+                             what + "many channels ");
     for (int64_t channels : {5, 9}) {
       s.batch = 4, s.channels = channels;
       test_grid_sampler_case<Images>(s, memory, inputs_of_large_image(s, memory.type, is_smooth),
