@@ -44,7 +44,7 @@ namespace {
 constexpr int kMaxThreadsPerProcessor = 8;
 
 std::atomic<int> requested_threads{0};
-thread_local int most_threads_here = INT_MAX;
+thread_local int max_threads_here = INT_MAX;
 
 // oneTBB's threads have been started, or are being started.
 std::atomic<bool> has_pool{false};
@@ -291,13 +291,13 @@ class RoundingAs {
 int thread_count() {
   if (pool_is_gone.load(std::memory_order_relaxed)) return 1;
   const int requested = requested_threads.load(std::memory_order_relaxed);
-  return std::min(most_threads_here, requested > 0 ? requested : starting_thread_count());
+  return std::min(max_threads_here, requested > 0 ? requested : starting_thread_count());
 }
 
-ThreadLimit::ThreadLimit(int most) : before_(std::exchange(most_threads_here, std::max(most, 1))) {}
+ThreadLimit::ThreadLimit(int most) : before_(std::exchange(max_threads_here, std::max(most, 1))) {}
 
 ThreadLimit::~ThreadLimit() {
-  most_threads_here = before_;
+  max_threads_here = before_;
 }
 
 void set_thread_count(int count) {

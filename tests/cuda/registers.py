@@ -46,7 +46,7 @@ def row_of(source, name):
     return (source.parent.name.replace("_", " "), kernel_name(name)), "double" in name.split("(")[0]
 
 
-def most_of(instances):
+def max_of(instances):
     return ", ".join(map(str, map(max, zip(*instances, strict=True)))) if instances else "-"
 
 
@@ -65,7 +65,7 @@ def table(nvcc):
             rows[row][is_double].append(numbers)
     lines = ["| of | kernel | float, half, bfloat16 | float64 |", "| --- | --- | --- | --- |"]
     for (of, name), row in sorted(rows.items()):
-        lines.append(f"| {of} | `{name}` | {most_of(row[False])} | {most_of(row[True])} |")
+        lines.append(f"| {of} | `{name}` | {max_of(row[False])} | {max_of(row[True])} |")
     return lines
 
 

@@ -18,7 +18,7 @@ namespace aclgrad::fuzz {
 namespace {
 
 constexpr size_t kOwnBytes = 4096;
-constexpr size_t kMostBytes = size_t{1} << 14;
+constexpr size_t kMaxBytes = size_t{1} << 14;
 constexpr int64_t kAlignment = 8;
 
 // What the headers document for calls that go wrong.
@@ -95,7 +95,7 @@ struct Rescue {
 // Contents that make sense as indices and sizes, too.
 void set_small_numbers(std::byte* memory, size_t bytes) {
   static const std::vector<std::byte> numbers = [] {
-    std::vector<std::byte> numbers(kMostBytes);
+    std::vector<std::byte> numbers(kMaxBytes);
     for (size_t i = 0; i < numbers.size(); i += 8) numbers[i] = static_cast<std::byte>(i / 64 % 12);
     return numbers;
   }();

@@ -338,7 +338,7 @@ HWY_INLINE void prepare_axis(const Axis& of_axis, int k, const Real* coordinates
 
 // Prepares blocks of samples at coordinates[axis][sample]: the axes from the given one on.
 template <int kTaps, class Real, int kAxes>
-HWY_INLINE void prepare_coordinates(const Axis* axes, const Real (&coordinates)[kAxes][kMostSamples],
+HWY_INLINE void prepare_coordinates(const Axis* axes, const Real (&coordinates)[kAxes][kMaxSamples],
                                     int first_axis, int64_t count, Block<Real, kAxes>* blocks) {
   for (int k = first_axis; k < kAxes; ++k) prepare_axis<kTaps>(axes[k], k, coordinates[k], count, blocks);
   for (Block<Real, kAxes>* block = blocks; block != blocks + count; ++block) {

@@ -56,7 +56,7 @@ struct Block {
 
 // ---- In blocks_cpu.cpp
 
-// Prepares samples of an image, at most kMostSamples, in as many blocks as that takes. A sample that is missing in the
+// Prepares samples of an image, at most kMaxSamples, in as many blocks as that takes. A sample that is missing in the
 // last block is like the one before.
 template <int kAxes>
 void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samples,
@@ -64,9 +64,9 @@ void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samp
 
 // Reads the coordinates of samples, and repeats the last up to the end of its block.
 template <class Real, int kAxes>
-void load_coordinates(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]);
+void load_coordinates(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMaxSamples]);
 
-// Finds the rows, of volumes the slices, that the samples of each chunk read, at most kMostSamples each: spans[images,
+// Finds the rows, of volumes the slices, that the samples of each chunk read, at most kMaxSamples each: spans[images,
 // chunks].
 void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
                 double serial_nanoseconds, RowSpan* spans);

@@ -29,18 +29,18 @@ HWY_INLINE void store_lines(const Real (&from)[kCount], bool past_caches, Real* 
 }
 
 template <class Real, int kAxes>
-HWY_INLINE void load_neighbours(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]) {
+HWY_INLINE void load_neighbours(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMaxSamples]) {
   if (grid.type == data_type_of<Real> && has_interleaved_coordinates(grid)) {
     // Of the next calls, which the hardware does not prefetch beyond the end of a page.
-    constexpr int64_t kPrefetchElements = 2 * kAxes * kMostSamples, kLine = 64 / sizeof(Real);
+    constexpr int64_t kPrefetchElements = 2 * kAxes * kMaxSamples, kLine = 64 / sizeof(Real);
     const Real* from = grid.channel<Real>(0) + kAxes * samples.first + kPrefetchElements;
     for (int64_t k = 0; k < kAxes * samples.count; k += kLine) hwy::Prefetch(from + k);
   }
-  load_pixels(grid, 0, kAxes, samples.first, samples.count, to[0], kMostSamples);
+  load_pixels(grid, 0, kAxes, samples.first, samples.count, to[0], kMaxSamples);
 }
 
 template <class Real, int kAxes>
-void load_listed(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]) {
+void load_listed(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMaxSamples]) {
   visit_type<Real>(grid.type, [&]<class T>(T) {
     const bool is_flat = grid.is_flat();
     const int64_t stride = grid.flat_stride();
@@ -54,7 +54,7 @@ void load_listed(const Image& grid, const Samples& samples, Real (&to)[kAxes][kM
 }  // namespace
 
 template <class Real, int kAxes>
-void load_coordinates(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMostSamples]) {
+void load_coordinates(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMaxSamples]) {
   samples.are_neighbours() ? load_neighbours(grid, samples, to) : load_listed(grid, samples, to);
   for (auto& of_axis : to) {
     for (int64_t k = samples.count; k % kBlock != 0; ++k) of_axis[k] = of_axis[samples.count - 1];
@@ -66,7 +66,7 @@ namespace {
 template <int kTaps, class Real, int kAxes>
 void prepare(const Axis* axes, const Image& grid, const Samples& samples, int first_axis,
              Block<Real, kAxes>* blocks) {
-  alignas(64) Real coordinates[kAxes][kMostSamples];
+  alignas(64) Real coordinates[kAxes][kMaxSamples];
   load_coordinates(grid, samples, coordinates);
   prepare_coordinates<kTaps>(axes, coordinates, first_axis, divide_up(samples.count, kBlock), blocks);
   // So that only a full block is ever interior as a whole.
@@ -94,7 +94,7 @@ RowSpan span_of_samples(const Sampling& sampling, int64_t image, const Samples& 
   const IndexTag d;
   auto first_row = index_vector(-kNowhere);
   auto last_row = hn::Zero(d);
-  Block<Real, kAxes> blocks[kMostBlocks];
+  Block<Real, kAxes> blocks[kMaxBlocks];
   prepare_spans(sampling, image, samples, blocks);
   for (int64_t k = 0; k < divide_up(samples.count, kBlock); ++k) {
     for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d)) {
@@ -179,7 +179,7 @@ class SegmentLister {
     std::fill_n(ends_, cut_.count(), 0);
     runs_ = 0;
     for_each_chunk([&](const Samples& chunk) {
-      SampleBlock blocks[kMostBlocks];
+      SampleBlock blocks[kMaxBlocks];
       prepare_spans(sampling_, image_, chunk, blocks);
       for (int64_t k = 0; k < chunk.count; k += kBlock) {
         const Samples samples = chunk.part(k, kBlock);
@@ -206,8 +206,8 @@ class SegmentLister {
  private:
   template <class Body>
   void for_each_chunk(Body&& body) const {
-    for (int64_t first = first_; first < end_; first += kMostSamples)
-      body(Samples{first, std::min(kMostSamples, end_ - first)});
+    for (int64_t first = first_; first < end_; first += kMaxSamples)
+      body(Samples{first, std::min(kMaxSamples, end_ - first)});
   }
 
   int32_t& box_of(const Samples& samples) { return boxes_[(samples.first - first_) / kBlock]; }
@@ -216,7 +216,7 @@ class SegmentLister {
     const auto list = [&](int64_t box, int64_t sample) {
       entries_[ends_[box]++] = static_cast<uint32_t>(sample - first_);
     };
-    SampleBlock blocks[kMostBlocks];
+    SampleBlock blocks[kMaxBlocks];
     bool are_prepared = false;
     for (int64_t k = 0; k < chunk.count; k += kBlock) {
       const Samples samples = chunk.part(k, kBlock);
@@ -324,9 +324,9 @@ void store_grid_grad(const Image& grid_grad, const Samples& samples, uint32_t bi
 
 template void prepare_blocks<2>(const Sampling&, int64_t, const Samples&, Block<float, 2>*);
 template void prepare_blocks<3>(const Sampling&, int64_t, const Samples&, Block<float, 3>*);
-#define ACLGRAD_INSTANTIATE(Real, kAxes)                                                                   \
-  template void load_coordinates<Real, kAxes>(const Image&, const Samples&, Real(&)[kAxes][kMostSamples]); \
-  template void store_grid_grad<Real, kAxes>(const Image&, const Samples&, uint32_t,                       \
+#define ACLGRAD_INSTANTIATE(Real, kAxes)                                                                  \
+  template void load_coordinates<Real, kAxes>(const Image&, const Samples&, Real(&)[kAxes][kMaxSamples]); \
+  template void store_grid_grad<Real, kAxes>(const Image&, const Samples&, uint32_t,                      \
                                              const Real(&)[kAxes][kBlock]);
 ACLGRAD_INSTANTIATE(float, 2)
 ACLGRAD_INSTANTIATE(double, 2)

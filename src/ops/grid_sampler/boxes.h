@@ -12,8 +12,8 @@ namespace aclgrad::ops::grid_sampler {
 
 inline constexpr int kBlock = 16;  // samples
 // That are prepared together, so that the processor need not wait for each.
-inline constexpr int kMostBlocks = 4;
-inline constexpr int64_t kMostSamples = kMostBlocks * kBlock;
+inline constexpr int kMaxBlocks = 4;
+inline constexpr int64_t kMaxSamples = kMaxBlocks * kBlock;
 
 // An image cut into boxes of 1 << slice_shift slices and 1 << row_shift rows.
 struct BoxCut {
@@ -27,10 +27,10 @@ struct BoxCut {
   template <class Predicate>
   BoxCut(const Sampling& sampling, Predicate&& are_too_large)
       : depth(sampling.z_axis().size), height(sampling.y_axis().size) {
-    const int64_t least_row_shift = sampling.axis_count == 3 ? 0 : 2;
+    const int64_t min_row_shift = sampling.axis_count == 3 ? 0 : 2;
     while (int64_t{1} << slice_shift < depth) ++slice_shift;
     while (int64_t{1} << row_shift < height) ++row_shift;
-    while ((slice_shift > 0 || row_shift > least_row_shift) && are_too_large(*this))
+    while ((slice_shift > 0 || row_shift > min_row_shift) && are_too_large(*this))
       --(slice_shift >= row_shift ? slice_shift : row_shift);  // compact boxes have few neighbours
   }
 
@@ -47,10 +47,10 @@ struct BoxCut {
 };
 
 // Boxes that are worked on at the same time, at most, where the buffers of one have so many floats.
-inline int64_t most_slots(int64_t floats) {
-  constexpr int64_t kMost = 64;
+inline int64_t max_slots(int64_t floats) {
+  constexpr int64_t kMaxSlots = 64;
   constexpr int64_t kFloats = 16 << 20;
-  return std::clamp<int64_t>(kFloats / std::max<int64_t>(floats, 1), 1, kMost);
+  return std::clamp<int64_t>(kFloats / std::max<int64_t>(floats, 1), 1, kMaxSlots);
 }
 
 // Copies of boxes in channels-last order: floats, the channels of each pixel filled up.
@@ -122,17 +122,17 @@ struct SampleLists {
   int64_t* ends = nullptr;      // [images, segments, boxes]
   int64_t* runs = nullptr;      // [images, segments], of samples with the same boxes
 
-  SampleLists(const Sampling& sampling, Listing how, int64_t images, int64_t most_boxes,
+  SampleLists(const Sampling& sampling, Listing how, int64_t images, int64_t max_boxes,
               WorkspaceAllocator& allocator)
       : listing(how),
         samples(sampling.samples),
-        segments(std::clamp<int64_t>(samples / (most_boxes * kLeastListed), 1, kMostSegments)),
-        segment_samples(divide_up(divide_up(samples, segments), kMostSamples) * kMostSamples),
-        segment_entries(segment_samples * most_boxes_of_sample(sampling)) {
-    if (most_boxes == 1) return;
+        segments(std::clamp<int64_t>(samples / (max_boxes * kMinListed), 1, kMaxSegments)),
+        segment_samples(divide_up(divide_up(samples, segments), kMaxSamples) * kMaxSamples),
+        segment_entries(segment_samples * max_boxes_of_sample(sampling)) {
+    if (max_boxes == 1) return;
     boxes = allocator.take<int32_t>(images * segments * segment_samples / kBlock);
     entries = allocator.take<uint32_t>(images * segments * segment_entries);
-    ends = allocator.take<int64_t>(images * segments * most_boxes);
+    ends = allocator.take<int64_t>(images * segments * max_boxes);
     runs = allocator.take<int64_t>(images * segments);
   }
 
@@ -171,10 +171,10 @@ struct SampleLists {
   }
 
  private:
-  static constexpr int64_t kLeastListed = 64;  // samples of a list, on average
-  static constexpr int64_t kMostSegments = 64;
+  static constexpr int64_t kMinListed = 64;  // samples of a list, on average
+  static constexpr int64_t kMaxSegments = 64;
 
-  int64_t most_boxes_of_sample(const Sampling& sampling) const {
+  int64_t max_boxes_of_sample(const Sampling& sampling) const {
     if (listing == Listing::owned || sampling.interpolation == Interpolation::nearest) return 1;
     return sampling.axis_count == 3 ? 4 : 2;  // two along each axis that is cut
   }

@@ -33,7 +33,7 @@ class GridReader {
         hwy::Prefetch(from + (kAxes * kPrefetchVectors + axis) * kSamples);
       return load_interleaved(D(), from, to);
     }
-    if (first < begin_ || first + kSamples > begin_ + kMostSamples) read_ahead(first);
+    if (first < begin_ || first + kSamples > begin_ + kMaxSamples) read_ahead(first);
     for (int axis = 0; axis < kAxes; ++axis) to[axis] = hn::LoadU(D(), staged_[axis] + (first - begin_));
   }
 
@@ -46,14 +46,14 @@ class GridReader {
 
  private:
   HWY_NOINLINE void read_ahead(int64_t first) {
-    load_coordinates(grid_, Samples{first, std::min(kMostSamples, grid_.pixels() - first)}, staged_);
+    load_coordinates(grid_, Samples{first, std::min(kMaxSamples, grid_.pixels() - first)}, staged_);
     begin_ = first;
   }
 
   const Image grid_;
   const bool has_vectors_;
-  int64_t begin_ = -kMostSamples;  // of what is staged
-  alignas(64) Real staged_[kAxes][kMostSamples];
+  int64_t begin_ = -kMaxSamples;  // of what is staged
+  alignas(64) Real staged_[kAxes][kMaxSamples];
 };
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

@@ -16,12 +16,12 @@ namespace aclgrad::ops::grid_sampler {
 namespace {
 
 // From so many on, the channels of a pixel fill 32 bytes, which is what memory is moved in, in every type.
-constexpr int64_t kFewestChannels = 16;
+constexpr int64_t kMinChannels = 16;
 // The same of images whose pixels have them side by side already.
-constexpr int64_t kFewestInOrder = 8;
+constexpr int64_t kMinChannelsInOrder = 8;
 
-bool can_work_by_channels(const SamplingOf<2>& problem, int64_t fewest_channels) {
-  return problem.type != DataType::float64 && problem.channels >= fewest_channels &&
+bool can_work_by_channels(const SamplingOf<2>& problem, int64_t min_channels) {
+  return problem.type != DataType::float64 && problem.channels >= min_channels &&
          are_dense(samples_of(problem), pixels_of(problem));
 }
 // Another order of the pixels costs time. It is not made up for where a sample reads one pixel, or four of few channels, or
@@ -29,7 +29,7 @@ bool can_work_by_channels(const SamplingOf<2>& problem, int64_t fewest_channels)
 bool works_by_channels(const ForwardOf<2>& problem, const CudaLaunch&) {
   constexpr int64_t kManyChannels = 32;
   const bool is_in_order = problem.input_strides[1] == 1;
-  return can_work_by_channels(problem, kFewestChannels) && problem.interpolation != Interpolation::nearest &&
+  return can_work_by_channels(problem, kMinChannels) && problem.interpolation != Interpolation::nearest &&
          (is_in_order || problem.channels >= kManyChannels ||
           problem.interpolation == Interpolation::bicubic);
 }
@@ -38,12 +38,12 @@ bool works_by_channels(const ForwardOf<2>& problem, const CudaLaunch&) {
 bool works_by_channels(const BackwardOf<2>& problem, const CudaLaunch& on) {
   const bool is_in_order = problem.input_strides[1] == 1,
              is_bilinear = problem.interpolation == Interpolation::bilinear;
-  if (can_work_by_channels(problem, kFewestChannels))
+  if (can_work_by_channels(problem, kMinChannels))
     return on.deterministic || problem.interpolation == Interpolation::bicubic ||
            (is_bilinear && (is_in_order || problem.wants_input_grad));
   const bool fills_quads = problem.channels == kQuad && problem.type == DataType::float32;
-  return can_work_by_channels(problem, fills_quads ? kQuad : kFewestInOrder) && is_in_order && is_bilinear &&
-         problem.wants_input_grad && !on.deterministic;
+  return can_work_by_channels(problem, fills_quads ? kQuad : kMinChannelsInOrder) && is_in_order &&
+         is_bilinear && problem.wants_input_grad && !on.deterministic;
 }
 
 // ---- Images whose channels lie side by side
@@ -118,16 +118,16 @@ bool has_planes(const SamplingOf<2>& problem) {
 
 // Planes are faster than images that have to be brought into another order until so many of the 32 samples of a warp jump.
 // The larger the image is beside its samples, the more that order costs.
-int most_jumps(const SamplingOf<2>& problem, int jumps, int jumps_for_pixels) {
+int max_jumps(const SamplingOf<2>& problem, int jumps, int jumps_for_pixels) {
   const int64_t samples = std::max<int64_t>(samples_of<2>(problem), 1);
   return static_cast<int>(
       std::min<int64_t>(jumps + jumps_for_pixels * pixels_of<2>(problem) / samples, kWarp));
 }
-int most_jumps(const ForwardOf<2>& problem, const CudaLaunch&) {
-  return most_jumps(problem, 12, 5);
+int max_jumps(const ForwardOf<2>& problem, const CudaLaunch&) {
+  return max_jumps(problem, 12, 5);
 }
-int most_jumps(const BackwardOf<2>& problem, const CudaLaunch& on) {
-  return on.deterministic ? 0 : most_jumps(problem, 13, 2);
+int max_jumps(const BackwardOf<2>& problem, const CudaLaunch& on) {
+  return on.deterministic ? 0 : max_jumps(problem, 13, 2);
 }
 
 // In problems of so few elements smooth grids lose more by being looked at than scattered ones win.
@@ -144,11 +144,11 @@ void for_each_way(const Problem& problem, void* workspace, const CudaLaunch& on,
   WorkspaceAllocator allocator(workspace);
   if constexpr (!std::is_same_v<T, double> && kAxes == 2) {
     if (works_by_channels(problem, on)) {
-      const int limit = most_jumps(problem, on);
+      const int limit = max_jumps(problem, on);
       if (limit == 0 || !has_planes(problem) || problem.interpolation == Interpolation::bicubic)
         return way(true, Condition{}, allocator);
       const int64_t samples = problem.batch * samples_of<2>(problem);
-      if (limit == kWarp || samples > kMostSamples || samples * problem.channels <= few_elements(problem))
+      if (limit == kWarp || samples > kMaxSamples || samples * problem.channels <= few_elements(problem))
         return way(false, Condition{}, allocator);
       const auto most = static_cast<unsigned>(limit * kSampledWarps);
       auto* jumps = allocator.take<unsigned>(1);
@@ -312,10 +312,10 @@ void scatter_near(const BackwardOf<kAxes>& problem, const FloatSums<RealOf<T>>& 
   if (!problem.wants_input_grad) return find_slopes_in_rows<T>(problem, condition, on);
   if constexpr (kAxes == 2 && !std::is_same_v<T, double>) {
     // Of few channels and samples, tiles leave too few threads.
-    constexpr int64_t kFewestOfTile = 8, kFewElements = int64_t{1} << 19;
+    constexpr int64_t kMinChannelsOfTile = 8, kFewElements = int64_t{1} << 19;
     const int64_t elements = problem.batch * samples_of<2>(problem) * problem.channels;
-    const bool fills_tiles =
-        problem.channels >= kFewestChannels || (problem.channels >= kFewestOfTile && elements > kFewElements);
+    const bool fills_tiles = problem.channels >= kMinChannels ||
+                             (problem.channels >= kMinChannelsOfTile && elements > kFewElements);
     if (fills_tiles && has_planes(problem)) return scatter_tiles<T>(problem, sums, strides, condition, on);
   }
   scatter_in_rows<T>(problem, sums, strides, condition, on);
@@ -425,9 +425,9 @@ void interpolate_in_planes(const ForwardOf<kAxes>& problem, const Condition& con
                            const CudaLaunch& on) {
   const auto axes = axes_of<kAxes>(problem, true);
   const int64_t samples = problem.batch * samples_of<kAxes>(problem);
-  constexpr int64_t kManyThreads = int64_t{1} << 18, kFewestOfThread = 8;
+  constexpr int64_t kManyThreads = int64_t{1} << 18, kMinChannelsOfThread = 8;
   const int64_t threads_of_sample = std::max<int64_t>(
-      std::min(kManyThreads / std::max<int64_t>(samples, 1), problem.channels / kFewestOfThread), 1);
+      std::min(kManyThreads / std::max<int64_t>(samples, 1), problem.channels / kMinChannelsOfThread), 1);
   const int64_t channels_of_thread = std::max<int64_t>(divide_up(problem.channels, threads_of_sample), 1);
   const int64_t parts = divide_up(problem.channels, channels_of_thread);
   if constexpr (kTaps <= 2) {

@@ -9,7 +9,7 @@
 namespace aclgrad::ops::grid_sampler {
 
 // Of grids that are numbered in 32 bits: rectangles have at most a third more threads.
-inline constexpr int64_t kMostSamples = int64_t{1} << 30;
+inline constexpr int64_t kMaxSamples = int64_t{1} << 30;
 
 // Division by a number that the host knows, of numbers below 2^31: a multiplication and a shift.
 struct Divisor {
@@ -114,7 +114,7 @@ bool has_near_places(const SamplingOf<kAxes>& problem, const Strides<kAxes>& of_
   const auto& of_grid = problem.grid_strides;
   return is_near_along(sizes, problem.input_strides, kAxes + 1) && is_near_along(samples, of_grid, kAxes) &&
          is_near({{kAxes, of_grid[kAxes + 1]}}) && is_near_along(samples, of_samples, kAxes + 1) &&
-         is_near({{problem.channels, 1}}) && problem.batch * samples_of<kAxes>(problem) <= kMostSamples;
+         is_near({{problem.channels, 1}}) && problem.batch * samples_of<kAxes>(problem) <= kMaxSamples;
 }
 
 // Pixels of a row that lie side by side: a number that the compiler knows saves registers.

@@ -30,7 +30,7 @@ bool reads_axis(int32_t first, const Axis& axis) {
 // reads something.
 template <int kTaps, class Real, int kAxes>
 HWY_INLINE uint32_t find_tangents(const Block<Real, kAxes>& block, const Axis* axes,
-                                  const Real (&along)[kAxes][kMostSamples], int64_t first,
+                                  const Real (&along)[kAxes][kMaxSamples], int64_t first,
                                   Tangents<Real, kAxes>& tangents) {
   uint32_t reading = 0;
   for (int64_t i = 0; i < kBlock; ++i) {

@@ -321,7 +321,7 @@ class Footprint {
     const PaddedTap<D>(&columns)[kTaps] = padded[0];
     V pixels[kAxes] = {hn::Set(d, static_cast<Real>(std::max<int64_t>(0, axis(0).size - kTaps)))};
     for (const PaddedTap<D>& column : columns) pixels[0] = hn::Min(pixels[0], column.pixel);
-    V least_row = hn::Set(d, static_cast<Real>(axis(kAxes - 1).size)), most_row = hn::Zero(d);
+    V min_row = hn::Set(d, static_cast<Real>(axis(kAxes - 1).size)), max_row = hn::Zero(d);
     for (int row = 0; row < kRows; ++row) {
       auto is_row = padded[1][row % kTaps].is_pixel;
       pixels[1] = padded[1][row % kTaps].pixel;
@@ -331,11 +331,11 @@ class Footprint {
       }
       hn::Store(offsets_of(pixels), Integer(), offsets_[row]);
       for (int k = 0; k < kTaps; ++k) is_pixel_[row][k] = hn::And(columns[k].is_pixel, is_row);
-      least_row = hn::Min(least_row, pixels[kAxes - 1]);
-      most_row = hn::Max(most_row, pixels[kAxes - 1]);
+      min_row = hn::Min(min_row, pixels[kAxes - 1]);
+      max_row = hn::Max(max_row, pixels[kAxes - 1]);
     }
-    hn::Store(least_row, d, edge_rows_[0]);
-    hn::Store(most_row, d, edge_rows_[1]);
+    hn::Store(min_row, d, edge_rows_[0]);
+    hn::Store(max_row, d, edge_rows_[1]);
     for (int k = 0; k < kTaps; ++k) {
       const V distance = hn::Sub(columns[k].pixel, pixels[0]);
       for (int j = 1; j < kTaps; ++j) is_at_[k][j] = hn::Eq(distance, hn::Set(d, static_cast<Real>(j)));

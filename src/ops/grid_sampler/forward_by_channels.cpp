@@ -48,13 +48,13 @@ struct PackedBoxes {
         cut(sampling,
             [&](const BoxCut& of) {
               constexpr int64_t kBoxBytes = 512 << 10;
-              constexpr int64_t kEnoughBoxes = 16;
+              constexpr int64_t kTargetBoxes = 16;
               const bool are_large = buffers.floats(of, 0) * 4 > kBoxBytes;
-              return packs && (are_large || sampling.batch * of.count() < kEnoughBoxes);
+              return packs && (are_large || sampling.batch * of.count() < kTargetBoxes);
             }),
         box_floats(buffers.floats(cut, 1)),
         images(images_of_round(sampling, kRoundBytes, sampling.samples * 4)),
-        slots(packs ? std::min(most_slots(box_floats), images * cut.count()) : 0),
+        slots(packs ? std::min(max_slots(box_floats), images * cut.count()) : 0),
         lists(sampling, Listing::owned, images, packs ? cut.count() : 1, allocator),
         data(allocator.take<float>(slots * box_floats)) {}
 
@@ -126,7 +126,7 @@ template <int kTaps, int kAxes, class D>
 HWY_INLINE void sample_blocks(D d, const Axis* axes, const Rows<const float>& input, const Image& output,
                               const Block<float, kAxes>* blocks, const Samples& samples) {
   constexpr int64_t kPassChannels = 64;
-  alignas(64) float tile[kMostSamples * kPassChannels];
+  alignas(64) float tile[kMaxSamples * kPassChannels];
   for (int64_t channel = 0; channel < output.channels; channel += kPassChannels) {
     const int64_t channels = std::min(kPassChannels, output.channels - channel);
     for (int64_t k = 0; k < samples.count; ++k) {
@@ -140,11 +140,11 @@ HWY_INLINE void sample_blocks(D d, const Axis* axes, const Rows<const float>& in
   }
 }
 
-// At most kMostSamples.
+// At most kMaxSamples.
 template <int kTaps, int kAxes>
 void sample_task_by_channels(const Sampling& sampling, const Rows<const float>& input, int64_t image,
                              const Samples& samples) {
-  Block<float, kAxes> blocks[kMostBlocks];
+  Block<float, kAxes> blocks[kMaxBlocks];
   prepare_blocks(sampling, image, samples, blocks);
   const Image output = sampling.output[image];
   visit_channel_tag(sampling.channels, [&](auto d) HWY_ATTR {
@@ -155,11 +155,11 @@ void sample_task_by_channels(const Sampling& sampling, const Rows<const float>& 
 // Calls body(image, samples) for tasks of the samples of some images.
 template <class Body>
 void for_each_task(const Sampling& sampling, int64_t first_image, int64_t images, Body&& body) {
-  const int64_t tasks = divide_up(sampling.samples, kMostSamples);
+  const int64_t tasks = divide_up(sampling.samples, kMaxSamples);
   const double nanoseconds = share_of(forward_nanoseconds(sampling), images, sampling);
   parallel_for(images * tasks, nanoseconds, [&](int64_t index) {
-    const int64_t first = index % tasks * kMostSamples;
-    body(first_image + index / tasks, Samples{first, std::min(kMostSamples, sampling.samples - first)});
+    const int64_t first = index % tasks * kMaxSamples;
+    body(first_image + index / tasks, Samples{first, std::min(kMaxSamples, sampling.samples - first)});
   });
 }
 
@@ -191,7 +191,7 @@ void run_boxes(const Sampling& sampling, const PackedBoxes& packed) {
       const int64_t image = task / cut.count(), index = task % cut.count();
       const Rows<const float> input = pack_box(sampling.input[first_image + image], packed.buffers, cut,
                                                cut.box(index), packed.data + slot * packed.box_floats);
-      packed.lists.for_each_run(cut, image, index, kMostSamples, [&](const Samples& run) {
+      packed.lists.for_each_run(cut, image, index, kMaxSamples, [&](const Samples& run) {
         sample_task_by_channels<kTaps, 3>(sampling, input, first_image + image, run);
       });
     });

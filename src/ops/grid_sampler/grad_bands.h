@@ -30,8 +30,8 @@ struct Sums {
 // Sizes that follow from the shape, and the workspace.
 struct SamplesLayout {
   int64_t chunks;         // of samples, in an image
-  int64_t most_bands;     // of an image
-  int64_t most_slots;     // bands that are worked on at the same time
+  int64_t max_bands;      // of an image
+  int64_t max_slots;      // bands that are worked on at the same time
   int64_t row_floats;     // of a buffer, for 16-bit types
   int64_t buffer_floats;  // for one image at least, so that a band of a rough grid may be the whole of it
   bool adds_in_buffer;
@@ -40,22 +40,22 @@ struct SamplesLayout {
 
   SamplesLayout(const Sampling& sampling, WorkspaceAllocator& allocator)
       : chunks(divide_up(sampling.samples, kChunkSamples)), adds_in_buffer(size_of(sampling.type) == 2) {
-    constexpr int64_t kEnoughTasks = 32;
+    constexpr int64_t kTargetTasks = 32;
     // A sample next to a band's end is prepared twice.
     const bool interpolates = sampling.interpolation != Interpolation::nearest;
-    const int64_t least_rows = sampling.axis_count == 2 || (adds_in_buffer && interpolates) ? 8 : 1;
-    constexpr int64_t kLeastElements = 8192;  // of a band
-    constexpr int64_t kMostSlots = 16;        // of 16-bit types
+    const int64_t min_rows = sampling.axis_count == 2 || (adds_in_buffer && interpolates) ? 8 : 1;
+    constexpr int64_t kMinElements = 8192;  // of a band
+    constexpr int64_t kMaxSlots = 16;       // of 16-bit types
 
     const int64_t height = sampling.last_axis().size;
     const int64_t elements = sampling.channels * std::max(sampling.samples, sampling.pixels);
-    most_bands =
-        std::min({divide_up(kEnoughTasks, sampling.batch), height / least_rows, elements / kLeastElements});
-    most_bands = std::max<int64_t>(most_bands, 1);
-    most_slots = sampling.batch * most_bands;
-    if (adds_in_buffer) most_slots = std::min(most_slots, kMostSlots);
+    max_bands =
+        std::min({divide_up(kTargetTasks, sampling.batch), height / min_rows, elements / kMinElements});
+    max_bands = std::max<int64_t>(max_bands, 1);
+    max_slots = sampling.batch * max_bands;
+    if (adds_in_buffer) max_slots = std::min(max_slots, kMaxSlots);
     row_floats = adds_in_buffer ? sampling.pixels_of_band({0, 1}) * sampling.channels : 0;
-    buffer_floats = std::max(most_slots * divide_up(height, most_bands), height) * row_floats;
+    buffer_floats = std::max(max_slots * divide_up(height, max_bands), height) * row_floats;
     if (!sampling.wants_input_grad) return;
     spans = allocator.take<RowSpan>(sampling.batch * chunks);
     buffers = allocator.take<float>(buffer_floats);
@@ -66,11 +66,11 @@ struct SamplesLayout {
     // To find the one pixel of a nearest sample takes as long as to add to it; and between two slices lie many samples.
     const bool is_nearest = sampling.interpolation == Interpolation::nearest;
     const int64_t bands_per_thread = is_nearest ? 1 : sampling.axis_count == 3 ? 2 : 4;
-    int64_t count = most_bands;
+    int64_t count = max_bands;
     if (!adds_in_buffer)
       count = threads == 1 ? 1 : std::min(count, divide_up(threads * bands_per_thread, sampling.batch));
     const int64_t height = sampling.last_axis().size;
-    return {height, divide_up(height, count), most_slots};
+    return {height, divide_up(height, count), max_slots};
   }
 
   // Whether every band goes through most of the samples.

@@ -80,10 +80,10 @@ struct ChannelsLayout {
                                sampling.samples * (8 + (tensors.packs_gradient ? channels * 4 : 0)))),
         finest(sampling,
                [&](const BoxCut& cut) {
-                 constexpr int64_t kLeastTasks = 16;
-                 return are_too_large(cut, buffers.has_slices ? kBoxBytes : kBoxBytes / 4, kLeastTasks);
+                 constexpr int64_t kMinTasks = 16;
+                 return are_too_large(cut, buffers.has_slices ? kBoxBytes : kBoxBytes / 4, kMinTasks);
                }),
-        buffer_floats(std::min(most_slots(box_floats(finest)), images * finest.count()) * box_floats(finest)),
+        buffer_floats(std::min(max_slots(box_floats(finest)), images * finest.count()) * box_floats(finest)),
         lists(sampling, tensors.wants_input_grad ? Listing::reached : Listing::owned, images, finest.count(),
               allocator),
         no_pixel(allocator.take<float>(channels)),
@@ -131,9 +131,9 @@ struct ChannelsLayout {
 
   int64_t packed_sources() const { return tensors.packs_source[0] + tensors.packs_source[1]; }
 
-  bool are_too_large(const BoxCut& cut, int64_t bytes, int64_t least_tasks) const {
+  bool are_too_large(const BoxCut& cut, int64_t bytes, int64_t min_tasks) const {
     const int64_t pixels = cut.slices() * cut.rows() * buffers.width;
-    return pixels * channels * 4 > bytes || images * cut.count() < least_tasks;
+    return pixels * channels * 4 > bytes || images * cut.count() < min_tasks;
   }
 };
 
@@ -308,12 +308,12 @@ class GradByChannels {
 
   void unpack_results([[maybe_unused]] int64_t images, [[maybe_unused]] double nanoseconds) const {
     if constexpr (kIsSecond) {
-      const int64_t chunks = divide_up(sampling_.samples, kMostSamples);
+      const int64_t chunks = divide_up(sampling_.samples, kMaxSamples);
       parallel_for(images * chunks, nanoseconds, [&](int64_t index) {
-        const int64_t image = index / chunks, first = index % chunks * kMostSamples;
+        const int64_t image = index / chunks, first = index % chunks * kMaxSamples;
         unpack_pixels(layout_.all_results + (image * sampling_.samples + first) * channels(), channels(),
                       image_of(sampling_.grad_grad_output, image), first,
-                      std::min(kMostSamples, sampling_.samples - first));
+                      std::min(kMaxSamples, sampling_.samples - first));
       });
     }
   }
@@ -323,11 +323,11 @@ class GradByChannels {
   void differentiate_run(const BoxTask& task, const Samples& run) const {
     const Gradients gradients = gradients_of(task, run);
     const bool packs_each = gradients.data == task.run_gradients && !run.are_neighbours();
-    for (int64_t k = 0; k < run.count; k += kMostSamples) {
-      const Samples samples = run.part(k, kMostSamples);
-      Block<float, kAxes> blocks[kMostBlocks];
+    for (int64_t k = 0; k < run.count; k += kMaxSamples) {
+      const Samples samples = run.part(k, kMaxSamples);
+      Block<float, kAxes> blocks[kMaxBlocks];
       prepare_blocks(sampling_, first_image_ + task.image, samples, blocks);
-      alignas(64) float along[kAxes][kMostSamples] = {};
+      alignas(64) float along[kAxes][kMaxSamples] = {};
       if constexpr (kIsSecond) {
         if (sampling_.has_grad_grad_grid)
           load_coordinates(image_of(sampling_.grad_grad_grid, task.image), samples, along);

@@ -18,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-static_assert(kChunkSamples == kMostSamples);
+static_assert(kChunkSamples == kMaxSamples);
 
 // The samples of one image, as far as they have to do with a band of its rows; of a volume, of its slices. kTogether
 // channels of a pixel lie side by side; and pixel beside pixel in each row, unless they are scattered.

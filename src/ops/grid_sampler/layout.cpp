@@ -117,12 +117,12 @@ struct GridSteps {
 };
 
 GridSteps steps_of(const Sampling& sampling) {
-  constexpr int64_t kMostProbes = 64;
+  constexpr int64_t kMaxProbes = 64;
   constexpr int64_t kNeighbours = 16;  // of a probe
   GridSteps steps;
   if (sampling.samples < kNeighbours) return steps;
   // At most every fourth sample, so that this takes little of the time that a small problem takes.
-  steps.probes = std::clamp<int64_t>(sampling.batch * sampling.samples / (4 * kNeighbours), 1, kMostProbes);
+  steps.probes = std::clamp<int64_t>(sampling.batch * sampling.samples / (4 * kNeighbours), 1, kMaxProbes);
   visit_element_type(sampling.type, [&]<class T>(T) {
     for (int64_t probe = 0; probe < steps.probes; ++probe) {
       const Image grid = sampling.grid[probe * sampling.batch / steps.probes];
@@ -236,9 +236,9 @@ double double_backward_nanoseconds(const DoubleBackward& sampling) {
 
 bool is_grid_smooth(const Sampling& sampling) {
   // The more channels, the faster the alternative is.
-  const int64_t most_breaks = sampling.channels <= kFewChannels ? 5 : 3;
+  const int64_t max_breaks = sampling.channels <= kFewChannels ? 5 : 3;
   const GridSteps steps = steps_of(sampling);
-  return steps.probes > 0 && steps.breaks <= steps.probes * most_breaks;
+  return steps.probes > 0 && steps.breaks <= steps.probes * max_breaks;
 }
 
 bool is_grid_turned(const Sampling& sampling) {

@@ -126,10 +126,11 @@ inline int64_t padded_channels(int64_t channels) {
 // from the other: processors compare the addresses of loads and stores by their last 12 bits first.
 inline int64_t spread_row(int64_t floats) {
   constexpr int64_t kPage = 1024;
-  constexpr int64_t kLeast = 192;
+  constexpr int64_t kMinDistance = 192;
   const int64_t beyond = floats % kPage;
-  if (floats < kPage - kLeast || (beyond >= kLeast && beyond <= kPage - kLeast)) return floats;
-  return (floats + kLeast) / kPage * kPage + kLeast;
+  if (floats < kPage - kMinDistance || (beyond >= kMinDistance && beyond <= kPage - kMinDistance))
+    return floats;
+  return (floats + kMinDistance) / kPage * kPage + kMinDistance;
 }
 
 // Whether images lie in memory just as the kernels that are vectorised over channels want them.

@@ -147,7 +147,7 @@ HWY_EXPORT(round_sums);
 constexpr int64_t kRowsPerTile = 512;
 constexpr int64_t kMaxColumnsPerStrip = 4096;
 constexpr int64_t kMinColumnsPerStrip = 256;
-constexpr int64_t kEnoughTasks = 16;
+constexpr int64_t kTargetTasks = 16;
 constexpr int64_t kTilesPerBlock = 16;  // of the second pass
 
 // Of a group.
@@ -179,7 +179,7 @@ int64_t columns_per_strip(const GroupedBiasAddBackward& problem) {
   const int64_t groups = problem.has_equal_groups() ? problem.groups() : 1;
   const int64_t tiles = groups * divide_up(problem.rows(), kRowsPerTile);
   int64_t columns = kMaxColumnsPerStrip;
-  while (columns > kMinColumnsPerStrip && tiles * divide_up(problem.columns(), columns) < kEnoughTasks) {
+  while (columns > kMinColumnsPerStrip && tiles * divide_up(problem.columns(), columns) < kTargetTasks) {
     columns /= 2;
   }
   return columns;

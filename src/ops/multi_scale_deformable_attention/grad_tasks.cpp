@@ -89,16 +89,16 @@ HWY_EXPORT(store_rows_of_head);
 HWY_EXPORT(clear_rows);
 
 // Heads, over all batches, from which on the queries stay in one piece.
-constexpr int64_t kEnoughHeads = 8;
+constexpr int64_t kTargetHeads = 8;
 
 // Rows that a task clears or adds.
 constexpr int64_t kRowsPerTask = 256;
 
 int64_t pieces_of(const MultiScaleDeformableSampling& problem) {
   const int64_t heads = problem.batches() * problem.heads();
-  if (heads >= kEnoughHeads) return 1;
+  if (heads >= kTargetHeads) return 1;
   // A plane costs about as much as two samples for each of its rows.
-  const int64_t wanted = divide_up(kEnoughHeads, heads);
+  const int64_t wanted = divide_up(kTargetHeads, heads);
   const int64_t samples = problem.queries() * problem.levels() * problem.samples();
   const int64_t worthwhile = samples / (8 * std::max<int64_t>(1, problem.rows()));
   return std::clamp<int64_t>(worthwhile, 1, wanted);
