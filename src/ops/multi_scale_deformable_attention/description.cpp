@@ -242,9 +242,9 @@ std::vector<Mistake> mistakes() {
 }
 
 template <Kind kind>
-Operator operator_of(const char* name, std::vector<Parameter> parameters, auto phase1, Phase2 phase2) {
+Operator operator_of(const char* name, const std::vector<Parameter>& parameters, auto phase1, Phase2 phase2) {
   return {.name = name,
-          .parameters = std::move(parameters),
+          .parameters = parameters,
           .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
           .phase1 = phase1,
           .phase2 = phase2,

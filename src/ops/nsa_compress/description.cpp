@@ -225,11 +225,11 @@ const std::vector<Parameter> kGradParameters = {{"outputGrad", Role::input, {0}}
                                                 {"weightGradOut", Role::output}};
 
 template <Kind kind>
-Operator operator_of(const char* name, const char* said_name, std::vector<Parameter> parameters, auto phase1,
-                     Phase2 phase2) {
+Operator operator_of(const char* name, const char* said_name, const std::vector<Parameter>& parameters,
+                     auto phase1, Phase2 phase2) {
   return {.name = name,
           .said_name = said_name,
-          .parameters = std::move(parameters),
+          .parameters = parameters,
           .types = {DataType::float16, DataType::bfloat16},
           .phase1 = phase1,
           .phase2 = phase2,
