@@ -45,8 +45,11 @@ void plant_fault(const Kernel& kernel) {
   std::vector<const Instruction*> candidates;
   for (const Instruction& instruction : kernel.code) {
     const bool is_barrier = instruction.kind == Kind::barrier || instruction.kind == Kind::warp_barrier;
-    if (settings().plant == Plant::barriers ? is_barrier : instruction.kind == Kind::atomic)
-      candidates.push_back(&instruction);
+    const bool is_wanted =
+        settings().plant == Plant::barriers ? is_barrier : instruction.kind == Kind::atomic;
+    const auto before = places.all.find(&instruction);
+    const bool was_found = before != places.all.end() && before->second.found > 0;
+    if (is_wanted && !was_found) candidates.push_back(&instruction);
   }
   if (candidates.empty()) return;
   // In no regular turn: what launches are given may change from one to the next.
