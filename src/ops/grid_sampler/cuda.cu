@@ -248,13 +248,6 @@ GradientSums<RealOf<T>> sums_of(const BackwardOf<kAxes>& problem, bool by_channe
           allocator};
 }
 
-// Warps that share the channels of some samples: more where there are few, and as long as each has some channels.
-int parts_of(int64_t warps, int64_t many_warps, int64_t channels, int64_t channels_of_part) {
-  int parts = 1;
-  while (parts < kWarps && warps * parts < many_warps && channels >= 2 * channels_of_part * parts) parts *= 2;
-  return parts;
-}
-
 // Whether 32 bits hold the places, and pixels have the same ones in the image and in the sums.
 template <int kAxes>
 bool has_near_sums(const BackwardOf<kAxes>& problem, const Strides<kAxes>& strides) {
@@ -263,16 +256,28 @@ bool has_near_sums(const BackwardOf<kAxes>& problem, const Strides<kAxes>& strid
          std::equal(strides.begin() + 2, strides.end(), problem.input_strides.begin() + 2);
 }
 
+// Whether four sums of a row that begin at a multiple of four pixels lie on a boundary of four.
+template <int kAxes, class Real>
+bool rows_hold_quads(const BackwardOf<kAxes>& problem, const FloatSums<Real>& sums,
+                     const Strides<kAxes>& strides) {
+  const bool steps =
+      std::all_of(strides.begin() + 2, strides.end() - 1, [](int64_t s) { return s % kQuad == 0; });
+  return problem.width % kQuad == 0 && strides[kAxes + 1] == 1 && steps &&
+         holds_quads<Real>(sums.cells, {strides[0], strides[1]});
+}
+
 template <class T>
 void scatter_tiles(const BackwardOf<2>& problem, const FloatSums<float>& sums, const Strides<2>& strides,
                    const Condition& condition, const CudaLaunch& on) {
-  constexpr int64_t kManyWarps = 2048;
+  constexpr int64_t kManyWarps = 2048, kMinChannelsOfPart = 2 * kBoxChannels;
   const int64_t tiles = problem.batch * divide_up(problem.output_height, int64_t{kTileHeight}) *
                         divide_up(problem.output_width, int64_t{kTileWidth});
-  const int parts = parts_of(tiles, kManyWarps, problem.channels, 2 * kBoxChannels);
-  const bool whole = problem.width % kQuad == 0 && holds_quads<float>(sums.cells, {strides[0], strides[1]});
+  // More warps share the channels of a tile where there are few tiles, as long as each has some channels.
+  int parts = 1;
+  while (parts < kWarps && tiles * parts < kManyWarps && problem.channels >= 2 * kMinChannelsOfPart * parts)
+    parts *= 2;
   launch_if(on, condition, divide_up(tiles * parts, kWarps), scatter_by_tiles<T>, problem, sums, strides,
-            axes_of<2>(problem, false), parts, whole);
+            axes_of<2>(problem, false), parts, rows_hold_quads<2>(problem, sums, strides));
 }
 
 template <class T, int kAxes>
@@ -284,16 +289,6 @@ void find_slopes_in_rows(const BackwardOf<kAxes>& problem, const Condition& cond
   const auto pixel = static_cast<int32_t>(problem.input_strides[kAxes + 1]);
   pixel == 1 ? run(find_slopes<T, kAxes, Neighbours>, Neighbours())
              : run(find_slopes<T, kAxes, int32_t>, pixel);
-}
-
-// Whether four sums of a row that begin at a multiple of four pixels lie on a boundary of four.
-template <int kAxes, class Real>
-bool rows_hold_quads(const BackwardOf<kAxes>& problem, const FloatSums<Real>& sums,
-                     const Strides<kAxes>& strides) {
-  const bool steps =
-      std::all_of(strides.begin() + 2, strides.end() - 1, [](int64_t s) { return s % kQuad == 0; });
-  return problem.width % kQuad == 0 && strides[kAxes + 1] == 1 && steps &&
-         holds_quads<Real>(sums.cells, {strides[0], strides[1]});
 }
 
 template <class T, int kAxes>

@@ -238,6 +238,30 @@ struct NearSample {
   }
 };
 
+// The derivatives of a bilinear sample between its upper left, upper right, lower left and lower right pixels. `rest`: from
+// the first to the sample, along x and y.
+template <class Real>
+__device__ void add_slopes(const Real (&pixels)[4], const Real (&rest)[2], Real gradient, Real* sums) {
+  const Real along_x = std::fma(1 - rest[1], pixels[1] - pixels[0], rest[1] * (pixels[3] - pixels[2]));
+  const Real along_y = std::fma(1 - rest[0], pixels[2] - pixels[0], rest[0] * (pixels[3] - pixels[1]));
+  sums[0] = std::fma(along_x, gradient, sums[0]);
+  sums[1] = std::fma(along_y, gradient, sums[1]);
+}
+// Of a trilinear one between the same in front and behind.
+template <class Real>
+__device__ void add_slopes(const Real (&voxels)[8], const Real (&rest)[3], Real gradient, Real* sums) {
+  Real front[4], back[4], across[4];
+  for (int i = 0; i < 4; ++i) {
+    front[i] = voxels[i], back[i] = voxels[i + 4], across[i] = back[i] - front[i];
+  }
+  const Real of_plane[] = {rest[0], rest[1]};
+  add_slopes(front, of_plane, (1 - rest[2]) * gradient, sums);
+  add_slopes(back, of_plane, rest[2] * gradient, sums);
+  const Real above = std::fma(1 - rest[0], across[0], rest[0] * across[1]);
+  const Real below = std::fma(1 - rest[0], across[2], rest[0] * across[3]);
+  sums[2] = std::fma(std::fma(1 - rest[1], above, rest[1] * below), gradient, sums[2]);
+}
+
 // Adds to the left and the right pixel of a row, which lie at these offsets in a plane, or nowhere if these are negative.
 // `in_quads`: every fourth offset is on a boundary of four sums. Where terms seldom meet, both then go to memory together, with
 // zeros beside them. `gives_right`: the next lane adds the right one.

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "cuda/sums.h"
-#include "ops/grid_sampler/cuda_near.h"
+#include "ops/grid_sampler/cuda_samples.h"
 
 namespace aclgrad::ops::grid_sampler {
 

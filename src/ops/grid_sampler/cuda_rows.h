@@ -1,9 +1,8 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Forward, bilinear and nearest, the gradient of an image's grid alone, and the gradient of volumes, on a GPU, where places fit
-// 32 bits: a thread owns a sample. And whether a grid is smooth.
+// Forward, bilinear and nearest, the gradient of the grid alone, and both gradients of few channels or of volumes, on a GPU,
+// where places fit 32 bits: a thread owns a sample. And whether a grid is smooth.
 #pragma once
 
-#include "cuda/sums.h"
 #include "ops/grid_sampler/cuda_near.h"
 
 namespace aclgrad::ops::grid_sampler {

@@ -5,7 +5,6 @@
 // grid is right.
 #pragma once
 
-#include "cuda/sums.h"
 #include "ops/grid_sampler/cuda_near.h"
 
 namespace aclgrad::ops::grid_sampler {
@@ -103,6 +102,38 @@ __device__ void empty_box(const Lanes& lanes, const PixelBox& at, CellsOfPixel* 
     }
   }
 }
+
+// ---- Gradients of the grid, where a lane owns samples below each other: x and y of the first, and so on
+
+// Where so many warps one after another share the channels of the same samples: the sums of all, in the first one. All threads
+// of the block call it. `memory`: for kValues of each.
+template <int kValues, class Real>
+__device__ void sum_parts(Real (&sums)[kValues], int part, int parts, Real* memory) {
+  const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) memory[i * kThreads + thread] = sums[i];
+  __syncthreads();
+  for (int other = 1; part == 0 && other < parts; ++other) {
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) sums[i] += memory[i * kThreads + thread + other * kWarp];
+  }
+  __syncthreads();
+}
+
+// Of `count` samples.
+template <class T, int kValues, class Real>
+__device__ void store_grid_grad(const BackwardOf<2>& problem, const Sample<2>& first, int count,
+                                const Real (&multipliers)[kValues][kThreads], const Real (&sums)[kValues]) {
+  const auto& strides = problem.grid_grad_strides;
+  T* grid_grad = static_cast<T*>(problem.grid_grad) + first.offset_in_grid(strides);
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) {
+    if (i / 2 < count)
+      grid_grad[i / 2 * strides[1] + i % 2 * strides[3]] = narrow<T>(multipliers[i][threadIdx.x] * sums[i]);
+  }
+}
+
+// ---- All
 
 // `parts`: so many warps share the channels of a tile. Images and sums have rows of neighbouring pixels; `whole`: quads of
 // sums that begin at a multiple of four pixels lie on boundaries, and rows end with one.
