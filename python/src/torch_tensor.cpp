@@ -300,13 +300,12 @@ nb::object call_directly(const Registered& kernel, const nb::args& values) {
     }
     const Results results = run(kernel, std::move(arguments));
     return kernel.result == Kind::tensors ? object_of(results) : object_of(*results[0]);
-  } catch (const NotAnArray&) {
-    meets_wrapped_tensors = true;
-    return to_dispatcher;
+  } catch (const NotAnArray&) {  // the dispatcher is to find it again
   } catch (const std::exception&) {
-    meets_wrapped_tensors = true;
-    return to_dispatcher;
   }
+  for (nb::handle value : values)
+    meets_wrapped_tensors |= is_plain(value) && nb::cast<bool>(objects->is_wrapped(value));
+  return to_dispatcher;
 }
 
 // ---- Registration
