@@ -37,7 +37,7 @@ class Cell {
   }
 
  private:
-  // The last use of a kind. Packed: what waits here is mostly for the memory of cells.
+  // The last use of a kind. Packed, since the machine mostly waits for cells to come from memory.
   struct __attribute__((packed, aligned(2))) Note {
     static constexpr uint16_t kSeveralOfWarp = 0x8000, kSeveralWarps = 0xFFFF;
 
