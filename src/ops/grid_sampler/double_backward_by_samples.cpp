@@ -27,9 +27,10 @@ const Images& first_source(const DoubleBackward& sampling) {
   return sampling.has_grad_grad_grid ? sampling.input : sampling.grad_grad_input;
 }
 
-template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes>
-class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes> {
-  using Base = SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes>;
+// One channel at a time: to read several together, where they lie side by side, gains less than a tenth.
+template <class T, int kTaps, bool kAreScattered, int kAxes>
+class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered, kAxes> {
+  using Base = SumsBySamples<T, kTaps, 1, kAreScattered, kAxes>;
   using Base::kGroup, Base::kSamples, Base::grid_, Base::input_, Base::pixels_, Base::wants_input_grad_,
       Base::store_slopes, Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
@@ -47,10 +48,10 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
         prefetches_(outgrows_cache(sampling)),
         has_others_(sources_[0].given && sources_[1].given && !lie_alike(input_, sources_[1].image)) {}
 
-  // Samples [first, end), all of them inside of the band or not. Of channels side by side the next ones are near.
+  // Samples [first, end), all of them inside of the band or not.
   void differentiate(int64_t first, int64_t end, bool is_inside) {
-    const bool are_far = kTogether == 1 && input_.channels > kGroup;
-    this->differentiate_chunks(*this, first, end, is_inside, are_far ? kChunkSamples / kSamples : 1);
+    const int64_t max_vectors = input_.channels > kGroup ? kChunkSamples / kSamples : 1;
+    this->differentiate_chunks(*this, first, end, is_inside, max_vectors);
   }
 
  private:
@@ -166,26 +167,23 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
     const Pixels& pixels = source == 1 && has_others_ ? work.others : work.pixels;
     const Image& image = sources_[source].image;
     visit_reach<!kAreScattered>(work.reach[source], [&](auto reach) HWY_ATTR {
-      for (int64_t channel = channels.begin; prefetches_ && channel < channels.end; channel += kTogether)
+      for (int64_t channel = channels.begin; prefetches_ && channel < channels.end; ++channel)
         pixels.template prefetch_next_row<reach>(image.channel<T>(channel));
       for (int row = 0; row < Pixels::kRows; ++row) {
         const Real(*weights)[kSamples] = work.weights[source] + row * kTaps;
         V products[kTaps];
         for (V& product : products) product = hn::Zero(d);
-        for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
-          V of_row[kTaps * kTogether];
+        for (int64_t channel = channels.begin; channel < channels.end; ++channel) {
+          V of_row[kTaps];
           load_any_row<reach>(pixels, image.channel<T>(channel), row, of_row);
-          for (int c = 0; c < kTogether; ++c) {
-            const int64_t k = channel - channels.begin + c;
-            const V gradient = hn::Load(d, gradients[k]);
-            V result = hn::Load(d, results[k]);
-            for (int tap = 0; tap < kTaps; ++tap) {
-              const V value = of_row[tap * kTogether + c];
-              products[tap] = hn::MulAdd(gradient, value, products[tap]);
-              result = hn::MulAdd(hn::Load(d, weights[tap]), value, result);
-            }
-            hn::Store(result, d, results[k]);
+          const int64_t k = channel - channels.begin;
+          const V gradient = hn::Load(d, gradients[k]);
+          V result = hn::Load(d, results[k]);
+          for (int tap = 0; tap < kTaps; ++tap) {
+            products[tap] = hn::MulAdd(gradient, of_row[tap], products[tap]);
+            result = hn::MulAdd(hn::Load(d, weights[tap]), of_row[tap], result);
           }
+          hn::Store(result, d, results[k]);
         }
         for (int tap = 0; tap < kTaps; ++tap) {
           // Infinity times zero is no zero.
@@ -219,29 +217,16 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, kTogether, kAreSc
 
 template <class T, int kTaps, int kAxes>
 void run_with_rows(const DoubleBackward& sampling, const SamplesLayout& layout) {
-  const auto run = [&](auto together, auto are_scattered) {
-    differentiate_images<DoubleBackwardBySamples<T, kTaps, together, are_scattered, kAxes>>(
+  const auto run = [&](auto are_scattered) {
+    differentiate_images<DoubleBackwardBySamples<T, kTaps, are_scattered, kAxes>>(
         sampling, layout, double_backward_nanoseconds(sampling));
   };
-  const auto all_sources = [&](auto&& suits) {
-    return (!sampling.has_grad_grad_grid || suits(sampling.input.first)) &&
-           (!sampling.has_grad_grad_input || suits(sampling.grad_grad_input.first));
+  const auto lies_in_rows = [](const Image& image) {
+    return image.column_stride == 1 && has_plain_rows(image);
   };
-  constexpr std::integral_constant<int, 1> kOne;
-  if constexpr (std::is_same_v<T, float>) {
-    const bool are_interleaved = sampling.channels <= 3 && all_sources([](const Image& image) {
-                                   return has_interleaved_rows(image) && has_plain_rows(image);
-                                 });
-    if (are_interleaved)
-      return sampling.channels == 2 ? run(std::integral_constant<int, 2>(), std::false_type())
-                                    : run(std::integral_constant<int, 3>(), std::false_type());
-    if (sampling.channels % 4 == 0 &&
-        all_sources([](const Image& image) { return image.channel_stride == 1; }))
-      return run(std::integral_constant<int, 4>(), std::true_type());
-  }
-  if (all_sources([](const Image& image) { return image.column_stride == 1 && has_plain_rows(image); }))
-    return run(kOne, std::false_type());
-  run(kOne, std::true_type());
+  const bool lie_in_rows = (!sampling.has_grad_grad_grid || lies_in_rows(sampling.input.first)) &&
+                           (!sampling.has_grad_grad_input || lies_in_rows(sampling.grad_grad_input.first));
+  lie_in_rows ? run(std::false_type()) : run(std::true_type());
 }
 
 void run_double_backward_by_samples(const DoubleBackward& sampling, const SamplesLayout& layout) {
