@@ -63,13 +63,15 @@ std::vector<Case> small_cases(const Function& of, DataType type) {
   return result;
 }
 
-// Where there are many cases, each in one of the layouts: a page of memory for each element takes its time.
+// Where there are many cases, each has one type and one layout: a page of memory for each element takes its time.
 TEST_P(Large, StridesGiveTheSameBits) {
   constexpr size_t kLayouts = std::size(kFarLayouts), kMany = 50;
-  for (DataType type : of().types) {
-    const std::vector<Case> cases = small_cases(of(), type);
+  const size_t types = of().types.size();
+  for (size_t t = 0; t < types; ++t) {
+    const std::vector<Case> cases = small_cases(of(), of().types[t]);
     EXPECT_FALSE(cases.empty());
     for (size_t i = 0; i < cases.size(); ++i) {
+      if (cases.size() > kMany && i / kLayouts % types != t) continue;
       SCOPED_TRACE(cases[i].title);
       const FunctionCall packed(of(), cases[i].arguments);
       packed.run();

@@ -18,9 +18,9 @@ namespace {
 float to_float_for_rounding(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || !std::isfinite(nearest) || std::isnan(value)) return nearest;
-  const float toward_zero =
-      std::fabs(static_cast<double>(nearest)) > std::fabs(value) ? std::nextafter(nearest, 0.0f) : nearest;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(toward_zero) | 1u);
+  auto bits = std::bit_cast<uint32_t>(nearest);
+  if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) --bits;  // toward zero
+  return std::bit_cast<float>(bits | 1u);
 }
 
 template <class T>
