@@ -11,7 +11,7 @@ def sample_arguments(dtype=torch.float32, mode="bilinear"):
 
 
 def volume_arguments(dtype=torch.float32, padding_mode="reflection"):
-    volume, grid = random(2, 2, 2, 4, 3, dtype=dtype), random(2, 2, 2, 2, 3, dtype=dtype).tanh()
+    volume, grid = random(2, 3, 2, 4, 3, dtype=dtype), random(2, 2, 3, 2, 3, dtype=dtype).tanh()
     return volume, grid, "bilinear", padding_mode, False
 
 
