@@ -19,8 +19,8 @@ namespace {
 template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes, bool kFollow = false>
 class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow> {
   using Base = SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow>;
-  using Base::kGroup, Base::kSamples, Base::grad_output_, Base::grid_, Base::input_, Base::pixels_,
-      Base::wants_input_grad_, Base::store_slopes, Base::with_gradients;
+  using Base::kGroup, Base::kSamples, Base::grad_output_, Base::grid_, Base::has_plain_gradient_,
+      Base::input_, Base::pixels_, Base::wants_input_grad_, Base::store_slopes, Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
       typename Base::Runs, typename Base::Taps, typename Base::V, typename Base::Vector;
 
@@ -111,7 +111,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   // Between scattered pixels the processor does not foresee the gradients of three channels and more.
   HWY_INLINE void prefetch_gradients(const Vector& vector) const {
     constexpr int64_t kAheadSamples = 64, kMaxForeseen = 2;
-    if (input_.channels <= kMaxForeseen) return;
+    if (input_.channels <= kMaxForeseen || !has_plain_gradient_) return;
     for (int64_t c = 0; c < input_.channels; ++c)
       __builtin_prefetch(grad_output_.template channel<T>(c) + vector.first + kAheadSamples);
   }

@@ -1,7 +1,8 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Faults that are planted, to see whether the machine finds them: with PTX_PLANT each launch has one, at one of its
 // kernel's barriers, which is left out, or atomic operations, which becomes a plain read and write, until it is found there.
-// Results may be wrong then. At the end of the program lines tell where it was reached and never found, and how many places were reached.
+// Results may be wrong then. At the end of the program lines tell where it was reached and never found, and how many
+// places were reached.
 #pragma once
 
 #include "kernel.h"
