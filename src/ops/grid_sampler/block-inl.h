@@ -361,6 +361,12 @@ HWY_INLINE void unroll(Body&& body) {
   (std::make_integer_sequence<int, kCount>());
 }
 
+// In a loop the compiler would see a block of memory to be filled, and keep the vectors there.
+template <class V, int kCount>
+HWY_INLINE void set_to_zero(V (&vectors)[kCount]) {
+  unroll<kCount>([&](auto k) HWY_ATTR { vectors[k] = hn::Zero(hn::DFromV<V>()); });
+}
+
 // The interpolated image: value(k) is that of tap k.
 template <class D, int kTaps, int kAxes, class Value>
 HWY_INLINE hn::Vec<D> image_value(D d, const TapWeights<D, kTaps, kAxes>& weights, Value&& value) {

@@ -143,7 +143,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
   // clipped, whatever grad_grad_grid is: infinity times zero is no zero.
   HWY_INLINE void find_tangents_of(const Work& work, V (&along)[kAxes]) {
     const D d;
-    for (V& of_axis : along) of_axis = hn::Zero(d);
+    set_to_zero(along);
     if (sampling_.has_grad_grad_grid) along_.load(work.vector.first, work.vector.count, along);
     for (int axis = 0; axis < kAxes; ++axis) {
       const V scale = work.taps[axis].scale;
@@ -173,7 +173,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
       for (int row = 0; row < Pixels::kRows; ++row) {
         const Real(*weights)[kSamples] = work.weights[source] + row * kTaps;
         V products[kTaps];
-        for (V& product : products) product = hn::Zero(d);
+        set_to_zero(products);
         for (int64_t channel = channels.begin; channel < channels.end; ++channel) {
           V of_row[kTaps];
           load_any_row<reach>(pixels, image.channel<T>(channel), row, of_row);

@@ -115,7 +115,7 @@ class ForwardBySamples {
   template <Reach kReach, class Weight>
   HWY_INLINE void interpolate(const Pixels& pixels, const T* from, const Weight& weight,
                               V (&values)[kTogether]) const {
-    for (V& value : values) value = hn::Zero(D());
+    set_to_zero(values);
     if (prefetches_) pixels.template prefetch_next_row<kReach>(from);
     for (int row = 0; row < Pixels::kRows; ++row) {
       V taps[kTaps * kTogether];

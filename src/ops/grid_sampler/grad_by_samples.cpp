@@ -82,30 +82,32 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     if (!this->template find_bits<kReach>(pixels_, taps, vector)) return;
     const Channels all{0, input_.channels};
     if constexpr (kReach == Reach::interior || kReach == Reach::edge) prefetch_gradients(vector);
-    with_gradients(vector, all, [&](const auto& gradient) HWY_ATTR {
-      if (vector.owned != 0) {
-        prefetch_next_row<kReach>(pixels_, all);
-        if constexpr (kAxes == 3) {
-          Slopes<V, 3> sums{hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
-          add_slopes<kReach>(pixels_, weights_of(taps), all, gradient, sums);
-          store_slopes(scaled(taps, sums), vector);
-        } else if constexpr (kTaps == 2) {
-          V sums[4];
-          sum_differences<kReach>(pixels_, all, gradient, sums);
-          store_slopes(bilinear_slopes(taps, sums), vector);
-        }
-        if constexpr (kTaps == 4) {
-          const auto products_of = [&](int row, V(&products)[4]) HWY_ATTR {
-            sum_products<kReach>(pixels_, row, all, gradient, products);
-          };
-          store_slopes(bicubic_slopes(taps, products_of), vector);
-        }
-      }
-      if (!wants_input_grad_ || vector.bits == 0) return;
-      Runs runs;
-      this->template find_runs<kReach>(pixels_, taps, vector, runs);
-      add_to_sums<kReach>(pixels_, taps, vector, runs, all, gradient);
-    });
+    // As a function of its own it would find all of this in memory.
+    with_gradients(
+        vector, all, [&](const auto& gradient) HWY_ATTR __attribute__((always_inline)) {
+          if (vector.owned != 0) {
+            prefetch_next_row<kReach>(pixels_, all);
+            if constexpr (kAxes == 3) {
+              Slopes<V, 3> sums{hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
+              add_slopes<kReach>(pixels_, weights_of(taps), all, gradient, sums);
+              store_slopes(scaled(taps, sums), vector);
+            } else if constexpr (kTaps == 2) {
+              V sums[4];
+              sum_differences<kReach>(pixels_, all, gradient, sums);
+              store_slopes(bilinear_slopes(taps, sums), vector);
+            }
+            if constexpr (kTaps == 4) {
+              const auto products_of = [&](int row, V(&products)[4]) HWY_ATTR {
+                sum_products<kReach>(pixels_, row, all, gradient, products);
+              };
+              store_slopes(bicubic_slopes(taps, products_of), vector);
+            }
+          }
+          if (!wants_input_grad_ || vector.bits == 0) return;
+          Runs runs;
+          this->template find_runs<kReach>(pixels_, taps, vector, runs);
+          add_to_sums<kReach>(pixels_, taps, vector, runs, all, gradient);
+        });
   }
 
   // Between scattered pixels the processor does not foresee the gradients of three channels and more.
@@ -233,7 +235,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   template <Reach kReach, class Gradient>
   HWY_INLINE void sum_differences(const Pixels& pixels, const Channels& channels, const Gradient& gradient,
                                   V (&sums)[4]) const {
-    for (V& sum : sums) sum = hn::Zero(D());
+    set_to_zero(sums);
     const T* from = input_.template channel<T>(channels.begin);
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
       V above[2 * kTogether], below[2 * kTogether];
@@ -265,7 +267,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   template <Reach kReach, class Gradient>
   HWY_INLINE void sum_products(const Pixels& pixels, int row, const Channels& channels,
                                const Gradient& gradient, V (&products)[4]) const {
-    for (V& product : products) product = hn::Zero(D());
+    set_to_zero(products);
     const T* from = input_.template channel<T>(channels.begin);
     for (int64_t channel = channels.begin; channel < channels.end; channel += kTogether) {
       V of_row[4 * kTogether];
