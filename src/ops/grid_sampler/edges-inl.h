@@ -41,9 +41,11 @@ HWY_INLINE PaddedTap<D> pad_tap(D d, hn::Vec<D> tap, const Axis& axis) {
 }
 
 // Moves the weights of bilinear samples from their taps, some of which may be no pixels, to the pixels of an axis that are
-// next to each sample, or to the edge that it is beyond. Returns the first of the two, and which of them are taps.
+// next to each sample, or to the edge that it is beyond. Returns the first of the two, which of them are taps, and whether
+// a tap is the other one of them.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V weigh_pair(D d, V last_first, V first_tap, V (&weight)[2], hn::Mask<D> (&is_tap)[2]) {
+HWY_INLINE V weigh_pair(D d, V last_first, V first_tap, V (&weight)[2], hn::Mask<D> (&is_tap)[2],
+                        hn::Mask<D>& is_moved) {
   const V zero = hn::Zero(d), one = hn::Set(d, hn::TFromD<D>{1}),
           first = hn::Min(hn::Max(first_tap, zero), last_first);
   const V beyond = hn::Sub(first_tap, first);
@@ -54,6 +56,7 @@ HWY_INLINE V weigh_pair(D d, V last_first, V first_tap, V (&weight)[2], hn::Mask
   weight[1] = hn::IfThenElse(is_inside, of_second, hn::IfThenElseZero(is_behind, of_first));
   is_tap[0] = hn::Or(is_inside, is_before);
   is_tap[1] = hn::Or(is_inside, is_behind);
+  is_moved = hn::Or(is_before, is_behind);
   return first;
 }
 

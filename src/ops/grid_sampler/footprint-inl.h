@@ -35,9 +35,8 @@ class Footprint {
   HWY_INLINE Footprint(const Image& image, const Axis* axes)
       : Footprint(image, axes, std::make_index_sequence<kAxes>()) {}
 
-  // Of samples at these coordinates, whose taps are found. At an edge their weights may become those of pairs of pixels.
-  template <bool kPairs = false>
-  HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes]) {
+  // Of samples at these coordinates, whose taps are found. At an edge they may become pairs of pixels, with their weights.
+  HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes], bool may_be_pairs = false) {
     const D d;
     V pixels[kAxes], first[kAxes];
     auto is_interior = hn::FirstN(d, kSamples);
@@ -52,8 +51,8 @@ class Footprint {
         taps[k].find_anywhere(d, axes_[k], pixels[k]);
         of_edge[k] = taps[k].first;
       }
-      if constexpr (kPairs && kTaps == 2 && is_found(Reach::pairs)) {
-        if (has_pairs_ && !are_neighbours(d, of_edge)) return find_pairs(taps);
+      if constexpr (kTaps == 2 && is_found(Reach::pairs)) {
+        if (may_be_pairs && has_pairs_ && !are_neighbours(d, of_edge)) return find_pairs(taps);
       }
       return find_edge(of_edge);
     }
@@ -184,6 +183,9 @@ class Footprint {
 
   HWY_INLINE hn::Mask<D> is_pixel(int row, int column) const { return is_pixel_[row][column]; }
 
+  // Of pairs of pixels along an axis: which samples have one tap, that is the other pixel of the two.
+  HWY_INLINE hn::Mask<D> is_moved(int axis) const { return is_moved_[axis]; }
+
   // A bit for each sample whose taps are all pixels, next to each other.
   HWY_INLINE uint32_t interior_samples(const Taps (&taps)[kAxes]) const {
     auto is_interior = hn::FirstN(D(), kSamples);
@@ -279,7 +281,8 @@ class Footprint {
     V first[kAxes];
     hn::Mask<D> is_tap[kAxes][2];
     for (int k = 0; k < kAxes; ++k)
-      first[k] = weigh_pair(D(), last_first_tap_[k], taps[k].first, taps[k].weight, is_tap[k]);
+      first[k] = taps[k].first =
+          weigh_pair(D(), last_first_tap_[k], taps[k].first, taps[k].weight, is_tap[k], is_moved_[k]);
     hn::Store(offsets_of(first), Integer(), offsets_[0]);
     for (int row = 0; row < kRows; ++row) {
       auto is_row = is_tap[1][row % 2];
@@ -376,6 +379,7 @@ class Footprint {
   const Index steps_;              // of the offsets of neighbours
   const Index surplus_;            // what the bits of kUnits add to an offset
   hn::Mask<D> is_pixel_[kRows][kTaps];
+  hn::Mask<D> is_moved_[kAxes];
   hn::Mask<D> is_at_[kTaps][kTaps];  // at an edge: whether tap k is the j-th of the columns
   hn::Mask<D> is_in_other_[kMaxLines - 1];
   const int64_t row_stride_;

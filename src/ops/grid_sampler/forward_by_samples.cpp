@@ -199,8 +199,8 @@ class ForwardBySamples {
     V coordinates[kAxes];
     grid_.load(first, count, coordinates);
     Taps taps[kAxes];
-    constexpr bool kPairs = true;
-    const Reach reach = pixels.template find<kPairs>(coordinates, taps);
+    const bool may_be_pairs = true;
+    const Reach reach = pixels.find(coordinates, taps, may_be_pairs);
     weights = weights_of(taps);
     return reach;
   }

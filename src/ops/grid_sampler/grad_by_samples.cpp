@@ -19,14 +19,17 @@ namespace {
 template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes, bool kFollow = false>
 class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow> {
   using Base = SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow>;
-  using Base::kGroup, Base::kSamples, Base::grad_output_, Base::grid_, Base::has_plain_gradient_,
-      Base::input_, Base::pixels_, Base::wants_input_grad_, Base::store_slopes, Base::with_gradients;
+  using Base::kGroup, Base::kSamples, Base::adds_alike_, Base::grad_output_, Base::grid_,
+      Base::has_plain_gradient_, Base::input_, Base::pixels_, Base::wants_input_grad_, Base::store_slopes,
+      Base::with_gradients;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
       typename Base::Runs, typename Base::Taps, typename Base::V, typename Base::Vector;
 
  public:
   GradBySamples(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
-      : Base(sampling, sampling.input[image], image, band, sums), prefetches_(outgrows_cache(sampling)) {}
+      : Base(sampling, sampling.input[image], image, band, sums),
+        prefetches_(outgrows_cache(sampling)),
+        takes_pairs_(kTakesPairs && (!wants_input_grad_ || (adds_alike_ && band.end - band.begin >= 2))) {}
 
   // Samples [first, end), all of them inside of the band or not.
   void differentiate(int64_t first, int64_t end, bool is_inside) {
@@ -43,6 +46,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   }
 
  private:
+  static constexpr bool kTakesPairs = kTaps == 2 && kAxes == 2 && is_found(Reach::pairs);
   static constexpr int kRows = Pixels::kRows;
   static constexpr int kProducts = kAxes == 3 ? 3 : kTaps == 4 ? 16 : 4;
 
@@ -62,10 +66,14 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     V coordinates[kAxes];
     grid_.load(vector.first, vector.count, coordinates);
     Taps taps[kAxes];
-    const Reach reach = pixels_.find(coordinates, taps);
+    const bool may_be_pairs = takes_pairs_ && vector.is_inside && vector.count == kSamples;
+    const Reach reach = pixels_.find(coordinates, taps, may_be_pairs);
     if (HWY_LIKELY(reach == Reach::line)) return differentiate_few<Reach::line>(taps, vector);
     if (reach == Reach::lines) return differentiate_few<Reach::lines>(taps, vector);
     if (HWY_LIKELY(reach == Reach::interior)) return differentiate_few<Reach::interior>(taps, vector);
+    if constexpr (kTakesPairs) {
+      if (HWY_UNLIKELY(reach == Reach::pairs)) return differentiate_few<Reach::pairs>(taps, vector);
+    }
     Taps of_edge[kAxes];  // copies, so that the others need no memory
     for (int axis = 0; axis < kAxes; ++axis) of_edge[axis] = taps[axis];
     differentiate_edge(of_edge, vector.first, vector.count, vector.is_inside);
@@ -81,7 +89,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     if constexpr (!is_found(kReach)) return;
     if (!this->template find_bits<kReach>(pixels_, taps, vector)) return;
     const Channels all{0, input_.channels};
-    if constexpr (kReach == Reach::interior || kReach == Reach::edge) prefetch_gradients(vector);
+    if constexpr (kReach != Reach::line && kReach != Reach::lines) prefetch_gradients(vector);
     // As a function of its own it would find all of this in memory.
     with_gradients(
         vector, all, [&](const auto& gradient) HWY_ATTR __attribute__((always_inline)) {
@@ -94,7 +102,11 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
             } else if constexpr (kTaps == 2) {
               V sums[4];
               sum_differences<kReach>(pixels_, all, gradient, sums);
-              store_slopes(bilinear_slopes(taps, sums), vector);
+              if constexpr (kReach == Reach::pairs) {
+                store_slopes(slopes_of_pairs(taps, sums), vector);
+              } else {
+                store_slopes(bilinear_slopes(taps, sums), vector);
+              }
             }
             if constexpr (kTaps == 4) {
               const auto products_of = [&](int row, V(&products)[4]) HWY_ATTR {
@@ -263,6 +275,29 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     return scaled(taps, {x_slope, y_slope});
   }
 
+  // Where a tap is the other pixel of a pair, the differences have the other sign, and the sums change places with those
+  // of the tap that is no pixel.
+  HWY_INLINE Slopes<V> slopes_of_pairs(const Taps (&pairs)[kAxes], V (&sums)[4]) const {
+    const D d;
+    Taps taps[kAxes] = {pairs[0], pairs[1]};
+    const auto exchange = [](auto is_moved, V& a, V& b) HWY_ATTR {
+      const V first = hn::IfThenElse(is_moved, b, a);
+      b = hn::IfThenElse(is_moved, a, b);
+      a = first;
+    };
+    const auto x_moved = pixels_.is_moved(0), y_moved = pixels_.is_moved(1);
+    exchange(x_moved, taps[0].weight[0], taps[0].weight[1]);
+    exchange(y_moved, taps[1].weight[0], taps[1].weight[1]);
+    exchange(y_moved, sums[0], sums[1]);
+    exchange(x_moved, sums[2], sums[3]);
+    const V one = hn::Set(d, Real{1}), minus_one = hn::Neg(one);  // by which a NaN stays as it is
+    for (int k = 0; k < 2; ++k) {
+      sums[k] = hn::Mul(sums[k], hn::IfThenElse(x_moved, minus_one, one));
+      sums[2 + k] = hn::Mul(sums[2 + k], hn::IfThenElse(y_moved, minus_one, one));
+    }
+    return bilinear_slopes(taps, sums);
+  }
+
   // Of products with the pixels of one row.
   template <Reach kReach, class Gradient>
   HWY_INLINE void sum_products(const Pixels& pixels, int row, const Channels& channels,
@@ -306,6 +341,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   }
 
   const bool prefetches_;
+  const bool takes_pairs_;  // both pixels of a pair are in the band if one is
 };
 
 template <class Kernel>

@@ -84,7 +84,8 @@ class ImagesBySamples {
     if (wants_input_grad_ &&
         HWY_UNLIKELY(pixels.template last_rows_from<kReach>(last, sums_.missing.begin) != 0))
       sums_.zero_to(pixels.template last_row<kReach>(last));
-    if constexpr (kReach == Reach::edge) vector.bits &= pixels.samples_with_pixels();
+    if constexpr (kReach == Reach::edge || kReach == Reach::pairs)
+      vector.bits &= pixels.samples_with_pixels();
     return true;
   }
 

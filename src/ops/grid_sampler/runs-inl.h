@@ -48,12 +48,12 @@ class RunsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
   };
 
   // Finds the runs that the samples make up. None, if there are too many, or what the lanes of one would add to lies
-  // outside of the band.
+  // outside of the band; and none of pairs, few of which lie in lines.
   template <Reach kReach>
   HWY_INLINE void find_runs(const Pixels& pixels, const Taps (&taps)[kAxes], const Vector& vector,
                             Runs& runs) const {
     runs.count = 0;
-    if constexpr (kTaps == 2 && !kAreScattered) {
+    if constexpr (kTaps == 2 && !kAreScattered && kReach != Reach::pairs) {
       if (vector.is_inside && vector.count == kSamples && adds_alike_)
         runs.count = find_runs<kReach>(pixels, taps, runs.run);
     }

@@ -69,6 +69,16 @@ class SumsBySamples : public RunsBySamples<T, kTaps, kTogether, kAreScattered, k
     return std::array{((void)kIndex, kernel.nothing_found())...};
   }
 
+  // Of a row. Infinity times the weight of what is no tap is no zero.
+  template <Reach kReach, class Weight>
+  static HWY_INLINE void find_terms(const Pixels& pixels, int row, const Weight& weight, V gradient,
+                                    V (&terms)[kTaps]) {
+    for (int k = 0; k < kTaps; ++k) {
+      terms[k] = hn::Mul(weight(row * kTaps + k), gradient);
+      if constexpr (kReach == Reach::pairs) terms[k] = hn::IfThenElseZero(pixels.is_pixel(row, k), terms[k]);
+    }
+  }
+
   // [row][column and channel][sample]
   using Terms = Real[kRows][kTaps * kTogether][kSamples];
 
@@ -86,7 +96,7 @@ class SumsBySamples : public RunsBySamples<T, kTaps, kTogether, kAreScattered, k
     bool adds_elements = false;  // of which those that are no taps get zeros
     if constexpr (kMayAddElements) adds_elements = is_inside && adds_alike_ && pixels.has_elements();
     if constexpr (kMayAddTogether && kReach != Reach::line) {
-      const bool may_add = kReach == Reach::edge ? adds_elements : bits == kAll;
+      const bool may_add = kReach == Reach::edge ? adds_elements : kReach == Reach::pairs || bits == kAll;
       if (is_inside && adds_alike_ && may_add && are_apart(pixels))
         return add_rows<kReach>(pixels, weight, bits, channels.begin, gradient);
     }
@@ -100,7 +110,7 @@ class SumsBySamples : public RunsBySamples<T, kTaps, kTogether, kAreScattered, k
         const V of_channel = gradient(channel + c);
         for (int row = 0; row < kRows; ++row) {
           V of_row[kTaps];
-          for (int k = 0; k < kTaps; ++k) of_row[k] = hn::Mul(weight(row * kTaps + k), of_channel);
+          find_terms<kReach>(pixels, row, weight, of_channel, of_row);
           if constexpr (kMayAddElements) {
             if (adds_elements) pixels.move_to_elements(row, of_row);
           }
@@ -114,7 +124,8 @@ class SumsBySamples : public RunsBySamples<T, kTaps, kTogether, kAreScattered, k
         const int64_t offset = kReach == Reach::line ? pixels.line() + i * kTogether : pixels.offsets()[i];
         for (int plane = 0; plane < planes; ++plane) add_pixels(sums[plane] + offset, terms[plane], i);
       };
-      if (HWY_LIKELY(kReach != Reach::edge && is_inside && bits == kAll)) {
+      // Pairs that are no taps add zeros.
+      if (kReach == Reach::pairs || HWY_LIKELY(kReach != Reach::edge && is_inside && bits == kAll)) {
         if constexpr (kFollow && kReach != Reach::line) {
           const auto right = rises(taps[0].first), down = rises(taps[1].first);
           if (right && down) return add_by_taps(pixels.offsets(), *right, *down, sums, planes, terms);
@@ -170,7 +181,7 @@ class SumsBySamples : public RunsBySamples<T, kTaps, kTogether, kAreScattered, k
       V of_row[kCount];
       for (int c = 0; c < kTogether; ++c) {
         V of_taps[kTaps];
-        for (int k = 0; k < kTaps; ++k) of_taps[k] = hn::Mul(weight(row * kTaps + k), gradient(channel + c));
+        find_terms<kReach>(pixels, row, weight, gradient(channel + c), of_taps);
         if constexpr (kReach == Reach::edge) pixels.move_to_elements(row, of_taps);
         for (int k = 0; k < kTaps; ++k) of_row[k * kTogether + c] = of_taps[k];
       }
