@@ -175,15 +175,17 @@ def _restore(owner: Any, name: str, original: Any) -> None:
 def _is_ours(*tensors: Any) -> bool:
     """Whether our kernels take these tensors."""
     first = tensors[0]
+    if not isinstance(first, Tensor):
+        return False
+    device, dtype = first.device, first.dtype
+    have_one_type = True
     for tensor in tensors:
-        if not (isinstance(tensor, Tensor) and tensor.device == first.device and tensor.dtype in _TYPES):
+        if not (isinstance(tensor, Tensor) and tensor.device == device and tensor.dtype in _TYPES):
             return False
-    if is_exported_to_onnx():
+        have_one_type &= tensor.dtype == dtype
+    if is_exported_to_onnx() or not (first.is_cpu or (first.is_cuda and device.index < _gpu_count())):
         return False
-    device = first.device
-    if device.type != "cpu" and not (device.type == "cuda" and device.index < _gpu_count()):
-        return False
-    return torch.is_autocast_enabled(device.type) or all(tensor.dtype == first.dtype for tensor in tensors)
+    return have_one_type or torch.is_autocast_enabled(device.type)
 
 
 @torch.compiler.assume_constant_result
@@ -355,19 +357,16 @@ _MOST_PIXELS_FOR_EACH_SAMPLE = 8
 
 def _is_faster(input: Tensor, grid: Tensor, mode: str) -> bool:
     """Whether our kernels are, where PyTorch has any; sizes that a trace leaves open are not asked for."""
-    if input.dtype not in (torch.float32, torch.float64) or input.device.type != "cpu":
+    if input.dtype not in (torch.float32, torch.float64) or not input.is_cpu:
         return True
     if torch.compiler.is_compiling() or torch._C._is_tracing() or _derives_beyond_pytorch():
         return True
-    batch, channels, *sides = input.shape
-    samples = grid.numel() // max(grid.shape[-1], 1)
     least = _FASTER_FROM.get((input.dim(), mode))
-    return (
-        least is not None
-        and channels >= least[0]
-        and channels * samples >= least[1]
-        and batch * math.prod(sides) <= samples * _MOST_PIXELS_FOR_EACH_SAMPLE
-    )
+    samples = grid.numel() // max(grid.shape[-1], 1)
+    if least is None or samples * input.shape[1] < least[1]:
+        return False
+    batch, channels, *sides = input.shape
+    return channels >= least[0] and batch * math.prod(sides) <= samples * _MOST_PIXELS_FOR_EACH_SAMPLE
 
 
 def _derives_beyond_pytorch() -> bool:
