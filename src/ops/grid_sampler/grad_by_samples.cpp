@@ -66,6 +66,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     V coordinates[kAxes];
     grid_.load(vector.first, vector.count, coordinates);
     Taps taps[kAxes];
+    // Of pairs all lanes add to both pixels, of which none may be in another band.
     const bool may_be_pairs = takes_pairs_ && vector.is_inside && vector.count == kSamples;
     const Reach reach = pixels_.find(coordinates, taps, may_be_pairs);
     if (HWY_LIKELY(reach == Reach::line)) return differentiate_few<Reach::line>(taps, vector);

@@ -188,9 +188,10 @@ void differentiate_band(const Problem& sampling, const SamplesLayout& layout, in
 // What the samples themselves get.
 template <class Kernel, class Problem>
 void differentiate_by_grid(const Problem& sampling, double nanoseconds) {
-  // A task is enough to be worth what it finds at its beginning, and few enough for each thread to get some.
+  // Long enough to be worth its beginning; short enough for each thread to get some, where threads share the work.
   constexpr int64_t kMaxTaskSamples = 2048, kTasksOfThread = 4;
-  const int64_t share = divide_up(sampling.batch * sampling.samples, thread_count() * kTasksOfThread);
+  const int64_t shares = nanoseconds >= kMinParallelNanoseconds ? kTasksOfThread * thread_count() : 1;
+  const int64_t share = divide_up(sampling.batch * sampling.samples, shares);
   const int64_t task_samples = std::min(kMaxTaskSamples, divide_up(share, kChunkSamples) * kChunkSamples);
   const RowBand all{0, sampling.last_axis().size};
   const int64_t tasks = divide_up(sampling.samples, task_samples);

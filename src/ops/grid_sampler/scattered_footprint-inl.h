@@ -31,7 +31,7 @@ class ScatteredFootprint {
       : ScatteredFootprint(image, axes, std::make_index_sequence<kAxes>()) {}
 
   // Of samples at these coordinates, whose taps are found.
-  HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes], bool = false) {
+  HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes]) {
     const D d;
     bool are_interior = true;
     for (int k = 0; k < kAxes; ++k) {
