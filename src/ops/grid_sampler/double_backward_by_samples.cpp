@@ -219,15 +219,19 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
 template <class T, int kTaps, int kAxes>
 void run_with_rows(const DoubleBackward& sampling, const SamplesLayout& layout) {
   const auto run = [&](auto are_scattered) {
-    differentiate_images<DoubleBackwardBySamples<T, kTaps, are_scattered, kAxes>>(
-        sampling, layout, double_backward_nanoseconds(sampling));
+    using Kernel = DoubleBackwardBySamples<T, kTaps, are_scattered, kAxes>;
+    differentiate_images(sampling, layout, double_backward_nanoseconds(sampling),
+                         differentiate_band<Kernel, DoubleBackward>);
   };
-  const auto has_plain_columns = [](const Image& image) {
-    return image.column_stride == 1 && has_plain_rows(image);
-  };
-  const bool all_have = (!sampling.has_grad_grad_grid || has_plain_columns(sampling.input.first)) &&
-                        (!sampling.has_grad_grad_input || has_plain_columns(sampling.grad_grad_input.first));
-  all_have ? run(std::false_type()) : run(std::true_type());
+  if constexpr (kTellsLayouts) {
+    const auto has_plain_columns = [](const Image& image) {
+      return image.column_stride == 1 && has_plain_rows(image);
+    };
+    if ((!sampling.has_grad_grad_grid || has_plain_columns(sampling.input.first)) &&
+        (!sampling.has_grad_grad_input || has_plain_columns(sampling.grad_grad_input.first)))
+      return run(std::false_type());
+  }
+  run(std::true_type());
 }
 
 void run_double_backward_by_samples(const DoubleBackward& sampling, const SamplesLayout& layout) {

@@ -51,7 +51,7 @@ class Footprint {
         taps[k].find_anywhere(d, axes_[k], pixels[k]);
         of_edge[k] = taps[k].first;
       }
-      if constexpr (kTaps == 2 && is_found(Reach::pairs)) {
+      if constexpr (kTaps == 2) {
         if (may_be_pairs && has_pairs_ && !are_neighbours(d, of_edge)) return find_pairs(taps);
       }
       return find_edge(of_edge);
@@ -61,9 +61,9 @@ class Footprint {
     const Index lines = hn::Sub(offsets, steps_);
     line_ = hn::GetLane(lines);
     const auto is_in_first = is_in_line(lines, line_);
-    if (is_found(Reach::line) && hn::AllTrue(Integer(), is_in_first)) return Reach::line;
+    if (hn::AllTrue(Integer(), is_in_first)) return Reach::line;
     hn::Store(offsets, Integer(), offsets_[0]);
-    const bool has_lines = is_found(Reach::lines) && find_other_lines(lines, hn::Not(is_in_first));
+    const bool has_lines = find_other_lines(lines, hn::Not(is_in_first));
     return has_lines ? Reach::lines : Reach::interior;
   }
 
@@ -343,7 +343,7 @@ class Footprint {
       const V distance = hn::Sub(columns[k].pixel, pixels[0]);
       for (int j = 1; j < kTaps; ++j) is_at_[k][j] = hn::Eq(distance, hn::Set(d, static_cast<Real>(j)));
     }
-    is_line_at_edge_ = is_found(Reach::line_at_edge) && find_edge_line(first);
+    is_line_at_edge_ = find_edge_line(first);
     return is_line_at_edge_ ? Reach::line_at_edge : Reach::edge;
   }
 

@@ -234,7 +234,6 @@ class ForwardBySamples {
   template <Reach kReach>
   HWY_INLINE void sample_channels(const Pixels& pixels, const Weights& weights, int64_t first,
                                   int64_t count) const {
-    if constexpr (!is_found(kReach)) return;
     const D d;
     alignas(64) Real staged[kFewChannels][kSamples];
     const bool is_whole = count == kSamples;
@@ -335,27 +334,33 @@ class ForwardBySamples {
 template <class Forward>
 void run(const Sampling& sampling) {
   for_each_part(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
-                forward_nanoseconds(sampling), [&](int64_t image, int64_t first, int64_t end) {
-                  Forward(sampling, image).sample(first, end);
+                forward_nanoseconds(sampling),
+                [](const Sampling& of_part, int64_t image, int64_t first, int64_t end) {
+                  Forward(of_part, image).sample(first, end);
                 });
 }
 
 template <class T, int kTaps, int kAxes>
 void run_with_rows(const Sampling& sampling) {
-  const Image& input = sampling.input.first;
-  if constexpr (std::is_same_v<T, float>) {
-    if (sampling.has_plain_rows && has_interleaved_rows(input)) {
-      return visit_interleaved(sampling.channels, [&](auto channels) {
-        run<ForwardBySamples<T, kTaps, channels, kAxes, Access::few>>(sampling);
-      });
+  if constexpr (kTellsLayouts) {
+    const Image& input = sampling.input.first;
+    if constexpr (std::is_same_v<T, float>) {
+      if (sampling.has_plain_rows && has_interleaved_rows(input)) {
+        return visit_interleaved(sampling.channels, [&](auto channels) {
+          run<ForwardBySamples<T, kTaps, channels, kAxes, Access::few>>(sampling);
+        });
+      }
     }
+    if constexpr (!std::is_same_v<T, double>) {
+      if (sampling.channels > kFewChannels && input.channel_stride == 1 && sampling.channels % 4 == 0)
+        return run<ForwardBySamples<T, kTaps, 4, kAxes, Access::scattered>>(sampling);
+    }
+    if (has_few_channels(sampling)) return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
+    if (sampling.has_plain_rows) return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::many>>(sampling);
+  } else if constexpr (std::is_same_v<T, float>) {
+    if (has_few_channels(sampling) && sampling.input.first.column_stride == 1)
+      return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
   }
-  if constexpr (!std::is_same_v<T, double>) {
-    if (sampling.channels > kFewChannels && input.channel_stride == 1 && sampling.channels % 4 == 0)
-      return run<ForwardBySamples<T, kTaps, 4, kAxes, Access::scattered>>(sampling);
-  }
-  if (has_few_channels(sampling)) return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
-  if (sampling.has_plain_rows) return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::many>>(sampling);
   run<ForwardBySamples<T, kTaps, 1, kAxes, Access::scattered>>(sampling);
 }
 

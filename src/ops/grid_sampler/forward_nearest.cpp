@@ -223,8 +223,9 @@ void run_nearest(const Sampling& sampling) {
     visit_element_type(sampling.type, [&]<class T>(T) {
       using Forward = ForwardNearest<T, axes>;
       for_each_part(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
-                    forward_nanoseconds(sampling), [&](int64_t image, int64_t first, int64_t end) {
-                      Forward(sampling, image).sample(first, end);
+                    forward_nanoseconds(sampling),
+                    [](const Sampling& of_part, int64_t image, int64_t first, int64_t end) {
+                      Forward(of_part, image).sample(first, end);
                     });
     });
   });

@@ -46,7 +46,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   }
 
  private:
-  static constexpr bool kTakesPairs = kTaps == 2 && kAxes == 2 && is_found(Reach::pairs);
+  static constexpr bool kTakesPairs = kTaps == 2 && kAxes == 2;
   static constexpr int kRows = Pixels::kRows;
   static constexpr int kProducts = kAxes == 3 ? 3 : kTaps == 4 ? 16 : 4;
 
@@ -87,7 +87,6 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
 
   template <Reach kReach>
   HWY_INLINE void differentiate_few(const Taps (&taps)[kAxes], Vector vector) {
-    if constexpr (!is_found(kReach)) return;
     if (!this->template find_bits<kReach>(pixels_, taps, vector)) return;
     const Channels all{0, input_.channels};
     if constexpr (kReach != Reach::line && kReach != Reach::lines) prefetch_gradients(vector);
@@ -347,35 +346,41 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
 
 template <class Kernel>
 void run(const Sampling& sampling, const SamplesLayout& layout) {
-  differentiate_images<Kernel>(sampling, layout, gradient_nanoseconds(sampling));
+  differentiate_images(sampling, layout, gradient_nanoseconds(sampling),
+                       differentiate_band<Kernel, Sampling>);
 }
 
 template <class T, int kTaps, int kAxes>
 void run_with_rows(const Sampling& sampling, const SamplesLayout& layout) {
-  const Image& input = sampling.input.first;
-  const bool has_few_channels = sampling.channels <= kFewChannels;
-  const bool has_plain_columns = sampling.has_plain_rows && input.column_stride == 1;
-  if constexpr (std::is_same_v<T, float>) {
-    if (sampling.has_plain_rows && has_interleaved_rows(input)) {
-      return visit_interleaved(sampling.channels, [&](auto channels) {
-        run<GradBySamples<T, kTaps, channels, false, kAxes>>(sampling, layout);
-      });
+  if constexpr (kTellsLayouts) {
+    const Image& input = sampling.input.first;
+    const bool has_few_channels = sampling.channels <= kFewChannels;
+    const bool has_plain_columns = sampling.has_plain_rows && input.column_stride == 1;
+    if constexpr (std::is_same_v<T, float>) {
+      if (sampling.has_plain_rows && has_interleaved_rows(input)) {
+        return visit_interleaved(sampling.channels, [&](auto channels) {
+          run<GradBySamples<T, kTaps, channels, false, kAxes>>(sampling, layout);
+        });
+      }
+      if (!has_few_channels && input.channel_stride == 1 && sampling.channels % 4 == 0)
+        return run<GradBySamples<T, kTaps, 4, true, kAxes>>(sampling, layout);
+      if constexpr (kTaps == 2 && kAxes == 2) {
+        // The sums of more channels are added in turn, so that none waits long. To look at the grid takes a part of the time
+        // that few samples take.
+        constexpr int64_t kMaxChannels = 2, kMinSamples = 1 << 15;
+        const bool may_follow = has_plain_columns && sampling.channels <= kMaxChannels &&
+                                sampling.wants_input_grad && sampling.batch * sampling.samples >= kMinSamples;
+        if (may_follow && is_grid_turned(sampling))
+          return run<GradBySamples<T, kTaps, 1, false, kAxes, true>>(sampling, layout);
+      }
     }
-    if (!has_few_channels && input.channel_stride == 1 && sampling.channels % 4 == 0)
-      return run<GradBySamples<T, kTaps, 4, true, kAxes>>(sampling, layout);
-    if constexpr (kTaps == 2 && kAxes == 2) {
-      // The sums of more channels are added in turn, so that none waits long. To look at the grid takes a part of the time
-      // that few samples take.
-      constexpr int64_t kMaxChannels = 2, kMinSamples = 1 << 15;
-      const bool may_follow = has_plain_columns && sampling.channels <= kMaxChannels &&
-                              sampling.wants_input_grad && sampling.batch * sampling.samples >= kMinSamples;
-      if (may_follow && is_grid_turned(sampling))
-        return run<GradBySamples<T, kTaps, 1, false, kAxes, true>>(sampling, layout);
-    }
+    // Of images the 16-bit types are loaded one by one in any case.
+    if (has_plain_columns && (kAxes == 3 || sizeof(T) != 2 || has_few_channels))
+      return run<GradBySamples<T, kTaps, 1, false, kAxes>>(sampling, layout);
+  } else if constexpr (std::is_same_v<T, float>) {
+    if (sampling.has_plain_rows && sampling.input.first.column_stride == 1)
+      return run<GradBySamples<T, kTaps, 1, false, kAxes>>(sampling, layout);
   }
-  // Of images the 16-bit types are loaded one by one in any case.
-  if (has_plain_columns && (kAxes == 3 || sizeof(T) != 2 || has_few_channels))
-    return run<GradBySamples<T, kTaps, 1, false, kAxes>>(sampling, layout);
   run<GradBySamples<T, kTaps, 1, true, kAxes>>(sampling, layout);
 }
 

@@ -225,7 +225,8 @@ class GradNearest {
 void run_nearest_gradient(const Sampling& sampling, const SamplesLayout& layout) {
   visit_axes(sampling, [&](auto axes) {
     visit_element_type(sampling.type, [&]<class T>(T) {
-      differentiate_images<GradNearest<T, axes>>(sampling, layout, gradient_nanoseconds(sampling));
+      differentiate_images(sampling, layout, gradient_nanoseconds(sampling),
+                           differentiate_band<GradNearest<T, axes>, Sampling>);
     });
   });
 }

@@ -166,28 +166,36 @@ class ImagesBySamples {
 
 // ---- How kernels, which derive from it, go through the bands of all images
 
+// Samples of an image: of their chunks those that have to do with a band, or all, if they lie inside of it.
+struct BandSamples {
+  int64_t first;
+  int64_t end;
+  const RowSpan* spans;  // of the chunks of the image; null if all lie inside
+};
+
+// What a kernel does with a band. All else is the same for all kernels, and compiled once.
+template <class Problem>
+using DifferentiateBand = void (*)(const Problem& sampling, int64_t image, RowBand band, const Sums& sums,
+                                   const BandSamples& samples);
+
 template <class Kernel, class Problem>
-void differentiate_band(const Problem& sampling, const SamplesLayout& layout, int64_t image, RowBand band,
-                        bool has_spans, float* buffer) {
-  Kernel task(sampling, image, band, layout.sums_of(sampling, image, band, buffer));
-  if (!has_spans) task.differentiate(0, sampling.samples, true);
-  for (int64_t chunk = 0; has_spans && chunk < layout.chunks; ++chunk) {
-    const RowSpan span = layout.spans[image * layout.chunks + chunk];
-    const int64_t first = chunk * kChunkSamples;
+void differentiate_band(const Problem& sampling, int64_t image, RowBand band, const Sums& sums,
+                        const BandSamples& samples) {
+  Kernel kernel(sampling, image, band, sums);
+  const auto [begin, end, spans] = samples;
+  if (spans == nullptr) kernel.differentiate(begin, end, true);
+  for (int64_t first = begin; spans != nullptr && first < end; first += kChunkSamples) {
+    const RowSpan& span = spans[first / kChunkSamples];
     if (span.meets(band))
-      task.differentiate(first, std::min(first + kChunkSamples, sampling.samples),
-                         span.first >= band.begin && span.last < band.end);
+      kernel.differentiate(first, std::min(first + kChunkSamples, end), span.is_inside(band));
   }
-  task.finish();
-  if (layout.adds_in_buffer) {
-    const int64_t count = sampling.pixels_of_band(band), first = sampling.pixels_of_band({0, band.begin});
-    store_pixels(sampling.input_grad[image], 0, sampling.channels, first, count, buffer, count);
-  }
+  kernel.finish();
 }
 
 // What the samples themselves get.
-template <class Kernel, class Problem>
-void differentiate_by_grid(const Problem& sampling, double nanoseconds) {
+template <class Problem>
+void differentiate_by_grid(const Problem& sampling, double nanoseconds,
+                           DifferentiateBand<Problem> differentiate) {
   // Long enough to be worth its beginning; short enough for each thread to get some, where threads share the work.
   constexpr int64_t kMaxTaskSamples = 2048, kTasksOfThread = 4;
   const int64_t shares = nanoseconds >= kMinParallelNanoseconds ? kTasksOfThread * thread_count() : 1;
@@ -197,14 +205,15 @@ void differentiate_by_grid(const Problem& sampling, double nanoseconds) {
   const int64_t tasks = divide_up(sampling.samples, task_samples);
   parallel_for(sampling.batch * tasks, nanoseconds, [&](int64_t index) {
     const int64_t first = index % tasks * task_samples;
-    Kernel(sampling, index / tasks, all, Sums{})
-        .differentiate(first, std::min(first + task_samples, sampling.samples), true);
+    differentiate(sampling, index / tasks, all, Sums{},
+                  {first, std::min(first + task_samples, sampling.samples), nullptr});
   });
 }
 
-template <class Kernel, class Problem>
-void differentiate_images(Problem sampling, const SamplesLayout& layout, double nanoseconds) {
-  if (!sampling.wants_input_grad) return differentiate_by_grid<Kernel>(sampling, nanoseconds);
+template <class Problem>
+void differentiate_images(Problem sampling, const SamplesLayout& layout, double nanoseconds,
+                          DifferentiateBand<Problem> differentiate) {
+  if (!sampling.wants_input_grad) return differentiate_by_grid(sampling, nanoseconds, differentiate);
   // A nearest sample of one channel that two bands find costs as much as two threads save.
   const bool is_light = sampling.interpolation == Interpolation::nearest && sampling.channels == 1;
   const bool is_cut = nanoseconds >= kMinParallelNanoseconds && (!is_light || is_grid_smooth(sampling));
@@ -219,15 +228,20 @@ void differentiate_images(Problem sampling, const SamplesLayout& layout, double 
         // Or a vector of samples would be differentiated for each band that owns one of them.
         Problem by_grid = sampling;
         by_grid.wants_input_grad = false;
-        differentiate_by_grid<Kernel>(by_grid, nanoseconds / 2);
+        differentiate_by_grid(by_grid, nanoseconds / 2, differentiate);
         sampling.wants_grid_grad = sampling.wants_grad_grad_output = false;
       }
     }
   }
   const bool has_spans = bands.count() > 1;
-  for_each_band(bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t band, int64_t slot) {
-    differentiate_band<Kernel>(sampling, layout, image, bands.band(band), has_spans,
-                               layout.buffer(bands, slot));
+  for_each_band(bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t index, int64_t slot) {
+    const RowBand band = bands.band(index);
+    float* const buffer = layout.buffer(bands, slot);
+    differentiate(sampling, image, band, layout.sums_of(sampling, image, band, buffer),
+                  {0, sampling.samples, has_spans ? layout.spans + image * layout.chunks : nullptr});
+    if (!layout.adds_in_buffer) return;
+    const int64_t count = sampling.pixels_of_band(band), first = sampling.pixels_of_band({0, band.begin});
+    store_pixels(sampling.input_grad[image], 0, sampling.channels, first, count, buffer, count);
   });
 }
 

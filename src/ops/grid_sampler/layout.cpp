@@ -247,4 +247,19 @@ bool is_grid_turned(const Sampling& sampling) {
   return steps.probes > 0 && is_turned && steps.jumps <= steps.probes;
 }
 
+void for_each_part(const Sampling& sampling, int64_t max_samples, double serial_nanoseconds,
+                   void (*sample_part)(const Sampling&, int64_t, int64_t, int64_t)) {
+  const Image& output = sampling.output.first;
+  const auto bytes = static_cast<int64_t>(size_of(output.type));
+  const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(output.data) % 64);
+  const bool reaches_line = output.outgrows_caches && beyond % bytes == 0;
+  const int64_t lead = reaches_line ? std::min((64 - beyond) % 64 / bytes, sampling.samples) : 0;
+  const int64_t parts = divide_up(sampling.samples - lead, max_samples) + (lead > 0);
+  parallel_for(sampling.batch * parts, serial_nanoseconds, [&](int64_t index) {
+    const int64_t part = index % parts - (lead > 0), first = lead + part * max_samples;
+    if (part < 0) return sample_part(sampling, index / parts, 0, lead);
+    sample_part(sampling, index / parts, first, std::min(first + max_samples, sampling.samples));
+  });
+}
+
 }  // namespace aclgrad::ops::grid_sampler

@@ -176,22 +176,10 @@ void for_each_round(const Sampling& sampling, int64_t images, Body&& body) {
     body(first, std::min(images, sampling.batch - first));
 }
 
-// Calls body(image, first sample, end) for parts of at most so many samples. Where results are stored past the caches, all
-// parts but the first begin with a cache line.
-template <class Body>
-void for_each_part(const Sampling& sampling, int64_t samples, double serial_nanoseconds, Body&& body) {
-  const Image& output = sampling.output.first;
-  const auto bytes = static_cast<int64_t>(size_of(output.type));
-  const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(output.data) % 64);
-  const bool reaches_line = output.outgrows_caches && beyond % bytes == 0;
-  const int64_t lead = reaches_line ? std::min((64 - beyond) % 64 / bytes, sampling.samples) : 0;
-  const int64_t parts = divide_up(sampling.samples - lead, samples) + (lead > 0);
-  parallel_for(sampling.batch * parts, serial_nanoseconds, [&](int64_t index) {
-    const int64_t part = index % parts - (lead > 0), first = lead + part * samples;
-    if (part < 0) return body(index / parts, int64_t{0}, lead);
-    body(index / parts, first, std::min(first + samples, sampling.samples));
-  });
-}
+// Calls sample_part(sampling, image, first sample, end) for parts of at most so many samples. Where results are stored past
+// the caches, all parts but the first begin with a cache line.
+void for_each_part(const Sampling& sampling, int64_t max_samples, double serial_nanoseconds,
+                   void (*sample_part)(const Sampling&, int64_t, int64_t, int64_t));
 
 // Rows of the image that have to do with some samples.
 struct RowSpan {
@@ -199,6 +187,7 @@ struct RowSpan {
   int32_t last;
 
   bool meets(RowBand band) const { return last >= band.begin && first < band.end; }
+  bool is_inside(RowBand band) const { return first >= band.begin && last < band.end; }
 };
 
 // How the rows of each image are cut.

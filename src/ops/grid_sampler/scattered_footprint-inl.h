@@ -204,7 +204,7 @@ class ScatteredFootprint {
 // Calls function with the Reach as a std::integral_constant; a line at an edge is as any samples there.
 template <bool kHasLines, class Function>
 HWY_INLINE void visit_reach(Reach reach, Function&& function) {
-  if constexpr (kHasLines && is_found(Reach::line)) {
+  if constexpr (kHasLines) {
     if (reach == Reach::line) return function(std::integral_constant<Reach, Reach::line>());
     if (reach == Reach::lines) return function(std::integral_constant<Reach, Reach::lines>());
   }
@@ -215,7 +215,7 @@ HWY_INLINE void visit_reach(Reach reach, Function&& function) {
 // A row of either, for kernels that take a line at an edge as any samples there.
 template <Reach kReach, class Pixels, class T, class V, int kCount>
 HWY_INLINE void load_any_row(const Pixels& pixels, const T* from, int row, V (&to)[kCount]) {
-  if (kReach == Reach::edge && is_found(Reach::line_at_edge) && pixels.is_line_at_edge())
+  if (kReach == Reach::edge && pixels.is_line_at_edge())
     return pixels.template load_row<Reach::line_at_edge>(from, row, to);
   pixels.template load_row<kReach>(from, row, to);
 }
