@@ -367,6 +367,14 @@ HWY_INLINE void set_to_zero(V (&vectors)[kCount]) {
   unroll<kCount>([&](auto k) HWY_ATTR { vectors[k] = hn::Zero(hn::DFromV<V>()); });
 }
 
+// The same in memory, for rows as long as a vector.
+template <class Real, int kCount, int kSamples>
+HWY_INLINE void set_to_zero(Real (&rows)[kCount][kSamples]) {
+  const BlockTag<Real> d;
+  static_assert(kSamples == hn::MaxLanes(BlockTag<Real>()));
+  unroll<kCount>([&](auto k) HWY_ATTR { hn::Store(hn::Zero(d), d, rows[k]); });
+}
+
 // The interpolated image: value(k) is that of tap k.
 template <class D, int kTaps, int kAxes, class Value>
 HWY_INLINE hn::Vec<D> image_value(D d, const TapWeights<D, kTaps, kAxes>& weights, Value&& value) {

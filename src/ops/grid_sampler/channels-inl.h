@@ -126,11 +126,13 @@ struct BoxTask {
 template <int kAxes>
 struct BlockTask {
   const Block<float, kAxes>& block;
-  uint32_t bits;   // of those that are worked on
-  uint32_t owned;  // whose own results are wanted; those of the others are left without a meaning
+  uint32_t bits = 0;   // of those that are worked on
+  uint32_t owned = 0;  // whose own results are wanted; those of the others are left without a meaning
   const float* gradients[kBlock];
-  float* results[kBlock];             // of the gradient's gradient
-  Tangents<float, kAxes> tangents{};  // the same
+  float* results[kBlock];           // of the gradient's gradient
+  Tangents<float, kAxes> tangents;  // the same
+
+  explicit BlockTask(const Block<float, kAxes>& samples) : block(samples) {}  // to clear arrays takes long
 };
 
 // Taps are worked on four at a time, so that weights and sums fit the registers: those of a row of bicubic

@@ -106,13 +106,14 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
       hn::Store(curves.weight_along(TapIndex<kTaps>(k)), d, work.weights[0][k]);
       hn::Store(curves.weight(TapIndex<kTaps>(k)), d, work.weights[1][k]);
     }
-    std::memset(work.products, 0, sizeof work.products);
+    for (auto& products : work.products) set_to_zero(products);
     return true;
   }
 
   HWY_NOINLINE void differentiate_group(Work& work, const Channels& channels) const {
     const Vector& vector = work.vector;
-    alignas(64) Lanes gradients, results = {};
+    alignas(64) Lanes gradients, results;
+    set_to_zero(results);
     with_gradients(vector, channels, [&](const auto& gradient) HWY_ATTR {
       for (int64_t c = channels.begin; c < channels.end; ++c)
         hn::Store(gradient(c), D(), gradients[c - channels.begin]);

@@ -173,7 +173,9 @@ class GradByChannels {
                                 differentiate_box(task / cut_.count(), task % cut_.count(),
                                                   layout_.buffer + slot * box_floats_);
                               });
-      if (are_scattered_ && tensors().packs_result) unpack_results(images, 0.1 * nanoseconds);
+      if constexpr (kIsSecond) {
+        if (are_scattered_ && tensors().packs_result) unpack_results(images, 0.1 * nanoseconds);
+      }
     });
   }
 
@@ -279,43 +281,34 @@ class GradByChannels {
     for (int64_t k = 0; k < samples.count; ++k) of_block.gradients[k] = task.run_gradients + k * channels();
   }
 
-  // Where the result of a sample goes that is number `i` of its block.
-  float* result_of([[maybe_unused]] const BoxTask& task, [[maybe_unused]] int64_t sample,
-                   [[maybe_unused]] int64_t i) const {
-    if constexpr (kIsSecond) {
-      if (!tensors().has_result) return task.results;
-      if (tensors().packs_result)
-        return are_scattered_ ? layout_.all_results + number_of(task, sample) : task.results + i * channels();
-      const Image results = image_of(sampling_.grad_grad_output, task.image);
-      return results.channel<float>(0) + results.offset(sample);
-    }
-    return nullptr;
+  // Of the gradient's gradient: where the result of a sample goes that is number `i` of its block.
+  float* result_of(const BoxTask& task, int64_t sample, int64_t i) const {
+    if (!tensors().has_result) return task.results;
+    if (tensors().packs_result)
+      return are_scattered_ ? layout_.all_results + number_of(task, sample) : task.results + i * channels();
+    const Image results = image_of(sampling_.grad_grad_output, task.image);
+    return results.channel<float>(0) + results.offset(sample);
   }
 
-  void unpack_owned([[maybe_unused]] const BoxTask& task, [[maybe_unused]] const Samples& samples,
-                    [[maybe_unused]] uint32_t owned) const {
-    if constexpr (kIsSecond) {
-      if (!tensors().packs_result || are_scattered_) return;
-      const Image to = image_of(sampling_.grad_grad_output, task.image);
-      while (owned != 0) {
-        const int begin = __builtin_ctz(owned);
-        const int count = samples.are_neighbours() ? __builtin_ctz(~(owned >> begin)) : 1;
-        unpack_pixels(task.results + begin * channels(), channels(), to, samples[begin], count);
-        owned &= ~(((1u << count) - 1) << begin);
-      }
+  void unpack_owned(const BoxTask& task, const Samples& samples, uint32_t owned) const {
+    if (!tensors().packs_result || are_scattered_) return;
+    const Image to = image_of(sampling_.grad_grad_output, task.image);
+    while (owned != 0) {
+      const int begin = __builtin_ctz(owned);
+      const int count = samples.are_neighbours() ? __builtin_ctz(~(owned >> begin)) : 1;
+      unpack_pixels(task.results + begin * channels(), channels(), to, samples[begin], count);
+      owned &= ~(((1u << count) - 1) << begin);
     }
   }
 
-  void unpack_results([[maybe_unused]] int64_t images, [[maybe_unused]] double nanoseconds) const {
-    if constexpr (kIsSecond) {
-      const int64_t chunks = divide_up(sampling_.samples, kMaxSamples);
-      parallel_for(images * chunks, nanoseconds, [&](int64_t index) {
-        const int64_t image = index / chunks, first = index % chunks * kMaxSamples;
-        unpack_pixels(layout_.all_results + (image * sampling_.samples + first) * channels(), channels(),
-                      image_of(sampling_.grad_grad_output, image), first,
-                      std::min(kMaxSamples, sampling_.samples - first));
-      });
-    }
+  void unpack_results(int64_t images, double nanoseconds) const {
+    const int64_t chunks = divide_up(sampling_.samples, kMaxSamples);
+    parallel_for(images * chunks, nanoseconds, [&](int64_t index) {
+      const int64_t image = index / chunks, first = index % chunks * kMaxSamples;
+      unpack_pixels(layout_.all_results + (image * sampling_.samples + first) * channels(), channels(),
+                    image_of(sampling_.grad_grad_output, image), first,
+                    std::min(kMaxSamples, sampling_.samples - first));
+    });
   }
 
   // ---- Samples
@@ -327,18 +320,21 @@ class GradByChannels {
       const Samples samples = run.part(k, kMaxSamples);
       Block<float, kAxes> blocks[kMaxBlocks];
       prepare_blocks(sampling_, first_image_ + task.image, samples, blocks);
-      alignas(64) float along[kAxes][kMaxSamples] = {};
+      alignas(64) float along[kAxes][kMaxSamples];
       if constexpr (kIsSecond) {
-        if (sampling_.has_grad_grad_grid)
+        if (sampling_.has_grad_grad_grid) {
           load_coordinates(image_of(sampling_.grad_grad_grid, task.image), samples, along);
+        } else {
+          std::memset(along, 0, sizeof along);
+        }
       }
       for (int64_t i = 0; i < samples.count; i += kBlock) {
         const Samples of_block = samples.part(i, kBlock);
-        BlockTask<kAxes> block_task{blocks[i / kBlock], 0, 0, {}, {}};
+        BlockTask<kAxes> block_task(blocks[i / kBlock]);
         for (int64_t j = 0; j < kBlock; ++j) {
           const int64_t sample = of_block[std::min(j, of_block.count - 1)];
           block_task.gradients[j] = gradients.data + (sample - gradients.first) * gradients.stride;
-          block_task.results[j] = result_of(task, sample, j);
+          if constexpr (kIsSecond) block_task.results[j] = result_of(task, sample, j);
         }
         if (packs_each) pack_each(task, of_block, block_task);
         if constexpr (kIsSecond) {
@@ -360,7 +356,7 @@ class GradByChannels {
     differentiate_block_(task, of_block, slopes);
     if (sampling_.wants_grid_grad && of_block.owned != 0)
       store_grid_grad(image_of(sampling_.grid_grad, task.image), samples, of_block.owned, slopes);
-    unpack_owned(task, samples, of_block.owned);
+    if constexpr (kIsSecond) unpack_owned(task, samples, of_block.owned);
   }
 
   const AnySampling& sampling_;

@@ -55,9 +55,11 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     Pixels pixels;
     alignas(V) Real products[kProducts][kSamples];
     Taps taps[kAxes];
-    Reach reach;
+    Reach reach = Reach::edge;
     Vector vector;
     Runs runs;
+
+    explicit Found(const Pixels& first) : pixels(first) {}  // to clear arrays takes long
   };
 
   // ---- Few channels: all in registers
@@ -134,14 +136,14 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
 
   friend Base;
 
-  Found nothing_found() const { return {pixels_, {}, {}, {}, {}, {}}; }
+  Found nothing_found() const { return Found(pixels_); }
 
   // Returns whether the samples have to do with the band.
   HWY_INLINE bool find(Found& found) {
     V coordinates[kAxes];
     grid_.load(found.vector.first, found.vector.count, coordinates);
     found.reach = found.pixels.find(coordinates, found.taps);
-    std::memset(found.products, 0, sizeof found.products);
+    set_to_zero(found.products);
     bool is_of_band = false;
     visit_reach<!kAreScattered>(found.reach, [&](auto reach) HWY_ATTR {
       is_of_band = this->template find_bits<reach>(found.pixels, found.taps, found.vector);
