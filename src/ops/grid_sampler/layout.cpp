@@ -83,7 +83,9 @@ DoubleBackward second_of(const Problem& problem) {
   DoubleBackward sampling{};
   static_cast<Sampling&>(sampling) = gradient_of(problem);
   sampling.has_plain_rows = false;
-  if (sampling.channels < kFewChannels) sampling.vectorises_over_channels = false;
+  // By samples, four channels take 0.65 to 1.07 of the time with bilinear interpolation, and up to 1.4 with bicubic.
+  const bool may_be_four = sampling.axis_count == 2 && problem.interpolation == Interpolation::bilinear;
+  if (sampling.channels < kFewChannels + may_be_four) sampling.vectorises_over_channels = false;
   sampling.has_grad_grad_input = problem.grad_grad_input.defined();
   sampling.has_grad_grad_grid =
       problem.grad_grad_grid.defined() && problem.interpolation != Interpolation::nearest;
