@@ -18,6 +18,7 @@ namespace {
 // Differentiates at the samples.
 template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes, bool kFollow = false>
 class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow> {
+ protected:
   using Base = SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow>;
   using Base::kGroup, Base::kSamples, Base::adds_alike_, Base::grad_output_, Base::grid_,
       Base::has_plain_gradient_, Base::input_, Base::pixels_, Base::wants_input_grad_, Base::store_slopes,
@@ -43,6 +44,19 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
       for (; first < end; first += kSamples)
         differentiate_vector({first, std::min(kSamples, end - first), is_inside});
     }
+  }
+
+ protected:
+  static HWY_INLINE Slopes<V> slopes_of(const Taps (&taps)[kAxes], const V (&sums)[4]) {
+    const auto& [x, y] = taps;
+    const V x_slope = hn::MulAdd(y.weight[1], sums[1], hn::Mul(y.weight[0], sums[0]));
+    const V y_slope = hn::MulAdd(x.weight[1], sums[3], hn::Mul(x.weight[0], sums[2]));
+    return scaled(taps, {x_slope, y_slope});
+  }
+
+  static HWY_INLINE Slopes<V, kAxes> scaled(const Taps (&taps)[kAxes], Slopes<V, kAxes> slopes) {
+    for (int k = 0; k < kAxes; ++k) slopes.along[k] = hn::Mul(slopes.along[k], taps[k].scale);
+    return slopes;
   }
 
  private:
@@ -239,11 +253,6 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     }
   }
 
-  static HWY_INLINE Slopes<V, kAxes> scaled(const Taps (&taps)[kAxes], Slopes<V, kAxes> slopes) {
-    for (int k = 0; k < kAxes; ++k) slopes.along[k] = hn::Mul(slopes.along[k], taps[k].scale);
-    return slopes;
-  }
-
   // Of products with the differences of neighbouring pixels, which are exact where the products would cancel: right minus
   // left, above and below, then below minus above, left and right.
   template <Reach kReach, class Gradient>
@@ -270,11 +279,8 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   }
 
   static HWY_INLINE Slopes<V> bilinear_slopes(const Taps (&taps)[kAxes], V (&sums)[4]) {
-    const auto& [x, y] = taps;
     for (V& sum : sums) sum = hn::Add(sum, hn::Zero(D()));  // a product that vanished leaves no sign
-    const V x_slope = hn::MulAdd(y.weight[1], sums[1], hn::Mul(y.weight[0], sums[0]));
-    const V y_slope = hn::MulAdd(x.weight[1], sums[3], hn::Mul(x.weight[0], sums[2]));
-    return scaled(taps, {x_slope, y_slope});
+    return slopes_of(taps, sums);
   }
 
   // Where a tap is the other pixel of a pair, the differences have the other sign, and the sums change places with those
@@ -346,6 +352,60 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   const bool takes_pairs_;  // both pixels of a pair are in the band if one is
 };
 
+// The gradient of the grid alone with the sums of by channels, which takes longer.
+class GradOfLanes : public GradBySamples<float, 2, 1, false, 2> {
+  static constexpr int kLanes = 4;
+
+ public:
+  using GradBySamples::GradBySamples;
+
+  void differentiate(int64_t first, int64_t end, bool /*is_inside*/) {
+    for (; first < end; first += kSamples)
+      differentiate_vector({first, std::min(kSamples, end - first), true});
+  }
+
+ private:
+  HWY_INLINE void differentiate_vector(Vector vector) {
+    V coordinates[2];
+    grid_.load(vector.first, vector.count, coordinates);
+    Taps taps[2];
+    visit_reach<true>(pixels_.find(coordinates, taps), [&](auto reach) HWY_ATTR {
+      find_bits<reach>(pixels_, taps, vector);
+      V lanes[4][kLanes];  // of each tap
+      for (auto& of_tap : lanes) set_to_zero(of_tap);
+      for (int64_t first = 0; first < 2 * kLanes; first += kLanes)
+        add_to_lanes<reach>(vector, {first, std::min(first + kLanes, input_.channels)}, lanes);
+      V sums[4];
+      for (int tap = 0; tap < 4; ++tap) {
+        const auto& of = lanes[tap];
+        sums[tap] = hn::Add(hn::Add(of[0], of[2]), hn::Add(of[1], of[3]));
+        if (reach == Reach::edge)
+          sums[tap] = hn::IfThenElseZero(pixels_.is_pixel(tap / 2, tap % 2), sums[tap]);
+      }
+      store_slopes(slopes_of(taps, {hn::Sub(sums[1], sums[0]), hn::Sub(sums[3], sums[2]),
+                                    hn::Sub(sums[2], sums[0]), hn::Sub(sums[3], sums[1])}),
+                   vector);
+    });
+  }
+
+  template <Reach kReach>
+  HWY_INLINE void add_to_lanes(const Vector& vector, const Channels& group, V (&lanes)[4][kLanes]) const {
+    with_gradients(vector, group, [&](const auto& gradient) HWY_ATTR {
+      for (int64_t k = 0; k < kLanes; ++k) {
+        V pixels[2][2], of_channel = hn::Zero(D());
+        for (auto& of_row : pixels) set_to_zero(of_row);
+        if (const int64_t channel = group.begin + k; channel < group.end) {  // or zeros are added
+          of_channel = gradient(channel);
+          const float* from = input_.template channel<float>(channel);
+          for (int row = 0; row < 2; ++row) load_any_row<kReach>(pixels_, from, row, pixels[row]);
+        }
+        for (int tap = 0; tap < 4; ++tap)
+          lanes[tap][k] = hn::MulAdd(of_channel, pixels[tap / 2][tap % 2], lanes[tap][k]);
+      }
+    });
+  }
+};
+
 template <class Kernel>
 void run(const Sampling& sampling, const SamplesLayout& layout) {
   differentiate_images(sampling, layout, gradient_nanoseconds(sampling),
@@ -354,6 +414,9 @@ void run(const Sampling& sampling, const SamplesLayout& layout) {
 
 template <class T, int kTaps, int kAxes>
 void run_with_rows(const Sampling& sampling, const SamplesLayout& layout) {
+  if constexpr (std::is_same_v<T, float> && kTaps == 2 && kAxes == 2) {
+    if (sums_lanes(sampling)) return run<GradOfLanes>(sampling, layout);
+  }
   if constexpr (kTellsLayouts) {
     const Image& input = sampling.input.first;
     const bool has_few_channels = sampling.channels <= kFewChannels;

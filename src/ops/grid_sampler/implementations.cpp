@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "ops/grid_sampler/grad_bands.h"
 
 namespace aclgrad::ops::grid_sampler {
 namespace {
@@ -60,9 +61,13 @@ Suits suits_nearest(const Sampling& sampling) {
   return input.column_stride != 1 || is_small ? Suits::all_grids : Suits::smooth_grids;
 }
 
-// The gradient has other bits by channels, which therefore must not depend on strides, nor on the grid.
+// The gradient has other bits by channels, which therefore must not depend on strides, nor on the grid; but for sums that
+// are the same.
 Suits suits_gradient_of_samples(const Sampling& sampling) {
-  return sampling.vectorises_over_channels ? Suits::no : Suits::all_grids;
+  constexpr int64_t kCacheElements = 1 << 21;
+  if (!sampling.vectorises_over_channels) return Suits::all_grids;
+  const bool is_small = sampling.channels * sampling.pixels < kCacheElements;
+  return is_small && sums_lanes(sampling) ? Suits::all_grids : Suits::no;
 }
 
 // Of nearest interpolation all have the same bits.

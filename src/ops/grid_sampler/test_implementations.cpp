@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ops/grid_sampler/cases_calls.h"
-#include "ops/grid_sampler/implementations.h"
+#include "ops/grid_sampler/grad_bands.h"
 
 namespace aclgrad::test {
 namespace {
@@ -77,7 +77,8 @@ template <class Body>
 void for_each_call(Body&& body) {
   for_each_call_of<Sampling>(kSizes, body);
   for_each_call_of<Sampling3D>(kSizes3D, body);
-  const Sampling with_bands[] = {sizes(1, 3, 120, 90, 9, 13), sizes(1, 6, 90, 40, 9, 9)};
+  const Sampling with_bands[] = {sizes(1, 3, 120, 90, 9, 13), sizes(1, 6, 90, 40, 9, 9),
+                                 sizes(2, 7, 9, 16, 9, 19)};
   for_each_call_of<Sampling>(with_bands, body);
   const Sampling3D with_lines[] = {sizes(2, 3, 4, 6, 40, 3, 7, 40)};
   for_each_call_of<Sampling3D>(with_lines, body);
@@ -131,9 +132,10 @@ TEST(GridSamplerImplementations, GradientsMatchTheReferenceWhereverTheyApply) {
   expect_cases(cases, ops::grid_sampler::gradient_implementations());
 }
 
-// Forward, and of nearest interpolation, any may be chosen. Of the gradient by samples, strides decide whether rows are
-// read as vectors.
+// Forward, of nearest interpolation and where lanes are summed, any may be chosen. Of the gradient by samples, strides
+// decide whether rows are read as vectors.
 TEST(GridSamplerImplementations, GiveTheSameBits) {
+  int of_lanes = 0;
   for_each_call([&](auto& call, const Inputs&) {
     const auto forward = forward_of(call), gradient = gradient_of(call);
     const auto expect_same_bits = [](auto implementations, const auto& sampling, const TestTensor& result) {
@@ -153,6 +155,12 @@ TEST(GridSamplerImplementations, GiveTheSameBits) {
     if (gradient.interpolation == Interpolation::nearest)
       return expect_same_bits(ops::grid_sampler::gradient_implementations(), gradient, call.input_grad);
     if (!gradient.has_plain_rows) return;
+    auto of_grid = gradient;
+    of_grid.wants_input_grad = false;
+    if (sums_lanes(of_grid)) {
+      ++of_lanes;
+      expect_same_bits(ops::grid_sampler::gradient_implementations(), of_grid, call.grid_grad);
+    }
     const Implementation by_samples = ops::grid_sampler::gradient_implementations()[1];
     ASSERT_STREQ(by_samples.name, "by_samples");
     auto anywhere = gradient;
@@ -167,6 +175,7 @@ TEST(GridSamplerImplementations, GiveTheSameBits) {
       EXPECT_EQ(call.grid_grad.bytes(), grad_grid);
     }
   });
+  EXPECT_GT(of_lanes, 0);
 }
 
 }  // namespace
