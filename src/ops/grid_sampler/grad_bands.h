@@ -8,15 +8,6 @@ namespace aclgrad::ops::grid_sampler {
 
 inline constexpr int64_t kChunkSamples = 64;  // of which the first and last row are known
 
-// Whether the gradient of the grid alone has the sums of by channels: those of four lanes, each of at most two channels.
-inline bool sums_lanes(const Sampling& sampling) {
-  constexpr int64_t kMaxChannels = 8;
-  return sampling.vectorises_over_channels && !sampling.wants_input_grad && sampling.axis_count == 2 &&
-         sampling.type == DataType::float32 && sampling.interpolation == Interpolation::bilinear &&
-         sampling.channels > kFewChannels && sampling.channels <= kMaxChannels && sampling.has_plain_rows &&
-         sampling.input.first.column_stride == 1 && sampling.input.first.channel_stride != 1;
-}
-
 // Sums of input_grad: an image of Reals whose rows start at `first_row` of the image; of volumes it is slices. They become
 // zero when the samples come to them: so they are in the cache when they are added to.
 struct Sums {

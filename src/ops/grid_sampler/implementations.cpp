@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "ops/grid_sampler/grad_bands.h"
 
 namespace aclgrad::ops::grid_sampler {
 namespace {

@@ -74,6 +74,15 @@ inline bool has_few_channels(const Sampling& sampling) {
   return sampling.has_plain_rows && sampling.channels <= kFewChannels;
 }
 
+// Whether the gradient of the grid alone has the sums of by channels: those of four lanes, each of at most two channels.
+inline bool sums_lanes(const Sampling& sampling) {
+  constexpr int64_t kMaxChannels = 8;
+  return sampling.vectorises_over_channels && !sampling.wants_input_grad && sampling.axis_count == 2 &&
+         sampling.type == DataType::float32 && sampling.interpolation == Interpolation::bilinear &&
+         sampling.channels > kFewChannels && sampling.channels <= kMaxChannels && sampling.has_plain_rows &&
+         sampling.input.first.column_stride == 1 && sampling.input.first.channel_stride != 1;
+}
+
 // Calls function with the number of axes as a std::integral_constant.
 template <class Function>
 void visit_axes(const Sampling& sampling, Function&& function) {

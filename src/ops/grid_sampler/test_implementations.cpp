@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ops/grid_sampler/cases_calls.h"
-#include "ops/grid_sampler/grad_bands.h"
+#include "ops/grid_sampler/implementations.h"
 
 namespace aclgrad::test {
 namespace {
@@ -77,9 +77,9 @@ template <class Body>
 void for_each_call(Body&& body) {
   for_each_call_of<Sampling>(kSizes, body);
   for_each_call_of<Sampling3D>(kSizes3D, body);
-  const Sampling with_bands[] = {sizes(1, 3, 120, 90, 9, 13), sizes(1, 6, 90, 40, 9, 9),
-                                 sizes(2, 7, 9, 16, 9, 19)};
-  for_each_call_of<Sampling>(with_bands, body);
+  const Sampling others[] = {sizes(1, 3, 120, 90, 9, 13), sizes(1, 6, 90, 40, 9, 9),
+                             sizes(2, 7, 9, 16, 9, 19)};
+  for_each_call_of<Sampling>(others, body);
   const Sampling3D with_lines[] = {sizes(2, 3, 4, 6, 40, 3, 7, 40)};
   for_each_call_of<Sampling3D>(with_lines, body);
 }
