@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct State {
+struct Library {
   std::mutex
       turn;  // one starts or ends the library at a time, which may take as long as the work that is queued
   std::mutex mutex;  // of what follows, for moments
@@ -30,9 +30,9 @@ struct State {
   std::optional<Json> configuration;  // of the first aclInit of the process
 };
 
-State& state() {
-  static NeverDestroyed<State> state;
-  return *state;
+Library& library() {
+  static NeverDestroyed<Library> library;
+  return *library;
 }
 
 // An object; empty where there is no file.
@@ -68,8 +68,8 @@ void warn_of_unused(const Json& configuration) {
 
 // Takes back `count` calls of aclInit, or all, and returns how many are left.
 uint64_t take_back(uint64_t count) {
-  std::lock_guard lock(state().mutex);
-  if (state().references > 0) return state().references -= std::min(count, state().references);
+  std::lock_guard lock(library().mutex);
+  if (library().references > 0) return library().references -= std::min(count, library().references);
   throw Error(ACL_ERROR_REPEAT_FINALIZE, "The library is ended already, or was never started with aclInit.",
               "aclFinalize was called twice, or without aclInit.", "Call aclFinalize once for a program.");
 }
@@ -85,11 +85,11 @@ void end_library() {
 }  // namespace
 
 void act_on_start_lock(LockAction action) {
-  action(state().mutex);
+  action(library().mutex);
 }
 
 void continue_start_in_child() {
-  begin_anew(state().turn);
+  begin_anew(library().turn);
 }
 
 }  // namespace aclgrad
@@ -99,29 +99,29 @@ using namespace aclgrad;
 aclError aclInit(const char* configPath) {
   return entry(__func__, [&] {
     Json configuration = read_configuration({"aclInit", "configPath"}, configPath);
-    std::lock_guard turn(state().turn);
-    std::unique_lock lock(state().mutex);
-    if (state().references > 0) {
-      ++state().references;
+    std::lock_guard turn(library().turn);
+    std::unique_lock lock(library().mutex);
+    if (library().references > 0) {
+      ++library().references;
       throw Error(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before. This may be ignored.",
                   "Two parts of the program start the library.", "Go on, or call aclInit once only.");
     }
-    require(!state().configuration || *state().configuration == configuration, ACL_ERROR_INVALID_PARAM,
+    require(!library().configuration || *library().configuration == configuration, ACL_ERROR_INVALID_PARAM,
             {"aclInit", "configPath"}, "the configuration of the first aclInit of the process",
             "another one");
     lock.unlock();
     set_implicit_device(implicit_device(configuration));
     warn_of_unused(configuration);
     lock.lock();
-    state().configuration = std::move(configuration);
-    state().references = 1;
+    library().configuration = std::move(configuration);
+    library().references = 1;
     runtime_observer->library_started(true);
   });
 }
 
 aclError aclFinalize() {
   return entry(__func__, [] {
-    std::lock_guard turn(state().turn);
+    std::lock_guard turn(library().turn);
     take_back(UINT64_MAX);
     end_library();
   });
@@ -130,7 +130,7 @@ aclError aclFinalize() {
 aclError aclFinalizeReference(uint64_t* refCount) {
   return entry(__func__, [&] {
     require_pointer(refCount, {"aclFinalizeReference", "refCount"});
-    std::lock_guard turn(state().turn);
+    std::lock_guard turn(library().turn);
     *refCount = take_back(1);
     if (*refCount == 0) end_library();
   });

@@ -94,7 +94,7 @@ version() {
   compile_and_run "gcc -std=c11" version.c -laclgrad
   local of_library
   of_library=$(./version)
-  strings "$prefix/lib64/libaclgrad.so" | grep -qxF "aclgrad $of_library"
+  strings "$prefix/lib64/libaclgrad.so" | grep -q "aclgrad $of_library\$"  # other constants may stand before it
   of_library=${of_library%.dev*}
   [ "$of_library" = "$(PKG_CONFIG_PATH=$prefix/lib64/pkgconfig pkg-config --modversion aclgrad)" ]
   [ "$(basename "$(realpath "$prefix/lib64/libaclgrad.so")")" = "libaclgrad.so.$of_library" ]
