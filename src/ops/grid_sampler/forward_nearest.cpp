@@ -14,19 +14,14 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
-// Elements of T as they are.
-template <class T>
-using BitsOf =
-    std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
-
-template <class T, int kAxes>
+// Copies elements as they are: of either type of 16 bits in the same way.
+template <class Bits, int kAxes>
 class ForwardNearest {
  public:
-  using Real = RealOf<T>;
+  using Real = std::conditional_t<sizeof(Bits) == 8, double, float>;
   using Pixels = NearestPixels<Real, kAxes>;
   using D = typename Pixels::D;
   using V = typename Pixels::V;
-  using Bits = BitsOf<T>;
   using BitsTag = hn::Rebind<Bits, D>;
   static constexpr int64_t kSamples = Pixels::kSamples;
   static constexpr int64_t kChunkSamples = 16 * kSamples;
@@ -220,14 +215,17 @@ class ForwardNearest {
 
 void run_nearest(const Sampling& sampling) {
   visit_axes(sampling, [&](auto axes) {
-    visit_element_type(sampling.type, [&]<class T>(T) {
-      using Forward = ForwardNearest<T, axes>;
+    const auto run = [&]<class Bits>(Bits) {
+      using Forward = ForwardNearest<Bits, axes>;
       for_each_part(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
                     forward_nanoseconds(sampling),
                     [](const Sampling& of_part, int64_t image, int64_t first, int64_t end) {
                       Forward(of_part, image).sample(first, end);
                     });
-    });
+    };
+    const size_t bytes = size_of(sampling.type);
+    if (bytes == 8) return run(uint64_t{});
+    bytes == 4 ? run(uint32_t{}) : run(uint16_t{});
   });
 }
 

@@ -15,7 +15,7 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
 // The samples of an image, as far as they add to a band of its rows.
-template <class T, int kAxes>
+template <class Real, int kAxes>
 class GradNearest {
  public:
   GradNearest(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
@@ -54,7 +54,6 @@ class GradNearest {
   void finish() { sums_.zero_to(band_.end - 1); }
 
  private:
-  using Real = RealOf<T>;
   using Pixels = NearestPixels<Real, kAxes>;
   using D = typename Pixels::D;
   using V = typename Pixels::V;
@@ -224,10 +223,11 @@ class GradNearest {
 
 void run_nearest_gradient(const Sampling& sampling, const SamplesLayout& layout) {
   visit_axes(sampling, [&](auto axes) {
-    visit_element_type(sampling.type, [&]<class T>(T) {
+    const auto run = [&]<class Real>(Real) {
       differentiate_images(sampling, layout, gradient_nanoseconds(sampling),
-                           differentiate_band<GradNearest<T, axes>, Sampling>);
-    });
+                           differentiate_band<GradNearest<Real, axes>, Sampling>);
+    };
+    sampling.type == DataType::float64 ? run(double{}) : run(float{});
   });
 }
 
