@@ -114,7 +114,7 @@ HcclComm communicator_of_root(std::string_view function, uint32_t ranks, const H
   return new_communicator(wanted_name.empty() ? std::string(kRootName) : wanted_name);
 }
 
-HcclResult refuse_on_device(const char* function) {
+HcclResult refuse_communicating_kernels(const char* function) {
   return hccl_entry([&] {
     throw Error(HCCL_E_NOT_SUPPORT, fmt::format("{} is not supported.", function),
                 "The program runs kernels that communicate by themselves.",
@@ -202,13 +202,13 @@ HcclResult HcclCommDestroy(HcclComm comm) {
 }
 
 HcclResult HcclCreateComResource(const char*, uint32_t, void**) {
-  return refuse_on_device(__func__);
+  return refuse_communicating_kernels(__func__);
 }
 
 HcclResult HcclAllocComResourceByTiling(HcclComm, void*, void*, void**) {
-  return refuse_on_device(__func__);
+  return refuse_communicating_kernels(__func__);
 }
 
 HcclResult HcclGetAicpuOpStreamNotify(const char*, aclrtStream*, void**) {
-  return refuse_on_device(__func__);
+  return refuse_communicating_kernels(__func__);
 }

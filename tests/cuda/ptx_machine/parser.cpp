@@ -179,9 +179,9 @@ bool Parser::parse() {
     }
   }
   for (const auto& [at, label] : branches_) {
-    const auto place = labels_.find(label);
-    if (place == labels_.end()) refuse("a branch to " + std::string(label) + " in " + kernel_.name);
-    kernel_.code[at].target = place->second;
+    const auto target = labels_.find(label);
+    if (target == labels_.end()) refuse("a branch to " + std::string(label) + " in " + kernel_.name);
+    kernel_.code[at].target = target->second;
   }
   if (kernel_.code.empty() || kernel_.code.back().kind != Kind::exit)
     refuse(kernel_.name + ", which has no end");
