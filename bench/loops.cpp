@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Loops that Python is too slow for: over calls, and over memory. The latter are the memory floors: how fast this machine
-// reads and copies, with the library's own threads. Each chunk is walked in several places side by side, because one place
-// at a time is slower: the processor fetches ahead within a page only.
+// Loops that Python is too slow for: over calls, and over memory. The latter measure the memory bandwidth: how fast this
+// machine reads and copies, with the library's own threads. Each chunk is walked in several places side by side, because
+// one place at a time is slower: the processor fetches ahead within a page only.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 

@@ -40,6 +40,14 @@ def _seconds_on_gpu(run: Run) -> float:
     return start.elapsed_time(end) / 1e3
 
 
+def fastest_in_turn(runs: list[Run], rounds: int) -> list[float]:
+    """Seconds of the fastest call of each."""
+    best = [float("inf")] * len(runs)
+    for _ in range(rounds):
+        best = [min(before, _seconds(run)) for before, run in zip(best, runs, strict=True)]
+    return best
+
+
 class Measurement:
     """How to run and time on one device: with the C interface on a CPU, kernel by kernel on a GPU."""
 

@@ -11,12 +11,13 @@ import argparse
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
+
+from bench.measure import fastest_in_turn
 
 _LARGEST_DIFFERENCE = 1e-3  # of two losses, relative
 _IMAGE = 3, 480, 640
@@ -105,19 +106,9 @@ def _seconds(steps: list[Callable[[], Tensor]], rounds: int, is_compiled: bool) 
     for group in groups:
         torch.compiler.reset()
         losses += [step() for step in group]
-        best += _fastest(group, rounds)
+        best += fastest_in_turn(group, rounds)
     if not torch.isclose(losses[1], losses[0], rtol=_LARGEST_DIFFERENCE, atol=0):
         sys.exit(f"the patched model has a loss of {losses[1]}, the original one of {losses[0]}")
-    return best
-
-
-def _fastest(steps: list[Callable[[], Tensor]], rounds: int) -> list[float]:
-    best = [float("inf")] * len(steps)
-    for _ in range(rounds):
-        for i, step in enumerate(steps):
-            start = time.perf_counter()
-            step()
-            best[i] = min(best[i], time.perf_counter() - start)
     return best
 
 

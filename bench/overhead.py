@@ -10,16 +10,14 @@ backward."""
 import functools
 import os
 import sys
-import time
 
 import numpy
 import torch
 
 from bench.case import Case, Work, gradient_of
-from bench.measure import repeated
+from bench.measure import fastest_in_turn, repeated
 
 _REPEAT = 100
-
 
 _NOTHING = """
 #include <torch/torch.h>
@@ -144,16 +142,10 @@ def cases():
             for name in _smallest() for direction, make in directions.items()]
 
 
-def _fastest(runs: list, rounds: int = 400) -> list[float]:
-    """Microseconds of a call of each."""
-    runs = [repeated(_REPEAT, run) for run in runs]
-    best = [float("inf")] * len(runs)
-    for _ in range(rounds):
-        for i, run in enumerate(runs):
-            start = time.perf_counter()
-            run()
-            best[i] = min(best[i], time.perf_counter() - start)
-    return [1e6 * seconds / _REPEAT for seconds in best]
+def _microseconds(runs: list) -> list[float]:
+    """The fastest call of each."""
+    loops = [repeated(_REPEAT, run) for run in runs]
+    return [1e6 * seconds / _REPEAT for seconds in fastest_in_turn(loops, rounds=400)]
 
 
 def main() -> None:
@@ -164,7 +156,7 @@ def main() -> None:
         runs = [forward.ours[key] for key in ("NumPy", "PyTorch", "PyTorch, recording")]
         runs += [forward.baselines["empty operator, recording"](None), backward.ours["NumPy"]]
         runs += [backward.ours["PyTorch"], backward.baselines["empty operator"](None)]
-        print(f"{name:34}", *(f"{value:13.2f}" for value in _fastest(runs)), flush=True)
+        print(f"{name:34}", *(f"{value:13.2f}" for value in _microseconds(runs)), flush=True)
 
 
 if __name__ == "__main__":

@@ -62,8 +62,7 @@ def signature_of(code):
     code = EXPORTS.sub("", FORMAT.sub("", " ".join(code.split()))).removeprefix("static const ").rstrip(";")
     code = re.sub(r"\) (const )?(: .*)?\{.*\}$", lambda match: f") {match[1] or ''}", code).strip()
     code = re.sub(r"(template <class \w+), .*::(?:type|value)> ", r"\1> ", code)  # what only chooses the overload
-    code = re.sub(r"^typedef (?:struct \w+ )?|^using ", "", code)
-    return re.sub(r"\) : .*$", ")", code)
+    return re.sub(r"^typedef (?:struct \w+ )?|^using ", "", code)
 
 
 class Reader:

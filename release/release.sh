@@ -43,16 +43,12 @@ install_prefix() {  # architecture, prefix, and the folder that stands for / whe
   DESTDIR=${3:-} cmake --install "$source/build/$1" --strip --prefix "$2" >/dev/null
 }
 
-packed() {  # archive, folder, what of it
-  tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --directory "$2" "$3" |
-    gzip --best --no-name >"$1"
-}
-
 make_archive() {  # architecture, options
   local name=aclgrad-$version-linux-$1
   build_prefix "$1" -DACLGRAD_BUNDLE=ON "${@:2}"
   install_prefix "$1" "$work/$name"
-  packed "$artifacts/$name.tar.gz" "$work" "$name"
+  tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --directory "$work" "$name" |
+    gzip --best --no-name >"$artifacts/$name.tar.gz"
 }
 
 # What is released is what the repository says, so that a change of it is one that somebody made on purpose.

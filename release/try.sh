@@ -100,7 +100,10 @@ try_debian_package() {
   fill debian12-gxx examples "$artifacts"/*.deb
   inside debian12-gxx "cd /try && echo 'APT::Get::Assume-Yes \"true\";' >/etc/apt/apt.conf.d/yes
     $(commands_after 'The Debian package, which' | sed "s/amd64/$(dpkg --print-architecture)/")
-    $(example /usr/lib/aclgrad) && cd / && apt-get purge aclgrad >/dev/null && apt-get autopurge >/dev/null
+    g++ -O2 examples/moe_bias.cpp -o moe_bias -I /usr/lib/aclgrad/include -L /usr/lib/aclgrad/lib64 \
+      -lopapi -lnnopbase -lascendcl
+    ./moe_bias
+    cd / && apt-get purge aclgrad >/dev/null && apt-get autopurge >/dev/null
     ! ls /usr/lib/aclgrad 2>/dev/null"
 }
 
@@ -114,10 +117,6 @@ try_aarch64_archive() {
     -lopapi -lnnopbase -lascendcl
   qemu-aarch64 -E LD_LIBRARY_PATH="$folder/lib64" "$folder/moe_bias"
   rm -r "$folder"
-}
-
-example() {  # prefix
-  echo "g++ -O2 examples/moe_bias.cpp -o moe_bias -I \"$1/include\" -L \"$1/lib64\" -lopapi -lnnopbase -lascendcl && ./moe_bias"
 }
 
 # THIRD_PARTY.md names the texts. Those of the Python extension are in the wheels alone.

@@ -24,7 +24,7 @@ STATUS = re.compile(r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Stat
 
 
 def kind_of(file):
-    """What a file holds: cuda_3d.cu is of the kind cuda.cu."""
+    """What a file holds: test_3d.cpp is of the kind test.cpp."""
     return file.stem.split("_")[0] + file.suffix
 
 

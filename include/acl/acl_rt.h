@@ -102,7 +102,7 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, in
 /// used.
 ACL_FUNC_VISIBILITY aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
 
-/// The end of that; memory stays within reach of CPU devices.
+/// Takes that back; CPU devices keep access.
 ACL_FUNC_VISIBILITY aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 
 /// Always ACL_HOST: the program runs on the host, beside the device.
@@ -379,8 +379,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int
 /// Free and total bytes of the current device.
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total);
 
-// ---- Addresses apart from the memory behind them. This library does not have that: all of these answer 207000. Programs
-// ---- ask for the granularity first, and take aclrtMalloc where there is none. ----
+// ---- Physical memory that the program maps to addresses. Not supported: all of these return 207000. Programs ask for the
+// ---- granularity first, and use aclrtMalloc where that fails. ----
 
 typedef void* aclrtDrvMemHandle;
 
@@ -417,17 +417,17 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemPr
                                                               aclrtMemGranularityOptions option,
                                                               size_t* granularity);
 
-/// A range of addresses, and its end.
+/// Reserves a range of addresses, and releases it.
 ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment,
                                                     void* expectPtr, uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtReleaseMemAddress(void* virPtr);
 
-/// Memory without an address, and its end.
+/// Allocates memory without an address, and frees it.
 ACL_FUNC_VISIBILITY aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size,
                                                  const aclrtPhysicalMemProp* prop, uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 
-/// Brings the two together, and apart.
+/// Maps memory to reserved addresses, and unmaps it.
 ACL_FUNC_VISIBILITY aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
                                          uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtUnmapMem(void* virPtr);

@@ -45,12 +45,11 @@ namespace aclgrad {
 
 // What the operator and its gradient share. All extents are at least 1. The axes after `heads` lie side by side.
 struct MultiScaleDeformableSampling {
-  ConstTensor value;              // [batches, rows of all levels, heads, channels]
-  ConstTensor spatial_shapes;     // [levels, 2]: height, width; int32 or int64, contiguous
-  ConstTensor level_start_index;  // [levels], int32 or int64, contiguous
-  ConstTensor
-      sampling_locations;         // [batches, queries, heads, levels, samples, 2], the last axis being (x, y)
-  ConstTensor attention_weights;  // [batches, queries, heads, levels, samples]
+  ConstTensor value;               // [batches, rows of all levels, heads, channels]
+  ConstTensor spatial_shapes;      // [levels, 2]: height, width; int32 or int64, contiguous
+  ConstTensor level_start_index;   // [levels], int32 or int64, contiguous
+  ConstTensor sampling_locations;  // [batches, queries, heads, levels, samples, 2]: x, y
+  ConstTensor attention_weights;   // [batches, queries, heads, levels, samples]
 
   constexpr int64_t batches() const { return value.size(0); }
   constexpr int64_t rows() const { return value.size(1); }

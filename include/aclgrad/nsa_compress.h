@@ -54,8 +54,7 @@ struct NsaCompression {
 };
 
 struct NsaCompress : NsaCompression {
-  Tensor
-      output;  // [windows, heads, channels], where windows is what count_windows says, and layout as of input
+  Tensor output;  // [windows, heads, channels], windows from count_windows; layout as of input
 
   constexpr int64_t windows() const { return output.size(0); }
 };

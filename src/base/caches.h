@@ -5,8 +5,8 @@
 
 namespace aclgrad {
 
-// Whether a tensor of so many bytes, when it is written, would push everything else out of the caches of a processor. Nor
-// would it be there for long: better to write it past them, which does not fetch what it overwrites.
+// Whether a tensor of so many bytes is better written past the caches: in them it would replace everything else without
+// staying itself, and each of its lines would be fetched before it is overwritten.
 inline bool outgrows_caches(int64_t bytes) {
   return bytes >= int64_t{4} << 20;
 }

@@ -103,17 +103,11 @@ inline constexpr const char* name_of(DataType type) {
 }
 
 template <class T>
-inline constexpr DataType data_type_of = DataType::float32;
+inline constexpr DataType data_type_of = DataTypeOf<T>::value;
 template <>
 inline constexpr DataType data_type_of<Half> = DataType::float16;
 template <>
 inline constexpr DataType data_type_of<BFloat16> = DataType::bfloat16;
-template <>
-inline constexpr DataType data_type_of<double> = DataType::float64;
-template <>
-inline constexpr DataType data_type_of<int32_t> = DataType::int32;
-template <>
-inline constexpr DataType data_type_of<int64_t> = DataType::int64;
 
 // An entry of contiguous int32 or int64 values.
 inline int64_t index_at(const ConstTensor& indices, int64_t i) {

@@ -49,8 +49,8 @@ Title title_of(Status status) {
   }
 }
 
-// Of local time from UTC, as it is when the library is loaded. The C library's functions for it have a lock that a fork
-// may leave held in the child, where a message would then hang.
+// How far local time is from UTC when the library is loaded. The C library's functions that tell it take a lock, which a
+// fork may leave locked in the child: a message would then hang there.
 const std::chrono::seconds local_offset = [] {
   const std::time_t now = std::time(nullptr);
   std::tm local{};

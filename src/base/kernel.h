@@ -17,8 +17,8 @@
 
 namespace aclgrad {
 
-// The same on a CUDA GPU. It is known where its file is part of the program, so that nothing has to stand for it in a
-// library that is built without CUDA.
+// The kernel of a problem on CUDA GPUs. A static object in a .cu file registers it, so a library that is built without
+// CUDA needs no substitute.
 template <class Problem>
 class CudaKernel {
  public:

@@ -23,7 +23,7 @@ class Observer {
   // `type` is a literal, such as "aclTensor".
   virtual void handle_made(const void* /*handle*/, const char* /*type*/) noexcept {}
 
-  // Who keeps the object, null where it is not known, keeps its address from being that of another one.
+  // `object` may be null. As long as it is kept, no other object gets its address.
   virtual void handle_destroyed(const void* /*handle*/,
                                 const std::shared_ptr<const void>& /*object*/) noexcept {}
 

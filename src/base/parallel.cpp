@@ -56,7 +56,7 @@ std::atomic<bool> pool_is_gone{false};
 std::atomic<int> pool_users{0};
 thread_local int pool_uses_of_thread = 0;
 
-// While one lives that holds, oneTBB may be used.
+// While an object lives that converts to true, its thread may use oneTBB.
 class PoolUse {
  public:
   PoolUse() {
@@ -119,14 +119,14 @@ int starting_thread_count() {
   return count;
 }
 
-// Which the process has already, in bytes.
+// Bytes of address space that the process has already.
 uint64_t address_space_in_use() {
   uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// What a thread takes of it: a stack, and when the thread first asks for memory up to two heaps of the C library's.
+// Bytes of address space for one thread: its stack, and up to two heaps of the C library once it asks for memory.
 uint64_t address_space_of_thread() {
   constexpr uint64_t kHeap = uint64_t{64} << 20;
   size_t stack = 0;
@@ -180,8 +180,7 @@ ThreadKeys keys_with_values() {
   return keys;
 }
 
-// Under which oneTBB has values in threads that used it. When such a thread ends, it takes leave of the other threads of
-// oneTBB, which needs locks.
+// The keys under which oneTBB keeps values for threads that used it. The end of such a thread takes locks of oneTBB.
 ThreadKeys keys_of_pool;
 
 void find_keys_of_pool() {

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Stores past the caches of results that begin at no line of these, in bodies of parallel_for().
+// Stores past the caches for results that need not begin at a cache line, in bodies of parallel_for().
 //
 // Included by hwy/foreach_target.h, once for each instruction set.
 #if defined(ACLGRAD_BASE_PAST_CACHES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -25,13 +25,13 @@ inline void clear_past_caches(uint8_t* begin, uint8_t* end) {
   std::fill(begin, end, uint8_t{0});
 }
 
-// Stores chunks of 16 elements that follow each other, from a boundary of 16 bytes on, as all memory of allocators has it.
-// Where that is none of a vector, the halves of two that follow each other make up one: a line that comes in smaller
-// pieces, or crosses what is read next, takes longer.
+// Stores consecutive chunks of 16 elements that begin at a multiple of 16 bytes, as all memory of allocators does. A vector
+// must be stored at a multiple of its own size. Where the chunks are not, the upper half of a vector waits for the lower
+// half of the next one, and both are stored as one: storing halves takes longer.
 template <class T>
 class LineWriter {
  public:
-  // Whether that holds for chunks at these places.
+  // Whether chunks at `first`, `first + stride` and so on begin at multiples of 16 bytes.
   static bool writes(const T* first, int64_t stride) {
     constexpr auto kBoundary = static_cast<int64_t>(16 / sizeof(T));
     return reinterpret_cast<uintptr_t>(first) % 16 == 0 && stride % kBoundary == 0;

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -55,15 +54,6 @@ int fewer(int count, const std::optional<Quota>& quota) {
   return count == 0 ? paid : std::min(count, paid);
 }
 
-bool names_controller(std::string_view controllers, std::string_view wanted) {
-  while (!controllers.empty()) {
-    const size_t comma = controllers.find(',');
-    if (controllers.substr(0, comma) == wanted) return true;
-    controllers = comma == std::string_view::npos ? std::string_view() : controllers.substr(comma + 1);
-  }
-  return false;
-}
-
 }  // namespace
 
 int processors_of_quota(const std::string& membership, const std::string& mount) {
@@ -76,7 +66,8 @@ int processors_of_quota(const std::string& membership, const std::string& mount)
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const bool is_version_2 = controllers.empty();
-    if (!is_version_2 && !names_controller(controllers, "cpu")) continue;
+    const bool limits_cpu = ("," + controllers + ",").find(",cpu,") != std::string::npos;
+    if (!is_version_2 && !limits_cpu) continue;
     std::string group = line.substr(second + 1);
     // Up to the root, as groups share what those around them have. In a container the folder of the root is the group
     // itself, whatever its path outside.

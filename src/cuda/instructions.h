@@ -1,6 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// What CUDA kernels need beyond C++ and the runtime's header: conversions, vector reductions and shared memory of a
-// size chosen at the launch.
+// What CUDA kernels need beyond C++ and the runtime's header: conversions and vector reductions.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -46,13 +46,12 @@ inline cudaStream_t stream_of(const CudaLaunch& on) {
 inline constexpr int64_t kMaxBlocks = int64_t{1} << 30;
 
 template <class... Parameters, class... Arguments>
-void launch(const CudaLaunch& on, int64_t blocks, int threads, size_t shared_bytes,
-            void (*kernel)(Parameters...), Arguments&&... arguments) {
+void launch(const CudaLaunch& on, int64_t blocks, int threads, void (*kernel)(Parameters...),
+            Arguments&&... arguments) {
   if (blocks <= 0) return;
   cudaLaunchConfig_t shape{};
   shape.gridDim = dim3(static_cast<unsigned>(std::min(blocks, kMaxBlocks)));
   shape.blockDim = dim3(static_cast<unsigned>(threads));
-  shape.dynamicSmemBytes = shared_bytes;
   shape.stream = stream_of(on);
   check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), "kernel launch");
 }
@@ -72,14 +71,14 @@ inline constexpr int kBlocksForHalf = 1024 / kThreads;
 template <class... Parameters, class... Arguments>
 void launch_for_each(const CudaLaunch& on, int64_t count, void (*kernel)(Parameters...),
                      Arguments&&... arguments) {
-  launch(on, divide_up(count, kThreads), kThreads, 0, kernel, std::forward<Arguments>(arguments)...);
+  launch(on, divide_up(count, kThreads), kThreads, kernel, std::forward<Arguments>(arguments)...);
 }
 
 // As many threads as a GPU runs at a time, or one for each of `count` items where these are fewer.
 template <class... Parameters, class... Arguments>
 void launch_to_fill(const CudaLaunch& on, int64_t count, void (*kernel)(Parameters...),
                     Arguments&&... arguments) {
-  launch(on, std::min<int64_t>(1024, divide_up(count, kThreads)), kThreads, 0, kernel,
+  launch(on, std::min<int64_t>(1024, divide_up(count, kThreads)), kThreads, kernel,
          std::forward<Arguments>(arguments)...);
 }
 
@@ -106,9 +105,8 @@ struct PiecesOfBlock {
   }
 };
 
-// Of kernels that are launched for either of two ways to solve a problem, where only the data tells which is right: those
-// of the wrong way return at once. What was counted in the data decides: one way has the numbers up to a limit, the other
-// those above it.
+// Where only the data tells which of two implementations suits, both are launched, each with a condition on what an earlier
+// kernel has counted. A kernel whose condition does not hold returns at once.
 struct Condition {
   const unsigned* count = nullptr;  // null: always
   unsigned least = 0, most = 0;
@@ -116,13 +114,13 @@ struct Condition {
   __device__ bool holds() const { return count == nullptr || (*count >= least && *count <= most); }
 };
 
-// As launch(), of blocks of kThreads. So few where a kernel may have nothing to do, as each block costs something.
+// As launch(), with blocks of kThreads: with few of them if there is a condition, as blocks that return at once take time.
 template <class... Parameters, class... Arguments>
 void launch_if(const CudaLaunch& on, const Condition& condition, int64_t blocks,
                void (*kernel)(Condition, Parameters...), Arguments&&... arguments) {
   constexpr int64_t kFewBlocks = 2048;
   if (condition.count != nullptr) blocks = std::min(blocks, kFewBlocks);
-  launch(on, blocks, kThreads, 0, kernel, condition, std::forward<Arguments>(arguments)...);
+  launch(on, blocks, kThreads, kernel, condition, std::forward<Arguments>(arguments)...);
 }
 
 // ---- Groups of lanes that share the channels of a row, four channels each
@@ -140,7 +138,7 @@ struct Lanes {
   int first;      // lane of the warp
   unsigned mask;  // the lanes of the warp that read from each other
 
-  // `together`: where one lane of the warp reads from another, all do, so that nobody has to ask which are there.
+  // `together`: all lanes of the warp take part whenever one of them reads from another.
   __device__ explicit Lanes(int lane_count, bool together = false)
       : count(lane_count),
         index(static_cast<int>(threadIdx.x) & (lane_count - 1)),

@@ -49,7 +49,7 @@ struct FloatSums {
   // Of channel c of a row, where a quad begins.
   __device__ Cell* cell(int64_t row, int64_t c) const { return cells + row + c; }
 
-  // To `count` cells from there on, or four where there are more. `whole`: their cells are on a 16-byte boundary.
+  // Adds to `count` cells from `to` on, to at most four. `whole`: `to` is on a 16-byte boundary.
   __device__ void add_quad(Cell* to, const Quad<Real>& quad, int64_t count, bool whole) const {
     if constexpr (std::is_same_v<Real, float>) {
       if (whole && count >= kQuad) {
@@ -95,8 +95,8 @@ struct FixedSums {
   const Magnitudes* magnitudes;  // of the terms
   int64_t size;
   int terms_exponent;  // at most 2 to this power terms meet in one cell
-  int64_t quads =
-      1;  // of a row: its first cells are the first channel of each quad, and so on, as lanes add them
+  // Of a row: its first cells are the first channel of each quad, and so on, as lanes add them.
+  int64_t quads = 1;
   int places = 0;    // terms are multiplied by 2 to this power
   float factors[2];  // whose product is that power, as one float cannot hold all of them
   double unit = 0;   // of a cell: 2 to the power of -places
@@ -216,7 +216,7 @@ struct FixedSums {
 
 // ---- All elements of a tensor, of which a thread takes four neighbours at a time
 
-// Axes that can be counted as one are, so that of most tensors no index is divided.
+// Merges axes where the strides allow it, so that most tensors need no division of an index.
 template <class T>
 struct Elements {
   static constexpr int kMaxAxes = 5;
@@ -292,39 +292,25 @@ struct Elements {
 
 // ---- What comes before the terms are added, and after
 
-// Largest finite magnitude that a thread has seen.
-template <class Real>
-class LargestMagnitude {
- public:
-  __device__ void see(Real value) {
-    const Real magnitude = std::fabs(value);
-    if (magnitude <= std::numeric_limits<Real>::max() && magnitude > largest_) largest_ = magnitude;
-  }
-  // All threads of the warp call it.
-  __device__ void leave_in(unsigned long long* largest) const {
-    Real found = largest_;
-    for (int offset = 16; offset > 0; offset /= 2) {
-      const Real other = __shfl_xor_sync(~0u, found, offset);
-      found = other > found ? other : found;
-    }
-    if (threadIdx.x % 32 == 0 && found > 0)
-      atomicMax(largest, std::bit_cast<unsigned long long>(static_cast<double>(found)));
-  }
-
- private:
-  Real largest_ = 0;
-};
-
-// Of one factor. `other_is_one`: so is the largest of the other.
+// Finds the largest finite magnitude of one factor. `other_is_one`: sets that of the other factor to 1.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     find_magnitude(Elements<const T> of, Magnitudes* magnitudes, int factor, bool other_is_one) {
-  LargestMagnitude<RealOf<T>> largest;
+  using Real = RealOf<T>;
+  Real largest = 0;  // that the thread has found, then its warp
   of.for_each_quad([&](int64_t, int64_t, int64_t left, const T* from) {
     const auto quad = of.load(from, left);
-    for (int i = 0; i < kQuad; ++i) largest.see(quad.lane[i]);
+    for (int i = 0; i < kQuad; ++i) {
+      const Real magnitude = std::fabs(quad.lane[i]);
+      if (magnitude <= std::numeric_limits<Real>::max() && magnitude > largest) largest = magnitude;
+    }
   });
-  largest.leave_in(&magnitudes->largest[factor]);
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const Real other = __shfl_xor_sync(~0u, largest, offset);
+    largest = other > largest ? other : largest;
+  }
+  if (threadIdx.x % 32 == 0 && largest > 0)
+    atomicMax(&magnitudes->largest[factor], std::bit_cast<unsigned long long>(static_cast<double>(largest)));
   if (other_is_one && thread_index() == 0)
     magnitudes->largest[1 - factor] = std::bit_cast<unsigned long long>(1.0);
 }

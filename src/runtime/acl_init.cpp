@@ -23,8 +23,7 @@ namespace {
 using Json = nlohmann::json;
 
 struct Library {
-  std::mutex
-      turn;  // one starts or ends the library at a time, which may take as long as the work that is queued
+  std::mutex turn;   // held while a thread starts or ends the library, as long as the queued work takes
   std::mutex mutex;  // of what follows, for moments
   uint64_t references = 0;
   std::optional<Json> configuration;  // of the first aclInit of the process

@@ -45,6 +45,7 @@ void close(Stream& stream) {
 }
 
 void destroy_stream(std::string_view function, void* handle, StreamEnd end) {
+  require_pointer(handle, {function, "stream"});
   const std::shared_ptr<Stream> stream = streams().remove(handle);
   if (stream == nullptr) throw not_live(function, handle);
   if (end == StreamEnd::finish) {
@@ -158,17 +159,11 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t, uint32_t fla
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
-  return entry(__func__, [&] {
-    require_pointer(stream, {"aclrtDestroyStream", "stream"});
-    destroy_stream("aclrtDestroyStream", stream, StreamEnd::finish);
-  });
+  return entry(__func__, [&] { destroy_stream("aclrtDestroyStream", stream, StreamEnd::finish); });
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
-  return entry(__func__, [&] {
-    require_pointer(stream, {"aclrtDestroyStreamForce", "stream"});
-    destroy_stream("aclrtDestroyStreamForce", stream, StreamEnd::drop);
-  });
+  return entry(__func__, [&] { destroy_stream("aclrtDestroyStreamForce", stream, StreamEnd::drop); });
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {

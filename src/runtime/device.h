@@ -54,8 +54,7 @@ class Task {
   // Called last, in any thread, whether the task has run, was dropped or was refused.
   virtual void dispose() noexcept { delete this; }
 
-  // Of who holds the task.
-  Task* next = nullptr;
+  Task* next = nullptr;  // used by the list that holds the task
   bool is_bookkeeping = false;
 };
 
@@ -147,7 +146,7 @@ class EventState {
   // with the parent.
   virtual void continue_in_child() = 0;
 
-  // Waits for the mark that are in queues and not yet over.
+  // Waits that are in queues and not yet over: for the mark, and for all marks of its event.
   std::atomic<int> queued_waits{0};
 
   // What the observer notes of the work before the mark and before the waits for it.
@@ -176,7 +175,7 @@ class Queue {
   virtual void* native_handle() const { return nullptr; }
 
   // Where a kernel of a CUDA queue notes a code when it refuses its data: its error then comes out of synchronize() and of
-  // events. To be asked for such kernels alone: from then on each mark of an event costs a host task.
+  // events. Call it for such kernels only: from then on each mark of an event costs a host task.
   virtual uint32_t* data_failure(DataError) { return nullptr; }
 
   // A CPU queue runs the task on the host when everything before it is done. It returns before that, except that a task

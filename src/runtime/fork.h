@@ -8,7 +8,7 @@
 
 namespace aclgrad {
 
-// With which a child answers who waits for work of its parent.
+// The error that a child gets when it waits for work of its parent.
 const Error& work_of_parent();
 
 // The locks of each part of the runtime, and what the part does in the child while all locks are held.

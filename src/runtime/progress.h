@@ -12,8 +12,7 @@ namespace aclgrad {
 struct ProgressBoard {
   std::mutex mutex;
   std::condition_variable changed;
-  bool exiting =
-      false;  // the process runs its exit handlers: worker threads are gone, so nothing comes any more
+  bool exiting = false;  // the process runs its exit handlers: without worker threads nothing comes any more
 };
 
 ProgressBoard& progress_board();

@@ -40,8 +40,8 @@ class Contract {
 
   std::string_view function() const { return function_; }
 
-  // The documents of the C interface allow less than the kernels can do, and what ACLGRAD_STRICT asks for is to refuse
-  // there what any one of them refuses.
+  // In C, calls keep to the limits of the documents, although the kernels can do more. With ACLGRAD_STRICT they refuse
+  // whatever any one of the documents refuses.
   bool in_c() const { return interface_ == Interface::c; }
   bool in_python() const { return interface_ == Interface::python; }
   bool is_strict() const { return in_c() && Environment::get().strict; }

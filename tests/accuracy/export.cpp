@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Writes the cases of every function, with inputs, results, what the references give and errors_in_terms, for
-// accuracy.py: for each case
-// lines that name it and its attributes, and for each array a line with its shape, followed by its values as doubles.
+// accuracy.py. For each case there are lines that name it and its attributes, and for each array a line with its shape,
+// followed by its values as doubles.
 #include <cstdio>
 
 #include "base/data_type.h"

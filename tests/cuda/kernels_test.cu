@@ -174,7 +174,7 @@ Real fixed_sum(const std::vector<Real>& terms, int64_t max_terms, double largest
     if (std::isfinite(term)) largest = std::max(largest, std::fabs(static_cast<double>(term)));
   }
   *sums.largest() = {{std::bit_cast<unsigned long long>(largest), std::bit_cast<unsigned long long>(1.0)}};
-  cuda::launch({}, 1, 1, 0, add_all<Real>, sums, values, static_cast<int64_t>(terms.size()), sum);
+  cuda::launch({}, 1, 1, add_all<Real>, sums, values, static_cast<int64_t>(terms.size()), sum);
   cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   const Real result = *sum;
   for (void* memory : {static_cast<void*>(workspace), static_cast<void*>(values), static_cast<void*>(sum)})

@@ -207,10 +207,8 @@ TEST_F(CudaQueueTest, ACopyOfOrdinaryMemoryDoesNotBlockTheCaller) {
 // Who lets the stream go on may ask about an event meanwhile that is being recorded.
 TEST(CudaStreams, AFullStreamHoldsUpNobodyWhoAsks) {
   ASSERT_EQ(aclrtSetDevice(1), ACL_SUCCESS);
-  aclrtStream stream = nullptr;
-  aclrtEvent event = nullptr;
-  ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
-  ASSERT_EQ(aclrtCreateEvent(&event), ACL_SUCCESS);
+  aclrtStream stream = new_stream();
+  aclrtEvent event = new_event();
   Gate gate;
   gate.close_stream(stream);
   const int added = static_cast<int>(ptx::kStreamCapacity) + 100;
@@ -237,9 +235,7 @@ TEST(CudaStreams, AFullStreamHoldsUpNobodyWhoAsks) {
 // A callback is served though the device has failed, and one stream's before that of another which came first.
 TEST(CudaStreams, CallbacksOfStreamsDoNotWaitForEachOther) {
   ASSERT_EQ(aclrtSetDevice(1), ACL_SUCCESS);
-  aclrtStream first = nullptr, second = nullptr;
-  ASSERT_EQ(aclrtCreateStream(&first), ACL_SUCCESS);
-  ASSERT_EQ(aclrtCreateStream(&second), ACL_SUCCESS);
+  aclrtStream first = new_stream(), second = new_stream();
   const auto self = static_cast<uint64_t>(pthread_self());
   std::atomic<uint64_t> other_id{0};
   std::atomic<bool> served{false};
@@ -379,8 +375,7 @@ TEST_F(CudaQueueTest, AQueueThatCannotBeMadeLeavesNothing) {
 TEST(CudaStreams, MayBeDestroyedWhileACallUsesThem) {
   for (int round = 0; round < 50; ++round) {
     ASSERT_EQ(aclrtSetDevice(1), ACL_SUCCESS);
-    aclrtStream stream = nullptr;
-    ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
+    aclrtStream stream = new_stream();
     std::vector<char> bytes(4096);
     std::thread user([&] {
       aclrtSetDevice(1);

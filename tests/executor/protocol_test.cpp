@@ -256,11 +256,9 @@ TEST_F(Protocol, StreamsThatCannotTakeTheWork) {
   int not_a_stream = 0;
   const aclrtStream destroyed = destroyed_stream();
   aclrtContext own_context = nullptr;
-  aclrtContext other_context = nullptr;
-  aclrtStream of_other_context = nullptr;
   ASSERT_EQ(aclrtGetCurrentContext(&own_context), ACL_SUCCESS);
-  ASSERT_EQ(aclrtCreateContext(&other_context, 0), ACL_SUCCESS);
-  ASSERT_EQ(aclrtCreateStream(&of_other_context), ACL_SUCCESS);
+  const aclrtContext other_context = new_context();
+  const aclrtStream of_other_context = new_stream();
   ASSERT_EQ(aclrtSetCurrentContext(own_context), ACL_SUCCESS);
 
   for (aclrtStream stream : {aclrtStream{&not_a_stream}, destroyed, of_other_context}) {

@@ -44,6 +44,11 @@ void PrintTo(const BadView& bad, std::ostream* to) {
 
 constexpr const char* kTooLarge = "expected a size that the address space can hold";
 constexpr const char* kOutside = "expected a view inside its storage of 24 elements";
+constexpr const char* kNoStorage =
+    "expected a view inside its storage of 0 elements, got shape [2, 3, 4], whose last element is number 23";
+constexpr const char* kNegativeStorage =
+    "expected a storage shape that the address space can hold, got [-24]";
+constexpr const char* kLargeStorage = "expected a storage shape that the address space can hold";
 
 const BadView kBadViews[] = {
     {"NegativeStride", {2, 3, 4}, {12, -4, 1}, 8, {24}, "expected strides of at least 0, got -4"},
@@ -51,25 +56,9 @@ const BadView kBadViews[] = {
     {"NegativeSize", {2, -3, 4}, {}, 0, {24}, "expected a shape without negative sizes, got [2, -3, 4]"},
     {"LeavesItsStorage", {2, 3, 4}, {}, 1, {24}, kOutside},
     {"StrideLeavesItsStorage", {2, 3, 4}, {13, 4, 1}, 0, {2, 3, 4}, kOutside},
-    {"EmptyStorage",
-     {2, 3, 4},
-     {},
-     0,
-     {0},
-     "expected a view inside its storage of 0 elements, got shape [2, 3, 4], "
-     "whose last element is number 23"},
-    {"NegativeStorage",
-     {2, 3, 4},
-     {},
-     0,
-     {-24},
-     "expected a storage shape that the address space can hold, got [-24]"},
-    {"StorageOverflows",
-     {2, 3, 4},
-     {},
-     0,
-     {INT64_MAX, 3},
-     "expected a storage shape that the address space can hold"},
+    {"EmptyStorage", {2, 3, 4}, {}, 0, {0}, kNoStorage},
+    {"NegativeStorage", {2, 3, 4}, {}, 0, {-24}, kNegativeStorage},
+    {"StorageOverflows", {2, 3, 4}, {}, 0, {INT64_MAX, 3}, kLargeStorage},
     {"NineAxes", {1, 1, 1, 1, 1, 1, 2, 3, 4}, {}, 0, {24}, "expected at most 8 dimensions, got 9"},
     {"SizeOverflows", {INT64_MAX, INT64_MAX, 4}, {}, 0, {24}, kTooLarge},
     {"BytesOverflow", {int64_t{1} << 61, 1, 4}, {0, 0, 0}, 0, {24}, kTooLarge},

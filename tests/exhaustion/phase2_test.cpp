@@ -52,8 +52,7 @@ class Phase2Memory : public testing::TestWithParam<const Operator*> {
 
   // In the stream's thread: who waits with a deadline does not help.
   int64_t requests_of_queued(Planned& first, Planned& second) const {
-    Gate gate;
-    gate.close_stream(nullptr);
+    Gate gate(nullptr);
     return requests_in([&] {
       submit(first);
       submit(second);

@@ -3,9 +3,7 @@
 // when the call has succeeded.
 #pragma once
 
-#include <functional>
 #include <tuple>
-#include <type_traits>
 
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"

@@ -158,8 +158,8 @@ double draw_index(Bytes& bytes, DataType type) {
   if (bytes.ConsumeBool()) return bytes.ConsumeIntegralInRange(-1, 40);
   const auto index = bytes.ConsumeIntegral<int64_t>();
   if (type == DataType::int32) return static_cast<int32_t>(index);
-  return std::min(static_cast<double>(index),
-                  0x1p63 - 1024);  // the largest doubles below 2^63 are 1024 apart
+  // The largest doubles below 2^63 are 1024 apart.
+  return std::min(static_cast<double>(index), 0x1p63 - 1024);
 }
 
 // What lies side by side stays so: stretched, mirrored and moved along each axis.

@@ -394,14 +394,16 @@ void Program::unblock() {
   const std::set<void*> awaited = awaited_;
   for (void* event : awaited) require(record_elsewhere(event), "an event that is waited for can be recorded");
   if (!callbacks_are_due) return;
-  elsewhere([&] {
-    for (const Subscription& one : subscriptions) {
-      require(aclrtSetCurrentContext(one.context) == ACL_SUCCESS, "a live context can be current");
-      require(aclrtUnSubscribeReport(one.thread, one.stream) == ACL_SUCCESS, "a subscription can be ended");
-    }
-  });
-  subscriptions.clear();
+  elsewhere([&] { end_subscriptions(); });
   callbacks_are_due = false;
+}
+
+void Program::end_subscriptions() {
+  for (const Subscription& one : subscriptions) {
+    require(aclrtSetCurrentContext(one.context) == ACL_SUCCESS, "a live context can be current");
+    require(aclrtUnSubscribeReport(one.thread, one.stream) == ACL_SUCCESS, "a subscription can be ended");
+  }
+  subscriptions.clear();
 }
 
 void Program::settle() {
@@ -427,10 +429,7 @@ void Program::end_all(Destroy destroy) {
 }
 
 void Program::release_all() {
-  for (const Subscription& one : subscriptions) {
-    require(aclrtSetCurrentContext(one.context) == ACL_SUCCESS, "a live context can be current");
-    require(aclrtUnSubscribeReport(one.thread, one.stream) == ACL_SUCCESS, "a subscription can be ended");
-  }
+  end_subscriptions();
   end_all<Kind::executor>(aclDestroyAclOpExecutor);
   end_all<Kind::tensor_list>(aclDestroyTensorList);
   end_all<Kind::scalar_list>(aclDestroyScalarList);

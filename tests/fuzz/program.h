@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -228,6 +227,7 @@ class Program {
   void note_made(Kind kind, void* object);
   Memory* memory_at(const void* address);
   void require_message(const char* when);
+  void end_subscriptions();
   template <Kind kKind, class Destroy>
   void end_all(Destroy destroy);
   void release_all();
@@ -243,7 +243,7 @@ class Program {
   std::set<void*> awaited_;
 };
 
-// Ends the process, with the message of the last call, where something does not hold.
+// Ends the process where something does not hold, and says what.
 void require(bool holds, const std::string& what);
 
 }  // namespace aclgrad::fuzz

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "aclnn/aclnn_base.h"
 #include "arguments.h"

@@ -35,7 +35,7 @@ TEST_P(TypedFunction, MatchesItsReferenceInAllLayouts) {
   RecordProperty("checked", checked);
 }
 
-// What no operator has.
+// Of what no operator computes: tests/operators/ has the rest.
 TEST_P(TypedFunction, TakesAnyContents) {
   expect_reference(of(), of().hard_cases(type()), kHardWays);
 }

@@ -1,6 +1,6 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Problems whose elements lie more than 2^31 apart, or are more than 2^31. Each is run beside a small one that must
-// are bitwise the same: either the same tensors packed, or the only part of the large ones that is not zero.
+// Problems whose elements lie more than 2^31 apart, or are more than 2^31. Beside each a small one is run, whose results
+// must be bitwise the same: with the same tensors packed, or with the only part of the large ones that is not zero.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -26,6 +26,8 @@ using testing::HasSubstr;
 // Work that a stream cannot get past until the test opens it, or ends.
 class Gate {
  public:
+  Gate() = default;
+  explicit Gate(aclrtStream stream) { close_stream(stream); }
   ~Gate() { open(); }
 
   void close_stream(aclrtStream stream) {
@@ -120,18 +122,15 @@ class TextFile {
 class RuntimeTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(aclrtCreateContext(&context_, 0), ACL_SUCCESS);
-    ASSERT_EQ(aclrtCreateStream(&stream_), ACL_SUCCESS);
-    ASSERT_EQ(aclrtCreateStream(&other_), ACL_SUCCESS);
     recent_message();
     aclrtGetLastError(ACL_RT_THREAD_LEVEL);
   }
 
   void TearDown() override { EXPECT_EQ(aclrtDestroyContext(context_), ACL_SUCCESS); }
 
-  aclrtContext context_ = nullptr;
-  aclrtStream stream_ = nullptr;
-  aclrtStream other_ = nullptr;
+  aclrtContext context_ = new_context();
+  aclrtStream stream_ = new_stream();
+  aclrtStream other_ = new_stream();
 };
 
 }  // namespace aclgrad

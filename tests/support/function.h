@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -71,7 +70,7 @@ struct Function {
   std::vector<DataType> types;
   // Their arguments are the problem's tensors, in the order of `fields`, then its attributes.
   std::vector<Case> (*cases)(DataType type);
-  std::vector<Case> (*hard_cases)(DataType type);  // as of an operator, which has no such function
+  std::vector<Case> (*hard_cases)(DataType type);  // as of an operator, where none computes this
   ReferenceCall expected;
   bool uses_positions;  // which are computed in the type's arithmetic
   std::vector<ProblemMistake> mistakes;

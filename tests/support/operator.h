@@ -135,9 +135,8 @@ struct Case {
   bool mixes_infinities = false;  // so that the order of terms says whether a result is infinite or NaN
 };
 
-// What references read of a call's arguments, in their order.
-std::vector<const TensorValue*> tensors_in(
-    const std::vector<Value>& arguments);  // null where one is left out
+// What references read of a call's arguments, in their order; null for a tensor that is left out.
+std::vector<const TensorValue*> tensors_in(const std::vector<Value>& arguments);
 std::vector<int64_t> numbers_in(const std::vector<Value>& arguments);
 
 // What is wrong with the values of an output, as a whole or of an element; empty where nothing is.

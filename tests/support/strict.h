@@ -11,7 +11,6 @@ namespace aclgrad::test {
 // That holds() is true in strict mode. The environment is read once, so this runs in a process of its own.
 template <class Holds>
 void expect_in_strict_mode(Holds&& holds) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
   setenv("ACLGRAD_STRICT", "1", 1);
   EXPECT_EXIT(std::exit(holds() ? 0 : 1), testing::ExitedWithCode(0), "");
   unsetenv("ACLGRAD_STRICT");

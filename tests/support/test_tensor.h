@@ -59,7 +59,6 @@ class TestTensor {
   const Shape& shape() const { return shape_; }
   DataType type() const { return type_; }
   const std::vector<int64_t>& strides() const { return strides_; }
-  int64_t offset() const { return offset_; }
   void* data() const { return storage_.get(); }  // start of the storage, without the offset
 
  private:

@@ -13,10 +13,9 @@ namespace aclgrad::test {
 inline constexpr DataType kFloatTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16};
 using Shape = std::vector<int64_t>;
 
-// Elements in memory, `stride` bytes apart.
+// Elements in memory, `stride` bytes apart. Writing rounds to the type.
 void read_elements(const std::byte* from, int64_t stride, int64_t count, DataType type, double* to);
-void write_elements(const double* from, int64_t count, DataType type, std::byte* to,
-                    int64_t stride);  // rounds to the type
+void write_elements(const double* from, int64_t count, DataType type, std::byte* to, int64_t stride);
 
 int64_t element_count(const Shape& shape);
 double rounded(double value, DataType type);  // to the nearest value of the type

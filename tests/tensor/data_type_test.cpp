@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The 16-bit floats against their definition in double precision.
+// The 16-bit floats, those of the library and of the public headers, against their definition in double precision.
 #include "base/data_type.h"
 
 #include <gtest/gtest.h>
@@ -7,11 +7,15 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <bit>
 
 #include "acl/acl.h"
 
+#include <type_traits>
 namespace aclgrad::test {
 namespace {
+#include "aclnn/opdev/bfloat16.h"
+#include "aclnn/opdev/fp16_t.h"
 
 struct Layout16 {
   int exponent_bits;
@@ -29,11 +33,30 @@ template <>
 constexpr Layout16 layout_of<BFloat16>{8, 7};
 
 template <class T>
-double definition_of(uint16_t bits) {
+constexpr Layout16 layout_of<op::fp16_t> = layout_of<Half>;
+template <>
+float widen(uint32_t bits) {
+  return to_float(std::bit_cast<T>(static_cast<uint16_t>(bits)));
+}
+
+// The types of the public headers convert themselves.
+template <class T>
+uint16_t narrow(float value) {
+  if constexpr (std::is_convertible_v<float, T>) {
+    return std::bit_cast<uint16_t>(T(value));
+  } else {
+    return from_float<T>(value).bits;
+  }
+}
+
+template <class T>
+double definition_of(uint32_t bits) {
+template <>
+constexpr Layout16 layout_of<op::bfloat16> = layout_of<BFloat16>;
   const Layout16 layout = layout_of<T>;
   const int mantissa_range = 1 << layout.mantissa_bits;
-  const int mantissa = bits % mantissa_range;
-  const int exponent = bits / mantissa_range % (1 << layout.exponent_bits);
+  const int mantissa = static_cast<int>(bits) % mantissa_range;
+  const int exponent = static_cast<int>(bits) / mantissa_range % (1 << layout.exponent_bits);
   const double sign = bits & 0x8000 ? -1 : 1;
   if (exponent == (1 << layout.exponent_bits) - 1) {
     return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
@@ -58,42 +81,42 @@ double round_by_definition(double value) {
 
 template <class T>
 void expect_rounding(float value) {
-  const float actual = to_float(from_float<T>(value));
+  const float actual = widen<T>(narrow<T>(value));
+  ASSERT_EQ(std::signbit(actual), std::signbit(value)) << std::hexfloat << value;
   if (std::isnan(value)) {
     ASSERT_TRUE(std::isnan(actual)) << std::hexfloat << value;
     return;
   }
   const double expected = round_by_definition<T>(static_cast<double>(value));
   ASSERT_EQ(static_cast<double>(actual), expected) << std::hexfloat << value;
-  ASSERT_EQ(std::signbit(actual), std::signbit(value)) << std::hexfloat << value;
 }
 
 template <class T>
 class Float16Bits : public testing::Test {};
-using Types = testing::Types<Half, BFloat16>;
+using Types = testing::Types<Half, BFloat16, op::fp16_t, op::bfloat16>;
 TYPED_TEST_SUITE(Float16Bits, Types);
 
 TYPED_TEST(Float16Bits, EveryValueWidensExactlyAndComesBack) {
   for (uint32_t i = 0; i <= 0xFFFF; ++i) {
-    const TypeParam value{static_cast<uint16_t>(i)};
-    const float widened = to_float(value);
-    const double expected = definition_of<TypeParam>(value.bits);
+    const float widened = widen<TypeParam>(i);
+    const double expected = definition_of<TypeParam>(i);
     if (std::isnan(expected)) {
       ASSERT_TRUE(std::isnan(widened)) << i;
-      const uint16_t quiet_bit = static_cast<uint16_t>(1 << (layout_of<TypeParam>.mantissa_bits - 1));
-      ASSERT_EQ(from_float<TypeParam>(widened).bits, value.bits | quiet_bit) << i;
+      ASSERT_EQ(std::bit_cast<uint32_t>(widened) % (1u << (23 - mantissa_bits)), 0u) << i;
+      ASSERT_EQ(narrow<TypeParam>(widened), i | 1u << (mantissa_bits - 1)) << i << ", which is quiet then";
+      const int mantissa_bits = layout_of<TypeParam>.mantissa_bits;
       continue;
     }
     ASSERT_EQ(static_cast<double>(widened), expected) << i;
-    ASSERT_EQ(std::signbit(widened), (value.bits & 0x8000) != 0) << i;
-    ASSERT_EQ(from_float<TypeParam>(widened).bits, value.bits) << i;
+    ASSERT_EQ(std::signbit(widened), (i & 0x8000) != 0) << i;
+    ASSERT_EQ(narrow<TypeParam>(widened), i) << i;
   }
 }
 
 TYPED_TEST(Float16Bits, TiesAndTheirNeighboursRoundToNearestEven) {
   for (uint32_t i = 0; i < 0x7FFF; ++i) {
-    const double low = definition_of<TypeParam>(static_cast<uint16_t>(i));
-    const double high = definition_of<TypeParam>(static_cast<uint16_t>(i + 1));
+    const double low = definition_of<TypeParam>(i);
+    const double high = definition_of<TypeParam>(i + 1);
     if (std::isnan(high) || std::isinf(high)) continue;
     const auto tie = static_cast<float>((low + high) / 2);
     for (float value : {tie, std::nextafter(tie, 0.0f), std::nextafter(tie, HUGE_VALF)}) {
@@ -113,10 +136,10 @@ TYPED_TEST(Float16Bits, LimitsOfTheRange) {
   const Layout16 layout = layout_of<TypeParam>;
   const double overflow = std::ldexp(1, layout.bias() + 1);
   const auto first_infinite = static_cast<float>(overflow * (1 - std::ldexp(1, -layout.mantissa_bits - 2)));
-  EXPECT_TRUE(std::isinf(to_float(from_float<TypeParam>(first_infinite))));
-  EXPECT_TRUE(std::isfinite(to_float(from_float<TypeParam>(std::nextafter(first_infinite, 0.0f)))));
-  for (float value :
-       {0.0f, 1e-45f, HUGE_VALF, std::numeric_limits<float>::max(), std::numeric_limits<float>::min()}) {
+  EXPECT_TRUE(std::isinf(widen<TypeParam>(narrow<TypeParam>(first_infinite))));
+  EXPECT_TRUE(std::isfinite(widen<TypeParam>(narrow<TypeParam>(std::nextafter(first_infinite, 0.0f)))));
+  for (float value : {first_infinite, std::nextafter(first_infinite, 0.0f), 0.0f, 1e-45f, HUGE_VALF,
+                      std::numeric_limits<float>::max(), std::numeric_limits<float>::min()}) {
     expect_rounding<TypeParam>(value);
     expect_rounding<TypeParam>(-value);
   }

@@ -324,23 +324,19 @@ HWY_INLINE hn::Mask<IndexTag> inside(const AxisTaps<Real>& taps, const Axis& axi
   return hn::And(hn::Gt(first, hn::Set(IndexTag(), -1)), hn::Lt(first, index_vector(axis.size - kTaps + 1)));
 }
 
-// Prepares one axis of blocks of samples at these coordinates.
-template <int kTaps, class Real, int kAxes>
-HWY_INLINE void prepare_axis(const Axis& of_axis, int k, const Real* coordinates, int64_t count,
-                             Block<Real, kAxes>* blocks) {
-  const BlockTag<Real> d;
-  const VectorAxis<BlockTag<Real>> axis(of_axis);
-  for (Block<Real, kAxes>* block = blocks; block != blocks + count; ++block, coordinates += kBlock) {
-    for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d))
-      prepare_lanes<kTaps>(d, axis, hn::Load(d, coordinates + lane), lane, block->taps[k]);
-  }
-}
-
 // Prepares blocks of samples at coordinates[axis][sample]: the axes from the given one on.
 template <int kTaps, class Real, int kAxes>
 HWY_INLINE void prepare_coordinates(const Axis* axes, const Real (&coordinates)[kAxes][kMaxSamples],
                                     int first_axis, int64_t count, Block<Real, kAxes>* blocks) {
-  for (int k = first_axis; k < kAxes; ++k) prepare_axis<kTaps>(axes[k], k, coordinates[k], count, blocks);
+  const BlockTag<Real> d;
+  for (int k = first_axis; k < kAxes; ++k) {
+    const VectorAxis<BlockTag<Real>> axis(axes[k]);
+    const Real* from = coordinates[k];
+    for (Block<Real, kAxes>* block = blocks; block != blocks + count; ++block, from += kBlock) {
+      for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(d))
+        prepare_lanes<kTaps>(d, axis, hn::Load(d, from + lane), lane, block->taps[k]);
+    }
+  }
   for (Block<Real, kAxes>* block = blocks; block != blocks + count; ++block) {
     for (int k = 1; k < kAxes; ++k) find_span<kTaps>(axes[k], block->taps[k], block->spans[k - 1]);
     block->interior = 0;

@@ -12,24 +12,13 @@
 
 namespace aclgrad::ops::grid_sampler {
 
-// Calls function with the number of taps on each axis as a std::integral_constant.
-template <class Function>
-void visit_taps(Interpolation interpolation, Function&& function) {
-  switch (interpolation) {
-    case Interpolation::bilinear:
-      return function(std::integral_constant<int, 2>());
-    case Interpolation::nearest:
-      return function(std::integral_constant<int, 1>());
-    case Interpolation::bicubic:
-      return function(std::integral_constant<int, 4>());
-  }
-}
-
-// Calls function with the number of taps on each axis as a std::integral_constant. Of volumes there is no bicubic.
+// Calls function with the number of taps on each axis as a std::integral_constant. Volumes have no bicubic interpolation.
 template <int kAxes, class Function>
 void visit_taps_of(Interpolation interpolation, Function&& function) {
-  if constexpr (kAxes == 2) return visit_taps(interpolation, function);
   if (interpolation == Interpolation::nearest) return function(std::integral_constant<int, 1>());
+  if constexpr (kAxes == 2) {
+    if (interpolation == Interpolation::bicubic) return function(std::integral_constant<int, 4>());
+  }
   function(std::integral_constant<int, 2>());
 }
 

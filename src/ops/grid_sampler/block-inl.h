@@ -100,33 +100,21 @@ void store_pixels(const Image& image, int64_t channel, int64_t channels, int64_t
 
 // ---- Vectors of elements
 
-// Elements side by side, as many as a vector has lanes.
-template <class D, class T>
-HWY_INLINE hn::Vec<D> load_lanes(D d, const T* from) {
-  if constexpr (std::is_same_v<T, double>) {
-    return hn::LoadU(d, from);
-  } else {
-    return load(from);
-  }
+// Those of double; simd-inl.h has those of the other element types.
+using aclgrad::HWY_NAMESPACE::load, aclgrad::HWY_NAMESPACE::store, aclgrad::HWY_NAMESPACE::stream;
+using DoubleTag = BlockTag<double>;
+using DoubleVector = hn::Vec<DoubleTag>;
+
+HWY_INLINE DoubleVector load(const double* from) {
+  return hn::LoadU(DoubleTag(), from);
 }
 
-template <class D, class T>
-HWY_INLINE void store_lanes(D d, hn::Vec<D> v, T* to) {
-  if constexpr (std::is_same_v<T, double>) {
-    hn::StoreU(v, d, to);
-  } else {
-    store(v, to);
-  }
+HWY_INLINE void store(DoubleVector value, double* to) {
+  hn::StoreU(value, DoubleTag(), to);
 }
 
-// The same past the caches; `to` lies on a boundary of so many elements.
-template <class D, class T>
-HWY_INLINE void stream_lanes(D d, hn::Vec<D> v, T* to) {
-  if constexpr (std::is_same_v<T, double>) {
-    hn::Stream(v, d, to);
-  } else {
-    stream(v, to);
-  }
+HWY_INLINE void stream(DoubleVector value, double* to) {
+  hn::Stream(value, DoubleTag(), to);
 }
 
 // Calls function(tag of the vectors) for images of so many channels.
@@ -202,11 +190,10 @@ HWY_INLINE hn::Vec<IndexTag> index_vector(int64_t index) {
   return hn::Set(IndexTag(), static_cast<int32_t>(index < most ? index : most));
 }
 
-// Lanes of which the last of some pixels is in the band or after it, and the first in the band or before it.
-HWY_INLINE hn::Mask<IndexTag> meets(const int32_t* first, const int32_t* last, RowBand band) {
-  const IndexTag d;
-  return hn::And(hn::Gt(hn::Load(d, last), index_vector(band.begin - 1)),
-                 hn::Lt(hn::Load(d, first), index_vector(band.end)));
+// Lanes whose row is in the band.
+HWY_INLINE hn::Mask<IndexTag> are_in(const int32_t* rows, RowBand band) {
+  const auto row = hn::Load(IndexTag(), rows);
+  return hn::And(hn::Gt(row, index_vector(band.begin - 1)), hn::Lt(row, index_vector(band.end)));
 }
 
 // A bit for each sample of a block whose gradient the box writes: that of its first slice and row.
@@ -214,12 +201,8 @@ template <class Real, int kAxes>
 HWY_INLINE uint32_t samples_owned(const Block<Real, kAxes>& block, const Box& box) {
   uint32_t bits = 0;
   for (size_t lane = 0; lane < kBlock; lane += hn::Lanes(IndexTag())) {
-    const int32_t* first_row = block.rows().first + lane;
-    auto owned = meets(first_row, first_row, box.rows);
-    if constexpr (kAxes == 3) {
-      const int32_t* first_slice = block.slices().first + lane;
-      owned = hn::And(owned, meets(first_slice, first_slice, box.slices));
-    }
+    auto owned = are_in(block.rows().first + lane, box.rows);
+    if constexpr (kAxes == 3) owned = hn::And(owned, are_in(block.slices().first + lane, box.slices));
     bits |= bits_of(IndexTag(), owned) << lane;
   }
   return bits;
@@ -269,20 +252,7 @@ struct TapWeights {
     if constexpr (kAxes == 2) return hn::Mul(y()[tap.row], x()[tap.column]);
     return hn::Mul(hn::Mul(along[kAxes - 1][tap.slice], y()[tap.row]), x()[tap.column]);
   }
-  HWY_INLINE hn::Vec<D> of(int row, int column) const { return hn::Mul(y()[row], x()[column]); }
 };
-
-// The weights of one sample in all lanes.
-template <class D, int kTaps, int kAxes>
-HWY_INLINE TapWeights<D, kTaps, kAxes> broadcast_weights(D d, const Block<hn::TFromD<D>, kAxes>& block,
-                                                         size_t i) {
-  TapWeights<D, kTaps, kAxes> weights;
-  for (int k = 0; k < kTaps; ++k) {
-    for (int axis = 0; axis < kAxes; ++axis)
-      weights.along[axis][k] = hn::Set(d, block.taps[axis].weight[k][i]);
-  }
-  return weights;
-}
 
 // The weights of the samples from `lane` on.
 template <class D, int kTaps, int kAxes>

@@ -16,18 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 namespace {
 
-// Copies elements, past the caches if that is wanted and `to` is the beginning of a line.
-template <class Real, size_t kCount>
-HWY_INLINE void store_lines(const Real (&from)[kCount], bool past_caches, Real* to) {
-  static_assert(sizeof from % 64 == 0);
-  if (!past_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0) {
-    std::memcpy(to, from, sizeof from);
-    return;
-  }
-  const BlockTag<Real> d;
-  for (size_t i = 0; i < kCount; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
-}
-
 template <class Real, int kAxes>
 HWY_INLINE void load_neighbours(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMaxSamples]) {
   if (grid.type == data_type_of<Real> && has_interleaved_coordinates(grid)) {
@@ -302,7 +290,12 @@ void store_coordinates(const Image& grid_grad, int64_t first, const Real (&slope
     for (int axis = 0; axis < kAxes; ++axis) along[axis] = hn::Load(d, slopes[axis] + lane);
     store_interleaved(d, along, elements + kAxes * lane);
   }
-  store_lines(elements, grid_grad.outgrows_caches, grid_grad.channel<Real>(0) + kAxes * first);
+  Real* to = grid_grad.channel<Real>(0) + kAxes * first;
+  if (!grid_grad.outgrows_caches || reinterpret_cast<uintptr_t>(to) % 64 != 0) {
+    std::memcpy(to, elements, sizeof elements);
+    return;
+  }
+  for (size_t i = 0; i < kAxes * kBlock; i += hn::Lanes(d)) hn::Stream(hn::Load(d, elements + i), d, to + i);
 }
 
 }  // namespace

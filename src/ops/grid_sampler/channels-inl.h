@@ -129,8 +129,8 @@ struct BlockTask {
   uint32_t bits = 0;   // of those that are worked on
   uint32_t owned = 0;  // whose own results are wanted; those of the others are left without a meaning
   const float* gradients[kBlock];
-  float* results[kBlock];           // of the gradient's gradient
-  Tangents<float, kAxes> tangents;  // the same
+  float* results[kBlock];                     // of the gradient's gradient
+  alignas(64) float tangents[kAxes][kBlock];  // the same
 
   explicit BlockTask(const Block<float, kAxes>& samples) : block(samples) {}  // to clear arrays takes long
 };

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The coordinates of a grid as vectors.
+// The coordinates of a grid as vectors, and the loop over samples of the forward kernels that read them.
 #if defined(ACLGRAD_OPS_GRID_SAMPLER_COORDINATES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACLGRAD_OPS_GRID_SAMPLER_COORDINATES_INL_H_
 #undef ACLGRAD_OPS_GRID_SAMPLER_COORDINATES_INL_H_
@@ -55,6 +55,16 @@ class GridReader {
   int64_t begin_ = -kMaxSamples;  // of what is staged
   alignas(64) Real staged_[kAxes][kMaxSamples];
 };
+
+// Runs a forward kernel on all images: a new one for each part of the samples.
+template <class Forward>
+void sample_parts(const Sampling& sampling) {
+  for_each_part(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
+                forward_nanoseconds(sampling),
+                [](const Sampling& of_part, int64_t image, int64_t first, int64_t end) {
+                  Forward(of_part, image).sample(first, end);
+                });
+}
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

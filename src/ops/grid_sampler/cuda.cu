@@ -83,6 +83,16 @@ void pack_image(const PlanarImage& image, const void*& data, Strides<2>& strides
   strides = channels_last_strides(image.height, image.width, image.packed_pixel);
 }
 
+// The problem with its input packed. Without a launch it only takes the room.
+template <class T, class Problem>
+Problem with_packed_input(Problem problem, WorkspaceAllocator& allocator, const CudaLaunch* on,
+                          const Condition& condition) {
+  pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
+                 pixel_stride(problem)},
+                problem.input, problem.input_strides, allocator, on, condition);
+  return problem;
+}
+
 // The problem with its images in the order that the gradient by channels wants. Without a launch it only takes their room.
 template <class T>
 BackwardOf<2> with_channels_side_by_side(BackwardOf<2> problem, WorkspaceAllocator& allocator,
@@ -90,22 +100,7 @@ BackwardOf<2> with_channels_side_by_side(BackwardOf<2> problem, WorkspaceAllocat
   pack_image<T>({problem.batch, problem.channels, problem.output_height, problem.output_width,
                  problem.grad_output_strides, pixel_stride(problem)},
                 problem.grad_output, problem.grad_output_strides, allocator, on, condition);
-  if (reads_input(problem)) {
-    pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
-                   pixel_stride(problem)},
-                  problem.input, problem.input_strides, allocator, on, condition);
-  }
-  return problem;
-}
-
-// The problem with its input in that order. Without a launch it only takes the room.
-template <class T>
-ForwardOf<2> with_packed_input(ForwardOf<2> problem, WorkspaceAllocator& allocator, const CudaLaunch* on,
-                               const Condition& condition) {
-  pack_image<T>({problem.batch, problem.channels, problem.height, problem.width, problem.input_strides,
-                 pixel_stride(problem)},
-                problem.input, problem.input_strides, allocator, on, condition);
-  return problem;
+  return reads_input(problem) ? with_packed_input<T>(problem, allocator, on, condition) : problem;
 }
 
 // ---- Which implementation
@@ -130,14 +125,6 @@ int max_jumps(const BackwardOf<2>& problem, const CudaLaunch& on) {
   return on.deterministic ? 0 : max_jumps(problem, 13, 2);
 }
 
-// In problems of so few elements smooth grids lose more by being looked at than scattered ones win.
-int64_t few_elements(const ForwardOf<2>&) {
-  return int64_t{1} << 23;
-}
-int64_t few_elements(const BackwardOf<2>&) {
-  return int64_t{1} << 22;
-}
-
 // Calls way(by_channels, condition, allocator) for each implementation that may be the right one. Both take the same memory.
 template <class T, int kAxes, class Problem, class Way>
 void for_each_way(const Problem& problem, void* workspace, const CudaLaunch& on, bool launches, Way&& way) {
@@ -148,12 +135,14 @@ void for_each_way(const Problem& problem, void* workspace, const CudaLaunch& on,
       if (limit == 0 || !has_planes(problem) || problem.interpolation == Interpolation::bicubic)
         return way(true, Condition{}, allocator);
       const int64_t samples = problem.batch * samples_of<2>(problem);
-      if (limit == kWarp || samples > kMaxSamples || samples * problem.channels <= few_elements(problem))
+      // In problems of so few elements smooth grids lose more by being looked at than scattered ones win.
+      constexpr int64_t kFewElements = int64_t{1} << (std::is_same_v<Problem, ForwardOf<2>> ? 23 : 22);
+      if (limit == kWarp || samples > kMaxSamples || samples * problem.channels <= kFewElements)
         return way(false, Condition{}, allocator);
       const auto most = static_cast<unsigned>(limit * kSampledWarps);
       auto* jumps = allocator.take<unsigned>(1);
       if (launches) {
-        launch(on, 1, kSamplingThreads, 0, count_jumps<T>, problem, axes_of<2>(problem, true),
+        launch(on, 1, kSamplingThreads, count_jumps<T>, problem, axes_of<2>(problem, true),
                BlocksOfSamples<2>(problem), jumps);
       }
       way(false, Condition{jumps, 0, most}, allocator);
@@ -339,7 +328,7 @@ void scatter_channels(const BackwardOf<2>& problem, const Sums& sums, const Stri
   const int64_t blocks = divide_up(problem.batch * samples_of<2>(problem) * lanes, kThreads);
   // Fewer where they may have nothing to do: blocks take time to start. But long ones end at different times.
   constexpr int64_t kFewBlocks = 4096;
-  launch(on, condition.count == nullptr ? blocks : std::min(blocks, kFewBlocks), kThreads, 0,
+  launch(on, condition.count == nullptr ? blocks : std::min(blocks, kFewBlocks), kThreads,
          scatter_by_channels<T, kTaps, Sums>, condition, packed, sums, strides, axes_of<2>(problem, false),
          lanes, whole);
 }

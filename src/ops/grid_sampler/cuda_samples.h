@@ -25,14 +25,6 @@ Axes<kAxes> axes_of(const SamplingOf<kAxes>& problem, bool forward) {
   return axes;
 }
 
-// What lies so far along x, y and z from the first element of a channel, in a tensor [N, C, H, W] or [N, C, D, H, W].
-template <int kAxes>
-__device__ int64_t offset_of(const Strides<kAxes>& strides, const int64_t (&place)[kAxes]) {
-  int64_t offset = 0;
-  for (int axis = 0; axis < kAxes; ++axis) offset += place[axis] * strides[kAxes + 1 - axis];
-  return offset;
-}
-
 // Whether 32 bits hold the places along axes of these extents and strides.
 inline bool is_near(std::initializer_list<std::pair<int64_t, int64_t>> axes) {
   int64_t last = 0;
@@ -67,9 +59,11 @@ struct Sample {
                      : set(problem, static_cast<uint64_t>(index));
   }
 
-  // Of the first channel in a tensor [N, C, Ho, Wo].
+  // Of the first channel in a tensor [N, C, Ho, Wo] or [N, C, Do, Ho, Wo].
   __device__ int64_t offset(const Strides<kAxes>& strides) const {
-    return batch * strides[0] + offset_of<kAxes>(strides, place);
+    int64_t in_channel = 0;
+    for (int axis = 0; axis < kAxes; ++axis) in_channel += place[axis] * strides[kAxes + 1 - axis];
+    return batch * strides[0] + in_channel;
   }
   // Of x in a tensor [N, Ho, Wo, 2].
   __device__ int64_t offset_in_grid(const Strides<kAxes>& strides) const {

@@ -12,12 +12,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// grad_grad_grid of a block of samples, in pixels.
-template <class Real, int kAxes = 2>
-struct Tangents {
-  alignas(64) Real along[kAxes][kBlock];  // x, y and z
-};
-
 // Whether a sample reads any pixel along an axis.
 template <int kTaps>
 bool reads_axis(int32_t first, const Axis& axis) {
@@ -25,25 +19,22 @@ bool reads_axis(int32_t first, const Axis& axis) {
   return kTaps == 4 && axis.padding != Padding::zeros && first > kNowhere;
 }
 
-// From those of the samples from `first` on. A sample that reads nothing has none, and neither has one along an axis on
-// which it is clipped, whatever grad_grad_grid is: infinity times zero is no zero. Returns a bit for each sample that
-// reads something.
+// The tangents of a block of samples along x, y and z: grad_grad_grid in pixels. `along`: grad_grad_grid, of this block from
+// `first` on. A sample that reads nothing has none, and neither has one along an axis on which it is clipped, whatever
+// grad_grad_grid is: infinity times zero is no zero.
 template <int kTaps, class Real, int kAxes>
-HWY_INLINE uint32_t find_tangents(const Block<Real, kAxes>& block, const Axis* axes,
-                                  const Real (&along)[kAxes][kMaxSamples], int64_t first,
-                                  Tangents<Real, kAxes>& tangents) {
-  uint32_t reading = 0;
+HWY_INLINE void find_tangents(const Block<Real, kAxes>& block, const Axis* axes,
+                              const Real (&along)[kAxes][kMaxSamples], int64_t first,
+                              Real (&tangents)[kAxes][kBlock]) {
   for (int64_t i = 0; i < kBlock; ++i) {
     bool reads = true;
     for (int axis = 0; axis < kAxes; ++axis)
       reads &= reads_axis<kTaps>(block.taps[axis].first[i], axes[axis]);
     for (int axis = 0; axis < kAxes; ++axis) {
       const Real scale = reads ? block.taps[axis].scale[i] : 0;
-      tangents.along[axis][i] = scale == 0 ? 0 : scale * along[axis][first + i];
+      tangents[axis][i] = scale == 0 ? 0 : scale * along[axis][first + i];
     }
-    reading |= uint32_t{reads} << i;
   }
-  return reading;
 }
 
 // The weights of samples along one axis, with their first and second derivatives by the position in pixels.
@@ -92,11 +83,11 @@ class SampleCurves {
   using Real = hn::TFromD<D>;
   using V = hn::Vec<D>;
 
-  HWY_INLINE SampleCurves(D d, const Block<Real>& block, const Tangents<Real>& tangents, size_t lane)
+  HWY_INLINE SampleCurves(D d, const Block<Real>& block, const Real (&tangents)[2][kBlock], size_t lane)
       : x_(d, block.x(), lane),
         y_(d, block.y(), lane),
-        along_x_(hn::Load(d, tangents.along[0] + lane)),
-        along_y_(hn::Load(d, tangents.along[1] + lane)),
+        along_x_(hn::Load(d, tangents[0] + lane)),
+        along_y_(hn::Load(d, tangents[1] + lane)),
         x_scale_(hn::Load(d, block.x().scale + lane)),
         y_scale_(hn::Load(d, block.y().scale + lane)) {}
 
@@ -171,10 +162,10 @@ class SampleCurves<D, 2, 3> {
   using Real = hn::TFromD<D>;
   using V = hn::Vec<D>;
 
-  HWY_INLINE SampleCurves(D d, const Block<Real, 3>& block, const Tangents<Real, 3>& tangents, size_t lane)
+  HWY_INLINE SampleCurves(D d, const Block<Real, 3>& block, const Real (&tangents)[3][kBlock], size_t lane)
       : weights_(load_weights<D, 2>(d, block, lane)) {
     for (int axis = 0; axis < 3; ++axis) {
-      along_[axis] = hn::Load(d, tangents.along[axis] + lane);
+      along_[axis] = hn::Load(d, tangents[axis] + lane);
       scales_[axis] = hn::Load(d, block.taps[axis].scale + lane);
     }
   }

@@ -75,7 +75,11 @@ HWY_INLINE void sample_channels(D d, const Rows<const float>& input, const Axis*
                                 const Block<float, kAxes>& block, size_t i, int64_t first, int64_t count,
                                 float* to) {
   constexpr int kTapCount = kTapsOfSample<kTaps, kAxes>;
-  const auto weights = broadcast_weights<D, kTaps>(d, block, i);
+  TapWeights<D, kTaps, kAxes> weights;  // of the sample in all lanes
+  for (int k = 0; k < kTaps; ++k) {
+    for (int axis = 0; axis < kAxes; ++axis)
+      weights.along[axis][k] = hn::Set(d, block.taps[axis].weight[k][i]);
+  }
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
   if (HWY_LIKELY(block.interior >> i & 1)) {
     const float* from = input.at(block.y().first[i], block.x().first[i]) + first;
@@ -166,7 +170,7 @@ void for_each_task(const Sampling& sampling, int64_t first_image, int64_t images
 void run_by_channels(const Sampling& sampling, const PackedInput& packed) {
   const double nanoseconds = forward_nanoseconds(sampling);
   const int64_t round = packed.images == 0 ? sampling.batch : packed.images;
-  visit_taps(sampling.interpolation, [&](auto taps) {
+  visit_taps_of<2>(sampling.interpolation, [&](auto taps) {
     for_each_round(sampling, round, [&](int64_t first_image, int64_t images) {
       if (packed.images != 0)
         pack_images(sampling.input, first_image, images, 0.5 * share_of(nanoseconds, images, sampling),

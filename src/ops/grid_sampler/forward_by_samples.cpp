@@ -139,7 +139,7 @@ class ForwardBySamples {
   }
 
   static HWY_INLINE void store_plain(V value, bool streams, T* to) {
-    streams ? stream_lanes(D(), value, to) : store_lanes(D(), value, to);
+    streams ? stream(value, to) : store(value, to);
   }
 
   // ---- Few channels: all in registers
@@ -250,19 +250,13 @@ class ForwardBySamples {
           store_plain(values[c], streams_to(to), to);
         }
       } else if (kTogether > 1 && is_whole && has_interleaved_output_) {
-        store_interleaved_values(values, first);
+        store_interleaved(D(), values, output_.channel<Real>(0) + first * kTogether);
       } else {
         for (int c = 0; c < kTogether; ++c) hn::Store(values[c], d, staged[channel + c]);
       }
     }
     if (HWY_UNLIKELY(!is_whole || !(has_plain_output_ || has_interleaved_output_)))
       store_pixels(output_, 0, input_.channels, first, count, staged[0], kSamples);
-  }
-
-  HWY_INLINE void store_interleaved_values([[maybe_unused]] const V (&values)[kTogether],
-                                           [[maybe_unused]] int64_t first) const {
-    if constexpr (kTogether > 1)
-      store_interleaved(D(), values, output_.channel<float>(0) + first * kTogether);
   }
 
   // ---- Any number of channels: chunk by chunk of samples
@@ -331,15 +325,6 @@ class ForwardBySamples {
   const bool has_interleaved_output_;
 };
 
-template <class Forward>
-void run(const Sampling& sampling) {
-  for_each_part(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
-                forward_nanoseconds(sampling),
-                [](const Sampling& of_part, int64_t image, int64_t first, int64_t end) {
-                  Forward(of_part, image).sample(first, end);
-                });
-}
-
 template <class T, int kTaps, int kAxes>
 void run_with_rows(const Sampling& sampling) {
   if constexpr (kTellsLayouts) {
@@ -347,21 +332,23 @@ void run_with_rows(const Sampling& sampling) {
     if constexpr (std::is_same_v<T, float>) {
       if (sampling.has_plain_rows && has_interleaved_rows(input)) {
         return visit_interleaved(sampling.channels, [&](auto channels) {
-          run<ForwardBySamples<T, kTaps, channels, kAxes, Access::few>>(sampling);
+          sample_parts<ForwardBySamples<T, kTaps, channels, kAxes, Access::few>>(sampling);
         });
       }
     }
     if constexpr (!std::is_same_v<T, double>) {
       if (sampling.channels > kFewChannels && input.channel_stride == 1 && sampling.channels % 4 == 0)
-        return run<ForwardBySamples<T, kTaps, 4, kAxes, Access::scattered>>(sampling);
+        return sample_parts<ForwardBySamples<T, kTaps, 4, kAxes, Access::scattered>>(sampling);
     }
-    if (has_few_channels(sampling)) return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
-    if (sampling.has_plain_rows) return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::many>>(sampling);
+    if (has_few_channels(sampling))
+      return sample_parts<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
+    if (sampling.has_plain_rows)
+      return sample_parts<ForwardBySamples<T, kTaps, 1, kAxes, Access::many>>(sampling);
   } else if constexpr (std::is_same_v<T, float>) {
     if (has_few_channels(sampling) && sampling.input.first.column_stride == 1)
-      return run<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
+      return sample_parts<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
   }
-  run<ForwardBySamples<T, kTaps, 1, kAxes, Access::scattered>>(sampling);
+  sample_parts<ForwardBySamples<T, kTaps, 1, kAxes, Access::scattered>>(sampling);
 }
 
 void run_by_samples(const Sampling& sampling) {

@@ -215,17 +215,10 @@ class ForwardNearest {
 
 void run_nearest(const Sampling& sampling) {
   visit_axes(sampling, [&](auto axes) {
-    const auto run = [&]<class Bits>(Bits) {
-      using Forward = ForwardNearest<Bits, axes>;
-      for_each_part(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
-                    forward_nanoseconds(sampling),
-                    [](const Sampling& of_part, int64_t image, int64_t first, int64_t end) {
-                      Forward(of_part, image).sample(first, end);
-                    });
-    };
     const size_t bytes = size_of(sampling.type);
-    if (bytes == 8) return run(uint64_t{});
-    bytes == 4 ? run(uint32_t{}) : run(uint16_t{});
+    if (bytes == 8) return sample_parts<ForwardNearest<uint64_t, axes>>(sampling);
+    if (bytes == 4) return sample_parts<ForwardNearest<uint32_t, axes>>(sampling);
+    sample_parts<ForwardNearest<uint16_t, axes>>(sampling);
   });
 }
 

@@ -23,9 +23,9 @@ struct ChannelsTensors {
   bool reads;          // images, for other results than input_grad
   bool has_source[2];  // the input, and grad_grad_input
   bool packs_source[2];
-  bool packs_gradient;  // grad_output
-  bool has_result;      // grad_grad_output
-  bool packs_result;
+  bool packs_gradient;      // grad_output
+  bool has_result = false;  // grad_grad_output
+  bool packs_result = false;
   bool wants_input_grad;
 
   explicit ChannelsTensors(const Sampling& sampling)
@@ -33,8 +33,6 @@ struct ChannelsTensors {
         has_source{reads, false},
         packs_source{reads && !is_channels_last(sampling.input.first), false},
         packs_gradient(!has_channels_last_samples(sampling.output.first)),
-        has_result(false),
-        packs_result(false),
         wants_input_grad(sampling.wants_input_grad) {}
 
   explicit ChannelsTensors(const DoubleBackward& sampling)
@@ -158,10 +156,11 @@ class GradByChannels {
     });
   }
 
-  void run() {
+  // `all_nanoseconds`: the estimated time on one thread.
+  void run(double all_nanoseconds) {
     std::fill_n(layout_.no_pixel, channels(), 0.0f);
     for_each_round(sampling_, layout_.images, [&](int64_t first_image, int64_t images) {
-      const double nanoseconds = share_of(estimated_nanoseconds(sampling_), images, sampling_);
+      const double nanoseconds = share_of(all_nanoseconds, images, sampling_);
       first_image_ = first_image;
       list_samples(sampling_, layout_.lists, cut_, first_image, images, 0.1 * nanoseconds);
       are_scattered_ = layout_.lists.are_scattered(cut_, images);
@@ -195,11 +194,6 @@ class GradByChannels {
                     : differentiate_block<kTaps, kChannels, false, true, kAxes>;
     }
     return differentiate_block<kTaps, kChannels, true, false, kAxes>;
-  }
-
-  static double estimated_nanoseconds(const Sampling& sampling) { return gradient_nanoseconds(sampling); }
-  static double estimated_nanoseconds(const DoubleBackward& sampling) {
-    return double_backward_nanoseconds(sampling);
   }
 
   const ChannelsTensors& tensors() const { return layout_.tensors; }
@@ -369,11 +363,15 @@ class GradByChannels {
 };
 
 void run_by_channels(const Sampling& sampling, const ChannelsLayout& layout) {
-  visit_axes(sampling, [&](auto axes) { GradByChannels<Sampling, axes>(sampling, layout).run(); });
+  visit_axes(sampling, [&](auto axes) {
+    GradByChannels<Sampling, axes>(sampling, layout).run(gradient_nanoseconds(sampling));
+  });
 }
 
 void run_second_by_channels(const DoubleBackward& sampling, const ChannelsLayout& layout) {
-  visit_axes(sampling, [&](auto axes) { GradByChannels<DoubleBackward, axes>(sampling, layout).run(); });
+  visit_axes(sampling, [&](auto axes) {
+    GradByChannels<DoubleBackward, axes>(sampling, layout).run(double_backward_nanoseconds(sampling));
+  });
 }
 
 }  // namespace

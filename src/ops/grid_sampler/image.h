@@ -14,17 +14,13 @@ namespace aclgrad::ops::grid_sampler {
 template <class T>
 using RealOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-inline double to_real(double value) {
-  return value;
-}
-inline float to_real(float value) {
-  return value;
-}
-inline float to_real(Half value) {
-  return to_float(value);
-}
-inline float to_real(BFloat16 value) {
-  return to_float(value);
+template <class T>
+RealOf<T> to_real(T value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value;
+  } else {
+    return to_float(value);
+  }
 }
 
 template <class T>
@@ -72,10 +68,6 @@ struct Image {
     some.data = static_cast<std::byte*>(data) + first * channel_stride * static_cast<int64_t>(size_of(type));
     some.channels = count;
     return some;
-  }
-
-  bool has(int64_t slice, int64_t row, int64_t column) const {
-    return slice >= 0 && slice < depth && row >= 0 && row < height && column >= 0 && column < width;
   }
 
   int64_t pixels() const { return depth * height * width; }

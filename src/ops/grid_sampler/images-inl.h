@@ -99,7 +99,7 @@ class ImagesBySamples {
     if (is_staged) stage_gradients(vector, channels, staged);
     function([&](int64_t channel) HWY_ATTR {
       return is_staged ? hn::Load(d, staged[channel - channels.begin])
-                       : load_lanes(d, grad_output_.channel<T>(channel) + vector.first);
+                       : load(grad_output_.channel<T>(channel) + vector.first);
     });
   }
 
@@ -233,15 +233,16 @@ void differentiate_images(Problem sampling, const SamplesLayout& layout, double 
       }
     }
   }
-  const bool has_spans = bands.count() > 1;
-  for_each_band(bands, sampling.batch, nanoseconds, [&](int64_t image, int64_t index, int64_t slot) {
-    const RowBand band = bands.band(index);
+  const int64_t count = bands.count();
+  parallel_for_with_slots(sampling.batch * count, bands.slots, nanoseconds, [&](int64_t task, int64_t slot) {
+    const int64_t image = task / count;
+    const RowBand band = bands.band(task % count);
     float* const buffer = layout.buffer(bands, slot);
     differentiate(sampling, image, band, layout.sums_of(sampling, image, band, buffer),
-                  {0, sampling.samples, has_spans ? layout.spans + image * layout.chunks : nullptr});
+                  {0, sampling.samples, count > 1 ? layout.spans + image * layout.chunks : nullptr});
     if (!layout.adds_in_buffer) return;
-    const int64_t count = sampling.pixels_of_band(band), first = sampling.pixels_of_band({0, band.begin});
-    store_pixels(sampling.input_grad[image], 0, sampling.channels, first, count, buffer, count);
+    const int64_t pixels = sampling.pixels_of_band(band), first = sampling.pixels_of_band({0, band.begin});
+    store_pixels(sampling.input_grad[image], 0, sampling.channels, first, pixels, buffer, pixels);
   });
 }
 

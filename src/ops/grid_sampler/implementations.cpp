@@ -26,6 +26,10 @@ Suits suits_all(const Sampling&) {
   return Suits::all_grids;
 }
 
+size_t no_workspace(const Sampling&) {
+  return 0;
+}
+
 // Few channels that do not lie side by side in rows.
 Suits suits_planes(const Sampling& sampling) {
   if (sampling.has_plain_rows || sampling.channels > kFewChannels) return Suits::no;
@@ -107,10 +111,6 @@ std::span<const Implementation> forward_implementations() {
 
 std::span<const Implementation> gradient_implementations() {
   return kGradient;
-}
-
-size_t no_workspace(const Sampling&) {
-  return 0;
 }
 
 size_t workspace_size(std::span<const Implementation> implementations, const Sampling& sampling) {

@@ -31,8 +31,6 @@ void run(const char* operator_name, std::span<const Implementation> implementati
 
 // ---- The implementations, in files of their names
 
-size_t no_workspace(const Sampling& sampling);
-
 void sample_nearest(const Sampling& sampling, void* workspace);
 void sample_by_samples(const Sampling& sampling, void* workspace);
 size_t sample_planes_workspace_size(const Sampling& sampling);

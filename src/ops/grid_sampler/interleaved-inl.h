@@ -50,7 +50,7 @@ HWY_INLINE void load_line(D d, const T* from, V (&taps)[kCount]) {
   for (int tap = 0; tap < kCount; tap += kChannels, from += kChannels) {
     V of_tap[kChannels];
     if constexpr (kChannels == 1) {
-      of_tap[0] = load_lanes(d, from);
+      of_tap[0] = load(from);
     } else {
       load_interleaved(d, from, of_tap);
     }

@@ -29,7 +29,7 @@ inline int64_t taps_along_axis(Interpolation interpolation) {
   return interpolation == Interpolation::nearest ? 1 : interpolation == Interpolation::bicubic ? 4 : 2;
 }
 
-// So many are worked on where an image lies, without a copy.
+// Images of at most so many channels are read where they lie, without a copy.
 inline constexpr int64_t kFewChannels = 4;
 
 // A problem of either operator, with its tensors as images.
@@ -208,13 +208,5 @@ struct Bands {
   int64_t count() const { return divide_up(height, rows); }  // of an image
   RowBand band(int64_t index) const { return {index * rows, std::min((index + 1) * rows, height)}; }
 };
-
-// Calls body(image, index of the band, slot) for the bands of so many images.
-template <class Body>
-void for_each_band(const Bands& bands, int64_t images, double serial_nanoseconds, Body&& body) {
-  const int64_t count = bands.count();
-  parallel_for_with_slots(images * count, bands.slots, serial_nanoseconds,
-                          [&](int64_t task, int64_t slot) { body(task / count, task % count, slot); });
-}
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -181,7 +181,7 @@ class ScatteredFootprint {
     for (int c = 0; c < kTogether; ++c) {
       alignas(64) T elements[kSamples];
       for (size_t i = 0; i < kSamples; ++i) elements[i] = from[at[i] + c];
-      to[c] = load_lanes(d, elements);
+      to[c] = load(elements);
     }
   }
 

@@ -42,8 +42,8 @@ inline std::vector<double> multiples_of(int64_t step, int64_t count) {
 inline const Case kCases[] = {
     {1, 1, {1}, 0},
     {7, 3, {2, 2, 7}, 0},
-    {600, 5, std::vector<double>(300, 2),
-     1},  // more groups than a GPU's block has threads, as counts and as ends
+    // More groups than a GPU's block has threads, as counts and as ends.
+    {600, 5, std::vector<double>(300, 2), 1},
     {1200, 3, multiples_of(4, 300), 0},
     {100, 31, {40, 60, 100}, 0},
     {100, 127, {40, 20, 40}, 1},

@@ -133,8 +133,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-#include <algorithm>
-
 #include "base/parallel.h"
 #include "base/workspace.h"
 

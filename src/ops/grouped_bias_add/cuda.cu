@@ -23,7 +23,7 @@ struct Group {
   int64_t first_tile;  // number of its first tile
 
   __device__ int64_t tiles() const { return rows <= kRowsPerTile ? 1 : divide_up(rows, kRowsPerTile); }
-  // Into the workspace.
+  // Whether the workspace has room for its tiles.
   __device__ bool fits(int64_t capacity) const { return first_tile + tiles() <= capacity; }
 };
 
@@ -33,7 +33,7 @@ __host__ __device__ int64_t row_size(const GroupedBiasAddBackward& problem) {
   return (problem.columns() + kElements - 1) / kElements * kElements;
 }
 
-// Of groups that overlap, whatever finds no room among the tiles is summed by the second kernel.
+// Groups that overlap may have more tiles than there is room for: the second kernel sums those groups from their rows.
 struct Workspace {
   Group* groups;            // [groups]
   int64_t* tiles_to_group;  // [groups], tiles up to and with each
@@ -243,16 +243,16 @@ void run(const GroupedBiasAddBackward& problem, const Workspace& workspace, cons
   const bool vectors = holds_vectors<T>(
       problem.grad_output.data, {problem.columns(), row_stride_of(problem), problem.grad_output.stride(0)});
   const int64_t capacity = tile_capacity(problem, kRowsPerTile);
-  launch(on, 1, kThreads, 0, find_groups, problem, workspace, capacity);
-  launch(on, capacity * divide_up(problem.columns(), Strip<T, true>::kColumns), kThreads, 0,
+  launch(on, 1, kThreads, find_groups, problem, workspace, capacity);
+  launch(on, capacity * divide_up(problem.columns(), Strip<T, true>::kColumns), kThreads,
          vectors ? sum_tiles<T, true> : sum_tiles<T, false>, problem, workspace, capacity);
   if (problem.rows() <= kRowsPerTile) return;
   // Of groups that do not overlap, no more can be open. Blocks go over what is left.
   const int64_t open = problem.has_equal_groups()
                            ? problem.groups()
                            : std::min(problem.groups(), divide_up(problem.rows(), kRowsPerTile));
-  launch(on, open * divide_up(problem.columns(), 32 * Vector<float>::kElements), kThreads, 0,
-         finish_groups<T>, problem, workspace, capacity);
+  launch(on, open * divide_up(problem.columns(), 32 * Vector<float>::kElements), kThreads, finish_groups<T>,
+         problem, workspace, capacity);
 }
 
 const CudaKernel<GroupedBiasAddBackward> kKernel(

@@ -118,38 +118,34 @@ std::vector<Mistake> mistakes() {
   return result;
 }
 
-const Registration kGrad({
-    .name = "aclnnGroupedBiasAddGrad",
-    .parameters = {{"gradY", Role::input, {0}},
-                   {"groupIdxOptional", Role::optional_input},
-                   {"out", Role::output}},
-    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
-    .phase1 =
-        phase1_of<aclnnGroupedBiasAddGradGetWorkspaceSize, const aclTensor*, const aclTensor*, aclTensor*>,
-    .phase2 = aclnnGroupedBiasAddGrad,
-    .expected = outputs_of,
-    .cases = cases<false>,
-    .parallel_cases = parallel_cases<false>,
-    .hard_cases = hard_cases<false>,
-    .mistakes = mistakes<false>,
-});
+template <bool has_type>
+Operator operator_of(const char* name, auto phase1, Phase2 phase2) {
+  std::vector<Parameter> parameters = {{"gradY", Role::input, {0}},
+                                       {"groupIdxOptional", Role::optional_input}};
+  if (has_type) parameters.push_back({"groupIdxType", Role::attribute});
+  parameters.push_back({"out", Role::output});
+  return {.name = name,
+          .parameters = parameters,
+          .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
+          .phase1 = phase1,
+          .phase2 = phase2,
+          .expected = outputs_of,
+          .cases = cases<has_type>,
+          .parallel_cases = parallel_cases<has_type>,
+          .hard_cases = hard_cases<has_type>,
+          .mistakes = mistakes<has_type>};
+}
 
-const Registration kGradV2({
-    .name = "aclnnGroupedBiasAddGradV2",
-    .parameters = {{"gradY", Role::input, {0}},
-                   {"groupIdxOptional", Role::optional_input},
-                   {"groupIdxType", Role::attribute},
-                   {"out", Role::output}},
-    .types = {std::begin(kFloatTypes), std::end(kFloatTypes)},
-    .phase1 = phase1_of<aclnnGroupedBiasAddGradV2GetWorkspaceSize, const aclTensor*, const aclTensor*,
-                        int64_t, aclTensor*>,
-    .phase2 = aclnnGroupedBiasAddGradV2,
-    .expected = outputs_of,
-    .cases = cases<true>,
-    .parallel_cases = parallel_cases<true>,
-    .hard_cases = hard_cases<true>,
-    .mistakes = mistakes<true>,
-});
+const Registration kGrad(operator_of<false>(
+    "aclnnGroupedBiasAddGrad",
+    phase1_of<aclnnGroupedBiasAddGradGetWorkspaceSize, const aclTensor*, const aclTensor*, aclTensor*>,
+    aclnnGroupedBiasAddGrad));
+
+const Registration kGradV2(
+    operator_of<true>("aclnnGroupedBiasAddGradV2",
+                      phase1_of<aclnnGroupedBiasAddGradV2GetWorkspaceSize, const aclTensor*, const aclTensor*,
+                                int64_t, aclTensor*>,
+                      aclnnGroupedBiasAddGradV2));
 
 // ---- The C++ interface
 

@@ -362,28 +362,21 @@ __global__ void __launch_bounds__(kThreads, kWholeRow ? kBlocksForHalf : 1)
   }
 }
 
-bool is_contiguous(const Shape& strides, const Shape& contiguous) {
-  return strides[0] == contiguous[0] && strides[1] == contiguous[1] && strides[2] == contiguous[2];
-}
-
 Shape sums_strides_of(const MultiScaleDeformableSampling& problem) {
   return problem.value.shape.contiguous_strides();
 }
 
-int64_t sums_size(const MultiScaleDeformableSampling& problem) {
-  return problem.batches() * problem.rows() * problem.heads() * problem.channels();
-}
-
 // Floats that lie side by side need no buffer: they are added up where they belong.
 bool sums_in_place(const MultiScaleDeformableAttentionBackward& problem) {
-  return problem.value.type == DataType::float32 &&
-         is_contiguous(problem.grad_value.strides, sums_strides_of(problem));
+  const Shape contiguous = sums_strides_of(problem);
+  const int64_t* strides = problem.grad_value.strides.begin();
+  return problem.value.type == DataType::float32 && std::equal(strides, strides + 3, contiguous.begin());
 }
 
 template <class T>
 GradientSums<RealOf<T>> sums_of(const MultiScaleDeformableAttentionBackward& problem, const CudaLaunch& on,
                                 WorkspaceAllocator& allocator) {
-  return {sums_size(problem),
+  return {problem.batches() * problem.rows() * problem.heads() * problem.channels(),
           problem.queries() * problem.levels() * problem.samples(),
           problem.channels(),
           sums_in_place(problem) ? problem.grad_value.data : nullptr,

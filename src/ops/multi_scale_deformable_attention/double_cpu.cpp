@@ -122,9 +122,7 @@ struct HeadSums {
 template <class Problem, class SumsOf>
 void for_each_head(const Problem& problem, SumsOf&& sums_of) {
   parallel_for(problem.batches() * problem.heads(), kernel_nanoseconds(problem), [&](int64_t index) {
-    HeadTask task{};
-    task.batch = index / problem.heads();
-    task.head = index % problem.heads();
+    const HeadTask task = task_of_head(problem, index);
     const HeadSums sums = sums_of([&](const auto& tensor) {
       auto runs = runs_of<double>(tensor, task, 0, tensor.size(3));
       return tensor.defined() ? runs : decltype(runs){};

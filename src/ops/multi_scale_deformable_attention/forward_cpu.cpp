@@ -193,14 +193,13 @@ struct Workspace {
   Workspace(const MultiScaleDeformableAttention& problem, WorkspaceAllocator& allocator)
       : padded_channels(chunks_of(problem.channels()) * kChunkChannels),
         query_blocks(divide_up(problem.queries(), kQueriesPerTask)),
-        tasks(problem.batches() * problem.heads() * query_blocks),
-        unfinished(allocator.take<float>(tasks * padded_channels)),
+        unfinished(
+            allocator.take<float>(problem.batches() * problem.heads() * query_blocks * padded_channels)),
         planes(allocator.take<std::byte>(problem.batches() * problem.heads() * plane_bytes(problem))) {}
 
   int64_t padded_channels;
   int64_t query_blocks;
-  int64_t tasks;
-  float* unfinished;  // [tasks, padded_channels]
+  float* unfinished;  // [batches, heads, query_blocks, padded_channels]
   std::byte* planes;  // [batches, heads, plane_bytes]
 };
 
@@ -228,10 +227,7 @@ void sample_heads(const MultiScaleDeformableAttention& problem, HeadRange heads,
   const double nanoseconds =
       kernel_nanoseconds(problem) * static_cast<double>(heads.count) / heads_of(problem);
   parallel_for(heads.count * parts.query_blocks, nanoseconds, [&](int64_t index) {
-    const int64_t head = heads.first + index / parts.query_blocks;
-    HeadTask task{};
-    task.batch = head / problem.heads();
-    task.head = head % problem.heads();
+    HeadTask task = task_of_head(problem, heads.first + index / parts.query_blocks);
     task.first_query = index % parts.query_blocks * kQueriesPerTask;
     task.last_query = std::min(task.first_query + kQueriesPerTask, problem.queries());
     task.last_level = problem.levels();

@@ -206,13 +206,6 @@ class GradTasks {
             layout_.pieces, static_cast<int64_t>(plane_bytes_) / kFloat, first.is_touched};
   }
 
-  HeadTask head_task(int64_t head) const {
-    HeadTask task{};
-    task.batch = head / problem_.heads();
-    task.head = head % problem_.heads();
-    return task;
-  }
-
   RowRange rows_of(const HeadTask& task) const {
     if (groups_ == 1) return {0, problem_.rows()};
     return {level_rows_[static_cast<size_t>(task.first_level)].begin,
@@ -248,7 +241,7 @@ class GradTasks {
   // `share` numbers the pieces of all heads.
   void run_task(int64_t share, int64_t group, const Plane& plane, const Accumulate& accumulate) const {
     const int64_t piece = share % layout_.pieces;
-    HeadTask task = head_task(share / layout_.pieces);
+    HeadTask task = task_of_head(problem_, share / layout_.pieces);
     task.first_query = problem_.queries() * piece / layout_.pieces;
     task.last_query = problem_.queries() * (piece + 1) / layout_.pieces;
     task.first_level = problem_.levels() * group / groups_;
@@ -283,7 +276,7 @@ class GradTasks {
     const double bytes = static_cast<double>(layout_.planes()) * static_cast<double>(plane_bytes_);
     for_rows_of_each(layout_.heads, 0.1 * bytes, [&](int64_t head, RowRange rows) {
       HWY_DYNAMIC_DISPATCH(store_rows_of_head)
-      (needs_.grad_value, head_task(head), rows, grad_planes(plane(head * layout_.pieces)));
+      (needs_.grad_value, task_of_head(problem_, head), rows, grad_planes(plane(head * layout_.pieces)));
     });
   }
 

@@ -107,6 +107,14 @@ struct HeadTask {
   int64_t outside = -1;  // the row that pixels outside have: none, or one of zeros, behind those of a plane
 };
 
+// A task of a head, which is numbered over all batches; the rest is to be set.
+inline HeadTask task_of_head(const MultiScaleDeformableSampling& problem, int64_t head) {
+  HeadTask task{};
+  task.batch = head / problem.heads();
+  task.head = head % problem.heads();
+  return task;
+}
+
 // Consecutive elements that lie `stride` apart from query to query, or from row to row.
 template <class T>
 struct Runs {

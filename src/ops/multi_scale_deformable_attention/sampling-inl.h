@@ -13,7 +13,6 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -120,9 +119,8 @@ struct Samples {
   HWY_ALIGN float attention[kBlockPoints];     // becomes 0 where the point does not count
   HWY_ALIGN float x_fraction[kBlockPoints];    // distance from the corners at the left
   HWY_ALIGN float y_fraction[kBlockPoints];    // distance from the corners above
-  HWY_ALIGN float
-      weight[4][kBlockPoints];  // attention * bilinear weight of each corner, or 0 where it does not count
-  HWY_ALIGN int64_t row[4][kBlockPoints];       // of each corner; where it does not count, HeadTask::outside
+  HWY_ALIGN float weight[4][kBlockPoints];     // attention * bilinear weight of each corner that counts, or 0
+  HWY_ALIGN int64_t row[4][kBlockPoints];      // of each corner; where it does not count, HeadTask::outside
   HWY_ALIGN int32_t is_interior[kBlockPoints];  // not 0: all four corners count
 };
 

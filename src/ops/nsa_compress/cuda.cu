@@ -116,12 +116,12 @@ void fill_table(const SlidingWindows& windows, const WindowTable& table, const C
   if (table.right == nullptr) return;
   SomeEnds some{};
   while (!windows.ends_on_gpu && some.first + some.count < table.sequences) {
-    if (some.count > 0) launch(on, 1, kThreads, 0, write_ends, some, table.ends);
+    if (some.count > 0) launch(on, 1, kThreads, write_ends, some, table.ends);
     some.first += some.count;
     some.count = std::min(SomeEnds::kCapacity, table.sequences - some.first);
     std::copy_n(windows.sequence_ends + some.first, some.count, some.end);
   }
-  launch(on, 1, kThreads, 0, count_windows_of_sequences, windows, some, table, on.failure);
+  launch(on, 1, kThreads, count_windows_of_sequences, windows, some, table, on.failure);
 }
 
 template <class T>
@@ -442,7 +442,7 @@ void run(const NsaCompressBackward& problem, const GradWorkspace& workspace, con
                     workspace.table, workspace.partials, chunk, shares, lanes, whole);
   }
   if (!problem.grad_weight.defined()) return;
-  launch(on, divide_up(problem.block() * problem.heads(), kWarp), kWarp * kWarp, 0, add_chunks<T>, problem,
+  launch(on, divide_up(problem.block() * problem.heads(), kWarp), kWarp * kWarp, add_chunks<T>, problem,
          workspace.table, workspace.partials, divide_up(problem.tokens(), chunk));
 }
 

@@ -15,10 +15,10 @@
 
 namespace aclgrad {
 
-// Looks again and again until what CUDA cannot wait for until a time is so, or the time is over.
+// Asks again and again, as CUDA has no waits with a deadline. False where the deadline passes first.
 bool poll_until(Deadline deadline, const std::function<bool()>& is_reached);
 
-// Whether what was queried is over, be it by an error, which the next wait reports.
+// Whether the queried work is over. Work that has failed is over, too; the next wait reports the error.
 bool is_over(cudaError_t state);
 
 // The first failure of some work, which any thread may note or ask for.

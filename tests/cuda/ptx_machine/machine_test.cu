@@ -67,14 +67,13 @@ __global__ void load_shared_unwritten(float* to) {
   to[threadIdx.x] = memory[threadIdx.x];
 }
 
-enum class Barrier { none, of_half_warps, of_warp, of_block };
+enum class Barrier { none, of_warp, of_block };
 
 // In one block.
 template <Barrier kBarrier>
 __global__ void reverse(float* values) {
   __shared__ float memory[256];
   memory[threadIdx.x] = values[threadIdx.x];
-  if constexpr (kBarrier == Barrier::of_half_warps) __syncwarp(threadIdx.x % 32 < 16 ? 0xFFFFu : 0xFFFF0000u);
   if constexpr (kBarrier == Barrier::of_warp) __syncwarp();
   if constexpr (kBarrier == Barrier::of_block) __syncthreads();
   values[threadIdx.x] = memory[blockDim.x - 1 - threadIdx.x];
@@ -82,7 +81,6 @@ __global__ void reverse(float* values) {
 
 void reverse_in_shared(float* values, int threads, Barrier barrier) {
   if (barrier == Barrier::none) reverse<Barrier::none><<<1, threads>>>(values);
-  if (barrier == Barrier::of_half_warps) reverse<Barrier::of_half_warps><<<1, threads>>>(values);
   if (barrier == Barrier::of_warp) reverse<Barrier::of_warp><<<1, threads>>>(values);
   if (barrier == Barrier::of_block) reverse<Barrier::of_block><<<1, threads>>>(values);
 }
