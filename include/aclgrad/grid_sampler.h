@@ -75,7 +75,7 @@ enum class Padding : int32_t { zeros = 0, border = 1, reflection = 2 };
 // What forward operator and gradient have in common. Any extent may be 0, but the forward operator needs a pixel for what
 // it samples. Strides may be any; images may have their channels last.
 struct GridSampling {
-  ConstTensor input;  // [N, C, H, W]; H and W below 2^30
+  ConstTensor input;  // [N, C, H, W]; H and W at most 2^30 - 128
   ConstTensor grid;   // [N, Ho, Wo, 2] as (x, y)
   Interpolation interpolation = Interpolation::bilinear;
   Padding padding = Padding::zeros;
@@ -103,7 +103,7 @@ struct GridSampler2DDoubleBackward : GridSampling {
 };
 
 // The same of volumes: input [N, C, D, H, W], grid [N, Do, Ho, Wo, 3] as (x, y, z), output [N, C, Do, Ho, Wo]. D, H and W
-// are below 2^30, and there is no bicubic interpolation.
+// are at most 2^30 - 128, and there is no bicubic interpolation.
 struct GridSampler3D : GridSampling {
   Tensor output;
 };

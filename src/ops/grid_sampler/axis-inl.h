@@ -31,7 +31,7 @@ struct VectorAxis {
     offset = hn::Set(d, of.align_corners ? Real{0} : one);
     last_factor = hn::Set(d, of.align_corners ? end : half);
     scale = hn::Set(d, (of.align_corners ? end : static_cast<Real>(of.size)) * half);
-    last = hn::Set(d, static_cast<Real>(of.size - 1));
+    last = hn::Set(d, last_pixel<Real>(of));
   }
 
   HWY_INLINE V unnormalise(V coordinate) const {

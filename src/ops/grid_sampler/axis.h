@@ -79,12 +79,21 @@ constexpr bool has_no_neighbours(Real whole) {
   return std::fabs(whole) >= 2 / std::numeric_limits<Real>::epsilon();
 }
 
+// The last pixel. In float, which does not hold all numbers from 2^24 on, the one before it that it holds: none beyond.
+template <class Real>
+constexpr Real last_pixel(const Axis& axis) {
+  const auto rounded = static_cast<Real>(axis.size - 1);
+  constexpr Real kToPrevious = 1 - Real{0x1p-24};
+  return static_cast<int64_t>(rounded) < axis.size ? rounded : rounded * kToPrevious;
+}
+
 // An index near the image, so that taps around it read the pixels that those around a far `whole` do.
 template <class Real>
 constexpr int32_t near_index(Real whole, const Axis& axis) {
-  const auto last = static_cast<Real>(axis.size - 1);
+  const auto last = last_pixel<Real>(axis);
+  constexpr Real kBeyond = 256;  // four times what lies between two floats below 2^30
   if (axis.padding != Padding::reflection) {
-    return static_cast<int32_t>(std::clamp<Real>(whole, -4, last + 4));
+    return static_cast<int32_t>(std::clamp<Real>(whole, -4, last + kBeyond));
   }
   const Mirrored<Real> at = mirror(whole, axis);
   const auto pixel = static_cast<int32_t>(std::clamp<Real>(at.pixel, 0, last));

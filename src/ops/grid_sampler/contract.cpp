@@ -29,19 +29,20 @@ static Axes axes_of(int sides, bool channels_last) {
 
 // Of input.
 static void check_sides(const Contract& contract, int sides, int64_t min_side) {
-  constexpr int64_t kMaxSide = (int64_t{1} << 30) - 1;
+  constexpr int64_t kMaxSide = (int64_t{1} << 30) - 128;  // pixels far outside still have numbers of 32 bits
   constexpr struct {
     char letter;
     const char* in_c;
     const char* in_python;
-  } kSides[] = {{'D', "a depth other than 0", "a depth from 1 to 2^30 - 1"},
-                {'H', "a height other than 0", "a height from 1 to 2^30 - 1"},
-                {'W', "a width other than 0", "a width from 1 to 2^30 - 1"}};
+  } kSides[] = {{'D', "a depth other than 0", "a depth from 1 to 2^30 - 128"},
+                {'H', "a height other than 0", "a height from 1 to 2^30 - 128"},
+                {'W', "a width other than 0", "a width from 1 to 2^30 - 128"}};
   for (int axis = 3 - sides; axis < 3; ++axis) {
     const auto [letter, in_c, in_python] = kSides[axis];
     const int64_t side = contract.size(letter);
     if (contract.in_c()) {
       contract.check(side != 0, "input", in_c, side);
+      contract.check(side <= kMaxSide, "input", "sides of at most 2^30 - 128", side);
     } else if (contract.in_python()) {
       const bool is_valid = (side > 0 && side <= kMaxSide) || side == Contract::kAnySize;
       contract.check(is_valid, "input", in_python, side);
@@ -170,6 +171,7 @@ void plan_backward(Call& call, const aclTensor* gradOutput, const aclTensor* inp
   auto& problem = call.problem<Problem>();
   const Argument& grad_output = call.input("gradOutput", gradOutput, problem.grad_output);
   const Argument& input = call.input("input", input_tensor, problem.input);
+  call.use_partly(input);  // without pixels that no sample reads
   const Argument& grid = call.input("grid", grid_tensor, problem.grid);
   const Argument& input_grad = call.output("inputGrad", inputGrad, problem.grad_input);
   const Argument& grid_grad = call.output("gridGrad", gridGrad, problem.grad_grid);
@@ -213,6 +215,7 @@ void plan_forward(Call& call, const aclTensor* input_tensor, const aclTensor* gr
                   const aclTensor* out_tensor) {
   auto& problem = call.problem<Problem>();
   const Argument& input = call.input("input", input_tensor, problem.input);
+  call.use_partly(input);  // without pixels that no sample reads
   call.input("grid", grid, problem.grid);
   const Argument& out = call.output("out", out_tensor, problem.output);
   set_modes(call, modes, problem);

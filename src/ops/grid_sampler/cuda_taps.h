@@ -27,7 +27,7 @@ __device__ Place<Real> unnormalised(Real coordinate, const Axis& axis) {
 
 template <class Real>
 __device__ Place<Real> clipped(Place<Real> at, const Axis& axis) {
-  const auto last = static_cast<Real>(static_cast<int32_t>(axis.size - 1));
+  const auto last = last_pixel<Real>(axis);
   if (at.pixel <= 0) return {0, 0};
   if (at.pixel >= last) return {last, 0};
   return at;
@@ -103,7 +103,7 @@ class Taps {
     if (!(std::fabs(at.pixel) < kFarthest)) {
       if (!axis.forward || axis.padding == Padding::zeros) return;
       const bool above = axis.padding == Padding::border && at.pixel > 0;
-      at.pixel = above ? static_cast<Real>(axis.size - 1) : Real{0};
+      at.pixel = above ? last_pixel<Real>(axis) : Real{0};
     }
     multiplier = at.multiplier;
     reads_ = true;

@@ -31,7 +31,7 @@ HWY_NOINLINE V mirror_taps(D d, V taps, const Axis& axis) {
 template <int kTaps, class D>
 HWY_INLINE PaddedTap<D> pad_tap(D d, hn::Vec<D> tap, const Axis& axis) {
   using Real = hn::TFromD<D>;
-  const auto last = hn::Set(d, static_cast<Real>(axis.size - 1));
+  const auto last = hn::Set(d, last_pixel<Real>(axis));
   auto is_pixel = hn::And(hn::Ge(tap, hn::Zero(d)), hn::Le(tap, last));
   if (kTaps == 4 && axis.padding != Padding::zeros) {
     is_pixel = hn::Gt(tap, hn::Set(d, static_cast<Real>(kNowhere + kTaps)));

@@ -49,9 +49,16 @@ struct GridPosition {
   Real multiplier;  // pixels for each unit of the grid coordinate
 };
 
+// The last pixel that the type holds.
+template <class Real>
+Real last_position(int64_t size) {
+  const auto last = static_cast<Real>(size - 1);
+  return static_cast<int64_t>(last) < size ? last : std::nextafter(last, Real{0});
+}
+
 template <class Real>
 GridPosition<Real> clip_position(GridPosition<Real> at, int64_t size) {
-  const Real last = static_cast<Real>(size - 1);
+  const Real last = last_position<Real>(size);
   if (at.pixel <= 0) return {0, 0};
   if (at.pixel >= last) return {last, 0};
   return at;
@@ -119,8 +126,8 @@ std::vector<GridTap> cubic_taps(GridPosition<Real> at, int64_t size, int padding
   // Where the neighbours of a pixel are the same number, all taps read it: no slope.
   if (std::fabs(whole) >= 2 / std::numeric_limits<Real>::epsilon()) at.multiplier = 0;
   // Mirrored, the neighbours of a pixel are still its neighbours, perhaps in the opposite direction.
-  const Real last = static_cast<Real>(size - 1);
-  GridPosition<Real> centre{std::clamp<Real>(whole, -4, last + 4), 1};
+  const Real last = last_position<Real>(size);
+  GridPosition<Real> centre{std::clamp<Real>(whole, -4, last + 256), 1};  // beyond in float, too
   if (padding == 2) {
     centre = reflect_position<Real>({whole, 1}, size, align_corners);
     centre.pixel = std::clamp<Real>(centre.pixel, 0, last);
@@ -146,7 +153,7 @@ std::vector<GridTap> axis_taps(Real coordinate, int64_t size, const Sampling& s,
   if (!(std::fabs(at.pixel) < (1 << 30) - 64)) {
     if (!forward || s.padding == 0) return {};
     const bool above = s.padding == 1 && at.pixel > 0;
-    at.pixel = above ? static_cast<Real>(size - 1) : Real{0};
+    at.pixel = above ? last_position<Real>(size) : Real{0};
   }
   if (s.mode == 1) {
     const auto pixel = static_cast<int64_t>(std::nearbyint(at.pixel));

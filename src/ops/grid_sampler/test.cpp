@@ -2,6 +2,10 @@
 // What is true of grid sampling and its gradient alone; what holds for every operator is tested in tests/operators/.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include "ops/grid_sampler/cases_calls.h"
 #include "support/strict.h"
 
@@ -76,6 +80,36 @@ TEST(GridSampler3DCppInterface, GridGradOfFewSamplesNeedsNoWorkspace) {
   problem.grad_output = {nullptr, kType, {1, 16, 1, 1, 10'000}};
   problem.grad_grid = {nullptr, kType, problem.grid.shape};
   EXPECT_EQ(workspace_size(problem), 0u);
+}
+
+// Float has no number for each pixel of so long a row: the number of the last one is rounded up to one behind it.
+TEST(GridSampler2DCppInterface, NothingBehindALongRowIsReadOrWritten) {
+  constexpr int64_t kWidth = (1 << 24) + 4;
+  constexpr float kBehind = 7;
+  std::vector<float> row(kWidth + 16, 1), grad(kWidth + 16, kBehind);
+  std::fill(row.begin() + kWidth, row.end(), kBehind);
+  const float end[] = {1, 0}, one = 1;
+  for (const auto interpolation : {Interpolation::nearest, Interpolation::bilinear, Interpolation::bicubic}) {
+    for (const auto padding : {Padding::zeros, Padding::border, Padding::reflection}) {
+      float value = 0;
+      GridSampler2D forward;
+      forward.input = {row.data(), {1, 1, 1, kWidth}};
+      forward.grid = {end, {1, 1, 1, 2}};
+      forward.interpolation = interpolation;
+      forward.padding = padding;
+      forward.align_corners = true;
+      forward.output = {&value, {1, 1, 1, 1}};
+      grid_sampler_2d(forward, Workspace(workspace_size(forward)));
+      EXPECT_EQ(value, padding == Padding::zeros ? 0 : 1);
+      GridSampler2DBackward backward;
+      static_cast<GridSampling&>(backward) = forward;
+      backward.grad_output = {&one, {1, 1, 1, 1}};
+      backward.grad_input = {grad.data(), {1, 1, 1, kWidth}};
+      grid_sampler_2d_backward(backward, Workspace(workspace_size(backward)));
+      EXPECT_EQ(std::count(grad.begin() + kWidth, grad.end(), kBehind), 16);
+      EXPECT_EQ(std::accumulate(grad.begin(), grad.begin() + kWidth, 0.0), value);
+    }
+  }
 }
 
 }  // namespace
