@@ -31,10 +31,11 @@ inline float to_float(Half value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t magnitude = value.bits & 0x7FFFu;
   if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  // Reading the magnitude as the bits of a small float scales it by 2^-112; that is exact, subnormals
-  // included.
-  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+  // Subnormals are multiples of 2^-24, which a float has from 0.5 to 1. None is a float's subnormal on the way, which
+  // threads may read as zero.
+  const float subnormal = std::bit_cast<float>(0x3F000000u | magnitude) - 0.5f;
+  const uint32_t normal = (magnitude << 13) + (112u << 23);
+  return std::bit_cast<float>(sign | (magnitude < 0x400u ? std::bit_cast<uint32_t>(subnormal) : normal));
 }
 
 // Conversions from float round to nearest even; a NaN stays a quiet NaN, overflow gives infinity.

@@ -48,12 +48,14 @@ HWY_INLINE FloatVector load(const Half* from) {
   const BitsTag bits;
   const auto wide = hn::PromoteTo(bits, narrow);
   const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(bits, 0x8000u)));
-  const auto magnitude = hn::ShiftLeft<13>(hn::And(wide, hn::Set(bits, 0x7FFFu)));
-  const auto scaled = hn::Mul(hn::BitCast(FloatTag(), magnitude), hn::Set(FloatTag(), 0x1p112f));
-  const auto special = hn::Or(magnitude, hn::Set(bits, 0x7F800000u));
-  const auto is_special = hn::Ge(scaled, hn::Set(FloatTag(), 65536.0f));
-  return hn::Or(hn::IfThenElse(is_special, hn::BitCast(FloatTag(), special), scaled),
-                hn::BitCast(FloatTag(), sign));
+  const auto magnitude = hn::And(wide, hn::Set(bits, 0x7FFFu));
+  const auto subnormal = hn::Sub(hn::BitCast(FloatTag(), hn::Or(magnitude, hn::Set(bits, 0x3F000000u))),
+                                 hn::Set(FloatTag(), 0.5f));
+  const auto exponent = hn::IfThenElse(hn::Gt(magnitude, hn::Set(bits, 0x7BFFu)), hn::Set(bits, 224u << 23),
+                                       hn::Set(bits, 112u << 23));  // of infinity and NaN the largest
+  const auto normal = hn::BitCast(FloatTag(), hn::Add(hn::ShiftLeft<13>(magnitude), exponent));
+  const auto is_subnormal = hn::RebindMask(FloatTag(), hn::Lt(magnitude, hn::Set(bits, 0x400u)));
+  return hn::Or(hn::IfThenElse(is_subnormal, subnormal, normal), hn::BitCast(FloatTag(), sign));
 #else
   return hn::PromoteTo(FloatTag(), hn::BitCast(hn::Rebind<hwy::float16_t, FloatTag>(), narrow));
 #endif

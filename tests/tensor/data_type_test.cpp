@@ -3,19 +3,22 @@
 #include "base/data_type.h"
 
 #include <gtest/gtest.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
-#include <bit>
+#include <type_traits>
 
 #include "acl/acl.h"
-
-#include <type_traits>
-namespace aclgrad::test {
-namespace {
 #include "aclnn/opdev/bfloat16.h"
 #include "aclnn/opdev/fp16_t.h"
+
+namespace aclgrad::test {
+namespace {
 
 struct Layout16 {
   int exponent_bits;
@@ -30,11 +33,13 @@ constexpr Layout16 layout_of{};
 template <>
 constexpr Layout16 layout_of<Half>{5, 10};
 template <>
-constexpr Layout16 layout_of<BFloat16>{8, 7};
-
-template <class T>
 constexpr Layout16 layout_of<op::fp16_t> = layout_of<Half>;
 template <>
+constexpr Layout16 layout_of<BFloat16>{8, 7};
+template <>
+constexpr Layout16 layout_of<op::bfloat16> = layout_of<BFloat16>;
+
+template <class T>
 float widen(uint32_t bits) {
   return to_float(std::bit_cast<T>(static_cast<uint16_t>(bits)));
 }
@@ -51,8 +56,6 @@ uint16_t narrow(float value) {
 
 template <class T>
 double definition_of(uint32_t bits) {
-template <>
-constexpr Layout16 layout_of<op::bfloat16> = layout_of<BFloat16>;
   const Layout16 layout = layout_of<T>;
   const int mantissa_range = 1 << layout.mantissa_bits;
   const int mantissa = static_cast<int>(bits) % mantissa_range;
@@ -101,10 +104,10 @@ TYPED_TEST(Float16Bits, EveryValueWidensExactlyAndComesBack) {
     const float widened = widen<TypeParam>(i);
     const double expected = definition_of<TypeParam>(i);
     if (std::isnan(expected)) {
+      const int mantissa_bits = layout_of<TypeParam>.mantissa_bits;
       ASSERT_TRUE(std::isnan(widened)) << i;
       ASSERT_EQ(std::bit_cast<uint32_t>(widened) % (1u << (23 - mantissa_bits)), 0u) << i;
       ASSERT_EQ(narrow<TypeParam>(widened), i | 1u << (mantissa_bits - 1)) << i << ", which is quiet then";
-      const int mantissa_bits = layout_of<TypeParam>.mantissa_bits;
       continue;
     }
     ASSERT_EQ(static_cast<double>(widened), expected) << i;
@@ -144,6 +147,18 @@ TYPED_TEST(Float16Bits, LimitsOfTheRange) {
     expect_rounding<TypeParam>(-value);
   }
 }
+
+#ifdef __SSE2__
+// As PyTorch's set_flush_denormal() lets a thread work.
+TEST(Half, KeepsItsSubnormalsWhereThoseOfFloatsAreZero) {
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040);  // flushes results and operands
+  int lost = 0;
+  for (uint16_t bits = 1; bits < 0x400; ++bits) lost += from_float<Half>(to_float(Half{bits})).bits != bits;
+  _mm_setcsr(before);
+  EXPECT_EQ(lost, 0);
+}
+#endif
 
 TEST(DataType, HasTheValuesAndSizesOfTheInterface) {
   for (DataType type : {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64,
