@@ -75,8 +75,8 @@ typedef enum aclrtFloatOverflowMode {
 /// aclrtResetDevice. Unknown device: ACL_ERROR_RT_INVALID_DEVICEID (107001).
 ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId);
 
-/// Takes back one aclrtSetDevice; the last one waits for the device's work and frees the default context. One
-/// call too many: 107002.
+/// Takes back one aclrtSetDevice; the last one waits for the work of the default context, and frees it. One call too
+/// many: 107002.
 ACL_FUNC_VISIBILITY aclError aclrtResetDevice(int32_t deviceId);
 
 /// As aclrtResetDevice, whatever the count.
@@ -132,8 +132,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetCurrentContext(aclrtContext* context);
 // ---- Options ----
 
 /// ACL_OPT_DETERMINISTIC takes 0 (off, the default), 1 (bitwise the same results run after run), 2 (strong consistency)
-/// and 3 (independent of the batch); the others take 0 and 1. ACL_OPT_STRONG_CONSISTENCY is the older name
-/// for ACL_OPT_DETERMINISTIC = 2.
+/// and 3 (independent of the batch); the others take 0 and 1. ACL_OPT_STRONG_CONSISTENCY = 1 is the older way to say
+/// ACL_OPT_DETERMINISTIC = 2 where that is 1; on its own it changes nothing.
 typedef enum aclSysParamOpt {
   ACL_OPT_DETERMINISTIC = 0,
   ACL_OPT_ENABLE_DEBUG_KERNEL = 1,

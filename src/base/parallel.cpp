@@ -16,7 +16,6 @@
 #include <cfenv>
 #include <chrono>
 #include <climits>
-#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <fstream>
@@ -35,6 +34,7 @@
 #include "base/log.h"
 #include "base/never_destroyed.h"
 #include "base/processors.h"
+#include "base/signals.h"
 #include "base/thread_limit.h"
 
 namespace aclgrad {
@@ -212,25 +212,6 @@ void gather(tbb::task_arena& arena, int threads) {
   };
   arena.execute([&] { tbb::parallel_for(0, threads, wait_for_all, tbb::simple_partitioner()); });
 }
-
-// Signals are left to the program's own threads: a handler may exit, which waits for kernels, which wait for their
-// threads. Threads that start meanwhile keep them blocked. What a thread does itself and profilers still arrive.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t signals;
-    sigfillset(&signals);
-    for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF})
-      sigdelset(&signals, signal);
-    pthread_sigmask(SIG_BLOCK, &signals, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // oneTBB ends the process where it cannot start a thread that it counts on. So it counts on those only that can be had
 // when it is first used, and takes them then. Initialised here and not by the first loop: one that fails in that makes

@@ -23,6 +23,7 @@ struct Callback {
   aclrtCallback function;
   void* user_data;
   Note note;  // the observer's
+  std::shared_ptr<Subscription> subscription;
   State state = State::due;
 };
 
@@ -30,6 +31,12 @@ struct Callback {
 struct CallbackMailbox {
   std::deque<std::shared_ptr<Callback>> due;
   int subscribed_streams = 0;
+};
+
+// Of a thread to the callbacks of a stream. Guarded by the progress board.
+struct Subscription {
+  std::shared_ptr<CallbackMailbox> mailbox;
+  bool has_ended = false;
 };
 
 namespace {
@@ -44,16 +51,24 @@ uint64_t this_thread() {
   return static_cast<uint64_t>(pthread_self());
 }
 
-void abandon(CallbackMailbox& mailbox) {
-  for (const auto& callback : mailbox.due) callback->state = Callback::State::abandoned;
-  mailbox.due.clear();
+// Those of the subscription that have not run.
+void drop_callbacks(Subscription& subscription) {
+  subscription.has_ended = true;
+  std::erase_if(subscription.mailbox->due, [&](const std::shared_ptr<Callback>& callback) {
+    if (callback->subscription.get() != &subscription) return false;
+    callback->state = Callback::State::abandoned;
+    return true;
+  });
 }
 
 // The part of a launch that runs on the stream.
-void deliver(Queue& queue, CallbackMailbox& mailbox, const std::shared_ptr<Callback>& callback, bool block) {
+void deliver(Queue& queue, const std::shared_ptr<Callback>& callback, bool block) {
   announce([&] {
-    mailbox.due.push_back(callback);
-    if (mailbox.subscribed_streams == 0) abandon(mailbox);
+    if (callback->subscription->has_ended) {
+      callback->state = Callback::State::abandoned;
+    } else {
+      callback->subscription->mailbox->due.push_back(callback);
+    }
   });
   ProgressBoard& board = progress_board();
   std::unique_lock lock(board.mutex);
@@ -101,9 +116,9 @@ void continue_callbacks_in_child() {
 
 void end_subscription(Stream& stream) {
   announce([&] {
-    if (stream.subscriber == nullptr) return;
-    --stream.subscriber->subscribed_streams;  // what is due already may still be run
-    stream.subscriber = nullptr;
+    if (stream.subscription == nullptr) return;
+    --stream.subscription->mailbox->subscribed_streams;  // what is due already may still be run
+    stream.subscription = nullptr;
   });
 }
 
@@ -115,12 +130,12 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   return entry(__func__, [&] {
     const std::shared_ptr<Stream> found = stream_of_any_context("aclrtSubscribeReport", stream);
     std::lock_guard lock(progress_board().mutex);
-    require(found->subscriber == nullptr, ACL_ERROR_RT_STREAM_SUBSCRIBE, {"aclrtSubscribeReport", "stream"},
+    require(found->subscription == nullptr, ACL_ERROR_RT_STREAM_SUBSCRIBE, {"aclrtSubscribeReport", "stream"},
             "a stream that no thread has subscribed to", "one that has a subscriber");
-    std::shared_ptr<CallbackMailbox>& mailbox = mailboxes()[threadId];
-    if (mailbox == nullptr) mailbox = std::make_shared<CallbackMailbox>();
+    const auto& mailbox =
+        mailboxes().try_emplace(threadId, std::make_shared<CallbackMailbox>()).first->second;
+    found->subscription = std::make_shared<Subscription>(Subscription{mailbox});
     ++mailbox->subscribed_streams;
-    found->subscriber = mailbox;
   });
 }
 
@@ -129,13 +144,14 @@ aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
     const std::shared_ptr<Stream> found = stream_of_any_context("aclrtUnSubscribeReport", stream);
     announce([&] {
       const auto mailbox = mailboxes().find(threadId);
-      require(mailbox != mailboxes().end() && mailbox->second == found->subscriber,
-              ACL_ERROR_RT_THREAD_SUBSCRIBE, {"aclrtUnSubscribeReport", "threadId"},
+      const std::shared_ptr<Subscription> subscription = found->subscription;
+      const bool is_theirs =
+          mailbox != mailboxes().end() && subscription != nullptr && mailbox->second == subscription->mailbox;
+      require(is_theirs, ACL_ERROR_RT_THREAD_SUBSCRIBE, {"aclrtUnSubscribeReport", "threadId"},
               "the thread that has subscribed to the stream", threadId);
-      found->subscriber = nullptr;
-      if (--mailbox->second->subscribed_streams > 0) return;
-      abandon(*mailbox->second);
-      mailboxes().erase(mailbox);
+      drop_callbacks(*subscription);
+      found->subscription = nullptr;
+      if (--mailbox->second->subscribed_streams == 0) mailboxes().erase(mailbox);
     });
   });
 }
@@ -150,14 +166,14 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     const std::shared_ptr<Queue> queue = queue_of_stream("aclrtLaunchCallback", stream);
     const std::shared_ptr<Stream> found = stream_of_any_context("aclrtLaunchCallback", stream);
     std::unique_lock lock(progress_board().mutex);
-    const std::shared_ptr<CallbackMailbox> mailbox = found->subscriber;
+    const std::shared_ptr<Subscription> subscription = found->subscription;
     lock.unlock();
-    require(mailbox != nullptr, ACL_ERROR_RT_STREAM_NO_CB_REG, {"aclrtLaunchCallback", "stream"},
+    require(subscription != nullptr, ACL_ERROR_RT_STREAM_NO_CB_REG, {"aclrtLaunchCallback", "stream"},
             "a stream that a thread has subscribed to", "one without a subscriber");
     const bool block = blockType == ACL_CALLBACK_BLOCK;
     Note note = runtime_observer->callback_queued(*queue, block);
-    const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(note)});
-    queue->submit_host([mailbox, callback, block](Queue& on) { deliver(on, *mailbox, callback, block); });
+    const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(note), subscription});
+    queue->submit_host([callback, block](Queue& on) { deliver(on, callback, block); });
   });
 }
 

@@ -34,12 +34,12 @@ State& state() {
 // A plain pointer, since it is read even while the thread's other variables are destroyed.
 thread_local void* current = nullptr;
 
-void check_device(const char* function, int device_id) {
+void check_device(Parameter parameter, int64_t device_id) {
   if (device_id >= 0 && device_id < visible_device_count()) return;
   const std::string expected = visible_device_count() > 0
                                    ? fmt::format("0 to {}", visible_device_count() - 1)
                                    : fmt::format("a device, of which there is none ({})", why_no_device());
-  throw bad_parameter(ACL_ERROR_RT_INVALID_DEVICEID, {function, "deviceId"}, expected, device_id);
+  throw bad_parameter(ACL_ERROR_RT_INVALID_DEVICEID, parameter, expected, device_id);
 }
 
 Error no_context() {
@@ -72,7 +72,7 @@ void release_default_context(int device_id, void* handle) {
 }
 
 void reset(const char* function, int device_id, bool force) {
-  check_device(function, device_id);
+  check_device({function, "deviceId"}, device_id);
   std::unique_lock lock(state().mutex);
   const auto found = state().defaults.find(device_id);
   if (found == state().defaults.end() || found->second.handle == nullptr) {
@@ -87,7 +87,7 @@ void reset(const char* function, int device_id, bool force) {
 }
 
 void set_device(const char* function, int device_id) {
-  check_device(function, device_id);
+  check_device({function, "deviceId"}, device_id);
   std::lock_guard lock(state().mutex);
   DefaultContext& shared = state().defaults[device_id];
   if (shared.handle == nullptr) shared.handle = add_context(device_id, true);
@@ -110,24 +110,18 @@ int64_t attribute_of(const Device& device, aclrtDevAttr attribute) {
                       static_cast<int>(attribute));
 }
 
-void check_device(Parameter parameter, uint32_t id) {
-  require(id < static_cast<uint32_t>(visible_device_count()), ACL_ERROR_RT_INVALID_DEVICEID, parameter,
-          fmt::format("0 to {}", visible_device_count() - 1), id);
-}
-
 void check_peer(std::string_view function, int32_t id) {
-  check_device({function, "peerDeviceId"}, static_cast<uint32_t>(id));
+  check_device({function, "peerDeviceId"}, id);
   if (visible_device_kind() != DeviceKind::cpu) throw not_supported(function);
 }
 
 }  // namespace
 
 void* current_context_handle() {
-  if (current == nullptr) {
-    const int implicit = state().implicit_device;
-    if (implicit < 0) throw no_context();
-    set_device("aclInit", implicit);
-  }
+  const int implicit = state().implicit_device;
+  if (current == nullptr && implicit < 0) throw no_context();
+  // The thread's context may have ended with its device.
+  if (implicit >= 0 && state().contexts.find(current) == nullptr) set_device("aclInit", implicit);
   return current;
 }
 
@@ -160,7 +154,7 @@ void act_on_context_table_locks(LockAction action) {
 }
 
 void set_implicit_device(std::optional<int> device_id) {
-  if (device_id) check_device("aclInit", *device_id);
+  if (device_id) check_device({"aclInit", "deviceId"}, *device_id);
   state().implicit_device = device_id.value_or(-1);
 }
 
@@ -208,8 +202,8 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value
 aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
   return entry(__func__, [&] {
     require_pointer(canAccessPeer, {"aclrtDeviceCanAccessPeer", "canAccessPeer"});
-    check_device({"aclrtDeviceCanAccessPeer", "deviceId"}, static_cast<uint32_t>(deviceId));
-    check_device({"aclrtDeviceCanAccessPeer", "peerDeviceId"}, static_cast<uint32_t>(peerDeviceId));
+    check_device({"aclrtDeviceCanAccessPeer", "deviceId"}, deviceId);
+    check_device({"aclrtDeviceCanAccessPeer", "peerDeviceId"}, peerDeviceId);
     *canAccessPeer = visible_device_kind() == DeviceKind::cpu ? 1 : 0;
   });
 }
@@ -249,7 +243,7 @@ aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   return entry(__func__, [&] {
     runtime_observer->device_wanted("aclrtCreateContext");
     require_pointer(context, {"aclrtCreateContext", "context"});
-    check_device("aclrtCreateContext", deviceId);
+    check_device({"aclrtCreateContext", "deviceId"}, deviceId);
     *context = current = add_context(deviceId, false);
     if (observer != nullptr) observer->handle_made(current, "aclrtContext");
   });

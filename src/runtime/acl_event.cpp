@@ -19,6 +19,7 @@ namespace {
 struct Event {
   std::mutex mutex;  // never held while a queue is called, which may block
   std::shared_ptr<EventState> mark;
+  std::shared_ptr<std::atomic<int>> queued_waits = std::make_shared<std::atomic<int>>(0);  // for any mark
   bool taken = false;  // the mark, by a recording, be it complete or not
   bool recorded = false;
   bool timed = false;
@@ -38,6 +39,12 @@ std::shared_ptr<Event> find_event(Parameter parameter, aclrtEvent handle) {
   return event;
 }
 
+std::shared_ptr<EventState> new_mark(const Event& event) {
+  std::shared_ptr<EventState> mark = current_context()->device->make_event_state();
+  mark->queued_waits_of_event = event.queued_waits;
+  return mark;
+}
+
 struct Mark {
   std::shared_ptr<EventState> state;
   bool recorded;
@@ -52,7 +59,7 @@ Mark mark_of(Parameter parameter, aclrtEvent handle) {
 std::shared_ptr<EventState> mark_to_record(Event& event) {
   std::lock_guard lock(event.mutex);
   if (!std::exchange(event.taken, true)) return event.mark;
-  return current_context()->device->make_event_state();
+  return new_mark(event);
 }
 
 // An event whose first recording has failed is as it was before.
@@ -70,7 +77,7 @@ bool is_reached(Parameter parameter, aclrtEvent handle) {
 
 aclrtEvent create_event(bool timed) {
   auto event = std::make_shared<Event>();
-  event->mark = current_context()->device->make_event_state();
+  event->mark = new_mark(*event);
   event->timed = timed;
   void* handle = new_handle();
   if (observer != nullptr) observer->handle_made(handle, "aclrtEvent");
@@ -130,7 +137,7 @@ void act_on_event_locks(LockAction action) {
 void continue_events_in_child() {
   events().for_each_while_locked([](Event& event) {
     if (event.recorded) event.mark->continue_in_child();
-    event.mark->queued_waits = 0;  // of streams of the parent
+    event.mark->queued_waits = *event.queued_waits = 0;  // of streams of the parent
   });
 }
 
@@ -193,7 +200,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
     std::lock_guard lock(found->mutex);
     if (!found->recorded) return;
     // Waits that are queued already keep the old mark, so there is nothing to queue.
-    found->mark = current_context()->device->make_event_state();
+    found->mark = new_mark(*found);
     found->taken = found->recorded = false;
   });
 }
@@ -228,7 +235,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* statu
   return entry(__func__, [&] {
     require_pointer(status, {"aclrtQueryEventWaitStatus", "status"});
     const std::shared_ptr<EventState> mark = mark_of({"aclrtQueryEventWaitStatus", "event"}, event).state;
-    const bool complete = mark->queued_waits == 0;
+    const bool complete = *mark->queued_waits_of_event == 0;
     if (complete && mark->reached()) runtime_observer->event_waits_ended(*mark);
     *status = complete ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
   });

@@ -12,11 +12,13 @@
 using namespace aclgrad;
 
 struct aclDataBuffer {
+  static constexpr auto kKind = HandleKind::data_buffer;
   void* data;
   size_t size;
 };
 
 struct aclTensorDesc {
+  static constexpr auto kKind = HandleKind::tensor_desc;
   aclDataType type;
   aclFormat format;
   std::vector<int64_t> dims;
@@ -28,25 +30,18 @@ namespace {
 
 // The object, or null with a message where the handle is null or dead.
 template <class T>
-const T* live_or_null(const T* object, HandleKind kind, Parameter parameter) {
-  if (is_live_handle(object, kind)) return object;
-  record_error(bad_parameter(ACL_ERROR_INVALID_PARAM, parameter, fmt::format("a live {}", name_of(kind)),
-                             static_cast<const void*>(object)));
-  return nullptr;
-}
-
-const aclDataBuffer* live_buffer(const aclDataBuffer* buffer, Parameter parameter) {
-  return live_or_null(buffer, HandleKind::data_buffer, parameter);
-}
-
-const aclTensorDesc* live_desc(const aclTensorDesc* desc, Parameter parameter) {
-  return live_or_null(desc, HandleKind::tensor_desc, parameter);
+const T* live_or_null(const T* object, Parameter parameter) {
+  const Status status = guarded(ACL_ERROR_BAD_ALLOC, [&] {
+    require(is_live_handle(object, T::kKind), ACL_ERROR_INVALID_PARAM, parameter,
+            fmt::format("a live {}", name_of(T::kKind)), static_cast<const void*>(object));
+  });
+  return status == ACL_SUCCESS ? object : nullptr;
 }
 
 template <class T, class... Values>
-T* make_handle(HandleKind kind, Values&&... values) {
+T* make_handle(Values&&... values) {
   auto object = std::unique_ptr<T>(new T{std::forward<Values>(values)...});
-  register_handle(object.get(), kind);
+  register_handle(object.get(), T::kKind);
   return object.release();
 }
 
@@ -69,7 +64,7 @@ aclError refuse(const char* function) {
 
 aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
   aclDataBuffer* buffer = nullptr;
-  entry(__func__, [&] { buffer = make_handle<aclDataBuffer>(HandleKind::data_buffer, data, size); });
+  entry(__func__, [&] { buffer = make_handle<aclDataBuffer>(data, size); });
   return buffer;
 }
 
@@ -83,12 +78,12 @@ aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer) {
 }
 
 void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer) {
-  const aclDataBuffer* buffer = live_buffer(dataBuffer, {"aclGetDataBufferAddr", "dataBuffer"});
+  const aclDataBuffer* buffer = live_or_null(dataBuffer, {"aclGetDataBufferAddr", "dataBuffer"});
   return buffer != nullptr ? buffer->data : nullptr;
 }
 
 size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
-  const aclDataBuffer* buffer = live_buffer(dataBuffer, {"aclGetDataBufferSizeV2", "dataBuffer"});
+  const aclDataBuffer* buffer = live_or_null(dataBuffer, {"aclGetDataBufferSizeV2", "dataBuffer"});
   return buffer != nullptr ? buffer->size : 0;
 }
 
@@ -97,39 +92,38 @@ aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int6
   entry(__func__, [&] {
     require(numDims >= 0, ACL_ERROR_INVALID_PARAM, {"aclCreateTensorDesc", "numDims"}, "0 or more", numDims);
     if (numDims > 0) require_pointer(dims, {"aclCreateTensorDesc", "dims"});
-    desc = make_handle<aclTensorDesc>(HandleKind::tensor_desc, dataType, format,
-                                      std::vector<int64_t>(dims, dims + numDims));
+    desc = make_handle<aclTensorDesc>(dataType, format, std::vector<int64_t>(dims, dims + numDims));
   });
   return desc;
 }
 
 void aclDestroyTensorDesc(const aclTensorDesc* desc) {
-  if (desc == nullptr || live_desc(desc, {"aclDestroyTensorDesc", "desc"}) == nullptr) return;
+  if (desc == nullptr || live_or_null(desc, {"aclDestroyTensorDesc", "desc"}) == nullptr) return;
   if (unregister_handle(desc, HandleKind::tensor_desc)) delete desc;
 }
 
 aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
-  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescType", "desc"});
+  const aclTensorDesc* live = live_or_null(desc, {"aclGetTensorDescType", "desc"});
   return live != nullptr ? live->type : ACL_DT_UNDEFINED;
 }
 
 aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
-  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescFormat", "desc"});
+  const aclTensorDesc* live = live_or_null(desc, {"aclGetTensorDescFormat", "desc"});
   return live != nullptr ? live->format : ACL_FORMAT_UNDEFINED;
 }
 
 size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
-  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescSize", "desc"});
+  const aclTensorDesc* live = live_or_null(desc, {"aclGetTensorDescSize", "desc"});
   return live != nullptr ? element_count(*live) * aclDataTypeSize(live->type) : 0;
 }
 
 size_t aclGetTensorDescElementCount(const aclTensorDesc* desc) {
-  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescElementCount", "desc"});
+  const aclTensorDesc* live = live_or_null(desc, {"aclGetTensorDescElementCount", "desc"});
   return live != nullptr ? element_count(*live) : 0;
 }
 
 size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
-  const aclTensorDesc* live = live_desc(desc, {"aclGetTensorDescNumDims", "desc"});
+  const aclTensorDesc* live = live_or_null(desc, {"aclGetTensorDescNumDims", "desc"});
   return live != nullptr ? live->dims.size() : 0;
 }
 

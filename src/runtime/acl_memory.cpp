@@ -19,6 +19,11 @@ struct Allocation {
   MemoryPlace place;
   size_t bytes;
   Device* device;
+
+  // Of the device's memory, which a CPU device shares with the host.
+  size_t bytes_on_device() const {
+    return place == MemoryPlace::device || device->kind() == DeviceKind::cpu ? bytes : 0;
+  }
 };
 
 struct Allocations {
@@ -45,7 +50,7 @@ Allocation take_allocation(Parameter parameter, MemoryPlace place, void* memory)
   }
   const Allocation allocation = found->second;
   allocations->by_address.erase(found);
-  allocations->bytes_on[allocation.device] -= allocation.bytes;
+  allocations->bytes_on[allocation.device] -= allocation.bytes_on_device();
   return allocation;
 }
 
@@ -53,7 +58,7 @@ void note_allocation(void* memory, const Allocation& allocation) {
   const auto allocations = all_allocations().lock(memory);
   size_t& bytes = allocations->bytes_on[allocation.device];
   allocations->by_address.emplace(memory, allocation);
-  bytes += allocation.bytes;
+  bytes += allocation.bytes_on_device();
 }
 
 // Operators on the device read and write in units of 32 bytes, so that programs may count on room for a last

@@ -12,8 +12,10 @@ using namespace aclgrad;
 namespace {
 
 Status refuse_level(const char* function, aclrtLastErrLevel level) {
-  return fail_with(bad_parameter(ACL_ERROR_INVALID_PARAM, {function, "level"}, "ACL_RT_THREAD_LEVEL",
-                                 static_cast<int>(level)));
+  return guarded(ACL_ERROR_BAD_ALLOC, [&] {
+    throw bad_parameter(ACL_ERROR_INVALID_PARAM, {function, "level"}, "ACL_RT_THREAD_LEVEL",
+                        static_cast<int>(level));
+  });
 }
 
 }  // namespace

@@ -148,6 +148,7 @@ class EventState {
 
   // Waits that are in queues and not yet over: for the mark, and for all marks of its event.
   std::atomic<int> queued_waits{0};
+  std::shared_ptr<std::atomic<int>> queued_waits_of_event;
 
   // What the observer notes of the work before the mark and before the waits for it.
   std::shared_ptr<void> note;

@@ -44,14 +44,14 @@ void reset_all_devices();
 // The device on which a thread without a context works, where the configuration names one.
 void set_implicit_device(std::optional<int> device_id);
 
-struct CallbackMailbox;
+struct Subscription;
 
 struct Stream {
   void* context = nullptr;  // handle
   int device_id = 0;
   std::unique_ptr<Queue> queue;
   std::atomic<bool> failure_mode_set{false};
-  std::shared_ptr<CallbackMailbox> subscriber;  // guarded by the progress board
+  std::shared_ptr<Subscription> subscription;  // to its callbacks; guarded by the progress board
 };
 
 // The queue of `stream`; null means the default stream of the calling thread's context. Throws Error: 107002

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -161,6 +162,7 @@ int run_callbacks() {
   const auto count = [](void*) { ++calls; };
   steps.step([&] { return aclrtCreateStream(&stream); });
   const bool subscribed = steps.step([&] { return aclrtSubscribeReport(thread, *stream); });
+  if (!subscribed) require(aclrtProcessReport(1) != ACL_SUCCESS, "who has not subscribed gets no callbacks");
   steps.step([&] { return aclrtLaunchCallback(count, nullptr, ACL_CALLBACK_NO_BLOCK, *stream); });
   steps.step([&] { return aclrtSynchronizeStream(*stream); });
   steps.step([] { return aclrtProcessReport(100); });
@@ -204,6 +206,8 @@ int run_handles() {
   }
   const bool listed = steps.make(*list, [&] { return aclCreateTensorList(&*tensor, 1); });
   if (listed) *tensor = nullptr;  // the list's now
+  require(aclGetDataBufferAddr(nullptr) == nullptr, "what is no buffer has no address");
+  require(aclrtPeekAtLastError(std::bit_cast<aclrtLastErrLevel>(1)) != ACL_SUCCESS, "there is no such level");
   return steps.status();
 }
 

@@ -2,7 +2,6 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <vector>
 
 #include "fixture.h"
 
@@ -41,8 +40,7 @@ TEST_F(CallbackTest, RunsInTheThreadThatProcessesReports) {
 
 TEST_F(CallbackTest, TakesItsTurnInTheStream) {
   ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   Call call;
   ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_NO_BLOCK, stream_), ACL_SUCCESS);
   EXPECT_EQ(aclrtProcessReport(20), ACL_ERROR_RT_REPORT_TIMEOUT);
@@ -106,10 +104,25 @@ TEST_F(CallbackTest, UnsubscribingFreesAStreamThatWaits) {
   EXPECT_EQ(call.count, 0);
 }
 
+TEST_F(CallbackTest, UnsubscribingFromAStreamDropsNoCallbackOfAnother) {
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), other_), ACL_SUCCESS);
+  Call dropped, kept;
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &dropped, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &kept, ACL_CALLBACK_NO_BLOCK, other_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  ASSERT_EQ(aclrtSynchronizeStream(other_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 10000), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_EQ(aclrtProcessReport(-1), ACL_SUCCESS);
+  EXPECT_EQ(dropped.count, 0);
+  EXPECT_EQ(kept.count, 1);
+  EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), other_), ACL_SUCCESS);
+}
+
 TEST_F(CallbackTest, UnsubscribingBeforeItsTurnFreesTheStreamToo) {
   ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   Call call;
   ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
   ASSERT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);

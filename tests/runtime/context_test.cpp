@@ -78,6 +78,9 @@ TEST(Devices, OfCpusReachEachOther) {
   EXPECT_EQ(aclrtDeviceDisablePeerAccess(1), ACL_SUCCESS);
   EXPECT_EQ(aclrtDeviceCanAccessPeer(&reaches, 0, 99), ACL_ERROR_RT_INVALID_DEVICEID);
   EXPECT_EQ(aclrtDeviceCanAccessPeer(nullptr, 0, 1), ACL_ERROR_INVALID_PARAM);
+  recent_message();
+  EXPECT_EQ(aclrtDeviceCanAccessPeer(&reaches, 0, -1), ACL_ERROR_RT_INVALID_DEVICEID);
+  EXPECT_THAT(recent_message(), HasSubstr("aclrtDeviceCanAccessPeer.peerDeviceId: expected 0 to 7, got -1."));
   EXPECT_EQ(aclrtDeviceEnablePeerAccess(-1, 0), ACL_ERROR_RT_INVALID_DEVICEID);
 }
 
@@ -117,11 +120,9 @@ TEST(Context, SetDeviceAfterResetMakesANewOne) {
 }
 
 TEST(Context, ExplicitContextsSwitchDevices) {
-  aclrtContext first = nullptr;
-  aclrtContext second = nullptr;
-  ASSERT_EQ(aclrtCreateContext(&first, 4), ACL_SUCCESS);
+  const aclrtContext first = new_context(4);
   EXPECT_EQ(current(), first);
-  ASSERT_EQ(aclrtCreateContext(&second, 5), ACL_SUCCESS);
+  const aclrtContext second = new_context(5);
   EXPECT_EQ(current_device(), 5);
   ASSERT_EQ(aclrtSetCurrentContext(first), ACL_SUCCESS);
   EXPECT_EQ(current_device(), 4);
@@ -148,7 +149,11 @@ TEST(Context, NullAndForeignHandlesAreRefused) {
 TEST(Context, ConfigurationMayNameADeviceForThreadsWithoutOne) {
   EXPECT_THROW(set_implicit_device(8), Error);
   set_implicit_device(5);
-  in_other_thread([] { EXPECT_EQ(current_device(), 5); });
+  in_other_thread([] {
+    EXPECT_EQ(current_device(), 5);
+    EXPECT_EQ(aclrtResetDevice(5), ACL_SUCCESS);
+    EXPECT_EQ(current_device(), 5) << "whose context has ended, but the configuration still names it";
+  });
   set_implicit_device(std::nullopt);
   in_other_thread([] { EXPECT_THROW(current_context(), Error); });
   EXPECT_EQ(aclrtResetDevice(5), ACL_SUCCESS);
@@ -175,8 +180,7 @@ TEST(Context, DestroyedUnderAnotherThread) {
 TEST(Context, DestroyWaitsForItsStreams) {
   const aclrtContext context = new_context();
   std::atomic<bool> ran{false};
-  Gate gate;
-  gate.close_stream(nullptr);
+  Gate gate(nullptr);
   queue_of_stream("test", nullptr)->submit(0, [&](Queue&) { ran = true; });
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The environment variables under which there are devices, each in a process of its own, as they are read while the library is loaded.
+// The environment variables. They are read while the library is loaded: each case has a process of its own.
 #include "base/environment.h"
 
 #include <cstdlib>
@@ -14,7 +14,6 @@ namespace {
 
 class EnvironmentTest : public testing::Test {
  protected:
-  void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
   void TearDown() override {
     for (const std::string& name : names_) unsetenv(name.c_str());
   }

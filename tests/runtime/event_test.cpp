@@ -8,11 +8,6 @@ namespace {
 
 class EventTest : public RuntimeTest {
  protected:
-  void SetUp() override {
-    RuntimeTest::SetUp();
-    ASSERT_EQ(aclrtCreateEvent(&event_), ACL_SUCCESS);
-  }
-
   void TearDown() override {
     EXPECT_EQ(aclrtDestroyEvent(event_), ACL_SUCCESS);
     RuntimeTest::TearDown();
@@ -35,13 +30,29 @@ class EventTest : public RuntimeTest {
     return status == ACL_EVENT_WAIT_STATUS_COMPLETE;
   }
 
-  aclrtEvent event_ = nullptr;
+  aclrtEvent event_ = new_event();
 };
+
+TEST_F(EventTest, WaitsGoOnThoughItIsRecordedAgainOrReset) {
+  if (visible_device(0).kind() != DeviceKind::cpu) GTEST_SKIP() << "CUDA queues do not count waits";
+  const aclrtStream third = new_stream();
+  Gate gate(stream_);
+  ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtStreamWaitEvent(other_, event_), ACL_SUCCESS);
+  EXPECT_FALSE(waits_are_over());
+  ASSERT_EQ(aclrtRecordEvent(event_, third), ACL_SUCCESS);
+  EXPECT_FALSE(waits_are_over());
+  ASSERT_EQ(aclrtResetEvent(event_, third), ACL_SUCCESS);
+  EXPECT_FALSE(waits_are_over());
+  gate.open();
+  EXPECT_EQ(aclrtSynchronizeStream(other_), ACL_SUCCESS);
+  EXPECT_TRUE(waits_are_over());
+  EXPECT_EQ(aclrtDestroyStream(third), ACL_SUCCESS);
+}
 
 TEST_F(EventTest, IsReachedAfterTheWorkBeforeIt) {
   EXPECT_FALSE(reached()) << "never recorded";
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
   EXPECT_FALSE(reached());
   EXPECT_EQ(aclrtSynchronizeEventWithTimeout(event_, 20), ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
@@ -53,8 +64,7 @@ TEST_F(EventTest, IsReachedAfterTheWorkBeforeIt) {
 }
 
 TEST_F(EventTest, HoldsUpAnotherStream) {
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   int step = 0;
   queue_of_stream("test", stream_)->submit(0, [&](Queue&) { step = 1; });
   ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
@@ -80,8 +90,7 @@ TEST_F(EventTest, MayBeWaitedForBeforeItIsRecorded) {
 TEST_F(EventTest, RecordedAgainMakesANewMark) {
   ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
   ASSERT_EQ(aclrtSynchronizeEvent(event_), ACL_SUCCESS);
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   ASSERT_EQ(aclrtRecordEvent(event_, stream_), ACL_SUCCESS);
   EXPECT_FALSE(reached());
   gate.open();
@@ -106,8 +115,7 @@ TEST_F(EventTest, ElapsedTime) {
   queue_of_stream("test", stream_)->submit(1e9, [](Queue&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   });
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   ASSERT_EQ(aclrtRecordEvent(end, stream_), ACL_SUCCESS);
   EXPECT_EQ(aclrtEventElapsedTime(&milliseconds, event_, end), ACL_ERROR_RT_EVENT_NOT_COMPLETE);
   gate.open();
@@ -142,10 +150,8 @@ TEST_F(EventTest, ARecordingThatFailsLeavesItUnrecorded) {
   ASSERT_EQ(aclrtSetStreamFailureMode(stream_, ACL_STOP_ON_FAILURE), ACL_SUCCESS);
   submit_failure(stream_, ACL_ERROR_RT_AICORE_EXCEPTION, "The kernel failed.");
   EXPECT_EQ(aclrtRecordEvent(event_, stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
-  aclrtContext context = nullptr;
-  aclrtStream waiting = nullptr;
-  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
-  ASSERT_EQ(aclrtCreateStream(&waiting), ACL_SUCCESS);
+  const aclrtContext context = new_context();
+  const aclrtStream waiting = new_stream();
   ASSERT_EQ(aclrtStreamWaitEvent(waiting, event_), ACL_SUCCESS);
   ASSERT_EQ(aclrtRecordEvent(event_, nullptr), ACL_SUCCESS);
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(waiting, 10000), ACL_SUCCESS) << "for what is recorded now";
@@ -175,8 +181,7 @@ TEST_F(EventTest, ChecksParameters) {
 
 TEST_F(EventTest, DestroyedWhileQueued) {
   const aclrtEvent event = new_event();
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   ASSERT_EQ(aclrtRecordEvent(event, stream_), ACL_SUCCESS);
   ASSERT_EQ(aclrtStreamWaitEvent(other_, event), ACL_SUCCESS);
   EXPECT_EQ(aclrtDestroyEvent(event), ACL_SUCCESS);

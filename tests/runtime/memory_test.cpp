@@ -58,9 +58,8 @@ TEST_F(MemoryTest, OutOfMemory) {
 }
 
 TEST_F(MemoryTest, WhatIsNotLiveIsNotFreed) {
-  void* device = nullptr;
+  void* const device = new_memory(64);
   void* host = nullptr;
-  ASSERT_EQ(aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
   ASSERT_EQ(aclrtMallocHost(&host, 64), ACL_SUCCESS);
   EXPECT_EQ(aclrtFree(host), ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtFreeHost(device), ACL_ERROR_INVALID_PARAM);
@@ -76,7 +75,7 @@ TEST_F(MemoryTest, WhatIsNotLiveIsNotFreed) {
   std::free(foreign);
 }
 
-TEST_F(MemoryTest, OutlivesItsContext) {
+TEST_F(MemoryTest, IsFreedByAThreadWithoutAContext) {
   void* const memory = new_memory(64);
   in_other_thread([memory] { EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS) << "freeing needs no context"; });
 }
@@ -141,8 +140,7 @@ TEST_F(MemoryTest, Fills) {
   EXPECT_EQ(aclrtMemset(bytes, 7, 1, 8), ACL_ERROR_RT_PARAM_INVALID);
   EXPECT_EQ(aclrtMemset(bytes, 8, 1, 0), ACL_SUCCESS);
   EXPECT_EQ(bytes[0], 0);
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   ASSERT_EQ(aclrtMemsetAsync(bytes, 8, 3, 4, stream_), ACL_SUCCESS);
   EXPECT_EQ(bytes[0], 0) << "still queued";
   gate.open();
@@ -205,6 +203,19 @@ TEST_F(MemoryTest, WhatIsPromisedIsNotFree) {
     EXPECT_GT(free, 0u) << "what was freed counts no more";
     EXPECT_EQ(aclrtFree(memory), ACL_SUCCESS);
   }
+}
+
+TEST_F(MemoryTest, OfTheHostIsNoneOfAGpu) {
+  if (visible_device(0).kind() == DeviceKind::cpu) GTEST_SKIP() << "a CPU shares its memory with the host";
+  size_t free = 0;
+  size_t total = 0;
+  ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total), ACL_SUCCESS);
+  void* memory = nullptr;
+  ASSERT_EQ(aclrtMallocHost(&memory, 1 << 20), ACL_SUCCESS);
+  size_t free_now = 0;
+  ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free_now, &total), ACL_SUCCESS);
+  EXPECT_EQ(free_now, free);
+  EXPECT_EQ(aclrtFreeHost(memory), ACL_SUCCESS);
 }
 
 TEST_F(MemoryTest, MemoryInfoChecksParameters) {

@@ -16,11 +16,6 @@
 namespace aclgrad {
 namespace {
 
-class ProcessTest : public testing::Test {
- protected:
-  void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
-};
-
 // A fresh start, whatever the test program has done.
 void end_library() {
   while (aclFinalize() == ACL_SUCCESS) {
@@ -31,7 +26,7 @@ aclError init_with(std::string_view text) {
   return aclInit(TextFile(text).path());
 }
 
-TEST_F(ProcessTest, InitIsCounted) {
+TEST(ProcessTest, InitIsCounted) {
   EXPECT_CLEAN_EXIT([] {
     end_library();
     REQUIRE(aclInit(nullptr) == ACL_SUCCESS);
@@ -51,7 +46,7 @@ TEST_F(ProcessTest, InitIsCounted) {
   });
 }
 
-TEST_F(ProcessTest, InitChecksItsFile) {
+TEST(ProcessTest, InitChecksItsFile) {
   EXPECT_CLEAN_EXIT([] {
     end_library();
     REQUIRE(aclInit("/nonexistent/acl.json") == ACL_ERROR_INVALID_FILE);
@@ -63,7 +58,7 @@ TEST_F(ProcessTest, InitChecksItsFile) {
   });
 }
 
-TEST_F(ProcessTest, InitAgainNeedsTheSameConfiguration) {
+TEST(ProcessTest, InitAgainNeedsTheSameConfiguration) {
   EXPECT_CLEAN_EXIT([] {
     end_library();
     REQUIRE(init_with("{ }") == ACL_SUCCESS);
@@ -73,7 +68,7 @@ TEST_F(ProcessTest, InitAgainNeedsTheSameConfiguration) {
   });
 }
 
-TEST_F(ProcessTest, FinalizeWaitsAndReleasesTheDevice) {
+TEST(ProcessTest, FinalizeWaitsAndReleasesTheDevice) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     bool ran = false;
@@ -92,7 +87,7 @@ TEST_F(ProcessTest, FinalizeWaitsAndReleasesTheDevice) {
   });
 }
 
-TEST_F(ProcessTest, LeavesWithoutFinalize) {
+TEST(ProcessTest, LeavesWithoutFinalize) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     static std::vector<char> large(64 << 20);
@@ -102,7 +97,7 @@ TEST_F(ProcessTest, LeavesWithoutFinalize) {
   });
 }
 
-TEST_F(ProcessTest, LeavesWhileAStreamWaits) {
+TEST(ProcessTest, LeavesWhileAStreamWaits) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     const aclrtEvent never = new_event();
@@ -138,11 +133,11 @@ struct UseAtExit {
   }
 };
 
-TEST_F(ProcessTest, StaticDestructorsMayUseTheRuntime) {
+TEST(ProcessTest, StaticDestructorsMayUseTheRuntime) {
   EXPECT_CLEAN_EXIT([] {
     static UseAtExit use;
-    aclrtFree(
-        nullptr);  // so that this thread has a message, which is gone when the destructor records another
+    // This thread has a message then, which is gone when the destructor records another.
+    aclrtFree(nullptr);
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     REQUIRE(aclrtCreateStream(&use.stream) == ACL_SUCCESS);
     REQUIRE(aclrtCreateEvent(&use.event) == ACL_SUCCESS);
@@ -155,7 +150,7 @@ TEST_F(ProcessTest, StaticDestructorsMayUseTheRuntime) {
   });
 }
 
-TEST_F(ProcessTest, LeavesFromACallback) {
+TEST(ProcessTest, LeavesFromACallback) {
   EXPECT_CLEAN_EXIT([] {
     REQUIRE(aclrtSetDevice(0) == ACL_SUCCESS);
     const aclrtStream stream = new_stream();
@@ -180,7 +175,7 @@ struct UseAtThreadEnd {
   }
 };
 
-TEST_F(ProcessTest, ThreadLocalDestructorsMayUseTheRuntime) {
+TEST(ProcessTest, ThreadLocalDestructorsMayUseTheRuntime) {
   EXPECT_CLEAN_EXIT([] {
     std::thread([] {
       thread_local UseAtThreadEnd use;
@@ -194,7 +189,7 @@ TEST_F(ProcessTest, ThreadLocalDestructorsMayUseTheRuntime) {
   });
 }
 
-TEST_F(ProcessTest, AFailureThatNobodyAskedForIsLogged) {
+TEST(ProcessTest, AFailureThatNobodyAskedForIsLogged) {
   setenv("ASCEND_SLOG_PRINT_TO_STDOUT", "1", 1);
   const auto body = [] {
     dup2(STDERR_FILENO, STDOUT_FILENO);

@@ -1,8 +1,10 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <vector>
 
 #include "fixture.h"
@@ -21,8 +23,7 @@ using StreamTest = RuntimeTest;
 TEST_F(StreamTest, WorkReturnsBeforeItIsDone) {
   std::vector<char> source(1 << 20, 'x');
   std::vector<char> destination(source.size());
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   ASSERT_EQ(aclrtMemcpyAsync(destination.data(), destination.size(), source.data(), source.size(),
                              ACL_MEMCPY_HOST_TO_DEVICE, stream_),
             ACL_SUCCESS);
@@ -33,6 +34,16 @@ TEST_F(StreamTest, WorkReturnsBeforeItIsDone) {
   ASSERT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
   EXPECT_EQ(query(stream_), ACL_STREAM_STATUS_COMPLETE);
   EXPECT_EQ(destination, source);
+}
+
+TEST_F(StreamTest, ItsThreadLeavesSignalsToTheProgram) {
+  sigset_t blocked;
+  queue_of_stream("test", stream_)->submit_host([&](Queue&) {
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  });
+  ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 10000), ACL_SUCCESS);  // which does not run it here
+  EXPECT_TRUE(sigismember(&blocked, SIGTERM));
+  EXPECT_FALSE(sigismember(&blocked, SIGSEGV));
 }
 
 TEST_F(StreamTest, IsNotReadyWhileItsLastWorkRuns) {
@@ -67,8 +78,7 @@ TEST_F(StreamTest, SmallWorkOnAnIdleStreamRunsInTheCaller) {
   const auto task = [&](Queue&) { runner = std::this_thread::get_id(); };
   queue_of_stream("test", stream_)->submit(10, task);
   EXPECT_EQ(runner, std::this_thread::get_id());
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   runner = {};
   queue_of_stream("test", stream_)->submit(10, task);
   EXPECT_EQ(runner, std::thread::id()) << "the stream is busy";
@@ -90,8 +100,7 @@ TEST_F(StreamTest, ManyThreadsFeedOneStream) {
 }
 
 TEST_F(StreamTest, SynchronizeTimesOut) {
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 30), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(30));
@@ -107,8 +116,7 @@ TEST_F(StreamTest, SynchronizeTimesOut) {
 
 TEST_F(StreamTest, DestroyWaitsForItsWork) {
   bool ran = false;
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   queue_of_stream("test", stream_)->submit(0, [&](Queue&) { ran = true; });
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -121,8 +129,7 @@ TEST_F(StreamTest, DestroyWaitsForItsWork) {
 
 TEST_F(StreamTest, ForcedDestroyDropsWhatHasNotStarted) {
   bool ran = false;
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   queue_of_stream("test", stream_)->submit(0, [&](Queue&) { ran = true; });
   const aclrtEvent event = new_event();
   ASSERT_EQ(aclrtRecordEvent(event, stream_), ACL_SUCCESS);
@@ -172,8 +179,7 @@ TEST_F(StreamTest, ConfigChecksItsFlags) {
 }
 
 TEST_F(StreamTest, DefaultStreamDoesNotWaitForOthers) {
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   bool ran = false;
   queue_of_stream("test", nullptr)->submit(1e9, [&](Queue&) { ran = true; });
   EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
@@ -216,8 +222,7 @@ TEST_F(StreamTest, TheDeviceWaitsForManyStreamsOldestFirst) {
 }
 
 TEST_F(StreamTest, FailureInTheWorker) {
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   submit_failure(stream_, 561000, "Something is wrong.");
   queue_of_stream("test", stream_)->submit(0, [](Queue&) { throw std::bad_alloc(); });
   gate.open();
@@ -230,8 +235,7 @@ TEST_F(StreamTest, StopOnFailureDropsAndRefuses) {
   EXPECT_EQ(aclrtSetStreamFailureMode(stream_, ACL_CONTINUE_ON_FAILURE), ACL_ERROR_RT_PARAM_INVALID)
       << "once only";
   EXPECT_EQ(aclrtSetStreamFailureMode(other_, 2), ACL_ERROR_RT_PARAM_INVALID);
-  Gate gate;
-  gate.close_stream(stream_);
+  Gate gate(stream_);
   submit_failure(stream_, ACL_ERROR_RT_AICORE_EXCEPTION, "The kernel failed.");
   bool ran = false;
   queue_of_stream("test", stream_)->submit(0, [&](Queue&) { ran = true; });
@@ -255,6 +259,17 @@ TEST_F(StreamTest, StopIsForTheContextOnly) {
   EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
   EXPECT_EQ(value, 0);
   EXPECT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
+}
+
+TEST_F(StreamTest, ForcedDestroyDropsAWaitForAnEvent) {
+  const aclrtEvent never = new_event(), after = new_event();
+  ASSERT_EQ(aclrtStreamWaitEvent(stream_, never), ACL_SUCCESS);
+  ASSERT_EQ(aclrtRecordEvent(after, stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 50), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  EXPECT_EQ(aclrtDestroyStreamForce(stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeEvent(after), ACL_ERROR_RT_STREAM_ABORT);
+  EXPECT_EQ(aclrtDestroyEvent(after), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyEvent(never), ACL_SUCCESS);
 }
 
 TEST_F(StreamTest, ForcedDestroyOfAStoppingStreamLeavesTheContextAlone) {

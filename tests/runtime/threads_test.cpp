@@ -2,7 +2,6 @@
 // How many threads kernels may have.
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <cfenv>
@@ -83,7 +82,6 @@ TEST_F(ControlGroups, VersionOneHasFoldersByController) {
 
 class ThreadCountTest : public testing::Test {
  protected:
-  void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
   void TearDown() override {
     set_thread_count(0);
     unsetenv("ACLGRAD_NUM_THREADS");

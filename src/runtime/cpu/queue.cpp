@@ -11,6 +11,7 @@
 
 #include "acl/acl_base.h"
 #include "base/never_destroyed.h"
+#include "base/signals.h"
 #include "runtime/fork.h"
 #include "runtime/progress.h"
 
@@ -51,8 +52,8 @@ std::optional<Error> run(Task& task, Queue& queue) noexcept {
     task.run(queue);
     return std::nullopt;
   } catch (const Error& error) {
-    const bool is_runtime_status = error.status() / 1000 == 507;
-    return is_runtime_status ? error : error.with_status(ACL_ERROR_RT_AICORE_EXCEPTION);
+    const bool stays = error.status() / 1000 == 507 || error.status() == ACL_ERROR_RT_STREAM_ABORT;
+    return stays ? error : error.with_status(ACL_ERROR_RT_AICORE_EXCEPTION);
   } catch (const std::exception& exception) {
     return Error::from(exception, ACL_ERROR_RT_AICORE_EXCEPTION);
   }
@@ -178,8 +179,12 @@ void CpuQueue::record(std::shared_ptr<EventState> event) {
 void CpuQueue::wait(std::shared_ptr<EventState> event) {
   const double nanoseconds = event->reached() ? 0 : kNeverInCaller;
   ++event->queued_waits;
+  ++*event->queued_waits_of_event;
   // Counts down when the task is gone, whether it ran or was refused.
-  const std::shared_ptr<void> counted(nullptr, [event](void*) { --event->queued_waits; });
+  const std::shared_ptr<void> counted(nullptr, [event](void*) {
+    --event->queued_waits;
+    --*event->queued_waits_of_event;
+  });
   submit_bookkeeping(nanoseconds, [event, counted](Queue& queue) {
     dynamic_cast<const CpuEventState&>(*event).wait_on(queue);
   });
@@ -251,6 +256,7 @@ void CpuQueue::start_worker() {
   if (has_worker_ || closing_ || all.exiting) return;
   [[maybe_unused]] static const bool retires_at_exit = retire_workers_at_exit();
   all.queues.insert(this);
+  const SignalsBlocked signals_blocked;
   worker_ = std::thread([this] { work(); });
   has_worker_ = true;
 }

@@ -8,6 +8,7 @@
 
 #include "acl/acl_base.h"
 #include "base/fork.h"
+#include "base/signals.h"
 #include "runtime/cuda/calls.h"
 
 namespace aclgrad {
@@ -67,7 +68,9 @@ void CudaHostTasks::continue_in_child() {
 }
 
 void CudaHostTasks::start_thread() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (thread_.joinable()) return;
+  const SignalsBlocked signals_blocked;
+  thread_ = std::thread([this] { work(); });
 }
 
 void CudaHostTasks::work() {
