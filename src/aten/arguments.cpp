@@ -143,20 +143,27 @@ IValue attribute(const Parameter& parameter, const companion::Value& value) {
   }
 }
 
+bool TensorSpec::is_contiguous() const {
+  if (bytes == 0) return true;
+  int64_t stride = 1;
+  for (size_t axis = sizes.size(); axis-- > 0; stride *= sizes[axis]) {
+    if (sizes[axis] != 1 && strides[axis] != stride) return false;
+  }
+  return true;
+}
+
 TensorSpec spec_of(const Parameter& parameter, const aclTensor& tensor) {
   TensorSpec spec{parameter.name, parameter.role, known_type(tensor.type, parameter.name, true),
                   tensor.view_shape, tensor.strides};
   spec.is_int4 = tensor.type == ACL_INT4;
-  if (spec.is_int4 && tensor.offset % 2 != 0)
-    refuse(parameter.name, "an even offset of int4 elements", std::to_string(tensor.offset));
   int64_t last = 0;
   for (size_t i = 0; i < spec.sizes.size(); ++i) {
     if (spec.sizes[i] == 0) return spec;
     last += (spec.sizes[i] - 1) * spec.strides[i];
   }
   spec.bytes = static_cast<size_t>(last + 1) * c10::elementSize(spec.type);
-  if (spec.is_int4 && parameter.role != Role::input && !spec.is_dense())
-    refuse(parameter.name, "a contiguous tensor of int4", "a view with gaps");
+  if (spec.is_int4 && parameter.role != Role::input && !spec.is_contiguous())
+    refuse(parameter.name, "a contiguous tensor of int4", "one of other strides");
   return spec;
 }
 

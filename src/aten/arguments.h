@@ -52,9 +52,7 @@ struct TensorSpec {
   bool is_int4 = false;
 
   bool is_given() const { return parameter != nullptr; }
-  bool is_dense() const {
-    return bytes == static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type);
-  }
+  bool is_contiguous() const;
 };
 
 TensorSpec spec_of(const Parameter& parameter, const aclTensor& tensor);

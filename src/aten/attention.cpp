@@ -81,6 +81,10 @@ void check(const Problem& problem, const at::Tensor& query, const at::Tensor& ke
   for (const int64_t length : problem.query_lengths) {
     if (length != query.size(2)) refuse("actualSeqLengths", "all positions of query", std::to_string(length));
   }
+  for (const int64_t length : problem.key_lengths) {
+    if (problem.mode == SparseMode::right_down_causal && length != key.size(2))
+      refuse("actualSeqLengthsKv", "all positions of key in sparse mode 3", std::to_string(length));
+  }
   const auto lengths = static_cast<int64_t>(problem.key_lengths.size());
   if (lengths > 1 && lengths != query.size(0))
     refuse("actualSeqLengthsKv", "a length for each batch", std::to_string(lengths));
@@ -99,8 +103,6 @@ at::Tensor mask_of_positions(const Problem& problem, int64_t rows, int64_t colum
     case SparseMode::left_up_causal:
     case SparseMode::right_down_causal: {
       const int64_t first = problem.mode == SparseMode::left_up_causal ? 0 : columns - rows;
-      if (first != 0 && !problem.key_lengths.empty())
-        refuse("actualSeqLengthsKv", "null in sparse mode 3", "lengths");
       return at::arange(columns, options).gt(at::arange(first, first + rows, options).unsqueeze(-1));
     }
     default:
@@ -110,6 +112,12 @@ at::Tensor mask_of_positions(const Problem& problem, int64_t rows, int64_t colum
 
 at::Tensor masked(const at::Tensor& scores, const at::Tensor& mask) {
   return at::where(mask, kMasked, scores);
+}
+
+// Whether keys lie behind the length of their batch: an element for each batch or one for all, and for each of the columns.
+at::Tensor behind_lengths(const Problem& problem, int64_t columns) {
+  const at::Tensor ends = at::tensor(problem.key_lengths, at::kLong).to(problem.query.device());
+  return at::arange(columns, ends.options()).ge(ends.unsqueeze(-1));
 }
 
 at::Tensor scores_of(const Problem& problem, const at::Tensor& query, const at::Tensor& key) {
@@ -122,11 +130,8 @@ at::Tensor scores_of(const Problem& problem, const at::Tensor& query, const at::
     const at::Tensor mask = problem.mask.to(at::kBool);
     scores = masked(scores, mask.dim() == 3 ? mask.unsqueeze(1) : mask);
   }
-  if (!problem.key_lengths.empty()) {
-    const at::Tensor ends = at::tensor(problem.key_lengths, at::kLong).to(query.device());
-    const at::Tensor place = at::arange(scores.size(3), ends.options());
-    scores = masked(scores, place.ge(ends.view({-1, 1, 1, 1})));
-  }
+  if (!problem.key_lengths.empty())
+    scores = masked(scores, behind_lengths(problem, scores.size(3)).unsqueeze(1).unsqueeze(1));
   return scores;
 }
 
@@ -147,6 +152,8 @@ IValue attention(const Arguments& arguments) {
     key = key.repeat_interleave(problem.heads / problem.key_heads, 1);
     value = value.repeat_interleave(problem.heads / problem.key_heads, 1);
   }
+  if (!problem.key_lengths.empty())  // the weights there are 0, but what is not initialised may be NaN
+    value = at::where(behind_lengths(problem, value.size(2)).unsqueeze(1).unsqueeze(-1), 0.0, value);
   const at::Tensor scores = scores_of(problem, query, key);
   const at::Tensor all_masked = scores.eq(kMasked).all(-1, true);
   const at::Tensor weights = at::where(all_masked, 0.0, at::softmax(scores, -1));

@@ -15,12 +15,16 @@ namespace {
 
 // ---- Those that do not evaluate all of their arguments ----
 
+// For a refusal, of an argument that selects something.
+std::string name_of(const Node& node) {
+  return node.name.empty() ? "mode" : node.name;
+}
+
 IValue choose(const Nodes& nodes, const Values& values) {
   const int64_t index = to_integer(nodes.at(0).evaluate(values));
   const auto choices = static_cast<int64_t>(nodes.size()) - 1;
   if (index >= 0 && index < choices) return nodes[static_cast<size_t>(index) + 1].evaluate(values);
-  const std::string name = nodes[0].name;
-  refuse(name.empty() ? "mode" : name, "0 to " + std::to_string(choices - 1), std::to_string(index));
+  refuse(name_of(nodes[0]), "0 to " + std::to_string(choices - 1), std::to_string(index));
 }
 
 IValue default_of(const Nodes& nodes, const Values& values) {
@@ -46,7 +50,7 @@ IValue index_of(const Nodes& nodes, const Values& values) {
     if (text.isString() && text.toStringRef() == candidate) return static_cast<int64_t>(i) - 1;
     expected += (expected.empty() ? "'" : " or '") + candidate + "'";
   }
-  refuse(nodes[0].name, expected, text.isString() ? "'" + text.toStringRef() + "'" : "null");
+  refuse(name_of(nodes[0]), expected, text.isString() ? "'" + text.toStringRef() + "'" : "null");
 }
 
 // ---- Random numbers ----
@@ -110,6 +114,13 @@ IValue promote(const Arguments& tensors) {
   return promoted;
 }
 
+// In float32 where the type has fewer bits, in which statistics would overflow or be rounded.
+IValue widened(const Arguments& a) {
+  if (a.at(0).isNone()) return {};
+  const at::Tensor x = a[0].toTensor();
+  return x.to(c10::promoteTypes(x.scalar_type(), at::kFloat));
+}
+
 // Padding of both ends, from that of each end: [top, bottom, left, right] and [top, left, bottom, right] are in use.
 IValue equal_pads(const Arguments& arguments) {
   const std::vector<int64_t> pads = arguments.at(0).toIntVector();
@@ -164,6 +175,7 @@ const std::map<std::string, BuiltIn>& built_in_functions() {
       {"to_bits", evaluated(to_bits)},
       {"from_bits", evaluated(from_bits)},
       {"promote", evaluated(promote)},
+      {"widened", evaluated(widened)},
       {"equal_pads", evaluated(equal_pads)},
       {"along", evaluated(along)},
       {"grouped_matmul", evaluated(grouped_matmul)},

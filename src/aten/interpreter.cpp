@@ -4,8 +4,9 @@
 // Phase 1 evaluates a function's mathematics on PyTorch's meta device, which computes shapes and types alone, and compares
 // them with the outputs. What it finds is kept for later calls of the same types, shapes and attributes, which are most.
 // Where PyTorch has no meta kernel, phase 2 compares instead.
-// Phase 2 evaluates it on views of the caller's memory, without a copy of inputs. Results go straight into the outputs where
-// the operator has such a variant, the types are the results', outputs are contiguous and none lies in an input's memory.
+// Phase 2 evaluates it on views of the caller's memory, without a copy of inputs, except where an output lies in an input's
+// memory. Results go straight into the outputs where the operator has such a variant, the types are the results' and outputs
+// are contiguous.
 #include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
@@ -15,6 +16,7 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
+#include <c10/util/SmallVector.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -44,15 +46,14 @@ std::string text_of(at::IntArrayRef sizes, at::ScalarType type) {
 }
 
 // PyTorch's words without its stack and its advice.
-std::string words_of(const std::exception& exception) {
-  const auto* error = dynamic_cast<const c10::Error*>(&exception);
-  std::string words = error != nullptr ? error->what_without_backtrace() : exception.what();
+std::string words_of(const c10::Error& error) {
+  const std::string words = error.what_without_backtrace();
   return words.substr(0, words.find("\nException raised from"));
 }
 
 // Whether the operator cannot tell shapes without computing.
-bool lacks_meta(const std::exception& exception) {
-  const std::string words = exception.what();
+bool lacks_meta(const c10::Error& error) {
+  const std::string words = words_of(error);  // not the stack, which has names of such functions
   const auto has = [&](const char* part) { return words.find(part) != std::string::npos; };
   return has("meta") || has("Meta") || has("_overrideable");
 }
@@ -180,6 +181,7 @@ class Call final : public companion::Computation {
       if (prepared_->tensors[i].is_given()) tensors[i] = view(prepared_->tensors[i], first(i));
     }
     try {
+      copy_shared_inputs(tensors);
       compute(tensors, set_shape);
       for (const size_t i : prepared_->targets) {
         if (prepared_->tensors[i].is_int4) pack_int4(tensors[i], first(i));
@@ -193,14 +195,15 @@ class Call final : public companion::Computation {
   void compute(const std::vector<at::Tensor>& tensors, const SetShape& set_shape) const {
     const Prepared& prepared = *prepared_;
     Values values = with_tensors(prepared, tensors);
-    if (prepared.into_outputs && !shares_memory(tensors) && computed_into_outputs(values, tensors)) return;
+    if (prepared.into_outputs && computed_into_outputs(values, tensors)) return;
     const std::vector<at::Tensor> results = flatten(prepared.program->evaluate(std::move(values)));
     check_count(prepared, results.size());
     for (size_t i = 0; i < results.size(); ++i) {
       const size_t target = prepared.targets[i];
       const at::Tensor& output = tensors[target];
-      if (!results[i].defined() || !output.defined() || results[i].is_same(output)) continue;
+      if (!results[i].defined() || !output.defined()) continue;
       check_result(prepared.tensors[target], results[i], prepared.program->is_copy());
+      if (results[i].is_same(output)) continue;
       if (prepared.tensors[target].role == Role::sized_by_data) {
         output.flatten().slice(0, 0, results[i].numel()).copy_(results[i].flatten());
         set_shape(target, results[i].sizes().vec());
@@ -228,20 +231,43 @@ class Call final : public companion::Computation {
     }
   }
 
-  // Whether an output lies in the memory of another tensor.
-  bool shares_memory(const std::vector<at::Tensor>& tensors) const {
-    for (const size_t target : prepared_->targets) {
-      for (size_t other = 0; other < tensors.size(); ++other) {
-        if (other == target || !tensors[other].defined()) continue;
-        const auto first = [&](size_t i) {
-          return static_cast<const std::byte*>(tensors[i].const_data_ptr());
-        };
-        const auto bytes = [&](size_t i) { return prepared_->tensors[i].bytes; };
-        if (first(target) < first(other) + bytes(other) && first(other) < first(target) + bytes(target))
-          return true;
+  // The memory of a tensor, from its first element to behind its last.
+  struct Range {
+    const std::byte* first;
+    const std::byte* end;
+    size_t tensor;
+  };
+  using Ranges = c10::SmallVector<Range, 8>;
+
+  // In the order of addresses.
+  Ranges ranges_of(const std::vector<at::Tensor>& tensors) const {
+    Ranges ranges;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const size_t bytes = prepared_->tensors[i].bytes;
+      if (bytes == 0) continue;
+      const auto* first = static_cast<const std::byte*>(tensors[i].const_data_ptr());
+      ranges.push_back({first, first + bytes, i});
+    }
+    std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.first < b.first; });
+    return ranges;
+  }
+
+  // Copies the inputs in whose memory the call writes. They are found in groups of tensors whose memory is connected.
+  void copy_shared_inputs(std::vector<at::Tensor>& tensors) const {
+    const Ranges ranges = ranges_of(tensors);
+    const auto is_input = [&](const Range& range) {
+      return prepared_->tensors[range.tensor].role == Role::input;
+    };
+    for (auto group = ranges.begin(); group != ranges.end();) {
+      auto behind = group;
+      for (const std::byte* end = group->end; behind != ranges.end() && behind->first < end; ++behind)
+        end = std::max(end, behind->end);
+      const bool is_written = !std::all_of(group, behind, is_input);
+      for (; group != behind; ++group) {
+        at::Tensor& tensor = tensors[group->tensor];
+        if (is_written && is_input(*group)) tensor = tensor.clone();
       }
     }
-    return false;
   }
 
   const std::shared_ptr<const Prepared> prepared_;
@@ -276,8 +302,6 @@ std::optional<std::vector<at::Tensor>> results_on_meta(const Prepared& prepared,
   }
   try {
     return flatten(prepared.program->evaluate(with_tensors(prepared, tensors)));
-  } catch (const std::invalid_argument&) {
-    throw;
   } catch (const c10::Error& error) {
     if (lacks_meta(error)) return std::nullopt;
     throw std::invalid_argument("arguments: expected such that PyTorch takes, got: " + words_of(error));
@@ -290,7 +314,7 @@ bool is_sized_by_data(const Prepared& prepared) {
   for (const TensorSpec& spec : prepared.tensors) {
     if (spec.role != Role::sized_by_data || !spec.is_given()) continue;
     found = true;
-    if (!spec.is_dense()) refuse(spec.parameter, "a contiguous tensor", "a view with gaps");
+    if (!spec.is_contiguous()) refuse(spec.parameter, "a contiguous tensor", "one of other strides");
   }
   return found;
 }
@@ -303,31 +327,32 @@ void check_on_meta(Prepared& prepared) {
   check_count(prepared, results->size());
   bool can_be_written = results->size() == prepared.targets.size();
   for (size_t i = 0; i < results->size(); ++i) {
-    TensorSpec& target = prepared.tensors[prepared.targets[i]];
+    const TensorSpec& target = prepared.tensors[prepared.targets[i]];
     const at::Tensor& result = (*results)[i];
+    const bool is_written = result.defined() && target.is_given();
+    if (is_written) check_result(target, result, prepared.program->is_copy());
     // Many kernels write an output of other strides as if it were contiguous.
-    can_be_written = can_be_written && target.is_given() && result.defined() &&
-                     tensors[prepared.targets[i]].is_contiguous();
-    if (!result.defined() || !target.is_given()) continue;
-    check_result(target, result, prepared.program->is_copy());
-    can_be_written = can_be_written && result.scalar_type() == target.type && result.sizes() == target.sizes;
+    can_be_written = can_be_written && is_written && tensors[prepared.targets[i]].is_contiguous() &&
+                     result.scalar_type() == target.type && result.sizes() == target.sizes;
   }
   prepared.into_outputs = can_be_written && prepared.program->has_out();
 }
 
 class AtenInterpreter final : public companion::Interpreter {
  public:
+  explicit AtenInterpreter(std::mutex& mutex) : mutex_(mutex) {}
+
   std::unique_ptr<companion::Computation> plan(const Function& function,
                                                const companion::Value* arguments) override {
     std::vector<int64_t> offsets;
     offsets.reserve(8);
     for_each_tensor(function, arguments, [&](const Parameter& parameter, const aclTensor* tensor) {
-      const auto element =
-          tensor == nullptr
-              ? 0
-              : static_cast<int64_t>(c10::elementSize(known_type(tensor->type, parameter.name, true)));
-      const int64_t in_element = tensor != nullptr && tensor->type == ACL_INT4 ? 2 : 1;
-      offsets.push_back(tensor == nullptr ? 0 : tensor->offset * element / in_element);
+      if (tensor == nullptr) return offsets.push_back(0);
+      const size_t element = c10::elementSize(known_type(tensor->type, parameter.name, true));
+      const int64_t in_element = tensor->type == ACL_INT4 ? 2 : 1;
+      if (tensor->offset % in_element != 0)
+        refuse(parameter.name, "an even offset of int4 elements", std::to_string(tensor->offset));
+      offsets.push_back(tensor->offset * static_cast<int64_t>(element) / in_element);
     });
     return std::make_unique<Call>(prepared(function, arguments), std::move(offsets));
   }
@@ -367,26 +392,23 @@ class AtenInterpreter final : public companion::Interpreter {
   }
 
   const Program& program(const Function& function) {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     auto& program = programs_[&function];
     if (program == nullptr) program = std::make_unique<const Program>(function);
     return *program;
   }
 
-  std::mutex mutex_;
+  std::mutex& mutex_;  // of load.cpp, which lets no thread fork meanwhile
   std::unordered_map<const Function*, std::unique_ptr<const Program>> programs_;
 };
 
 }  // namespace
 }  // namespace aclgrad::aten
 
-// OpenMP's threads do not come along into a forked child.
-extern "C" __attribute__((visibility("default"))) aclgrad::companion::Interpreter&
-aclgrad_aten_interpreter() {
-  static auto& interpreter = *[] {
-    at::set_num_threads(aclgrad::thread_count());
-    pthread_atfork(nullptr, nullptr, [] { at::set_num_threads(1); });
-    return new aclgrad::aten::AtenInterpreter;
-  }();
-  return interpreter;
+// Called once. OpenMP's threads do not come along into a forked child.
+extern "C" __attribute__((visibility("default"))) aclgrad::companion::Interpreter& aclgrad_aten_interpreter(
+    std::mutex& mutex) {
+  at::set_num_threads(aclgrad::thread_count());
+  pthread_atfork(nullptr, nullptr, [] { at::set_num_threads(1); });
+  return *new aclgrad::aten::AtenInterpreter(mutex);
 }

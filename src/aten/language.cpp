@@ -16,10 +16,6 @@ namespace {
 
 // ---- Values, as the schema of an operator wants them ----
 
-bool is_number(const IValue& value) {
-  return value.isScalar() || value.isBool();
-}
-
 at::Tensor wrapped_number(const IValue& value) {
   at::Tensor tensor = c10::scalar_to_tensor(value.toScalar());
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -68,13 +64,13 @@ IValue convert(const IValue& value, const c10::TypePtr& type) {
       return convert_list(value, type->expectRef<c10::ListType>().getElementType());
     case c10::TypeKind::TensorType:
       if (value.isNone()) return at::Tensor();
-      return is_number(value) ? wrapped_number(value) : value;
+      return value.isScalar() ? wrapped_number(value) : value;
     case c10::TypeKind::FloatType:
-      return is_number(value) ? value.toScalar().toDouble() : value;
+      return value.isScalar() ? value.toScalar().toDouble() : value;
     case c10::TypeKind::IntType:
-      return is_number(value) ? IValue(to_integer(value)) : value;
+      return value.isScalar() ? IValue(to_integer(value)) : value;
     case c10::TypeKind::BoolType:
-      return is_number(value) ? IValue(to_integer(value) != 0) : value;
+      return value.isScalar() ? IValue(to_integer(value) != 0) : value;
     case c10::TypeKind::NumberType:
       return value.isTensor() ? IValue(value.toTensor().item()) : value;
     default:

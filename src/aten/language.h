@@ -50,8 +50,7 @@ class OperatorCall {
 
   c10::OperatorHandle operator_;
   std::optional<c10::OperatorHandle> out_;
-  std::vector<std::optional<Node>>
-      arguments_;  // one for each of the schema's; none where its default is taken
+  std::vector<std::optional<Node>> arguments_;  // of the schema's; none where the default is taken
 };
 
 class Program {

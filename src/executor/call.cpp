@@ -9,37 +9,31 @@
 #include "base/handle_registry.h"
 #include "executor/observer.h"
 #include "runtime/stream.h"
+#include "tensor/handle.h"
 
 namespace aclgrad {
 namespace {
 
-std::string qualified(std::string_view operator_name, std::string_view parameter) {
-  return fmt::format("{}.{}", operator_name, parameter);
-}
-
 [[noreturn]] void refuse(std::string_view operator_name, std::string_view parameter,
                          std::string_view expected, std::string_view got) {
   throw Error(ACLNN_ERR_PARAM_INVALID,
-              fmt::format("{}: expected {}, got {}.", qualified(operator_name, parameter), expected, got));
+              fmt::format("{}.{}: expected {}, got {}.", operator_name, parameter, expected, got));
 }
 
 // Checks that a view whose last element is number `last` lies in its storage, where the storage's shape is
 // known.
 void check_storage(std::string_view operator_name, const char* name, const aclTensor& tensor, int64_t last) {
-  const auto text_of = [](const std::vector<int64_t>& shape) {
-    return format_shape(shape.data(), static_cast<int64_t>(shape.size()));
-  };
   if (tensor.storage_shape.empty()) return;
   int64_t storage = 1;
   for (int64_t extent : tensor.storage_shape) {
     if (extent < 0 || __builtin_mul_overflow(storage, extent, &storage)) {
       refuse(operator_name, name, "a storage shape that the address space can hold",
-             text_of(tensor.storage_shape));
+             format_shape(tensor.storage_shape));
     }
   }
   if (last < storage) return;
   refuse(operator_name, name, fmt::format("a view inside its storage of {} elements", storage),
-         fmt::format("shape {}, whose last element is number {}", text_of(tensor.view_shape), last));
+         fmt::format("shape {}, whose last element is number {}", format_shape(tensor.view_shape), last));
 }
 
 // Checks a handle's own consistency and snapshots it. The sizes are checked here once, so that no later
@@ -47,14 +41,13 @@ void check_storage(std::string_view operator_name, const char* name, const aclTe
 void take_checked_view(TensorView& view, std::string_view operator_name, const char* name,
                        const aclTensor& tensor) {
   const auto& shape = tensor.view_shape;
-  const auto shape_text = [&] { return format_shape(shape.data(), static_cast<int64_t>(shape.size())); };
   if (shape.size() > static_cast<size_t>(TensorView::kMaxRank)) {
     refuse(operator_name, name, fmt::format("at most {} dimensions", TensorView::kMaxRank),
            std::to_string(shape.size()));
   }
   const bool has_negative_size =
       std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; });
-  if (has_negative_size) refuse(operator_name, name, "a shape without negative sizes", shape_text());
+  if (has_negative_size) refuse(operator_name, name, "a shape without negative sizes", format_shape(shape));
   view.type = static_cast<DataType>(tensor.type);
   view.rank = static_cast<int>(shape.size());
   view.base = tensor.data;
@@ -75,10 +68,8 @@ void take_checked_view(TensorView& view, std::string_view operator_name, const c
                __builtin_mul_overflow(std::max<int64_t>(shape[i] - 1, 0), tensor.strides[i], &step) ||
                __builtin_add_overflow(last, step, &last);
   }
-  // The largest element has 8 bytes, and a few tensors are added up in one workspace.
-  constexpr int64_t kMaxElements = INT64_MAX / 1024;
-  if (overflow || size > kMaxElements || last > kMaxElements) {
-    refuse(operator_name, name, "a size that the address space can hold", shape_text());
+  if (overflow || size > Contract::kMaxElements || last > Contract::kMaxElements) {
+    refuse(operator_name, name, "a size that the address space can hold", format_shape(shape));
   }
   if (tensor.offset < 0)
     refuse(operator_name, name, "an offset of at least 0", std::to_string(tensor.offset));
@@ -101,6 +92,13 @@ class Zeros final : public Work {
 
 }  // namespace
 
+Error lacks_data(std::string_view function, std::string_view parameter) {
+  return Error(ACLNN_ERR_PARAM_NULLPTR,
+               fmt::format("{}.{}: expected a tensor with data, got a null address.", function, parameter),
+               "The tensor was created without data, and no address was set later.",
+               "Pass the data to aclCreateTensor, or call aclSetTensorAddr before phase 2.");
+}
+
 Call::Call(std::string_view operator_name)
     : Contract(operator_name, Interface::c), plan_(std::make_shared<Plan>(operator_name)) {
   plan_->deterministic = deterministic_requested();
@@ -115,10 +113,10 @@ const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is
   argument.is_output = is_output;
   if (tensor == nullptr) return argument;
   check_live(tensor, HandleKind::tensor, name);
-  argument.given = true;
   argument.format = tensor->format;
   argument.handle = tensor;
   take_checked_view(argument.view, plan_->operator_name, name, *tensor);
+  argument.given = true;  // only now: whoever looks at a call that was refused meets no half of a view
   return argument;
 }
 
@@ -164,15 +162,19 @@ void Call::check_live(const void* handle, HandleKind kind, std::string_view para
 }
 
 void Call::check_not_null(const void* pointer, std::string_view parameter) const {
-  if (pointer != nullptr) return;
-  throw Error(ACLNN_ERR_PARAM_NULLPTR,
-              fmt::format("{}: expected a pointer, got null.", qualified(plan_->operator_name, parameter)));
+  aclgrad::check_not_null(plan_->operator_name, parameter, pointer);
+}
+
+void Call::check_fixed(const char* name, const aclTensor& tensor) const {
+  TensorView view;
+  take_checked_view(view, plan_->operator_name, name, tensor);
+  if (!view.empty() && view.base == nullptr) throw lacks_data(plan_->operator_name, name);
 }
 
 void Call::check_given(const aclTensor* tensor, std::string_view parameter) const {
   if (tensor != nullptr) return;
   throw Error(ACLNN_ERR_PARAM_NULLPTR,
-              fmt::format("{}: expected a tensor, got null.", qualified(plan_->operator_name, parameter)),
+              fmt::format("{}.{}: expected a tensor, got null.", plan_->operator_name, parameter),
               "The tensor is required, and was not created or its creation failed.",
               "Create it first and check that aclCreateTensor does not return null.");
 }

@@ -9,7 +9,6 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,7 +31,7 @@ class Call final : public Contract {
  public:
   explicit Call(std::string_view operator_name);
 
-  // The call's problem, which the operator describes where it lies, so that nothing is copied.
+  // Makes the call's problem. The operator fills it in place, so that nothing is copied.
   template <class Problem>
   Problem& problem();
 
@@ -68,12 +67,14 @@ class Call final : public Contract {
   }
   std::span<const Argument> inputs() const { return arguments().first(static_cast<size_t>(plan_->inputs)); }
 
-  // Checks beside those of the contract: 161002, and the last one 161001.
+  // Checks beside those of the contract: 161002, and for null 161001.
   using Contract::check;
   using Contract::integers;
   using Contract::mode;
   void check_live(const void* handle, HandleKind kind, std::string_view parameter) const;
   void check_not_null(const void* pointer, std::string_view parameter) const;
+  // Of a tensor that is no argument of the plan, so that its address is the one of phase 1: its view, and that it has data.
+  void check_fixed(const char* name, const aclTensor& tensor) const;
   [[noreturn]] void refuse(std::string_view parameter, std::string_view expected,
                            std::string_view got) const override;
 
@@ -81,6 +82,7 @@ class Call final : public Contract {
   void leave_out(const Argument& argument);   // the kernel will not touch it: it may be without data
   void use_partly(const Argument& argument);  // parts that the kernel will not touch may be without contents
   void may_alias() { plan_->may_alias = true; }  // its tensors may share memory
+  void runs_once() { plan_->can_repeat = false; }
   // Its kernel may refuse what lies in device memory, with a code.
   void checks_data(Queue::DataError error) { plan_->data_error = error; }
 
@@ -197,6 +199,9 @@ aclnnStatus plan_call(std::string_view operator_name, uint64_t* workspace_size, 
       operator_name, workspace_size, executor,
       [](const void* context, Call& call) { (*static_cast<const Body*>(context))(call); }, &body);
 }
+
+// The error for a tensor with a null address: 161001.
+Error lacks_data(std::string_view function, std::string_view parameter);
 
 // Phase 2: binds the executor's plan to the workspace and submits it to the stream.
 aclnnStatus run_call(std::string_view operator_name, void* workspace, uint64_t workspace_size,

@@ -25,12 +25,15 @@ constexpr HandleKind kHandleKinds[] = {
 void check_argument(const Call& call, const Parameter& parameter, const Value& value) {
   if (parameter.kind >= Kind::integer) return;
   if (!parameter.optional) call.check_not_null(value.handle, parameter.name);
-  if (value.handle != nullptr && parameter.kind != Kind::text)
-    call.check_live(value.handle, kHandleKinds[static_cast<size_t>(parameter.kind)], parameter.name);
+  if (value.handle == nullptr || parameter.kind == Kind::text) return;
+  call.check_live(value.handle, kHandleKinds[static_cast<size_t>(parameter.kind)], parameter.name);
+  if (parameter.kind != Kind::scalar_list) return;
+  for (const aclScalar* member : static_cast<const aclScalarList*>(value.handle)->members)
+    call.check_live(member, HandleKind::scalar, parameter.name);
 }
 
-// A tensor of the call, alone or in a list. Where a call has more of them than a plan has arguments, members of lists and
-// tensors that are not given are none: members keep the address that they had in phase 1.
+// A tensor of the call, alone or in a list. A call may have more tensors than a plan has arguments. Then only the first
+// tensors that are given and not in lists are arguments; the others keep the address that they had in phase 1.
 struct Source {
   const Parameter* parameter;
   const aclTensor* tensor;
@@ -60,8 +63,12 @@ void declare(Call& call, std::vector<Source>& sources) {
       const bool in_list = parameter.kind == Kind::tensor_list;
       if ((parameter.role != Role::input) != outputs) continue;
       if (in_list) call.check_live(source.tensor, HandleKind::tensor, parameter.name);
-      if (!all && (in_list || source.tensor == nullptr)) continue;
-      source.argument = &call.declare(parameter.name, source.tensor, outputs && source.tensor != nullptr);
+      const bool is_given_alone = source.tensor != nullptr && !in_list;
+      if (all || (is_given_alone && call.arguments().size() < kMaxArguments)) {
+        source.argument = &call.declare(parameter.name, source.tensor, outputs);
+      } else if (source.tensor != nullptr) {
+        call.check_fixed(parameter.name, *source.tensor);
+      }
     }
   }
 }
@@ -131,11 +138,11 @@ bool is_sized_by_data(const Function& function) {
                      [](const Parameter& parameter) { return parameter.role == Role::sized_by_data; });
 }
 
-// Handles have to live until phase 2 returns, so that it waits where they get their shapes.
+// Handles live until phase 2 returns, so it waits where they get their shapes.
 void wait_for_shapes(const Function& function, aclrtStream stream) {
   try {
     runtime_observer->synchronize(*queue_of_stream(function.name, stream), std::nullopt);
-  } catch (const Error&) {  // NOLINT: it comes out of the program's own synchronisation
+  } catch (const std::exception&) {  // NOLINT: it comes out of the program's own synchronisation
   }
 }
 
@@ -149,6 +156,7 @@ aclnnStatus plan_function(const Function& function, const Value* arguments, Inte
     std::vector<Source> sources = tensors_of(function, arguments);
     declare(call, sources);
     call.may_alias();
+    if (is_sized_by_data(function)) call.runs_once();  // by then the handle may be gone that gets the shape
     Interpreter& by = interpreter();
     try {
       std::unique_ptr<const Computation> computation = by.plan(function, arguments);

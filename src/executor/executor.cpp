@@ -101,11 +101,7 @@ void check_addresses(std::string_view function, const aclOpExecutor& executor) {
   for (const Argument& argument : executor.plan->arguments) {
     if (!argument.given || !argument.used || argument.empty()) continue;
     if (executor.addresses[static_cast<size_t>(argument.index)] != nullptr) continue;
-    throw Error(
-        ACLNN_ERR_PARAM_NULLPTR,
-        fmt::format("{}.{}: expected a tensor with data, got a null address.", function, argument.name),
-        "The tensor was created without data, and no address was set later.",
-        "Pass the data to aclCreateTensor, or call aclSetTensorAddr before phase 2.");
+    throw lacks_data(function, argument.name);
   }
 }
 
@@ -209,8 +205,18 @@ aclnnStatus run_call(std::string_view operator_name, void* workspace, uint64_t w
 using namespace aclgrad;
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
-  return guarded(ACLNN_ERR_INNER,
-                 [&] { ExecutorClaim("aclSetAclOpExecutorRepeatable", executor)->repeatable = true; });
+  return guarded(ACLNN_ERR_INNER, [&] {
+    const ExecutorClaim claim("aclSetAclOpExecutorRepeatable", executor);
+    if (!claim->plan->can_repeat) {
+      throw Error(
+          ACLNN_ERR_INNER,
+          fmt::format("aclSetAclOpExecutorRepeatable: expected an operator that can be repeated, got {}.",
+                      claim->plan->operator_name),
+          "Phase 2 sets the shape of an output, whose handle need not live that long.",
+          "Call phase 1 again before each phase 2.");
+    }
+    claim->repeatable = true;
+  });
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {

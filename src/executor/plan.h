@@ -38,8 +38,8 @@ struct Argument {
 };
 
 inline constexpr size_t kMaxArguments = 10;
-using Addresses =
-    std::array<void*, kMaxArguments>;  // storage of each argument, as refreshed by aclSet…TensorAddr
+// Of each argument's storage, as refreshed by aclSet…TensorAddr.
+using Addresses = std::array<void*, kMaxArguments>;
 
 // Where in a problem the address of an argument belongs.
 struct Operand {
@@ -56,8 +56,8 @@ class Work {
   virtual void run(const Launch& launch) const = 0;
 };
 
-// The launches of a plan that are not under way: phase 2 takes memory for one only where more of them than ever are under
-// way at once. One thread at a time takes, the one that holds the executor; any may give back.
+// The launches of a plan that are not in use. Phase 2 allocates one only where all are in use. Only the thread that holds
+// the executor takes launches; any thread may give them back.
 class SpareLaunches {
  public:
   SpareLaunches();  // holds one
@@ -82,6 +82,7 @@ struct Plan {
   uint64_t workspace_size = 0;            // bytes
   int64_t scratch_at = 0;                 // where in the workspace the kernel's own part begins
   bool may_alias = false;                 // outputs may share memory with inputs
+  bool can_repeat = true;                 // its executor may be made repeatable
   double serial_nanoseconds = 0;          // estimate of the work on one thread
   bool deterministic = false;             // ACL_OPT_DETERMINISTIC was on
   Queue::DataError data_error = nullptr;  // where its kernel may refuse what lies in device memory

@@ -163,8 +163,7 @@ class TiledCopy {
   Nest nest_;
   const Axis& columns_ = nest_.axes[0];
   const Axis& rows_ = nest_.axes[1];
-  const bool in_order_ =
-      writes_overlap(nest_);  // the last of elements at one place stays: in row-major order
+  const bool in_order_ = writes_overlap(nest_);  // copies in row-major order, as the last write stays
   bool transposed_;
   int64_t tile_rows_;
   int64_t tile_columns_;
@@ -218,9 +217,9 @@ bool TensorView::is_dense_from(int axis) const {
   return true;
 }
 
-std::string format_shape(const int64_t* shape, int64_t rank) {
+std::string format_shape(std::span<const int64_t> shape) {
   std::string text = "[";
-  for (int64_t i = 0; i < rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return text + "]";
 }
 

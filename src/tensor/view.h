@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <span>
 #include <string>
 
 #include "aclgrad/types.h"
@@ -39,12 +39,9 @@ inline Tensor tensor_at(void* data, const TensorView& view) {
   return {data, view.type, Shape(view.shape.data(), view.rank), Shape(view.strides.data(), view.rank)};
 }
 
-std::string format_shape(const int64_t* shape, int64_t rank);  // "[2, 3]"
-inline std::string format_shape(const Shape& shape) {
-  return format_shape(shape.begin(), shape.rank());
-}
+std::string format_shape(std::span<const int64_t> shape);  // "[2, 3]"
 inline std::string format_shape(const TensorView& view) {
-  return format_shape(view.shape.data(), view.rank);
+  return format_shape(std::span(view.shape).first(static_cast<size_t>(view.rank)));
 }
 
 // Copies the elements to or from contiguous memory in row-major order. Nothing between the elements of a view

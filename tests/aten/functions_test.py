@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from library import FUNCTIONS, Call, Function, Memory, Worker
+from library import FUNCTIONS, INT4, Call, Function, Memory, Worker
 import made_compositions  # noqa: F401
-from made import ARGUMENTS, REFERENCES, arguments_for
+from made import ARGUMENTS, BESIDE_SAMPLES, REFERENCES, arguments_for
 from random_numbers import RANDOM
 from samples import NoSample, calls_of, copied, functional, leaves, overload, record, solve, wanted_operators
-from tensors import TYPES, call_of, contiguous, strided, tensor_of, untouched, written
+from tensors import TYPES, call_of, call_with, contiguous, strided, tensor_of, untouched, written
 
 COUNTS: dict[str, list[Any]] = {}  # samples, types
 
@@ -120,8 +120,9 @@ PAIRS: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {}
 def pairs_of(function: Function, samples: dict[str, list[list[Any]]]) -> list[tuple[dict[str, Any], list[Any]]]:
     """Arguments with PyTorch's results, computed once."""
     if function.name not in PAIRS:
-        is_made = function.name in REFERENCES
-        pairs = of_reference(function) if is_made else of_samples(function, samples)
+        pairs = of_reference(function) if function.name in REFERENCES else []
+        if function.name in BESIDE_SAMPLES or not pairs:
+            pairs = of_samples(function, samples) + pairs
         PAIRS[function.name] = pairs + [(in_int32(a), results) for a, results in pairs[:1] if a.keys() & {"index", "indices"}]
     return PAIRS[function.name]
 
@@ -255,3 +256,72 @@ def test_refuses_null_dead_types_and_outputs_of_another_shape(samples, worker):
         assert f"aclnn{call.function}" in answer.message
         early += answer.phase == 1
     assert early / len(calls) > 0.9
+
+
+def test_refuses_an_odd_offset_of_int4_after_a_call_with_an_even_one(worker):
+    """Of the same shapes, for which the first call is prepared once."""
+    function = FUNCTIONS["WeightQuantBatchMatmulV2"]
+    calls = (made_call(function, *pair, contiguous)[0] for pair in pairs_of(function, {}))
+    even = next(call for call in calls if call.values["weight"].type == INT4)
+    even.values["weight"].storage.append(0)
+    odd = copy.deepcopy(even)
+    odd.values["weight"].offset = 1
+    first, second = worker.call([even, odd])
+    assert not first.status, first.message
+    assert (second.phase, second.status) == (1, 161002)
+    assert "weight: expected an even offset of int4 elements, got 1" in second.message
+
+
+def test_reads_inputs_before_it_writes_into_their_memory(worker):
+    square, line = torch.arange(9.0).reshape(3, 3), torch.arange(12.0)
+    numbers = torch.zeros(6)
+    halves = numbers.view(torch.float16)[:6].copy_(torch.arange(6))
+    cases = [
+        (call_with("Permute", square, [1, 0], square), [square.T]),
+        (call_with("SplitTensor", line, 4, 0, [line[8:], line[4:8], line[:4]]), [list(line.split(4))]),
+        (call_with("Slice", line, 0, 0, 4, 1, line[1:5]), [line[:4]]),
+        (call_with("Cast", halves, torch.float32, numbers), [torch.arange(6.0)]),
+        (call_with("Add", line[:11], line[1:], 1.0, line[1:]), [line[:11] + line[1:]]),
+        (call_with("InplaceCopy", line[4:], line[:8]), [line[:8]]),
+        (call_with("InplaceAdd", square, square[0], 1.0), [square + square[0]]),
+    ]
+    calls, expected = zip(*cases, strict=True)
+    for call, answer, results in zip(calls, worker.call(calls), expected, strict=True):
+        assert not answer.status, answer.message
+        compare(results, written(FUNCTIONS[call.function], answer))
+
+
+def test_refuses_what_does_not_fit_in_phase_1(samples, worker):
+    """Where PyTorch says so, and where it would compute something else."""
+    x, row, wide, index = torch.zeros(2, 3), torch.zeros(3), torch.zeros(2, 4), torch.zeros(2, 3, dtype=torch.int64)
+    calls = [
+        call_with("Add", x, wide, 1.0, x),
+        call_with("Mul", x, wide, x),
+        call_with("InplaceAdd", row, x[:, 0], 1.0),
+        call_with("Cat", [x, wide], 0, torch.zeros(4, 3)),
+        call_with("Matmul", x, x, x, 0),
+        call_with("Mm", x, x, x, 0),
+        call_with("Addmm", row, x, x, 1.0, 1.0, x, 0),
+        call_with("Gather", x, 5, index, x),
+        call_with("Softmax", x, 5, x),
+        call_with("Cumsum", row, 3, torch.float32, row),
+        call_with("Triu", row, 0, row),
+        call_with("Nonzero", x, torch.zeros(2, 6, dtype=torch.int64).T),
+        call_with("ConvertWeightToINT4Pack", index.int(), Memory(bytearray(3), INT4, 1, (2, 3), (1, 2), 0)),
+    ]
+    for function in FUNCTIONS.values():
+        if any(p.name == "reduction" for p in function.parameters):
+            calls.append(first_call(function, samples))
+            calls[-1].values["reduction"] = 7
+    attention = FUNCTIONS["FusedInferAttentionScore"]
+    arguments = next(a for a in ARGUMENTS[attention.name] if a["sparseMode"] == 3)
+    short = {"actualSeqLengthsKvOptional": [7, 6]}
+    calls.append(call_of(attention, arguments | short, [arguments["query"]], contiguous))
+    for call, answer in zip(calls, worker.call(calls), strict=True):
+        assert (answer.phase, answer.status) == (1, 161002), (call.function, answer.phase, answer.message)
+
+
+def test_refuses_an_output_that_only_begins_with_the_result(worker):
+    (answer,) = worker.call([call_with("Randperm", 5, 1, 0, torch.zeros(10, dtype=torch.int64))])
+    assert (answer.phase, answer.status) == (3, 507015)
+    assert "out: expected [5] of Long, got [10] of Long" in answer.message

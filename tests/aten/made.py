@@ -11,6 +11,7 @@ from torch import Tensor
 
 ARGUMENTS: dict[str, list[dict[str, Any]]] = {}
 REFERENCES: dict[str, Callable[..., Any]] = {}
+BESIDE_SAMPLES: set[str] = set()  # functions that PyTorch has samples of, too
 
 TYPE_OF_NUMBERS = {torch.float32: 1.5, torch.int64: 2, torch.bool: 1}
 
@@ -51,8 +52,7 @@ def reference(*arguments: dict[str, Any]) -> Callable[[Callable[..., Any]], Call
     """Registers a reference under its name, with these arguments."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        REFERENCES[function.__name__] = function
-        ARGUMENTS[function.__name__] = list(arguments)
+        named(function.__name__, function, *arguments)
         return function
 
     return register
@@ -63,6 +63,11 @@ def named(names: str, reference: Callable[..., Any], *arguments: dict[str, Any])
         REFERENCES[name], ARGUMENTS[name] = reference, list(arguments)
 
 
+def beside_samples(names: str, reference: Callable[..., Any], *arguments: dict[str, Any]) -> None:
+    named(names, reference, *arguments)
+    BESIDE_SAMPLES.update(names.split())
+
+
 torch.manual_seed(1)
 A, B, C = torch.randn(3, 8), torch.randn(3, 8), torch.randn(3, 8)
 POSITIVE = torch.rand(3, 8) + 0.5
@@ -71,11 +76,7 @@ CHANNELS, SCALES = torch.randn(3), torch.rand(3) + 0.5
 TEN_INTEGERS = torch.arange(10)
 HALF = A.half()
 THREE = [A, B[:2], C[0]]
-
-
-def one(**arguments: Any) -> dict[str, Any]:
-    return arguments
-
+one = dict  # the arguments of a call
 
 # ---- Element by element ----
 named("AddRelu", lambda self, other, alpha: (self + alpha * other).relu(), one(self=A, other=B, alpha=0.5))
@@ -97,7 +98,10 @@ named("NanToNum", lambda self, nan, posinf, neginf: torch.nan_to_num(self, nan, 
       one(self=torch.tensor([1.0, float("nan"), float("inf"), -float("inf")]), nan=2.0, posinf=3.0, neginf=-4.0))  # fmt: skip
 named("InplaceNanToNum", lambda selfRef, nan, posinf, neginf: torch.nan_to_num(selfRef, nan, posinf, neginf),
       one(selfRef=torch.tensor([1.0, float("nan"), float("inf"), -float("inf")]), nan=2.0, posinf=3.0, neginf=-4.0))  # fmt: skip
-named("InplaceFillTensor", lambda selfRef, value: torch.full_like(selfRef, value.item()), one(selfRef=A, value=torch.tensor(2.5)))
+named("InplaceFillTensor", lambda selfRef, value: torch.full_like(selfRef, value.item()),
+      one(selfRef=A, value=torch.tensor(2.5)), one(selfRef=A, value=torch.tensor([2.5])))  # fmt: skip
+beside_samples("InplaceMaskedFillTensor", lambda selfRef, mask, value: selfRef.masked_fill(mask, value.item()),
+               one(selfRef=A, mask=B > 0, value=torch.tensor([2.5])))  # fmt: skip
 named("InplacePowTensorScalar", lambda self, exponent: self**exponent, one(self=POSITIVE, exponent=2.5))
 named("TransMatmulWeight", lambda mmWeightRef: mmWeightRef, one(mmWeightRef=A))
 named("Sum SumV2 AddN", lambda tensors: tensors[0] + tensors[1] + tensors[2], one(tensors=[A, B, C]))
@@ -106,10 +110,15 @@ named("MinN", lambda tensors: torch.minimum(tensors[0], tensors[1]), one(tensors
 
 
 # ---- Gradients, by automatic differentiation ----
-def gradient(function: Callable[..., Tensor], at: Tensor, grad: Tensor) -> Tensor:
-    at = at.detach().clone().requires_grad_()
+def gradients(function: Callable[..., Tensor], at: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor, ...]:
+    """With respect to each of the function's arguments."""
+    at = tuple(x.detach().clone().requires_grad_() for x in at)
     with torch.enable_grad():
-        return torch.autograd.grad(function(at), at, grad)[0]
+        return torch.autograd.grad(function(*at), at, grad)
+
+
+def gradient(function: Callable[[Tensor], Tensor], at: Tensor, grad: Tensor) -> Tensor:
+    return gradients(function, (at,), grad)[0]
 
 
 named("SwishBackward", lambda gradOutput, self, betaOptional: gradient(
@@ -122,33 +131,37 @@ named("LogSigmoidBackward", lambda gradOutput, self, buffer: gradient(F.logsigmo
       one(gradOutput=A, self=B, buffer=torch.empty(0)))  # fmt: skip
 REDUCTIONS = ("none", "mean", "sum")
 OF_REDUCTIONS = [(r, A if r == 0 else torch.tensor(2.0)) for r in range(3)]
+KL_REDUCTIONS = (*REDUCTIONS, "batchmean")
+OF_KL_REDUCTIONS = [*OF_REDUCTIONS, (3, torch.tensor(2.0))]
 named("L1LossBackward", lambda gradOutput, self, target, reduction: gradient(
     lambda x: F.l1_loss(x, target, reduction=REDUCTIONS[reduction]), self, gradOutput),
     *[one(gradOutput=g, self=B, target=C, reduction=r) for r, g in OF_REDUCTIONS])  # fmt: skip
+beside_samples("KlDiv", lambda self, target, reduction, logTarget: F.kl_div(
+    self, target, reduction=KL_REDUCTIONS[reduction], log_target=bool(logTarget)),
+    *[one(self=B, target=POSITIVE, reduction=3, logTarget=in_logs) for in_logs in (0, 1)])  # fmt: skip
 named("KlDivBackward", lambda gradOutput, self, target, reduction, logTarget: gradient(
-    lambda x: F.kl_div(x, target, reduction=REDUCTIONS[reduction], log_target=bool(logTarget)), self, gradOutput),
-    *[one(gradOutput=g, self=B, target=POSITIVE, reduction=r, logTarget=in_logs) for r, g in OF_REDUCTIONS for in_logs in (0, 1)])  # fmt: skip
+    lambda x: F.kl_div(x, target, reduction=KL_REDUCTIONS[reduction], log_target=bool(logTarget)), self, gradOutput),
+    *[one(gradOutput=g, self=B, target=POSITIVE, reduction=r, logTarget=in_logs) for r, g in OF_KL_REDUCTIONS for in_logs in (0, 1)])  # fmt: skip
 named("BinaryCrossEntropyWithLogitsBackward", lambda gradOutput, self, target, weightOptional, posWeightOptional, reduction:
     gradient(lambda x: F.binary_cross_entropy_with_logits(x, target, weightOptional, reduction=REDUCTIONS[reduction],
              pos_weight=posWeightOptional), self, gradOutput),
     *[one(gradOutput=g, self=B, target=torch.rand(3, 8), weightOptional=w, posWeightOptional=p, reduction=r)
       for r, g in OF_REDUCTIONS for w, p in ((None, None), (POSITIVE, torch.rand(8) + 0.5))])  # fmt: skip
-
-
-@reference(*[one(gradOutput=GRADIENT, self=IMAGE, weight=w) for w in (CHANNELS, CHANNELS[:1])])
-def PreluBackward(gradOutput: Tensor, self: Tensor, weight: Tensor) -> Any:
-    x, w = self.clone().requires_grad_(), weight.clone().requires_grad_()
-    with torch.enable_grad():
-        return torch.autograd.grad(F.prelu(x, w), (x, w), gradOutput)
+named("PreluBackward", lambda gradOutput, self, weight: gradients(F.prelu, (self, weight), gradOutput),
+      *[one(gradOutput=GRADIENT, self=IMAGE, weight=w) for w in (CHANNELS, CHANNELS[:1])])  # fmt: skip
 
 
 # ---- Reductions and their like ----
+for name, reduce in (("All", Tensor.all), ("Any", Tensor.any)):
+    beside_samples(name, lambda self, dim, keepdim, f=reduce: f(self.bool(), dim[0], bool(keepdim)),
+                   *[one(self=(A > 0).byte() * 2, dim=[d], keepdim=d) for d in (0, 1)])  # fmt: skip
 named("Aminmax", lambda self, dim, keepDim: (self.amin(dim, bool(keepDim)), self.amax(dim, bool(keepDim))),
       one(self=A, dim=[1], keepDim=False), one(self=A, dim=[0, 1], keepDim=True))  # fmt: skip
 named("ReduceLogSum", lambda data, axes, keepDims, noopWithEmptyAxes: data.sum(axes, bool(keepDims)).log(),
       one(data=POSITIVE, axes=[1], keepDims=True, noopWithEmptyAxes=False))  # fmt: skip
 named("CumsumV2", lambda self, dim, exclusive, reverse: exclusive_sum(self, dim, exclusive, reverse),
-      *[one(self=A, dim=d, exclusive=e, reverse=r) for d in (0, -1) for e in (0, 1) for r in (0, 1)])  # fmt: skip
+      *[one(self=A, dim=d, exclusive=e, reverse=r) for d in (0, -1) for e in (0, 1) for r in (0, 1)],
+      *[one(self=torch.tensor([1.0, 1e20, float("inf"), 2.0]), dim=0, exclusive=1, reverse=r) for r in (0, 1)])  # fmt: skip
 
 
 def exclusive_sum(x: Tensor, dim: int, exclusive: int, reverse: int) -> Tensor:
@@ -212,19 +225,29 @@ named("GemmaRmsNorm", lambda x, gamma, epsilon: rms(x, 1 + gamma, epsilon), one(
 named("AddRmsNorm", lambda x1, x2, gamma, epsilon: (*rms(x1 + x2, gamma, epsilon), x1 + x2), one(x1=A, x2=B, gamma=GAMMA, epsilon=1e-5))
 named("InplaceAddRmsNorm", lambda x1Ref, x2Ref, gamma, epsilon: rms(x1Ref + x2Ref, gamma, epsilon)[1],
       one(x1Ref=A, x2Ref=B, gamma=GAMMA, epsilon=1e-5))  # fmt: skip
-
-
-@reference(one(dy=B, x=A, rstd=rms(A, GAMMA, 1e-5)[1], gamma=GAMMA))
-def RmsNormGrad(dy: Tensor, x: Tensor, rstd: Tensor, gamma: Tensor) -> Any:
-    x, gamma = x.clone().requires_grad_(), gamma.clone().requires_grad_()
-    with torch.enable_grad():
-        return torch.autograd.grad(F.rms_norm(x, (8,), gamma, 1e-5), (x, gamma), dy)
+named("RmsNormGrad", lambda dy, x, rstd, gamma: gradients(lambda x, gamma: F.rms_norm(x, (8,), gamma, 1e-5), (x, gamma), dy),
+      one(dy=B, x=A, rstd=rms(A, GAMMA, 1e-5)[1], gamma=GAMMA))  # fmt: skip
 
 
 @reference(*[one(x1=A, x2=B, gamma=GAMMA, beta=C[0], biasOptional=b, epsilon=1e-5, additionalOutput=True) for b in (None, C[1])])
 def AddLayerNorm(x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, biasOptional: Any, epsilon: float, additionalOutput: int) -> Any:
     x = x1 + x2 + (0 if biasOptional is None else biasOptional)
     return (*torch.native_layer_norm(x, (8,), gamma, beta, epsilon), x)
+
+
+def in_float32(norm: Callable[..., Any], x: Tensor, *arguments: Any) -> Any:
+    """The statistics are not rounded to the type of the tensors."""
+    y, *statistics = norm(*[a.float() if isinstance(a, Tensor) else a for a in (x, *arguments)])
+    return y.to(x.dtype), *statistics
+
+
+beside_samples("FastLayerNorm LayerNorm LayerNormWithImplMode",
+               lambda input, normalizedShape, weightOptional, biasOptional, eps: in_float32(
+               torch.native_layer_norm, input, normalizedShape, weightOptional, biasOptional, eps),
+               one(input=HALF, normalizedShape=[8], weightOptional=GAMMA.half(), biasOptional=None, eps=1e-5))  # fmt: skip
+beside_samples("GroupNorm", lambda self, gamma, beta, N, C, HxW, group, eps: in_float32(
+               torch.native_group_norm, self, gamma, beta, N, C, HxW, group, eps),
+               one(self=IMAGE.half(), gamma=SCALES.half(), beta=CHANNELS.half(), N=2, C=3, HxW=20, group=1, eps=1e-5))  # fmt: skip
 
 
 def group_norm(x: Tensor, gamma: Tensor, beta: Tensor, group: int, eps: float, scale: float) -> Any:
@@ -248,7 +271,8 @@ def by_channel(values: Tensor) -> Tensor:
     return values[:, None, None]
 
 
-named("BatchNormStats", lambda input, eps: (input.mean(OVER), torch.rsqrt(input.var(OVER, correction=0) + eps)), one(input=IMAGE, eps=1e-5))
+named("BatchNormStats", lambda input, eps: (input.float().mean(OVER), torch.rsqrt(input.float().var(OVER, correction=0) + eps)),
+      *[one(input=x, eps=1e-5) for x in (IMAGE, (IMAGE * 300).half())])  # fmt: skip
 named("BatchNormElemt", lambda input, weight, bias, mean, invstd, eps: (input - by_channel(mean)) * by_channel(invstd)
       * (1 if weight is None else by_channel(weight)) + (0 if bias is None else by_channel(bias)),
       one(input=IMAGE, weight=SCALES, bias=CHANNELS, eps=1e-5, **STATISTICS), one(input=IMAGE, weight=None, bias=None, eps=1e-5, **STATISTICS))  # fmt: skip
@@ -289,10 +313,9 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, mode: int) -> Tensor:
 
 HEADS, KEYS, COS, SIN = torch.randn(2, 5, 3, 8), torch.randn(2, 5, 1, 8), torch.randn(2, 5, 1, 8), torch.randn(2, 5, 1, 8)
 named("RotaryPositionEmbedding", rotated, *[one(x=HEADS, cos=COS, sin=SIN, mode=m) for m in (0, 1)])
-named("ApplyRotaryPosEmbV2", lambda queryRef, keyRef, cos, sin, **_: (rotated(queryRef, cos, sin, 0), rotated(keyRef, cos, sin, 0)),
+named("ApplyRotaryPosEmb ApplyRotaryPosEmbV2", lambda queryRef, keyRef, cos, sin, **_: (
+      rotated(queryRef, cos, sin, 0), rotated(keyRef, cos, sin, 0)),
       one(queryRef=HEADS, keyRef=KEYS, cos=COS, sin=SIN, layout=1, rotaryMode="half"))  # fmt: skip
-named("ApplyRotaryPosEmb", lambda queryRef, keyRef, cos, sin, layout: (rotated(queryRef, cos, sin, 0), rotated(keyRef, cos, sin, 0)),
-      one(queryRef=HEADS, keyRef=KEYS, cos=COS, sin=SIN, layout=1))  # fmt: skip
 
 # ---- Places of elements ----
 named("GatherV2", lambda self, dim, index: self.index_select(dim, index.reshape(-1)).unflatten(dim, index.shape),

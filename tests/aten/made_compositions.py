@@ -42,6 +42,7 @@ def attention(query: Tensor, key: Any, value: Any, numHeads: int, scaleValue: fl
         scores = scores.masked_fill(mask.bool(), float("-inf"))
     for batch, length in enumerate(lengths or []):
         scores[batch, :, :, length:] = float("-inf")
+        v[batch, :, length:] = 0
     out = scores.softmax(-1).nan_to_num(0) @ v
     if inputLayout != "BNSD":
         out = out.transpose(1, 2)
@@ -58,13 +59,14 @@ BSH = one(query=torch.randn(2, 5, 32), key=[torch.randn(2, 7, 16)], value=[torch
 SHIFT, SHADE = torch.randn(2, 4, 5, 7), torch.arange(70).reshape(2, 1, 5, 7) % 3 == 0
 ATTENTIONS = [TALL | BSND, TALL | HALVES | one(pseShiftOptional=SHIFT.half()), TALL | BSH | one(softmaxLseFlag=True),
               TALL | BSND | one(attenMaskOptional=SHADE, softmaxLseFlag=True), TALL | BSND | one(attenMaskOptional=torch.ones(2, 1, 5, 7).bool()),
-              TALL | BNSD | one(sparseMode=2, attenMaskOptional=SHADE), TALL | BSND | one(sparseMode=3, attenMaskOptional=SHADE),
+              TALL | BNSD | one(sparseMode=2, attenMaskOptional=SHADE), TALL | BSND | one(sparseMode=3, attenMaskOptional=SHADE, actualSeqLengthsKvOptional=[7, 7]),
               TALL | BNSD | one(inputLayout="BNSD_BSND", actualSeqLengthsKvOptional=[3, 7])]  # fmt: skip
 named("FusedInferAttentionScore FusedInferAttentionScoreV2", attention, *ATTENTIONS)
 BSH_ALONE, BNSD_ALONE = (p | one(key=p["key"][0], value=p["value"][0]) for p in (BSH, BNSD))
 named("PromptFlashAttention", lambda **a: attention(**a)[0], TALL | BSH_ALONE, TALL | BNSD_ALONE | one(attenMask=SHADE, pseShift=SHIFT))
 named("PromptFlashAttentionV2 PromptFlashAttentionV3", lambda **a: attention(**a)[0], TALL | BSH_ALONE, TALL | BNSD_ALONE | one(sparseMode=3, attenMask=SHADE))
-named("IncreFlashAttention", lambda **a: attention(**a)[0], TALL | BSH | one(query=torch.randn(2, 1, 32), actualSeqLengths=[7, 4]),
+UNSET = BSH | {name: [BSH[name][0].index_put((torch.tensor(1), torch.arange(4, 7)), torch.tensor(float("nan")))] for name in ("key", "value")}
+named("IncreFlashAttention", lambda **a: attention(**a)[0], TALL | UNSET | one(query=torch.randn(2, 1, 32), actualSeqLengths=[7, 4]),
       TALL | BSND | one(query=torch.randn(2, 1, 4, 8)))  # fmt: skip
 
 # ---- Numbers of few bits ----
@@ -211,9 +213,8 @@ named("MoeTokenPermuteGrad", lambda permutedOutputGrad, **_: gradient(lambda t: 
 @reference(*[one(permuteTokensOptional=torch.randn(8, 6), unpermutedTokensGrad=TOKENS, sortedIndices=ORDER.argsort().int(), probsOptional=p,
                  paddedMode=False, restoreShapeOptional=None) for p in (None, torch.rand(4, 2))])  # fmt: skip
 def MoeTokenUnpermuteGrad(permuteTokensOptional: Tensor, unpermutedTokensGrad: Tensor, sortedIndices: Tensor, probsOptional: Any, **_: Any) -> Any:
-    x, p = permuteTokensOptional.clone().requires_grad_(), (torch.ones(4, 2) if probsOptional is None else probsOptional.clone()).requires_grad_()
-    with torch.enable_grad():
-        grads = torch.autograd.grad((x[sortedIndices].reshape(4, -1, 6) * p[..., None]).sum(1), (x, p), unpermutedTokensGrad)
+    at = permuteTokensOptional, torch.ones(4, 2) if probsOptional is None else probsOptional
+    grads = gradients(lambda x, p: (x[sortedIndices].reshape(4, -1, 6) * p[..., None]).sum(1), at, unpermutedTokensGrad)
     return grads[0], None if probsOptional is None else grads[1]
 
 
@@ -238,9 +239,8 @@ named("SearchSorteds", lambda sortedSequence, self, outInt32, right, sorter: tor
 @reference(*[one(dy=GRADIENT[0, 0].repeat(1, 2)[:3, :8].to(t), x1=A.to(t), x2=B.to(t), gamma=GAMMA.to(t), dsumOptional=d) | dict(zip(("mean", "rstd"),
              torch.native_layer_norm(A + B, (8,), None, None, 1e-5)[1:], strict=True)) for d, t in ((None, torch.float32), (C, torch.float32), (None, torch.float16))])  # fmt: skip
 def AddLayerNormGrad(dy: Tensor, x1: Tensor, x2: Tensor, gamma: Tensor, dsumOptional: Any, **_: Any) -> Any:
-    x, g, b = (x1 + x2).requires_grad_(), gamma.clone().requires_grad_(), torch.zeros_like(gamma, requires_grad=True)
-    with torch.enable_grad():
-        dx, dgamma, dbeta = torch.autograd.grad(F.layer_norm(x, (8,), g, b), (x, g, b), dy)
+    at = x1 + x2, gamma, torch.zeros_like(gamma)
+    dx, dgamma, dbeta = gradients(lambda x, gamma, beta: F.layer_norm(x, (8,), gamma, beta), at, dy)
     return dx + (0 if dsumOptional is None else dsumOptional), dgamma, dbeta
 
 
@@ -252,9 +252,9 @@ named("ConvTbcBackward", lambda self, input, weight, bias, pad:
       torch.ops.aten.conv_tbc_backward(self, input, weight, bias, pad),
       one(self=torch.randn(5, 2, 4), input=torch.randn(5, 2, 3), weight=torch.randn(3, 3, 4), bias=torch.randn(4), pad=1))  # fmt: skip
 named("CrossEntropyLoss", lambda input, target, weightOptional, reductionOptional, ignoreIndex, labelSmoothing, **_: (F.cross_entropy(
-      input, target.long(), weightOptional, reduction=reductionOptional, ignore_index=ignoreIndex, label_smoothing=labelSmoothing), input.log_softmax(1), None, None),
+      input, target.long(), weightOptional, reduction=reductionOptional or "mean", ignore_index=ignoreIndex, label_smoothing=labelSmoothing), input.log_softmax(1), None, None),
       *[one(input=A, target=torch.tensor([1, 7, 0], dtype=t), weightOptional=w, reductionOptional=r, ignoreIndex=-100, labelSmoothing=s, lseSquareScaleForZloss=0.0,
-            returnZloss=False) for r, t in zip(REDUCTIONS, (torch.int64, torch.int32, torch.int64), strict=True) for w, s in ((None, 0.0), (GAMMA, 0.1))])  # fmt: skip
+            returnZloss=False) for r, t in zip((*REDUCTIONS, None), (torch.int64, torch.int32) * 2, strict=True) for w, s in ((None, 0.0), (GAMMA, 0.1))])  # fmt: skip
 named("DeepNorm", lambda x, gx, beta, gamma, alpha, epsilon: tuple(torch.native_layer_norm(x * alpha + gx, (8,), gamma, beta, epsilon)[i] for i in (1, 2, 0)),
       one(x=A, gx=B, beta=C[0], gamma=GAMMA, alpha=0.5, epsilon=1e-5))  # fmt: skip
 named("Einsum", lambda tensors, equation: torch.einsum(equation, tensors), one(tensors=[A, B], equation="bi,bj->bij"), one(tensors=[A, B], equation="ij,kj->ik"))
@@ -287,11 +287,13 @@ named("SignBitsUnpack", lambda self, size, dtype: (torch.from_numpy(np.unpackbit
       one(self=MASK, size=2, dtype=torch.float16))  # fmt: skip
 
 
-@reference(*[one(x=IMAGE, gamma=torch.rand(c), beta=torch.rand(c), dataFormat=f, eps=1e-5) for f, c in (("NCHW", 3), ("NHWC", 5))])
+@reference(*[one(x=x, gamma=torch.rand(c), beta=torch.rand(c), dataFormat=f, eps=1e-5) for x in (IMAGE, (IMAGE * 300).half())
+             for f, c in (("NCHW", 3), ("NHWC", 5))])  # fmt: skip
 def InstanceNorm(x: Tensor, gamma: Tensor, beta: Tensor, dataFormat: str, eps: float) -> Any:
     channels, axes = (1, (2, 3)) if dataFormat == "NCHW" else (3, (1, 2))
+    type_of_y, x = x.dtype, x.float()
     y = F.instance_norm(x.movedim(channels, 1), weight=gamma, bias=beta, eps=eps).movedim(1, channels)
-    return y, x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
+    return y.to(type_of_y), x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
 
 
 @reference(one(data=torch.randn(2, 3, 6, 4), indices=torch.tensor([1, 3]), updates=torch.randn(2, 3, 2, 4), axis=-2))
@@ -326,8 +328,8 @@ named("GlobalMaxPool", lambda self: self.amax((2, 3), keepdim=True), one(self=IM
 named("IsInScalarTensor", lambda element, testElements, assumeUnique, invert: torch.isin(element, testElements, invert=bool(invert)),
       *[one(element=e, testElements=torch.arange(5), assumeUnique=False, invert=i) for e in (3, 7) for i in (0, 1)])  # fmt: skip
 named("KlDivTargetBackward", lambda gradOutput, self, target, reduction, logTarget: gradient(lambda t: F.kl_div(
-      self, t, reduction=REDUCTIONS[reduction], log_target=bool(logTarget)), target, gradOutput),
-      *[one(gradOutput=g, self=B, target=POSITIVE, reduction=r, logTarget=i) for i in (0, 1) for r, g in OF_REDUCTIONS])  # fmt: skip
+      self, t, reduction=KL_REDUCTIONS[reduction], log_target=bool(logTarget)), target, gradOutput),
+      *[one(gradOutput=g, self=B, target=POSITIVE, reduction=r, logTarget=i) for i in (0, 1) for r, g in OF_KL_REDUCTIONS])  # fmt: skip
 POOLED, PLACED = F.max_pool2d(IMAGE, 2, return_indices=True)
 named("MaxUnpool2dBackward", lambda gradOutput, self, indices, outputSize: gradient(lambda x: F.max_unpool2d(x, indices, 2, output_size=(4, 5)), self, gradOutput),
       one(gradOutput=GRADIENT, self=POOLED, indices=PLACED, outputSize=[4, 5]))  # fmt: skip
@@ -341,10 +343,8 @@ TURN = one(dy=torch.randn(2, 5, 3, 8), cos=torch.randn(2, 5, 1, 8), sin=torch.ra
 
 @reference(*[TURN | one(xOptional=x, mode=m) for m in (0, 1) for x in (None, torch.randn(2, 5, 3, 8))])
 def RotaryPositionEmbeddingGrad(dy: Tensor, cos: Tensor, sin: Tensor, xOptional: Any, mode: int) -> Any:
-    x = (torch.zeros_like(dy) if xOptional is None else xOptional).clone().requires_grad_()
-    cos, sin = cos.clone().requires_grad_(), sin.clone().requires_grad_()
-    with torch.enable_grad():
-        grads = torch.autograd.grad(rotated(x, cos, sin, mode), (x, cos, sin), dy)
+    x = torch.zeros_like(dy) if xOptional is None else xOptional
+    grads = gradients(lambda x, cos, sin: rotated(x, cos, sin, mode), (x, cos, sin), dy)
     return grads if xOptional is not None else (grads[0], None, None)
 
 

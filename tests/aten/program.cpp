@@ -200,6 +200,35 @@ void private_formats(aclrtStream stream) {
   CHECK(aclrtSynchronizeStream(stream) == 0 && cast.get() == weight.get());
 }
 
+void works_in_a_child() {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(100);  // a child that waits for a lock for ever ends, too
+    aclrtStream own = nullptr;
+    CHECK(aclrtSetDevice(0) == 0 && aclrtCreateStream(&own) == 0);
+    mixed(own, 50000);
+    two_streams();
+    std::fflush(stdout);
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+// The first call opens PyTorch, even if it is refused. A thread that forks meanwhile waits until it is open.
+void fork_during_the_first_call() {
+  DeviceTensor a({4}, 2), other({4}, 0, ACL_FLOAT8_E4M3FN);
+  std::thread first([&] {
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    CHECK(aclrtSetDevice(0) == 0);
+    CHECK(aclnnMulGetWorkspaceSize(a.handle, other.handle, a.handle, &size, &executor) == 161002);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  works_in_a_child();
+  first.join();
+}
+
 double microseconds_of_a_call(aclrtStream stream) {
   DeviceTensor a({4}, 2), out({4}, 0);
   double least = 1e9;
@@ -220,6 +249,7 @@ double microseconds_of_a_call(aclrtStream stream) {
 int main() {
   aclrtStream stream = nullptr;
   CHECK(aclInit(nullptr) == 0 && aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
+  fork_during_the_first_call();
   mixed(stream, 3);
   mixed(stream, 50000);
   two_streams();
@@ -241,17 +271,7 @@ int main() {
   }
   for (std::thread& thread : threads) thread.join();
 
-  const pid_t child = fork();
-  if (child == 0) {
-    aclrtStream own = nullptr;
-    CHECK(aclrtSetDevice(0) == 0 && aclrtCreateStream(&own) == 0);
-    mixed(own, 50000);
-    two_streams();
-    std::fflush(stdout);
-    _exit(0);
-  }
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  works_in_a_child();
 
   std::printf("a call of 4 elements takes %.2f us\n", microseconds_of_a_call(stream));
   CHECK(aclrtDestroyStream(stream) == 0 && aclrtResetDevice(0) == 0 && aclFinalize() == 0);

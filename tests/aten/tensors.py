@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from library import INT4, Answer, Call, Function, Memory
+from library import FUNCTIONS, INT4, Answer, Call, Function, Memory
 
 TYPES = {
     torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4, torch.int16: 6, torch.uint16: 7,
@@ -82,7 +82,7 @@ def plain(value: Any, kind: str, layout: Callable[[torch.Tensor], Memory]) -> An
     real = (bool, int, float)
     is_list = isinstance(value, (list, tuple))
     values = list(value) if is_list else [value]
-    if value is None and kind in "TLsIFB":
+    if value is None and kind in "TLsIFBc":
         return None
     if kind == "T" and isinstance(value, (torch.Tensor, *real)):
         return layout(value if isinstance(value, torch.Tensor) else torch.tensor([value]))
@@ -107,7 +107,6 @@ def plain(value: Any, kind: str, layout: Callable[[torch.Tensor], Memory]) -> An
 
 def call_of(function: Function, arguments: dict[str, Any], results: list[Any], layout: Any) -> Call:
     """The arguments that are no outputs are given; parameters that the mathematics does not use are set to anything."""
-    unused = {"i8": 0, "T": None, "L": None, "s": None, "I": None, "c": None}
     outputs = iter(results)
     values = {}
     for p in function.parameters:
@@ -125,8 +124,24 @@ def call_of(function: Function, arguments: dict[str, Any], results: list[Any], l
         elif p.kind == "I" and not p.optional:
             values[p.name] = []
         else:
-            values[p.name] = unused.get(p.kind, 0)
+            values[p.name] = None if p.kind in "TLsIc" else 0
     return Call(function.name, values)
+
+
+def call_with(name: str, *values: Any) -> Call:
+    """With all arguments in their order, outputs too. Tensors that share memory share it in the call, too."""
+    storages: dict[int, bytearray] = {}
+
+    def layout(view: torch.Tensor) -> Memory:
+        made = memory(view)
+        made.storage = storages.setdefault(view.untyped_storage().data_ptr(), made.storage)
+        return made
+
+    def made(value: Any, kind: str) -> Any:
+        return value if isinstance(value, Memory) else plain(value, kind, layout)
+
+    parameters = FUNCTIONS[name].parameters
+    return Call(name, {p.name: made(v, p.kind) for p, v in zip(parameters, values, strict=True)})
 
 
 def written(function: Function, answer: Answer) -> list[Any]:

@@ -28,6 +28,14 @@ constexpr Parameter kParameters[] = {{"x", Kind::tensor},
                                      {"out", Kind::tensor, Role::output}};
 constexpr Function kFunction = {"aclnnTested", kParameters, 4, "x + sum(list)"};
 
+constexpr Parameter kOtherParameters[] = {{"x", Kind::tensor},
+                                          {"scalesOptional", Kind::scalar_list, Role::input, true},
+                                          {"mode", Kind::integer},
+                                          {"firstOptional", Kind::tensor, Role::output, true},
+                                          {"out", Kind::tensor, Role::sized_by_data}};
+constexpr const aclTensor* none = nullptr;
+constexpr Function kOtherFunction = {"aclnnOther", kOtherParameters, 5, "not run"};
+
 class Sum final : public companion::Computation {
  public:
   Sum(size_t members, size_t count, bool fails) : members_(members), count_(count), fails_(fails) {}
@@ -120,6 +128,50 @@ TEST_F(CompanionFunction, TakesMoreTensorsThanAPlanHasArguments) {
   ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
   EXPECT_THAT(*data[1], testing::Each(41));
   EXPECT_EQ(aclDestroyTensorList(list), 0);
+}
+
+TEST_F(CompanionFunction, RefusesWrongMembersOfListsOfAnyLength) {
+  const int64_t four[] = {4}, one[] = {1};
+  for (const size_t count : {2, 20}) {
+    std::vector<aclTensor*> members;
+    for (size_t i = 0; i < count; ++i) members.push_back(tensor(2, true));
+    const aclTensorList* list = aclCreateTensorList(members.data(), count);
+    const auto init = [&](int64_t offset) {
+      return aclInitTensor(members[1], four, 1, ACL_FLOAT, one, offset, ACL_FORMAT_ND, four, 1, nullptr);
+    };
+    ASSERT_EQ(init(1), 0);
+    EXPECT_EQ(plan(x, list, 0, out), 161002) << "beyond its storage";
+    ASSERT_EQ(init(0), 0);
+    ASSERT_EQ(aclSetRawTensorAddr(members[1], nullptr), 0);
+    take_recent_error_message();
+    const aclnnStatus planned = plan(x, list, 0, out);
+    EXPECT_EQ(planned == 0 ? run() : planned, 161001);
+    EXPECT_THAT(take_recent_error_message(),
+                testing::HasSubstr("aclnnTested.listOptional: expected a tensor with data"));
+    EXPECT_EQ(aclDestroyTensorList(list), 0);
+  }
+}
+
+TEST_F(CompanionFunction, OutputsThatAreNotGivenCountAsOutputs) {
+  const Value arguments[] = {x, none, int64_t{0}, none, out};
+  uint64_t size = 0;
+  ASSERT_EQ(plan_function(kOtherFunction, arguments, tested_interpreter, &size, &executor), 0);
+  float other[4];
+  EXPECT_EQ(aclSetOutputTensorAddr(executor, 0, out, other), 161002) << "was null in phase 1";
+  EXPECT_EQ(aclSetOutputTensorAddr(executor, 1, out, other), 0);
+  EXPECT_EQ(aclSetInputTensorAddr(executor, 1, out, other), 161002) << "there is one input";
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(executor), 561000) << "its data decides a shape";
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+}
+
+TEST_F(CompanionFunction, RefusesListsWithScalarsThatAreNotAlive) {
+  float one = 1;
+  aclScalar* const members[] = {aclCreateScalar(&one, ACL_FLOAT), nullptr};
+  const aclScalarList* list = aclCreateScalarList(members, 2);
+  const Value arguments[] = {x, list, int64_t{0}, none, out};
+  uint64_t size = 0;
+  EXPECT_EQ(plan_function(kOtherFunction, arguments, tested_interpreter, &size, &executor), 161002);
+  EXPECT_EQ(aclDestroyScalarList(list), 0);
 }
 
 TEST_F(CompanionFunction, RefusesNullDeadHandlesAndWhatTheInterpreterRefuses) {

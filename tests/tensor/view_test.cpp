@@ -83,9 +83,8 @@ void expect_for_all_types(const std::vector<int64_t>& shape, const std::vector<i
                           int64_t offset = 0) {
   for (DataType type : kTypes) {
     Sample sample(type, shape, strides, offset);
-    const auto rank = static_cast<int64_t>(shape.size());
-    expect_pack_and_unpack(sample, std::string(name_of(type)) + " shape " + format_shape(shape.data(), rank) +
-                                       " strides " + format_shape(strides.data(), rank));
+    expect_pack_and_unpack(sample, std::string(name_of(type)) + " shape " + format_shape(shape) +
+                                       " strides " + format_shape(strides));
   }
 }
 
@@ -197,9 +196,9 @@ TEST(View, IsContiguousWhateverTheStridesOfSingleElements) {
 }
 
 TEST(View, FormatsAShape) {
-  const int64_t shape[] = {2, 3};
-  EXPECT_EQ(format_shape(shape, 2), "[2, 3]");
-  EXPECT_EQ(format_shape(shape, 0), "[]");
+  const std::vector<int64_t> shape{2, 3};
+  EXPECT_EQ(format_shape(shape), "[2, 3]");
+  EXPECT_EQ(format_shape(std::vector<int64_t>()), "[]");
 }
 
 }  // namespace
