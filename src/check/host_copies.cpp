@@ -40,11 +40,10 @@ struct HostCopy {
   bool is_source;
   std::string parameter;  // "aclrtMemcpyAsync.src"
   HostRows rows;
-  std::shared_ptr<Bytes>
-      copied;    // what the queued copy reads or writes; null where that is the host's memory
-  Bytes before;  // what the program's memory must hold until it has synchronised
   Task task;
-  CallStack place;
+  CallStack place = CallStack::here();
+  std::shared_ptr<Bytes> copied = {};  // what the queued copy reads or writes; null: the host's own memory
+  Bytes before = {};                   // what the program's memory must hold until it has synchronised
 };
 
 struct HostCopies {
@@ -136,13 +135,8 @@ void gather(const HostRows& rows, Bytes& gathered, const Arrivals& arriving) {
 
 Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue& queue, bool is_open) {
   HostCopies& all = host_copies();
-  HostCopy source{true,
-                  fmt::format("{}.src", function),
-                  rows_at(copy.source, copy.source_pitch, copy),
-                  std::make_shared<Bytes>(),
-                  {},
-                  task,
-                  CallStack::here()};
+  HostCopy source{true, fmt::format("{}.src", function), rows_at(copy.source, copy.source_pitch, copy), task};
+  source.copied = std::make_shared<Bytes>();
   if (!read_rows(source.rows, *source.copied)) return copy;
   const bool is_arriving = std::any_of(
       all.destinations.begin(), all.destinations.end(),
@@ -169,13 +163,8 @@ Copy from_snapshot(std::string_view function, const Copy& copy, Task task, Queue
 }
 
 Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_open) {
-  HostCopy destination{false,
-                       fmt::format("{}.dst", function),
-                       rows_at(copy.destination, copy.destination_pitch, copy),
-                       nullptr,
-                       {},
-                       task,
-                       CallStack::here()};
+  HostCopy destination{false, fmt::format("{}.dst", function),
+                       rows_at(copy.destination, copy.destination_pitch, copy), task};
   if (!read_rows(destination.rows, destination.before)) return copy;
   destination.copied =
       std::make_shared<Bytes>(destination.before);  // changes nothing where the copy is dropped
@@ -189,7 +178,7 @@ Copy to_staging(std::string_view function, const Copy& copy, Task task, bool is_
 
 void arrives_in_place(const Copy& copy, Task task) {
   host_copies().destinations.push_back(
-      {false, {}, rows_at(copy.destination, copy.destination_pitch, copy), nullptr, {}, task, {}});
+      {false, {}, rows_at(copy.destination, copy.destination_pitch, copy), task, {}});
 }
 
 void expect_change(const Region& destination) {

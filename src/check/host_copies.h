@@ -2,8 +2,8 @@
 // Queued copies from and to the host. A copy from the host reads a snapshot of its source, which is taken
 // when the copy is queued. A copy to the host's own memory writes a buffer, whose contents arrive when the
 // program synchronises. Until then the program must not change its memory; that it did is seen from the
-// contents. Where the queue is open (order.h), the program may use its memory until the event is recorded:
-// such a copy reads its source when its turn comes, and changes of that memory are no findings.
+// contents. Where the queue is open (order.h), the program may use its memory until the event is recorded, or
+// in the callback: such a copy reads its source when its turn comes, and changes of that memory are no findings.
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,8 @@ struct Read {
   Region region;
   bool needs_all;
   CallStack place;
-  Clock before;
+  const Queue* queue = nullptr;  // where it is open,
+  Clock before = {};             // and what it comes after
 };
 
 struct Blocks {
@@ -98,8 +99,18 @@ std::string text_of(const Block& block) {
   return text;
 }
 
+// After a fault of a GPU the checker can neither read nor write the GPU's memory. That is no finding: the program's own
+// calls fail, too.
+template <class Body>
+void as_far_as_device_works(Body&& body) {
+  try {
+    body();
+  } catch (const Error&) {  // NOLINT: as said above
+  }
+}
+
 void fill_with_pattern(const Block& block, std::byte* begin, size_t bytes) {
-  block.device->fill({library_view(begin), kPattern, bytes});
+  as_far_as_device_works([&] { block.device->fill({library_view(begin), kPattern, bytes}); });
 }
 
 // The first byte of the range that does not hold the pattern; nothing where all do.
@@ -126,8 +137,10 @@ void check_guard(const Block& block, std::byte* guard, size_t bytes) {
 
 void check_guards(const Block& block) {
   const size_t behind = block.reserved - kGuard - static_cast<size_t>(block.bytes);
-  check_guard(block, block.start(), kGuard);
-  check_guard(block, block.end(), behind);
+  as_far_as_device_works([&] {
+    check_guard(block, block.start(), kGuard);
+    check_guard(block, block.end(), behind);
+  });
 }
 
 void mark_written(Block& block, Interval interval) {
@@ -245,15 +258,16 @@ void check_bounds(const Call& call, const Use& use, const Block& block) {
 
 void check_device(const Call& call, const Use& use, const Block& block) {
   if (!call.is_operator || block.place != MemoryPlace::device) return;
-  const int device_id = device_of(*call.queue);
-  if (block.device_id == device_id) return;
+  const std::optional<int> device_id = device_of(*call.queue);
+  if (!device_id || *device_id == block.device_id) return;
   report_call("wrong-device", "{} runs on device {} but is in memory of device {}: {}.", text_of(call, use),
-              device_id, block.device_id, text_of(block));
+              *device_id, block.device_id, text_of(block));
 }
 
 void check_read(const Call& call, const Use& use, const Block& block) {
-  Read read{text_of(call, use), use.region, use.needs_all, CallStack::here(), {}};
+  Read read{text_of(call, use), use.region, use.needs_all, CallStack::here()};
   if (call.queue == nullptr || !is_open(*call.queue)) return check_set(read, block);
+  read.queue = call.queue;
   read.before = clock_of(*call.queue);
   blocks().open_reads.push_back(std::move(read));
 }
@@ -295,9 +309,14 @@ void release_pages(Device& device, MemoryPlace place, std::byte* start, size_t b
   }
 }
 
+// Shared with the process of which this is a fork.
+bool is_of_parent(const Block& block) {
+  return getpid() != blocks().process && is_in_program_view(block.start());
+}
+
 void give_back(Block& block) {
   block.kept = false;
-  release_pages(*block.device, block.place, block.start(), block.reserved);
+  if (!is_of_parent(block)) release_pages(*block.device, block.place, block.start(), block.reserved);
 }
 
 // Gives the memory of the oldest freed blocks back, but keeps in mind that they were there.
@@ -317,10 +336,6 @@ void forget_freed(Blocks& all, const std::byte* begin, const std::byte* end) {
     if (before.start() + before.reserved > begin) --next;
   }
   while (next != all.by_start.end() && next->first < end) next = all.by_start.erase(next);
-}
-
-bool is_fork() {
-  return getpid() != blocks().process;
 }
 
 void report_host_use(const Block* block, const std::byte* byte, HostUse use, const CallStack& place) {
@@ -375,7 +390,7 @@ void Checker::release(std::string_view function, Device&, MemoryPlace, void* mem
   block.written.clear();
   deny_host_access(block.start(), block.start() + block.reserved);
   // Work that is still queued goes on to use it, and so does the process of which this is a fork.
-  if (is_in_use || is_fork()) return;
+  if (is_in_use || is_of_parent(block)) return;
   all.kept_oldest_first.splice(all.kept_oldest_first.end(), block.link);
   all.kept_bytes += block.reserved;
   as_far_as_memory_goes([&] {
@@ -456,9 +471,14 @@ void check_open_reads() {
   std::erase_if(blocks().open_reads, [&](Read& read) {
     if (is_open(read.before)) return false;
     const Block* block = find_block(read.region.start);
-    if (block != nullptr && !block->freed && block->contains(read.region)) check_set(read, *block);
+    const bool is_live = block != nullptr && !block->freed && block->contains(read.region);
+    if (is_live) as_far_as_device_works([&] { check_set(read, *block); });
     return true;
   });
+}
+
+void forget_open_reads(const Queue& queue) noexcept {
+  std::erase_if(blocks().open_reads, [&](const Read& read) { return read.queue == &queue; });
 }
 
 void copy_unset(const Copy& copy) {

@@ -27,9 +27,11 @@ void deny_destination(const Region& destination);
 void host_used(const void* address, HostUse use, const CallStack& place) noexcept;
 
 // Whether every use of the call lies where it must, and reads what was written before. What an open queue
-// (order.h) is to read may still be written: that is judged when the event is recorded.
+// (order.h) is to read may still be written: that is judged when the event is recorded or the callback has
+// returned. A queue that is dropped reads nothing any more.
 void check_memory(const Call& call);
 void check_open_reads();
+void forget_open_reads(const Queue& queue) noexcept;
 
 // What is unset in the source of a copy is unset in its destination from then on.
 void copy_unset(const Copy& copy);

@@ -27,6 +27,7 @@ struct Timeline {
   int device_id;
   Clock clock = {};  // what the next task comes after, and its own tasks
   bool hang_reported = false;
+  bool is_dropped = false;  // what it waited for may not be over when it ends
 };
 
 // One use of memory by queued work.
@@ -41,15 +42,16 @@ struct Access {
   Clock before;
   CallStack place;
 
-  bool is_open() const { return !before.waits.empty(); }
+  bool waits_for_event() const { return !before.waits.empty(); }
 };
 
-// Two that may not happen in any order. One of them at least is open, and may be ordered yet.
+// Two that may not happen in any order. One of them at least waits for an event that is not recorded, so that
+// they may be ordered yet.
 struct Meeting {
   Access earlier;  // queued earlier
   Access later;
 
-  bool is_open() const { return earlier.is_open() || later.is_open(); }
+  bool waits_for_event() const { return earlier.waits_for_event() || later.waits_for_event(); }
 };
 
 // The note of an event's mark.
@@ -67,6 +69,7 @@ struct State {
   std::vector<Meeting> undecided;
   std::set<std::thread::id> threads;
   bool has_callbacks = false;
+  std::vector<Task> callbacks;  // that hold up their streams, and have not returned
 };
 
 thread_local Task newest{};
@@ -118,22 +121,31 @@ void resolve(Clock& clock) {
   clock = std::move(resolved);
 }
 
-Timeline& timeline_of(const Queue& queue) {
+// Null where another thread has ended the stream.
+Timeline* timeline_of(const Queue& queue) {
   state().threads.insert(std::this_thread::get_id());
-  Timeline& timeline = state().timelines.at(&queue);
-  resolve(timeline.clock);
-  return timeline;
+  const auto found = state().timelines.find(&queue);
+  if (found == state().timelines.end()) return nullptr;
+  resolve(found->second.clock);
+  return &found->second;
+}
+
+bool comes_after_callback(const Clock& clock) {
+  return std::any_of(state().callbacks.begin(), state().callbacks.end(),
+                     [&](Task callback) { return has_done(clock, callback); });
 }
 
 // Events that are not recorded by then were given up with the work that waited for them.
 void join_host(Clock clock) noexcept {
   join(state().host, std::move(clock.tasks));
+  // A callback that has not returned by then was given up.
+  std::erase_if(state().callbacks, [](Task callback) { return has_done(state().host, callback); });
   std::erase_if(state().accesses, [&](const Access& access) {
     if (!has_done(state().host, access.task)) return false;
     if (access.copies_to_host) allow_host_access(access.region.start, access.region.end());
     return true;
   });
-  // The other is open: its event will be recorded later than now.
+  // The other one's event will be recorded later than now.
   std::erase_if(state().undecided, [&](const Meeting& meeting) {
     return has_done(state().host, meeting.earlier.task) || has_done(state().host, meeting.later.task);
   });
@@ -167,23 +179,26 @@ bool conflict(const User& user, const Access& earlier) {
   return (user.writes || earlier.writes) && overlap(user.region, earlier.region);
 }
 
-// What is done when the call returns. An open access comes after it, since its event is recorded later.
+// What is done when the call returns. It comes before what waits for an event, which is recorded later, and
+// before what waits for the callback that makes the call.
 void check_blocking_call(const Call& call) {
   for (const Use& use : call.uses) {
     for (const Access& earlier : state().accesses) {
-      const bool is_ordered = earlier.is_open() || has_done(state().host, earlier.task);
+      const bool comes_later = earlier.waits_for_event() || waits_for_running_callback(earlier.before);
+      const bool is_ordered = comes_later || has_done(state().host, earlier.task);
       if (!is_ordered && conflict(use, earlier)) report_unsynchronized(call, use, earlier);
     }
   }
 }
 
-// `clock` is that of the access's stream.
+// `clock` is that of the access's stream. What a callback queues is taken to be over when the callback returns.
 void check_access(const Clock& clock, const Access& access) {
   constexpr size_t kMaxUndecided = 10000;
   for (const Access& earlier : state().accesses) {
-    if (has_done(clock, earlier.task) || !conflict(access, earlier)) continue;
+    if (has_done(clock, earlier.task) || waits_for_running_callback(earlier.before)) continue;
+    if (!conflict(access, earlier)) continue;
     Meeting meeting{earlier, access};
-    if (!meeting.is_open()) {
+    if (!meeting.waits_for_event()) {
       report_race(meeting);
     } else if (state().undecided.size() < kMaxUndecided) {
       state().undecided.push_back(std::move(meeting));
@@ -199,7 +214,7 @@ void decide() {
     resolve(earlier.before);
     resolve(later.before);
     if (has_done(later.before, earlier.task) || has_done(earlier.before, later.task)) return true;
-    if (meeting.is_open()) return false;
+    if (meeting.waits_for_event()) return false;
     report_race(meeting);
     return true;
   });
@@ -250,16 +265,14 @@ void report_unfinished(const Access& access) {
 }
 
 // Copies to the host with which nothing has synchronised.
-void report_unfinished_copies(const Queue& queue) {
-  const int stream = timeline_of(queue).number;
+void report_unfinished_copies(int stream) {
   for (const Access& access : state().accesses) {
     if (access.copies_to_host && access.task.stream == stream) report_unfinished(access);
   }
 }
 
 // The queued work with which the host has not synchronised is dropped, and with it what it was to write.
-void stream_dropped(const Queue& queue) {
-  const int stream = timeline_of(queue).number;
+void note_dropped_work(int stream) {
   for (const Access& access : state().accesses) {
     const bool is_left_undone = access.task.stream == stream && access.writes;
     if (is_left_undone) state().dropped.push_back(access);
@@ -298,51 +311,73 @@ void report_unfinished_copies() {
 
 void Checker::stream_ends(const Queue& queue, StreamEnd end) noexcept {
   std::lock_guard lock(calls_mutex);
+  const auto found = state().timelines.find(&queue);
+  if (found == state().timelines.end()) return;
+  Timeline& timeline = found->second;
+  timeline.is_dropped = end == StreamEnd::drop;
+  if (timeline.is_dropped) forget_open_reads(queue);
   as_far_as_memory_goes([&] {
-    report_unfinished_copies(queue);
-    if (end == StreamEnd::drop) stream_dropped(queue);
+    report_unfinished_copies(timeline.number);
+    if (timeline.is_dropped) note_dropped_work(timeline.number);
   });
 }
 
 void Checker::stream_ended(const Queue& queue) noexcept {
   std::lock_guard lock(calls_mutex);
   const auto ended = state().timelines.find(&queue);
-  as_far_as_memory_goes([&] { resolve(ended->second.clock); });
+  Clock& clock = ended->second.clock;
   const int number = ended->second.number;
-  join_host(std::move(ended->second.clock));
+  if (ended->second.is_dropped) {
+    std::erase_if(clock.tasks, [&](const auto& tasks) { return tasks.first != number; });
+  } else {
+    as_far_as_memory_goes([&] { resolve(clock); });
+  }
+  join_host(std::move(clock));
   state().timelines.erase(ended);
   // Its work is over for whatever comes: clocks need not name it for the rest of the program.
   state().host.tasks.erase(number);
   for (auto& [other, timeline] : state().timelines) timeline.clock.tasks.erase(number);
 }
 
-int device_of(const Queue& queue) {
-  return timeline_of(queue).device_id;
+std::optional<int> device_of(const Queue& queue) {
+  const Timeline* timeline = timeline_of(queue);
+  return timeline != nullptr ? std::optional(timeline->device_id) : std::nullopt;
 }
 
 Clock clock_of(const Queue& queue) {
-  return timeline_of(queue).clock;
+  const Timeline* timeline = timeline_of(queue);
+  return timeline != nullptr ? timeline->clock : Clock{};
 }
 
 void check_hang(const Queue& queue) {
-  Timeline& timeline = timeline_of(queue);
+  Timeline* timeline = timeline_of(queue);
+  if (timeline == nullptr || timeline->clock.waits.empty()) return;
   const bool another_thread_may_record_it = state().threads.size() > 1 || state().has_callbacks;
-  if (timeline.clock.waits.empty() || another_thread_may_record_it) return;
-  if (!std::exchange(timeline.hang_reported, true)) {
+  if (another_thread_may_record_it) return;
+  if (!std::exchange(timeline->hang_reported, true)) {
     report_refusal("event-unrecorded",
-                   "the host waits for {}, which waits for an event that was never recorded.", timeline.name);
+                   "the host waits for {}, which waits for an event that was never recorded.",
+                   timeline->name);
   }
   throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "The stream waits for an event that was never recorded.");
 }
 
 Note Checker::callback_queued(const Queue& queue, bool holds_stream_up) {
   std::lock_guard lock(calls_mutex);
-  Timeline& timeline = timeline_of(queue);
+  auto turn = std::make_shared<CallbackTurn>();
+  Timeline* timeline = timeline_of(queue);
+  if (timeline == nullptr) return turn;  // the queue refuses the callback
   state().has_callbacks = true;
-  Clock after = timeline.clock;
-  const uint64_t task = ++timeline.clock.tasks.at(timeline.number);
-  return std::make_shared<CallbackTurn>(CallbackTurn{
-      std::move(after), holds_stream_up, {timeline.number, task}, timeline.name, CallStack::here()});
+  Clock after = timeline->clock;
+  const uint64_t task = ++timeline->clock.tasks.at(timeline->number);
+  *turn = {std::move(after), holds_stream_up, {timeline->number, task}, timeline->name, CallStack::here()};
+  if (holds_stream_up) state().callbacks.push_back(turn->task);
+  return turn;
+}
+
+void callback_returned(const CallbackTurn& turn) {
+  std::erase(state().callbacks, turn.task);
+  as_far_as_memory_goes(check_open_reads);
 }
 
 std::optional<Clock> clock_before(const EventState& event) {
@@ -355,22 +390,24 @@ std::optional<Clock> clock_before(const EventState& event) {
 
 bool is_open(Clock& clock) {
   resolve(clock);
-  return !clock.waits.empty();
+  return !clock.waits.empty() || comes_after_callback(clock);
 }
 
 bool is_open(const Queue& queue) {
-  return !timeline_of(queue).clock.waits.empty();
+  Timeline* timeline = timeline_of(queue);
+  return timeline != nullptr && is_open(timeline->clock);
 }
 
 void host_reached(Clock clock) {
   resolve(clock);
   join_host(std::move(clock));
+  as_far_as_memory_goes(check_open_reads);
   as_far_as_memory_goes(report_damaged_guards);
 }
 
 void Checker::event_recorded(EventState& event, const Queue& queue) {
   std::lock_guard lock(calls_mutex);
-  Clock clock = timeline_of(queue).clock;
+  Clock clock = clock_of(queue);
   join(clock, state().host.tasks);
   mark_of(event).before = std::move(clock);
   as_far_as_memory_goes(decide);
@@ -385,12 +422,13 @@ void Checker::event_not_recorded(EventState& event) noexcept {
 void Checker::event_awaited(const std::shared_ptr<EventState>& event, const Queue& queue) noexcept {
   std::lock_guard lock(calls_mutex);
   as_far_as_memory_goes([&] {
-    Timeline& timeline = timeline_of(queue);
+    Timeline* timeline = timeline_of(queue);
+    if (timeline == nullptr) return;
     Mark& mark = mark_of(*event);
     if (!mark.waiting) mark.waiting.emplace();
-    join(*mark.waiting, timeline.clock.tasks);
-    timeline.clock.waits.push_back(event);
-    resolve(timeline.clock);
+    join(*mark.waiting, timeline->clock.tasks);
+    timeline->clock.waits.push_back(event);
+    resolve(timeline->clock);
   });
 }
 
@@ -411,18 +449,20 @@ void Checker::event_waits_ended(const EventState& event) {
 void check_order(const Call& call) {
   check_dropped(call);
   if (call.queue == nullptr) return check_blocking_call(call);
-  Timeline& timeline = timeline_of(*call.queue);
-  join(timeline.clock, state().host.tasks);
-  newest = {timeline.number, ++timeline.clock.tasks.at(timeline.number)};
+  Timeline* timeline = timeline_of(*call.queue);
+  if (timeline == nullptr) return;  // the queue refuses the work
+  Clock& clock = timeline->clock;
+  join(clock, state().host.tasks);
+  newest = {timeline->number, ++clock.tasks.at(timeline->number)};
+  const Clock before = is_open(clock) ? clock : Clock{};
   std::vector<Access> accesses;
   for (const Use& use : call.uses) {
     if (use.region.empty()) continue;
     const bool to_host = use.writes && use.side == Side::host;
     accesses.push_back({fmt::format("{}.{}", call.function, use.parameter), use.region, use.writes, to_host,
-                        newest, timeline.name, timeline.clock.waits.empty() ? Clock{} : timeline.clock,
-                        CallStack::here()});
+                        newest, timeline->name, before, CallStack::here()});
   }
-  for (const Access& access : accesses) check_access(timeline.clock, access);
+  for (const Access& access : accesses) check_access(clock, access);
   for (Access& access : accesses) remember(std::move(access));
 }
 

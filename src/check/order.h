@@ -6,8 +6,9 @@
 // host comes after a task only once it has synchronised. Two uses of the same memory of which at least one
 // writes must be ordered so; whether they would meet in this run does not matter, so that findings do not
 // depend on timing. A stream may wait for an event before that is recorded: what its later tasks come after
-// is known then, and judged then. All threads of the host count as one timeline, because how they wait for
-// each other cannot be seen.
+// is known then, and judged then. A stream may also wait for a callback that has not returned: what the
+// callback does comes before the stream's later tasks. All threads of the host count as one timeline, because
+// how they wait for each other cannot be seen.
 #pragma once
 
 #include <cstdint>
@@ -45,15 +46,24 @@ struct CallbackTurn {
 
 void report_unfinished_copies();  // of all streams, at exit
 
-int device_of(const Queue& queue);
+// Another thread may end a stream while its queue is passed to these. Such a queue has no device and an empty
+// clock, and is not open.
+
+std::optional<int> device_of(const Queue& queue);
 
 // All that is queued so far, which the host may then have reached.
 Clock clock_of(const Queue& queue);
 void host_reached(Clock clock);
 
-// Whether what comes next still depends on an event that is not recorded.
+// Whether what comes next waits for something of which the end is not known: an event that is not recorded, or
+// a callback that has not returned.
 bool is_open(Clock& clock);
 bool is_open(const Queue& queue);
+
+// Whether what has this clock waits for a callback that runs in the calling thread.
+bool waits_for_running_callback(const Clock& before);
+
+void callback_returned(const CallbackTurn& turn);
 
 // For a wait for an open queue that has lasted a while: throws Error where the queue is still open and no
 // other thread could record the event, so that the wait would never end.

@@ -74,11 +74,13 @@ void handle(int signal, siginfo_t* info, void* context) {
 }
 
 void watch_host_accesses() {
+  sigaction(SIGSEGV, nullptr, &earlier_action);
   struct sigaction action {};
   action.sa_sigaction = handle;
-  action.sa_flags = SA_SIGINFO;
+  // On the stack that the earlier handler asks for: it may be there for the overflow of the other.
+  action.sa_flags = SA_SIGINFO | (earlier_action.sa_flags & SA_ONSTACK);
   sigemptyset(&action.sa_mask);
-  sigaction(SIGSEGV, &action, &earlier_action);
+  sigaction(SIGSEGV, &action, nullptr);
 }
 
 // ---- Views ----

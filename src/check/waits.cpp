@@ -30,12 +30,17 @@ struct RunningCallback {
 
 thread_local const RunningCallback* RunningCallback::innermost = nullptr;
 
+// Whether what has this clock waits until the callback has returned.
+bool holds_up(const RunningCallback& callback, const Clock& clock) {
+  return callback.turn.holds_stream_up && has_done(clock, callback.turn.task);
+}
+
 // Throws Error where the calling thread runs a callback that holds up what it is about to wait for. The
 // status says what timed out.
 void check_wait_in_callback(const Clock& awaited, Status status) {
   for (auto* callback = RunningCallback::innermost; callback != nullptr; callback = callback->outer) {
+    if (!holds_up(*callback, awaited)) continue;
     const CallbackTurn& turn = callback->turn;
-    if (!turn.holds_stream_up || !has_done(awaited, turn.task)) continue;
     report_refusal("callback-waits",
                    "a callback waits for work that comes after it: {}, on which it was queued at {}, waits "
                    "until it has returned.",
@@ -44,19 +49,36 @@ void check_wait_in_callback(const Clock& awaited, Status status) {
   }
 }
 
-// The first wait of a queue that waits for an event itself is a short one.
-void check_end(Queue& queue) {
-  if (queue.synchronize(std::chrono::steady_clock::now() + std::chrono::seconds(1))) return;
-  std::lock_guard lock(calls_mutex);
-  as_far_as_memory_goes([&] { check_hang(queue); });
-}
-
 void note_reached(Clock reached) {
   std::lock_guard lock(calls_mutex);
   host_reached(std::move(reached));
 }
 
+// As queue.synchronize(). Where the work has failed, the clock is reached all the same: the work is over.
+bool wait_for(Queue& queue, Deadline deadline, std::optional<Clock>& reached) {
+  try {
+    return queue.synchronize(deadline);
+  } catch (const Error&) {
+    if (reached) note_reached(*std::move(reached));
+    throw;
+  }
+}
+
+// The first wait of a queue that waits for an event itself is a short one.
+void check_end(Queue& queue, std::optional<Clock>& reached) {
+  if (wait_for(queue, std::chrono::steady_clock::now() + std::chrono::seconds(1), reached)) return;
+  std::lock_guard lock(calls_mutex);
+  as_far_as_memory_goes([&] { check_hang(queue); });
+}
+
 }  // namespace
+
+bool waits_for_running_callback(const Clock& before) {
+  for (auto* callback = RunningCallback::innermost; callback != nullptr; callback = callback->outer) {
+    if (holds_up(*callback, before)) return true;
+  }
+  return false;
+}
 
 bool Checker::synchronize(Queue& queue, Deadline deadline) {
   std::optional<Clock> reached;
@@ -66,15 +88,10 @@ bool Checker::synchronize(Queue& queue, Deadline deadline) {
     reached = clock_of(queue);
     if (deadline) return;
     check_wait_in_callback(*reached, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
-    may_hang = is_open(*reached);
+    may_hang = !reached->waits.empty();
   });
-  if (may_hang) check_end(queue);
-  try {
-    if (!queue.synchronize(deadline)) return false;
-  } catch (const Error&) {  // the work has failed, but it is over
-    if (reached) note_reached(*std::move(reached));
-    throw;
-  }
+  if (may_hang) check_end(queue, reached);
+  if (!wait_for(queue, deadline, reached)) return false;
   if (!reached)
     throw Error::from(std::bad_alloc(), ACL_ERROR_BAD_ALLOC);  // copies to the host have not arrived
   note_reached(*std::move(reached));
@@ -102,8 +119,12 @@ void Checker::event_wait_begins(const EventState& event) {
 void Checker::run_callback(const Note& note, aclrtCallback function, void* user_data) {
   CallbackTurn& turn = *static_cast<CallbackTurn*>(note.get());
   as_far_as_memory_goes([&] { note_reached(std::move(turn.after)); });
-  const RunningCallback running(turn);
-  function(user_data);
+  {
+    const RunningCallback running(turn);
+    function(user_data);
+  }
+  std::lock_guard lock(calls_mutex);
+  callback_returned(turn);
 }
 
 }  // namespace aclgrad::check

@@ -164,15 +164,19 @@ TEST_F(SecurecTest, RefusesToWriteThroughAnArgument) {
   const char* volatile long_form = "%d%%%-5.3lln";
   EXPECT_EQ(sprintf_s(dest(), kSize, plain, &count), -1);
   EXPECT_EQ(snprintf_truncated_s(dest(), kSize, long_form, 1, &count), -1);
+  for (const char* volatile modified : {"a%Zn", "a%1$Zn", "a%w32n", "a%wf32n"}) {
+    EXPECT_EQ(sprintf_s(dest(), kSize, modified, &count), -1) << modified;
+  }
   expect(count, 17, "");
   expect(sprintf_s(dest(), kSize, "%%n%dn", 5), 4, "%n5n");
+  expect(sprintf_s(dest(), kSize, "%.1fn", 2.5), 4, "2.5n");
 }
 
 TEST_F(SecurecTest, Snprintf) {
   expect(snprintf_s(dest(), kSize, 7, "%s", "seven.."), 7, "seven..");
   expect(snprintf_s(dest(), kSize, 3, "%d", 12345), -1, "123");  // cut
-  expect(snprintf_s(dest(), kSize, kSize, "%s", "eight..."), -1,
-         "");  // a count that reaches the end does not cut
+  // A count that reaches the end does not cut.
+  expect(snprintf_s(dest(), kSize, kSize, "%s", "eight..."), -1, "");
   expect(snprintf_s(dest(), kSize, SIZE_MAX, "%d", 12), 2, "12");
   expect(snprintf_s(dest(), kSize, kTooLong, "%d", 12), -1, "");
   expect(snprintf_s(dest(), kSize, 0, "%d", 12), -1, "");

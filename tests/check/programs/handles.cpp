@@ -144,8 +144,8 @@ PROGRAM(ignored_status,
         "107000: aclrtMemcpy.count: expected at most the destination's 255 bytes, got 256. Called at ...") {
   const std::vector<float> source(kInputs, 1.0f);
   Memory memory = device_memory(kInputBytes);
-  aclrtMemcpy(memory, kInputBytes - 1, source.data(), kInputBytes,
-              ACL_MEMCPY_HOST_TO_DEVICE);  // does not fit
+  // Does not fit.
+  aclrtMemcpy(memory, kInputBytes - 1, source.data(), kInputBytes, ACL_MEMCPY_HOST_TO_DEVICE);
 }
 
 PROGRAM(refused_result_read,

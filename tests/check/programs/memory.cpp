@@ -1,5 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Mistakes with memory.
+#include <pthread.h>
+
 #include <cstring>
 
 #include "program.h"
@@ -77,8 +79,8 @@ PROGRAM(freed_memory_read_by_host,
 PROGRAM(out_of_bounds,
         "out-of-bounds: aclnnGroupedBiasAddGrad.gradY (..., 256 bytes) uses bytes 0 to 255 of device "
         "memory ... of 64 bytes, allocated at .... Called at ...") {
-  Memory input = device_ones(kInputs),
-         output = device_memory(kOutputBytes);  // elements where bytes are meant
+  Memory input = device_ones(kInputs);  // elements where bytes are meant
+  Memory output = device_memory(kOutputBytes);
   BiasGrad gradient(input, output);
   gradient.plan();
   aclnnGroupedBiasAddGrad(gradient.workspace, gradient.workspace_size, gradient.executor, stream);
@@ -165,6 +167,19 @@ PROGRAM(unset_memory_copied,
   must(aclrtSynchronizeStream(stream));
   gradient.run(stream);
   must(aclrtSynchronizeStream(stream));
+}
+
+PROGRAM(unset_memory_behind_callback,
+        "unset-memory: aclrtMemcpyAsync.src (..., 256 bytes) reads memory that was never written: bytes 0 to "
+        "255 of device memory ... of 256 bytes, allocated at .... Called at ...") {
+  // A callback comes before the copy, but does not fill what the copy reads.
+  Memory from = device_memory(kInputBytes), to = device_memory(kInputBytes);
+  must(aclrtSubscribeReport(pthread_self(), stream));
+  must(aclrtLaunchCallback([](void*) {}, nullptr, ACL_CALLBACK_BLOCK, stream));
+  must(aclrtMemcpyAsync(to, kInputBytes, from, kInputBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+  must(aclrtProcessReport(-1));
+  must(aclrtSynchronizeStream(stream));
+  must(aclrtUnSubscribeReport(pthread_self(), stream));
 }
 
 PROGRAM(overlap,

@@ -1,5 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Operators that leave out parts of their memory, failures that the program handles, and forks.
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,6 +146,26 @@ PROGRAM(right_refused_plan) {
   read();
 }
 
+WHOLE_PROGRAM(right_signal_stack) {
+  // A handler of SIGSEGV that was there before the library's runs on the stack that it asks for.
+  static char signal_stack[1 << 16];
+  static bool ran_there = false;
+  struct sigaction action {};
+  action.sa_flags = SA_ONSTACK;
+  action.sa_handler = [](int) {
+    const auto* frame = static_cast<const char*>(__builtin_frame_address(0));
+    ran_there = frame >= signal_stack && frame < signal_stack + sizeof signal_stack;
+  };
+  stack_t stack{};
+  stack.ss_sp = signal_stack;
+  stack.ss_size = sizeof signal_stack;
+  require(sigaltstack(&stack, nullptr) == 0 && sigaction(SIGSEGV, &action, nullptr) == 0);
+  const Device device;
+  device_memory(kInputBytes);
+  raise(SIGSEGV);
+  require(ran_there);
+}
+
 // ---- Forks ----
 
 static bool succeeds(pid_t child) {
@@ -164,6 +186,21 @@ PROGRAM(right_fork) {
   std::vector<float> result(kInputs);
   must(aclrtMemcpy(result.data(), kInputBytes, memory, kInputBytes, ACL_MEMCPY_DEVICE_TO_HOST));
   require(result[0] == 1.0f);
+}
+
+PROGRAM(right_fork_allocates) {
+  // Memory that a fork allocates and frees does not add up.
+  constexpr size_t kBytes = size_t{64} << 20;
+  constexpr int64_t kMaxKibibytes = int64_t{1} << 20;
+  Memory of_parent = device_memory(kBytes);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 20; ++i) device_memory(kBytes);
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    std::_Exit(used.ru_maxrss < kMaxKibibytes ? EXIT_SUCCESS : EXIT_FAILURE);
+  }
+  require(succeeds(child));
 }
 
 // An operator with memory of its own.

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -81,6 +82,76 @@ PROGRAM(right_dropped_work) {
   must(aclrtMemcpy(result.data(), kInputBytes, memory, kInputBytes, ACL_MEMCPY_DEVICE_TO_HOST));
 }
 
+PROGRAM(right_dropped_wait) {
+  // A stream that waits for another one is destroyed by force. The other one's work is not over then.
+  Memory memory = device_ones(kInputBytes);
+  std::vector<float> result(kInputs);
+  aclrtStream dropped = new_stream().release();
+  Event copied = new_event();
+  Held held(stream);
+  must(aclrtMemcpyAsync(result.data(), kInputBytes, memory, kInputBytes, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+  must(aclrtRecordEvent(copied, stream));
+  must(aclrtStreamWaitEvent(dropped, copied));
+  must(aclrtDestroyStreamForce(dropped));
+  held.let_go();
+  must(aclrtSynchronizeStream(stream));
+  require(result[0] == 1.0f);
+}
+
+PROGRAM(right_dropped_read) {
+  // A copy from memory that is not written yet is dropped before its turn comes.
+  Memory from = device_memory(kInputBytes), to = device_memory(kInputBytes);
+  aclrtStream dropped = new_stream().release();
+  Held held(dropped);
+  must(aclrtMemcpyAsync(to, kInputBytes, from, kInputBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, dropped));
+  must(aclrtDestroyStreamForce(dropped));
+  held.let_go();
+}
+
+PROGRAM(right_streams_of_threads) {
+  // A thread synchronises with all streams, some of which other threads destroy at that time.
+  std::atomic<bool> stop{false};
+  const auto make_streams = [&] {
+    must(aclrtSetDevice(0));
+    while (!stop) {
+      std::vector<Stream> streams;
+      for (int i = 0; i < 8; ++i) streams.push_back(new_stream());
+    }
+    must(aclrtResetDevice(0));
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(make_streams);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < end) must(aclrtSynchronizeDevice());
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+// An operator that fails when its turn comes.
+struct Failure {
+  static constexpr int64_t kTokens = 16;
+  static constexpr size_t kBytes = kTokens * 16 * sizeof(uint16_t);
+
+  Failure() {
+    for (Memory& each : memory) each = device_copy(zeros);
+  }
+  void run(aclrtStream stream) {
+    Tensor output_grad = tensor(memory[0], {1, 1, 16}, ACL_FLOAT16);
+    Tensor input = tensor(memory[1], {kTokens, 1, 16}, ACL_FLOAT16);
+    Tensor weight = tensor(memory[2], {16, 1}, ACL_FLOAT16);
+    Tensor input_grad = tensor(memory[3], {kTokens, 1, 16}, ACL_FLOAT16);
+    Tensor weight_grad = tensor(memory[4], {16, 1}, ACL_FLOAT16);
+    Tensor ends = tensor(wrong_end, {1}, ACL_INT64);
+    gradient.plan(output_grad, input, weight, ends, 16, 16, 0, nullptr, input_grad, weight_grad);
+    gradient.queue(stream);
+  }
+
+  const std::vector<uint16_t> zeros = std::vector<uint16_t>(kTokens * 16);
+  Memory memory[5];
+  Memory wrong_end = device_copy<int64_t>({kTokens + 1});
+  Operator<aclnnNsaCompressGradTensorGetWorkspaceSize, aclnnNsaCompressGrad> gradient;
+};
+
 PROGRAM(right_refused_work) {
   // A stream that stops on failure refuses work, which another stream does then.
   aclrtContext others = current_context();
@@ -89,30 +160,18 @@ PROGRAM(right_refused_work) {
   Stream stopped = new_stream();
   must(aclrtSetStreamFailureMode(stopped, ACL_STOP_ON_FAILURE));
   {
-    constexpr int64_t kTokens = 16;
-    constexpr size_t kBytes = kTokens * 16 * sizeof(uint16_t);
-    const std::vector<uint16_t> zeros(kTokens * 16);
-    Memory memory[5];
-    for (Memory& each : memory) each = device_copy(zeros);
-    Memory wrong_end = device_copy<int64_t>({kTokens + 1});
-    Tensor output_grad = tensor(memory[0], {1, 1, 16}, ACL_FLOAT16);
-    Tensor input = tensor(memory[1], {kTokens, 1, 16}, ACL_FLOAT16);
-    Tensor weight = tensor(memory[2], {16, 1}, ACL_FLOAT16);
-    Tensor input_grad = tensor(memory[3], {kTokens, 1, 16}, ACL_FLOAT16);
-    Tensor weight_grad = tensor(memory[4], {16, 1}, ACL_FLOAT16);
-    Tensor ends = tensor(wrong_end, {1}, ACL_INT64);
-    Operator<aclnnNsaCompressGradTensorGetWorkspaceSize, aclnnNsaCompressGrad> gradient;
-    gradient.plan(output_grad, input, weight, ends, 16, 16, 0, nullptr, input_grad, weight_grad);
-    gradient.queue(stopped);
+    Failure failure;
+    failure.run(stopped);
+    const size_t bytes = Failure::kBytes;
     require(aclrtSynchronizeStream(stopped) != ACL_SUCCESS);
-    require(aclrtMemsetAsync(memory[3], kBytes, 0, kBytes, stopped) != ACL_SUCCESS);
-    std::vector<uint16_t> source = zeros;
-    require(aclrtMemcpyAsync(memory[3], kBytes, source.data(), kBytes, ACL_MEMCPY_HOST_TO_DEVICE, stopped) !=
-            ACL_SUCCESS);
+    require(aclrtMemsetAsync(failure.memory[3], bytes, 0, bytes, stopped) != ACL_SUCCESS);
+    std::vector<uint16_t> source = failure.zeros;
+    require(aclrtMemcpyAsync(failure.memory[3], bytes, source.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE,
+                             stopped) != ACL_SUCCESS);
     source.assign(source.size(), 1);  // no copy reads it
     std::printf("%s\n", aclGetRecentErrMsg());
     must(aclrtSetCurrentContext(others));
-    must(aclrtMemsetAsync(memory[3], kBytes, 0, kBytes, stream));
+    must(aclrtMemsetAsync(failure.memory[3], bytes, 0, bytes, stream));
     must(aclrtSynchronizeStream(stream));
   }
   must(aclrtSetCurrentContext(context));
@@ -155,6 +214,30 @@ PROGRAM(right_event_questions) {
   while (status != ACL_EVENT_WAIT_STATUS_COMPLETE) must(aclrtQueryEventWaitStatus(end, &status));
   must(aclrtMemset(memory, kInputBytes, 3, kInputBytes));
   must(aclrtMemset(waiting, kInputBytes, 3, kInputBytes));
+}
+
+PROGRAM(right_failure_before_wait) {
+  // Work has failed, and the stream waits for an event that another thread is yet to record. What follows is done all
+  // the same.
+  Failure failure;
+  Event ready = new_event();
+  std::vector<uint16_t> result(failure.zeros.size(), 1);
+  failure.run(stream);
+  must(aclrtStreamWaitEvent(stream, ready));
+  must(aclrtMemcpyAsync(result.data(), Failure::kBytes, failure.memory[0], Failure::kBytes,
+                        ACL_MEMCPY_DEVICE_TO_HOST, stream));
+  aclrtContext context = current_context();
+  std::thread recorder([&] {
+    must(aclrtSetCurrentContext(context));
+    Stream own = new_stream();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    must(aclrtRecordEvent(ready, own));
+    must(aclrtSynchronizeStream(own));
+  });
+  require(aclrtSynchronizeStream(stream) != ACL_SUCCESS);
+  std::printf("%s\n", aclGetRecentErrMsg());
+  recorder.join();
+  require(result == failure.zeros);
 }
 
 // ---- Events that are waited for before they are recorded ----
@@ -275,6 +358,46 @@ PROGRAM(right_callback_behind_wait) {
   must(aclrtProcessReport(-1));
   must(aclrtSynchronizeStream(second));
   must(aclrtUnSubscribeReport(pthread_self(), second));
+}
+
+PROGRAM(right_callback_before_copies) {
+  // A callback fills what the work behind it reads, and uses the memory that the copies behind it write.
+  struct Work {
+    Stream other = new_stream();
+    std::vector<float> sent = std::vector<float>(kInputs, 1.0f), received = sent;
+    PinnedMemory pinned = pinned_memory(kInputBytes);
+    Memory memory = device_memory(kInputBytes), filled = device_memory(kInputBytes);
+  } work;
+  const auto fill = [](void* data) {
+    Work& its = *static_cast<Work*>(data);
+    std::fill(its.sent.begin(), its.sent.end(), 2.0f);
+    std::fill(its.received.begin(), its.received.end(), 3.0f);
+    std::fill_n(its.pinned.as<float>(), kInputs, 3.0f);
+    must(aclrtMemcpy(its.filled, kInputBytes, its.sent.data(), kInputBytes, ACL_MEMCPY_HOST_TO_DEVICE));
+    must(aclrtMemsetAsync(its.memory, kInputBytes, 0, kInputBytes, its.other));
+    must(aclrtSynchronizeStream(its.other));
+  };
+  Stream second = new_stream();
+  Event returned = new_event();
+  Memory copied = device_memory(kInputBytes);
+  must(aclrtSubscribeReport(pthread_self(), stream));
+  must(aclrtLaunchCallback(fill, &work, ACL_CALLBACK_BLOCK, stream));
+  must(aclrtRecordEvent(returned, stream));
+  must(aclrtStreamWaitEvent(second, returned));
+  must(aclrtMemcpyAsync(copied, kInputBytes, work.filled, kInputBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, second));
+  must(aclrtMemcpyAsync(work.memory, kInputBytes, work.sent.data(), kInputBytes, ACL_MEMCPY_HOST_TO_DEVICE,
+                        stream));
+  for (void* to : {static_cast<void*>(work.received.data()), static_cast<void*>(work.pinned)}) {
+    must(aclrtMemcpyAsync(to, kInputBytes, work.memory, kInputBytes, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+  }
+  must(aclrtProcessReport(-1));
+  must(aclrtSynchronizeDevice());
+  require(work.received == work.sent);
+  require(std::equal(work.sent.begin(), work.sent.end(), work.pinned.as<float>()));
+  std::vector<float> result(kInputs);
+  must(aclrtMemcpy(result.data(), kInputBytes, copied, kInputBytes, ACL_MEMCPY_DEVICE_TO_HOST));
+  require(result == work.sent);
+  must(aclrtUnSubscribeReport(pthread_self(), stream));
 }
 
 PROGRAM(right_callback_records) {
