@@ -41,7 +41,10 @@ class Attention(nn.Module):
         return self.output(samples).squeeze(-1)
 
 
-def batch(step: int, size: int = 4, queries: int = 20, channels: int = 32) -> tuple[Tensor, Tensor, Tensor]:
+BATCH = 4
+
+
+def batch(step: int, size: int = BATCH, queries: int = 20, channels: int = 32) -> tuple[Tensor, Tensor, Tensor]:
     """Noisy maps of one brightness each, which each query is to find."""
     generator = torch.Generator().manual_seed(step)
     brightness = torch.randn(size, 1, 1, generator=generator)
@@ -52,6 +55,8 @@ def batch(step: int, size: int = 4, queries: int = 20, channels: int = 32) -> tu
 def train(steps: int) -> tuple[list[float], list[Tensor]]:
     """Losses, and the gradients of the last step. The model is the same on all processes."""
     rank, processes = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if _distributed() else (0, 1)
+    if BATCH % processes != 0:
+        raise SystemExit(f"A batch of {BATCH} cannot be shared equally by {processes} processes.")
     torch.manual_seed(0)
     model = Attention()
     trained = DistributedDataParallel(model) if processes > 1 else model

@@ -38,14 +38,18 @@ _SHORT_TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16":
 
 
 class _Once(argparse.Action):
-    """Stores a value; that of an option which is given twice would silently be the last one."""
+    """Stores a value, or `const` for a switch, which has none. An option that is given twice is refused, as its last
+    value would silently count."""
 
     def __call__(self, parser: Any, namespace: Any, value: Any, option: str | None = None) -> None:
         given = vars(namespace).setdefault("given", set())
         if self.dest in given:
             raise argparse.ArgumentError(self, "given twice")
         given.add(self.dest)
-        setattr(namespace, self.dest, value)
+        setattr(namespace, self.dest, self.const if self.nargs == 0 else value)
+
+
+_SWITCH: dict[str, Any] = {"action": _Once, "nargs": 0, "const": True, "default": False}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(end.code or 0)
     except (ValueError, TypeError, OSError, ImportError) as error:
         status, complaint = 2, str(error)
+    except MemoryError as error:
+        status, complaint = 2, f"out of memory: {error}".rstrip(": ")
     if failure := _write(output.getvalue(), sys.stdout):
         status, complaint = 2, f"standard output{failure}"
     if complaint:
@@ -106,7 +112,7 @@ def _add_operator(parser: argparse.ArgumentParser, operator: Function) -> None:
     for attribute in operator.attributes:
         flag = f"--{attribute.name.replace('_', '-')}"
         if attribute.type is bool:
-            parser.add_argument(flag, action="store_true")
+            parser.add_argument(flag, **_SWITCH)
         else:
             parser.add_argument(
                 flag,
@@ -126,7 +132,7 @@ def _add_operator(parser: argparse.ArgumentParser, operator: Function) -> None:
     parser.add_argument(
         "--report", action=_Once, metavar="FILE.png", help="draw the histograms of errors; needs matplotlib"
     )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--json", **_SWITCH, help="print the report as JSON")
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -173,20 +179,25 @@ def _load(name: str, file: str) -> Any:
     path, *details = file.split(":")
     suffix = pathlib.Path(path).suffix
     if suffix == ".npz":
+        if details:
+            raise ValueError(f"{path}: expected an archive without a type or shape, got {file}")
         archive = _archive(path)
         if name not in archive:
             raise ValueError(f"{path}: expected an array named {name}, got {', '.join(archive)}")
         return archive[name]
     if suffix == ".npy":
+        if len(details) > 1:
+            raise ValueError(f"{path}: expected at most {path}:TYPE, got {file}")
         return _array(path, details[0] if details else None)
     if len(details) != 2:
         raise ValueError(f"{path}: expected {path}:TYPE:SHAPE, as {path}:float16:2,100,8,32")
     with _reading(path):
         shape = [int(size) for size in details[1].split(",") if size]
-        array = numpy.fromfile(path, dtype=_dtype(details[0]))
-        if array.size != math.prod(shape):
-            raise ValueError(f"expected {math.prod(shape)} elements of {details[0]} for {shape}, got {array.size}")
-        return array.reshape(shape)
+        dtype, elements, size = _dtype(details[0]), math.prod(shape), os.path.getsize(path)
+        if size != elements * dtype.itemsize:
+            expected = f"{elements} elements of {details[0]} for {shape}, {elements * dtype.itemsize} bytes"
+            raise ValueError(f"expected {expected}, got {size}")
+        return numpy.fromfile(path, dtype).reshape(shape)
 
 
 def _array(path: str, type_name: str | None) -> Any:

@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -272,7 +273,7 @@ def _compare(name: str, actual: Any, reference: Any, ours: Any, max_ulp: float |
         raise TypeError(f"outputs: {name}: expected {', '.join(_PRECISIONS)}, got {dtype}")
     precision = _PRECISIONS[dtype]
     actual = _widened(name, actual)
-    if actual.ndim == reference.ndim + 1 and actual.size == reference.size:
+    if actual.shape[:-2] == reference.shape[:-1] and math.prod(actual.shape[-2:]) == reference.shape[-1]:
         reference = reference.reshape(actual.shape)  # an output whose last axis is split by heads
     errors = our_errors = None
     if actual.shape == reference.shape:
@@ -295,10 +296,15 @@ def _errors(actual: Any, reference: Any, precision: _Precision) -> Errors:
         both_finite = numpy.isfinite(actual) & numpy.isfinite(expected)
         absolute = numpy.where(same, 0.0, numpy.where(both_finite, numpy.abs(actual - reference), numpy.inf))
     finite = reference[numpy.isfinite(reference)]
-    floor = float(numpy.sqrt(numpy.mean(numpy.square(finite)))) if finite.size else 0.0
-    magnitude = numpy.maximum(_finite_magnitude(reference), floor)
+    magnitude = numpy.maximum(_finite_magnitude(reference), _root_mean_square(finite))
     exponent = numpy.maximum(numpy.frexp(magnitude)[1] - 1, precision.smallest_exponent)
     return Errors(absolute, absolute / numpy.ldexp(1.0, exponent - precision.fraction_bits))
+
+
+def _root_mean_square(values: Any) -> float:
+    """Computed of parts of the largest value, whose square may overflow."""
+    largest = float(numpy.abs(values).max(initial=0.0))
+    return largest * math.sqrt(numpy.mean(numpy.square(values / largest))) if largest > 0 else 0.0
 
 
 def _finite_magnitude(values: Any) -> Any:

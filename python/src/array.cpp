@@ -78,6 +78,8 @@ struct Torch {
   nb::object is_grad_enabled = module.attr("is_grad_enabled");
   nb::object increment_version = module.attr("autograd").attr("graph").attr("increment_version");
   nb::object forward_ad = nb::module_::import_("torch.autograd.forward_ad");
+  nb::object is_tracing = module.attr("_C").attr("_is_tracing");
+  nb::object dispatch_modes = module.attr("_C").attr("_len_torch_dispatch_stack");
 };
 
 // Names that every call looks up.
@@ -211,13 +213,14 @@ const DlpackExchange* exchange_of(nb::handle type) {
   const void* pointer = PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
   if (pointer == nullptr) nb::raise_python_error();
   const auto* exchange = static_cast<const DlpackExchange*>(pointer);
-  return exchange->major_version == 1 ? exchange : nullptr;
+  const bool can_view = exchange->major_version == 1 && exchange->view != nullptr;  // DLPack allows none
+  return can_view ? exchange : nullptr;
 }
 
 // What is known of a type of arrays.
 struct ArrayType {
-  nb::object is_neg = nb::none();  // PyTorch's method
-  const DlpackExchange* exchange = nullptr;
+  nb::object is_neg = nb::none();            // PyTorch's method
+  const DlpackExchange* exchange = nullptr;  // PyTorch's; those of others do not tell what may be written to
 
   bool is_torch() const { return !is_neg.is_none(); }
 
@@ -230,7 +233,8 @@ struct ArrayType {
     static Remembered& last = *new Remembered;
     const nb::handle type = object.type();
     if (last.type.is(type)) return last.properties;
-    Remembered found{nb::borrow(type), {nb::getattr(type, "is_neg", nb::none()), exchange_of(type)}};
+    Remembered found{nb::borrow(type), {nb::getattr(type, "is_neg", nb::none())}};
+    if (found.properties.is_torch()) found.properties.exchange = exchange_of(type);
     const ArrayType properties = found.properties;
     std::swap(last, found);  // whole, before the other type is let go, whose end may run a program's code
     return properties;
@@ -243,7 +247,7 @@ bool has_tangent(nb::handle tensor) {
   return !known<Torch>().forward_ad.attr("unpack_dual")(tensor).attr("tangent").is_none();
 }
 
-// PyTorch's own conversion to NumPy refuses it, too, as the next.
+// PyTorch's own conversion to NumPy refuses this, too, and what the next function refuses.
 void check_holds_values(nb::handle tensor, const ArrayType& type) {
   if (type.is_neg(tensor).is(Py_True)) {
     throw NotAnArray{false, "a tensor whose memory holds its values",
@@ -251,7 +255,7 @@ void check_holds_values(nb::handle tensor, const ArrayType& type) {
   }
 }
 
-// It would silently be lost.
+// A gradient or a tangent would silently be lost.
 void check_has_no_derivative(nb::handle tensor) {
   if (tensor.attr(known<Names>().requires_grad).is(Py_True) && known<Torch>().is_grad_enabled().is(Py_True)) {
     throw NotAnArray{true, "a tensor without gradient (aclgrad.torch has functions with gradients)",
@@ -285,9 +289,7 @@ Array read_exchange(nb::handle object, const DlpackExchange& exchange, std::stri
   }
   Array array;
   array.view = view_of(tensor, object, types);
-  // Derivatives that PyTorch knows to be zero have none.
-  if (tensor.data == nullptr && !array.empty())
-    throw NotAnArray{false, "a tensor with memory", "one without"};
+  check_has_memory(array);
   if (!is_on_cpu(tensor.device)) place_on_gpu(array, tensor.device, exchange);
   array.writable = true;
   return array;
@@ -347,19 +349,15 @@ Array read_handle(const TorchHandle& handle, std::string_view types) {
 }
 
 Array read_fake(const FakeTensor& fake, std::string_view types) {
-  constexpr std::string_view kPrefix = "torch.";
+  const auto* const type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& known) {
+    return fake.type == fmt::format("torch.{}", name_of(known.type));
+  });
+  if (type == std::end(kTypes)) throw NotAnArray{true, std::string(types), fake.type};
+  check_rank(static_cast<int64_t>(fake.sizes.size()));
   Array array;
   array.fake = &fake;
   array.gpu = fake.gpu;
-  bool is_known = false;
-  for (const DataType type : {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float64,
-                              DataType::int32, DataType::int64}) {
-    if (fake.type != fmt::format("{}{}", kPrefix, name_of(type))) continue;
-    array.view.type = type;
-    is_known = true;
-  }
-  if (!is_known) throw NotAnArray{true, std::string(types), fake.type};
-  check_rank(static_cast<int64_t>(fake.sizes.size()));
+  array.view.type = type->type;
   array.view.rank = static_cast<int>(fake.sizes.size());
   std::copy(fake.sizes.begin(), fake.sizes.end(), array.view.shape.begin());
   array.view.strides.fill(0);
@@ -417,7 +415,7 @@ std::vector<uintptr_t> addresses_of(const TensorView& view) {
 
 bool overlaps_itself(const TensorView& view) {
   if (view.empty()) return false;
-  // Mostly each axis steps over all that the smaller ones reach; only else it needs to be counted out.
+  // Usually each axis steps over all that the smaller ones reach. Otherwise the addresses of all elements are compared.
   int64_t reach = element_bytes(view);
   bool nested = true;
   for (const Axis& axis : axes_of(view)) {
@@ -481,6 +479,18 @@ Array read_array(const Argument& argument, std::string_view types, bool writable
     if (!argument.has_no_derivative()) check_has_no_derivative(object);
   }
   return read_unchecked(object, types, writable);
+}
+
+void check_is_not_recorded(const Argument& argument) {
+  const nb::handle object = argument.object();
+  if (object.is_none() || argument.has_no_derivative() || is_numpy(object)) return;
+  if (!ArrayType::of(object).is_torch()) return;
+  const Torch& torch = known<Torch>();
+  if (torch.is_tracing().is(Py_True) || PyObject_IsTrue(torch.dispatch_modes().ptr()) != 0) {
+    throw NotAnArray{
+        true, "a tensor outside of traces and dispatch modes (aclgrad.torch has functions that work in them)",
+        "one inside"};
+  }
 }
 
 nb::object integer_array(nb::handle sequence) try {

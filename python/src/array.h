@@ -95,6 +95,10 @@ struct Array {
   bool on_cpu() const { return fake != nullptr ? fake->device == "cpu" : gpu == kOnCpu; }
 };
 
+inline bool is_integer(DataType type) {
+  return type == DataType::int32 || type == DataType::int64;
+}
+
 // Why an object does not serve as an array.
 struct NotAnArray {
   bool wrong_type;  // rather than a wrong value
@@ -105,6 +109,16 @@ struct NotAnArray {
 // Reads NumPy's arrays, tensors of PyTorch, and whatever else has DLPack or the buffer protocol on the CPU. Copies
 // nothing, and waits for nothing. Throws NotAnArray; `types` says there in words which element types are wanted.
 Array read_array(const Argument& argument, std::string_view types, bool writable);
+
+// Derivatives that PyTorch knows to be zero have none, and tensors whose storage was freed.
+inline void check_has_memory(const Array& array) {
+  if (array.view.base == nullptr && !array.empty())
+    throw NotAnArray{false, "a tensor with memory", "one without"};
+}
+
+// Throws NotAnArray for a tensor of PyTorch's while PyTorch records what is called. It would not record this call, but
+// its results as constants, or as memory without contents.
+void check_is_not_recorded(const Argument& argument);
 
 // A NumPy array of the values of a tuple, list or range. Invalid where they are no rectangular array.
 nb::object integer_array(nb::handle sequence);

@@ -10,10 +10,6 @@ namespace {
 constexpr std::string_view kFloats = "float32, float16, bfloat16 or float64";
 constexpr std::string_view kIntegers = "int32 or int64";
 
-bool is_integer(DataType type) {
-  return type == DataType::int32 || type == DataType::int64;
-}
-
 bool is_sequence(const Argument& argument) {
   const nb::handle object = argument.object();
   return nb::isinstance<nb::tuple>(object) || nb::isinstance<nb::list>(object);
@@ -72,7 +68,7 @@ const Array& Call::indices(const char* name, const Argument& argument, ConstTens
   return bind([&] { return integers(name, argument); }, member);
 }
 
-// Without axes they would not be told from none.
+// The contract would take a tensor without axes for one that is not given.
 void Call::optional_indices(const char* name, const Argument& argument, ConstTensor& member) {
   if (argument.is_none()) return;
   const Array& array = indices(name, argument, member);
@@ -156,6 +152,7 @@ nb::object Call::entry_of(const Argument& out, size_t count, size_t index) const
 
 Array Call::read(const char* name, const Argument& argument, std::string_view types, bool writable) const
     try {
+  if (members_.empty()) check_is_not_recorded(argument);  // the first says it for all
   Array array = read_array(argument, types, writable);
   array.name = name;
   const bool suits = !array.on_gpu() || memory_ == Memory::cpu_or_gpu || array.fake != nullptr;
@@ -178,7 +175,7 @@ std::string_view Call::name_of(const Member& member) const {
   return bound == nullptr ? member.field : bound->array.name;
 }
 
-void Call::make(const Member& member, std::string_view axes) {
+void Call::make(const Member& member, std::string_view axes) try {
   Bound* bound = find(member);
   if (bound == nullptr) return;
   Array& array = bound->array;
@@ -197,6 +194,8 @@ void Call::make(const Member& member, std::string_view axes) {
   }
   array.name = name;
   describe(array.view, *bound->output);
+} catch (const NotAnArray& problem) {  // as within transforms of torch.func
+  fail(problem.wrong_type, name_of(member), problem.expected, problem.got);
 }
 
 // Its sizes tell where they come from: the tensor with the same axes, else the first one with an axis of the letter.
@@ -277,16 +276,15 @@ void Call::check_rank(const Array& array, size_t rank) const {
          fmt::format("shape {}", format_shape(array.view)));
 }
 
-void Call::check_entry(bool passed, const char* name, size_t index, std::string_view expected,
-                       int64_t got) const {
-  if (!passed) refuse(fmt::format("{}[{}]", name, index), expected, std::to_string(got));
+void Call::refuse_entry(const char* name, size_t index, std::string_view expected, int64_t got) const {
+  refuse(fmt::format("{}[{}]", name, index), expected, std::to_string(got));
 }
 
 void Call::check_ends(const char* name, const std::vector<int64_t>& ends) const {
   int64_t before = 0;
   for (size_t i = 0; i < ends.size(); ++i) {
     const char* reason = i == 0 ? "" : ", the entry before";
-    if (ends[i] < before) check_entry(false, name, i, fmt::format("at least {}{}", before, reason), ends[i]);
+    if (ends[i] < before) refuse_entry(name, i, fmt::format("at least {}{}", before, reason), ends[i]);
     before = ends[i];
   }
 }

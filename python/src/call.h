@@ -90,8 +90,9 @@ class Call final : public Contract {
   bool can_read(const Array& array) const { return array.fake == nullptr && !array.on_gpu(); }
   bool reads_data() const override { return can_read(first_->array); }
   void check_rank(const Array& array, size_t rank) const;
-  // The same for the entry `index` of an array of indices.
-  void check_entry(bool passed, const char* name, size_t index, std::string_view expected, int64_t got) const;
+  // For the entry `index` of an array of indices.
+  [[noreturn]] void refuse_entry(const char* name, size_t index, std::string_view expected,
+                                 int64_t got) const;
   void check_ends(const char* name, const std::vector<int64_t>& ends) const;  // from 0 on and non-decreasing
   [[noreturn]] void refuse(std::string_view name, std::string_view expected,
                            std::string_view got) const override {
@@ -180,7 +181,7 @@ class Call final : public Contract {
 
   Memory memory_;
   static constexpr size_t kMaxMembers = 16;
-  // Of a call's own, as to take memory costs as much as to check.
+  // Inside of the object, because an allocation costs as much as the checks.
   alignas(Bound) std::array<std::byte, kMaxMembers * sizeof(Bound)> buffer_;
   std::span<Bound> members_;  // there
   std::array<Mode, 4> modes_;

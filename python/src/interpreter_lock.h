@@ -1,7 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The interpreter's lock. A thread that asks for it when the interpreter has ended, as a daemon thread may, waits for the
-// end of the process, as it does in Python 3.14. Older ones end it by unwinding its stack, and no destructor, nor what
-// called it, may be left in that way.
+// The interpreter's lock. A daemon thread may ask for it when the interpreter has ended. Python 3.14 then keeps the thread
+// waiting until the process ends. Older versions unwind its stack, which must not pass a destructor or what called it:
+// there `locked_or_never` keeps the thread waiting.
 #pragma once
 
 #include <cxxabi.h>

@@ -12,13 +12,9 @@ namespace {
 
 bool suits_kernel(const TensorView& view, int first_dense) {
   if (reinterpret_cast<uintptr_t>(view.first()) % size_of(view.type) != 0) return false;
-  int64_t dense = 1;
-  for (int axis = view.rank - 1; axis >= 0; --axis) {
-    const auto i = static_cast<size_t>(axis);
-    if (view.strides[i] < 0 || (axis >= first_dense && view.strides[i] != dense)) return false;
-    dense *= view.shape[i];
-  }
-  return true;
+  const auto strides = std::span(view.strides).first(static_cast<size_t>(view.rank));
+  const bool is_forward = std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s >= 0; });
+  return is_forward && view.is_dense_from(first_dense);
 }
 
 TensorView view_of(const ConstTensor& tensor) {
@@ -130,8 +126,7 @@ void Call::unpack() {
 
 bool Call::has_empty_input() const {
   return std::any_of(members_.begin(), members_.end(), [](const Bound& bound) {
-    const bool is_index = bound.array.type() == DataType::int32 || bound.array.type() == DataType::int64;
-    return bound.input != nullptr && !is_index && bound.array.empty();
+    return bound.input != nullptr && !is_integer(bound.array.type()) && bound.array.empty();
   });
 }
 

@@ -218,13 +218,13 @@ Results run(const Registered& kernel, std::vector<Argument> arguments) {
   return kernel.function(std::move(arguments));
 }
 
-// Whether the thread's last failure in the dispatcher is a ValueError to be.
+// Whether the last failure of a kernel on this thread is to become a ValueError.
 thread_local bool failed_by_value = false;
 
 // PyTorch makes a RuntimeError of std::runtime_error, and up to 2.14 a ValueError of std::invalid_argument.
 void call(const Registered& kernel, Value* stack) {
   std::vector<Argument> arguments;
-  arguments.reserve(kernel.arguments.size() + 1);  // with the one that is always left out
+  arguments.reserve(kernel.arguments.size() + 1);  // and `out`, which is always left out
   for (const Kind kind : kernel.arguments) arguments.push_back(argument_of(stack[arguments.size()], kind));
   try {
     const Results results = run(kernel, std::move(arguments));
@@ -242,7 +242,7 @@ void call(const Registered& kernel, Value* stack) {
 
 // Objects of PyTorch's that each call needs.
 struct Objects {
-  nb::object tensor;  // the two types that run no code of anybody else
+  nb::object tensor;  // the two types that run no code of a program
   nb::object parameter;
   std::vector<nb::object> watchers;  // functions that tell whether somebody sees or changes what operators do
   nb::object is_wrapped;             // tells whether a tensor is one of a transform
@@ -261,7 +261,7 @@ bool is_watched() {
                      [](const nb::object& watcher) { return PyObject_IsTrue(watcher().ptr()) != 0; });
 }
 
-// Tensors of transforms, which are of PyTorch's own type, are not.
+// Throws where a kernel could not read a tensor, such as one of a transform, whose type is PyTorch's own.
 void check_are_readable(const Registered& kernel, const std::vector<Argument>& arguments) {
   for (size_t i = 0; i < arguments.size() && kernel.arguments[i] <= Kind::optional_tensor; ++i) {
     if (!arguments[i].is_none()) read_array(arguments[i], "", false);
@@ -285,7 +285,7 @@ nb::object call_directly(const Registered& kernel, const nb::args& values) {
   const bool records = Torch::get().records_gradients();
   bool needs_gradient = false;
   std::vector<Argument> arguments;
-  arguments.reserve(kernel.arguments.size() + 1);  // with the one that is always left out
+  arguments.reserve(kernel.arguments.size() + 1);  // and `out`, which is always left out
   for (nb::handle value : values) {
     const Kind kind = kernel.arguments[arguments.size()];
     arguments.push_back(Argument::without_derivative(value));
@@ -411,6 +411,7 @@ Array read_torch_tensor(const TorchHandle& handle, std::string_view types) {
   std::copy_n(sizes, rank, array.view.shape.begin());
   std::copy_n(strides, rank, array.view.strides.begin());
   check(torch.data(tensor, &array.view.base));
+  check_has_memory(array);
   array.writable = true;
   return array;
 }

@@ -19,7 +19,7 @@ TorchHandle new_torch_tensor(DataType type, const Shape& shape);
 // may make other ones, and before aclgrad.torch is imported.
 nb::object new_torch_object(nb::handle like, DataType type, const Shape& shape);
 
-// Adds `set_torch_objects` and `register_torch_kernel`.
+// Adds what `aclgrad.torch.registration` calls.
 void add_torch_kernels(nb::module_& module);
 
 }  // namespace aclgrad::python

@@ -68,12 +68,18 @@ def _current_stream(device_type, device, stream):
     return 0
 
 
-# Both live as long as the capsule.
 _NAME = b"dlpack_exchange_api"
-_exchange = Exchange(1, 1, None, None, None, None, _view, _current_stream)
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+def capsule_of(exchange):
+    """Which must live as long."""
+    return _new_capsule(ctypes.addressof(exchange), _NAME, None)
+
+
+_exchange = Exchange(1, 1, None, None, None, None, _view, _current_stream)
 
 
 # Kernels on the machine may only use what it was told of.
@@ -99,7 +105,7 @@ def _let_kernels_use_no_longer(first):
 class GpuTensor:
     """A NumPy array that says it lies on a GPU."""
 
-    __dlpack_c_exchange_api__ = _new_capsule(ctypes.addressof(_exchange), _NAME, None)
+    __dlpack_c_exchange_api__ = capsule_of(_exchange)
     requires_grad = False
     allocated = 0  # tensors that were made on the way
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import warnings
 
 import aclgrad
 import aclgrad.reference
@@ -90,11 +91,58 @@ def test_tangents_of_torch_are_not_lost_silently(torch):
         assert (aclgrad.grouped_bias_add_backward(forward_ad.unpack_dual(dual).primal, [4]) == 4).all()
 
 
+@pytest.mark.parametrize("has_out", [False, True])
+def test_traces_do_not_keep_results_silently(torch, has_out):
+    """They would hold the results of one call, or memory without contents, for those of all later calls."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x, out = torch.from_numpy(X), torch.zeros(4, 33) if has_out else None
+
+    def call(x):
+        return aclgrad.grouped_bias_add_backward(x, ENDS, out=out)
+
+    expected = "grad_output: expected a tensor outside of traces and dispatch modes .aclgrad.torch has functions"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated
+        for trace in (lambda: torch.jit.trace(call, (x,)), lambda: make_fx(call)(x)):
+            with pytest.raises(TypeError, match=expected):
+                trace()
+
+
+def test_results_that_a_transform_wraps_are_refused(torch):
+    x = torch.ones(4, 3).as_subclass(type("Subclass", (torch.Tensor,), {}))
+    with pytest.raises(TypeError, match="grouped_bias_add_backward: out: expected a dense array of float32"):
+        torch.func.grad(lambda y: (y * aclgrad.grouped_bias_add_backward(x, [4])).sum())(torch.ones(3))
+
+
 @pytest.mark.parametrize("kind", [memoryview, OnlyDLPack])
 def test_out_of_other_kinds(kind):
     out = numpy.zeros((4, 33), numpy.float32)
     aclgrad.grouped_bias_add_backward(X, ENDS, out=kind(out))
     assert out.tobytes() == aclgrad.grouped_bias_add_backward(X, ENDS).tobytes()
+
+
+def test_exchange_tables_that_do_not_serve_are_left_alone(torch):
+    """DLPack allows tables without the function that is called. Those of other libraries than PyTorch do not tell what
+    may be written to."""
+    from gpu_tensor import Exchange, capsule_of
+
+    table = Exchange(1, 1)
+
+    class OfOthers(OnlyDLPack):
+        __dlpack_c_exchange_api__ = capsule_of(table)
+
+    class LikeTorch(OfOthers):
+        requires_grad = False
+
+        def is_neg(self):
+            return False
+
+    expected = aclgrad.grouped_bias_add_backward(X, ENDS)
+    for kind in (OfOthers, LikeTorch):
+        assert bits(aclgrad.grouped_bias_add_backward(X, kind(ENDS))) == bits(expected)
+    with pytest.raises(TypeError, match="out: expected a writable array of float32, got .*OfOthers"):
+        aclgrad.grouped_bias_add_backward(X, ENDS, out=OfOthers(frozen(X[:4])))
 
 
 def test_memory_is_given_back():

@@ -100,6 +100,14 @@ def test_such_a_function_under_autocast():
     assert same_bits([arguments[3].grad, arguments[4].grad], expected[1:])
 
 
+def test_gradients_of_mixed_types_compile():
+    value, *others = attention_arguments()
+    arguments = value.bfloat16(), *others, random(1, 3, 8), 64
+    torch._dynamo.reset()
+    compiled = torch.compile(MSDA.ms_deform_attn_backward, backend="aot_eager", fullgraph=True)
+    assert same_bits(compiled(*arguments), MSDA.ms_deform_attn_backward(*arguments))
+
+
 @pytest.mark.parametrize("third", [torch.float32, torch.bfloat16])
 def test_types_that_were_passed_are_named(third):
     """Not the float32 that others become where types are mixed."""
@@ -236,8 +244,10 @@ ENDS_OF_KINDS = [(kind(ENDS), torch.tensor(ENDS)) for kind in (list, tuple, nump
 def test_npu_compression_is_ours(actual_seq_len, ends):
     x, weight, _, block, stride = compress_arguments()
     expected = aclgrad.torch.nsa_compress(x, weight, ends, block, stride)
-    actual = torch_npu.npu_nsa_compress(x, weight, block, stride, actual_seq_len=actual_seq_len)
-    assert torch.equal(actual, expected)
+    for default_device in ("cpu", "meta"):
+        with torch.device(default_device):
+            actual = torch_npu.npu_nsa_compress(x, weight, block, stride, actual_seq_len=actual_seq_len)
+        assert torch.equal(actual, expected)
     with pytest.raises(TypeError, match="positional"):
         torch_npu.npu_nsa_compress(x, weight, block, stride, actual_seq_len)
 

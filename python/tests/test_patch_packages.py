@@ -405,6 +405,16 @@ def test_patch_says_what_is_not_installed(nothing_installed, capsys):
     assert not capsys.readouterr().out
 
 
+def test_functions_of_a_module_that_was_loaded_again(loaded):
+    aclgrad.torch.patch("loaded")
+    ours = loaded[0].deformable_attention_core_func
+    loaded[0].deformable_attention_core_func = core  # as importlib.reload does
+    assert aclgrad.torch.patch("loaded") == ["src.zoo.rtdetr.utils.deformable_attention_core_func"]
+    assert loaded[0].deformable_attention_core_func not in (core, ours)
+    aclgrad.torch.unpatch()
+    assert loaded[0].deformable_attention_core_func is core
+
+
 def test_levels_are_kept_for_gpus():
     """On the device "meta", which has what it takes."""
     levels = aclgrad.torch.patches._levels
@@ -413,6 +423,8 @@ def test_levels_are_kept_for_gpus():
         kept = levels(shapes, device, [1, 2])
     assert not kept[0].is_inference() and [tensor.shape[0] for tensor in kept] == [3, 3]
     assert levels(shapes, device, [1, 2])[0] is kept[0]
-    on_cpu = levels(shapes, torch.device("cpu"), [1, 2])
+    assert aclgrad.torch.patches._kept_levels.cache_info().maxsize is None  # a CUDA graph may read them
+    with device:  # by default
+        on_cpu = levels(shapes, torch.device("cpu"), [1, 2])
     assert on_cpu[0].tolist() == [[8, 12], [4, 6], [4, 6]] and on_cpu[1].tolist() == [0, 96, 96]
     assert levels(torch.tensor(shapes), torch.device("cpu"))[1].tolist() == [0, 96]

@@ -160,6 +160,16 @@ def test_tensors_that_are_not_dense_are_refused(change, got, records):
         aclgrad.torch.grid_sample(change(image), grid, *attributes)
 
 
+@pytest.mark.parametrize("records", [False, True])
+def test_tensors_whose_memory_was_freed_are_refused(records):
+    image, grid, *attributes = sample_arguments()
+    image = image.clone()
+    image.untyped_storage().resize_(0)
+    grid.requires_grad_(records)
+    with pytest.raises(ValueError, match="grid_sample: input: expected a tensor with memory, got one without"):
+        aclgrad.torch.grid_sample(image, grid, *attributes)
+
+
 @pytest.mark.parametrize("mode", ["bilinear\0x", "\udcff"])
 @pytest.mark.parametrize("records", [False, True])
 def test_strings_that_no_choice_is_are_said_whole(mode, records):
@@ -198,6 +208,18 @@ def test_compiled(name):
 
     compiled = torch.compile(around, fullgraph=True, backend="aot_eager")
     assert same_bits(gradients(compiled, make()), gradients(around, make()))
+
+
+@each_call
+def test_compiled_backward_of_an_eager_call(name):
+    function, make = CALLS[name]
+    expected = gradients(function, make())
+    torch._dynamo.reset()
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        arguments = with_gradients(make())
+        result = function(*arguments)
+        result.backward(random(*result.shape))
+    assert same_bits([result, *(a.grad for a in arguments if is_float(a))], expected)
 
 
 @each_call

@@ -69,10 +69,15 @@ def test_bias_as_gpus_add_it(dtype):
         expected = aclgrad.torch.grouped_bias_add(rows, bias, change, kind=kind)
         assert same_bits([_bias_on_cuda(rows, bias, change, kind)], [expected])
     assert torch.equal(_bias_on_cuda(x, bias[:0], ends[:0], "ends"), x)
-    with pytest.raises(TypeError, match="bias: expected torch.float64, as x is"):
-        _bias_on_cuda(x.double(), bias, ends, "ends")
-    with pytest.raises(ValueError, match="bias \\[G, H\\], got"):
-        _bias_on_cuda(x, bias[:2], ends, "ends")
+    for arguments, message in (
+        ((x.double(), bias, ends, "ends"), "bias: expected float64, as x is, got "),
+        ((x, bias[:2], ends, "ends"), r"bias: expected shape \[3, 5\], got \[2, 5\]"),
+        ((x, bias, ends, "count"), "kind: expected 'ends' or 'counts', got 'count'"),
+        ((x, bias, ends.float(), "ends"), "group_ends: expected int32 or int64, got float32"),
+        ((x, bias, ends[0], "ends"), r"group_ends: expected 1 axis, got shape \[\]"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"aclgrad.torch.grouped_bias_add: {message}"):
+            _bias_on_cuda(*arguments)
 
 
 @needs_gpu

@@ -93,9 +93,17 @@ def test_overflow_is_expected_to_be_infinite():
     assert not verify("grouped_bias_add", inputs, {"output": -infinite["output"]}).passed
 
 
-def test_wrong_shape_fails():
+def test_values_whose_square_overflows():
+    x = numpy.full((2, 3), 1e200)
+    inputs = {"x": x, "bias": x[:1], "group_ends": numpy.array([2])}
+    report = verify("grouped_bias_add", inputs, {"output": numpy.nextafter(2 * x, numpy.inf)})
+    assert report.passed and report.outputs[0].errors.largest_ulp == 1
+
+
+@pytest.mark.parametrize("change", [lambda output: output[1:], lambda output: output.reshape(21, 1, 3, 20)])
+def test_wrong_shape_fails(change):
     inputs, outputs, attributes = prepared("nsa_compress", "float32")
-    report = verify("nsa_compress", inputs, {"output": outputs["output"][1:]}, attributes)
+    report = verify("nsa_compress", inputs, {"output": change(outputs["output"])}, attributes)
     assert not report.passed and "shape: expected [21, 3, 20]" in str(report)
 
 
@@ -157,12 +165,6 @@ def grad_x_in(files, wrong=None):
     return f"grad_x={files / 'grad_x.bin'}:bfloat16:100,3,20"
 
 
-def test_command_with_an_archive(files, capsys):
-    assert verify_files(files / "all.npz") == 0
-    text = capsys.readouterr().out
-    assert "grad_x  [100, 3, 20]  bfloat16  PASS" in text and text.rstrip().endswith("PASS")
-
-
 def test_command_with_single_files(files, capsys):
     inputs = [f"{name}={files / name}.npy" for name in ("grad_output", "x", "weight", "cu_seqlens")]
     assert verify_files("--input", *inputs, "--output", grad_x_in(files)) == 0
@@ -180,6 +182,8 @@ def test_command_fails_with_status_1(files, capsys):
         (["missing.npz"], "aclgrad verify: missing.npz: No such file or directory\n"),
         (["--input", "x"], "expected NAME=FILE, got 'x'"),
         (["--input", "x=grad_x.bin"], "expected grad_x.bin:TYPE:SHAPE"),
+        (["--input", "x=x.npy:float32:2,3"], "x.npy: expected at most x.npy:TYPE, got x.npy:float32:2,3"),
+        (["--input", "x=all.npz:float32"], "all.npz: expected an archive without a type or shape, got all.npz:float32"),
         (["--input", "x=grad_x.bin:bfloat16:100,3,21"], "grad_x.bin: expected 6300 elements"),
         (["--input", "x=grad_x.bin:float33:100,3,20"], "grad_x.bin: expected a type of NumPy, fp16, "),
         (["all.npz", "--input", "y=x.npy"], "expected grad_output, x, weight, cu_seqlens, got y"),
@@ -221,14 +225,17 @@ def archive_of(members):
         ("x.npy", lambda whole: whole + b"\0", "x.npy: expected the end of the file behind the data of an array"),
         ("all.npz", lambda whole: archive_of({"x.npy": array_file() + b"\0"}), "all.npz: expected the end of the file"),
         ("all.npz", lambda whole: archive_of({"x.npy": array_file(), "x": array_file()}), "all.npz: x: there are two"),
+        ("x.bin", lambda whole: whole + b"\0", "x.bin: expected 2 elements of int32 for [2], 8 bytes, got 9"),
     ],
 )
 def test_damaged_files_are_named(files, capsys, file, contents, message):
     path = files / file
+    numpy.arange(2, dtype="int32").tofile(files / "x.bin")
     if isinstance(contents, str):
         contents = (files / contents).read_bytes()
     path.write_bytes(contents(path.read_bytes()) if callable(contents) else contents)
-    assert verify_files(*([path] if file == "all.npz" else ["--input", f"x={path}"])) == 2
+    array = f"x={path}:int32:2" if file == "x.bin" else f"x={path}"
+    assert verify_files(*([path] if file == "all.npz" else ["--input", array])) == 2
     text = capsys.readouterr().err
     assert text.startswith("aclgrad verify: ") and message in text and len(text.splitlines()) == 1
 
@@ -237,6 +244,21 @@ def test_damaged_files_are_named(files, capsys, file, contents, message):
 def test_an_option_that_is_given_twice_is_refused(files, capsys, option):
     assert verify_files(files / "all.npz", option, "8", option, "8") == 2
     assert f"{option}: given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--align-corners", "--json"])
+def test_a_switch_that_is_given_twice_is_refused(capsys, option):
+    assert main(["verify", "grid_sample", "all.npz", option, option]) == 2
+    assert f"{option}: given twice" in capsys.readouterr().err
+
+
+def test_lack_of_memory_has_status_2(files, monkeypatch, capsys):
+    def verify_in_vain(*arguments, **keywords):
+        raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr("aclgrad.__main__.verify", verify_in_vain)
+    assert verify_files(files / "all.npz") == 2
+    assert capsys.readouterr().err == "aclgrad verify: out of memory: std::bad_alloc\n"
 
 
 @pytest.mark.parametrize("name", ["aclnnNsaCompressGrad", "aclnnNsaCompressGradTensor"])

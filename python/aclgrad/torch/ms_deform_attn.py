@@ -86,17 +86,12 @@ def ms_deform_attn_backward(
     function = "torch.ms_deform_attn.ms_deform_attn_backward"
     _check_step(function, im2col_step)
     tensors = grad_output, value, spatial_shapes, level_start_index, sampling_locations, attention_weights
-    same = _of_one_type(tensors)
     try:
-        gradients = attention_gradient(same, (), (True, True, True))
+        gradients = attention_gradient(_of_one_type(tensors), (), (True, True, True))
     except (TypeError, ValueError) as error:
         raise renamed(error, function) from None
     inputs = value, sampling_locations, attention_weights
-    return [
-        gradient if same is tensors else gradient.to(input.dtype)
-        for gradient, input in zip(gradients, inputs, strict=True)
-        if gradient is not None
-    ]
+    return [gradient.to(input.dtype) for gradient, input in zip(gradients, inputs, strict=True) if gradient is not None]
 
 
 _CAST_BY_AUTOCAST = frozenset((torch.float32, torch.float16, torch.bfloat16))

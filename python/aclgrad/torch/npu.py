@@ -102,7 +102,7 @@ def _ends(function: str, actual_seq_len: Iterable[SupportsIndex] | None) -> Tens
     if actual_seq_len is None:
         return None
     try:
-        return torch.tensor([index(end) for end in actual_seq_len], dtype=torch.int64)
+        return torch.tensor([index(end) for end in actual_seq_len], dtype=torch.int64, device="cpu")
     except TypeError:
         raise TypeError(message(function, "actual_seq_len", "integers or None", repr(actual_seq_len))) from None
     except (ValueError, RuntimeError, OverflowError):  # which depends on the version of PyTorch

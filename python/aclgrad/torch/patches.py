@@ -22,8 +22,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .. import _core
-from ..operators.grid_sampler import Mode, PaddingMode
-from ..operators.grid_sampler.torch import grid_sample
+from ..operators.grid_sampler.torch import MODES, PADDING_MODES, grid_sample
 from ..operators.multi_scale_deformable_attention.torch import multi_scale_deformable_attention
 from .checks import message
 from .ms_deform_attn import ms_deform_attn_backward, ms_deform_attn_forward
@@ -141,9 +140,10 @@ def patched(*targets: Target) -> Iterator[None]:
 
 def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> bool:
     """Sets an attribute of a module or class to what `wrap` makes of it, unless that was done before."""
-    if (owner, name) in _replaced:
-        return False
     original = vars(owner).get(name, _INHERITED)
+    known = _replaced.get((owner, name))
+    if known is not None and original is known.ours:  # it is not where the module was reloaded
+        return False
     _put(owner, name, _Replaced(original, wrap(getattr(owner, name))))
     return True
 
@@ -407,10 +407,6 @@ def _warnings_about_default_corners(original: Callable[..., Tensor]) -> list[str
     return [str(warning.message) for warning in caught]
 
 
-_MODES: tuple[Mode, ...] = ("bilinear", "nearest", "bicubic")
-_PADDING_MODES: tuple[PaddingMode, ...] = ("zeros", "border", "reflection")
-
-
 def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """With numbers for the modes, as the functions behind `grid_sample` have them. `ranks` are of their tensors."""
 
@@ -420,9 +416,9 @@ def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[...
         ) -> Tensor:
             if not torch.jit.is_scripting():  # type: ignore[attr-defined]
                 if interpolation_mode in (0, 1, 2) and padding_mode in (0, 1, 2) and _is_ours(input, grid):
-                    mode = _MODES[interpolation_mode]
+                    mode = MODES[interpolation_mode]
                     if _has_kernel(input, grid, mode, ranks) and _is_faster(input, grid, mode):
-                        return grid_sample(input, grid, mode, _PADDING_MODES[padding_mode], align_corners)
+                        return grid_sample(input, grid, mode, PADDING_MODES[padding_mode], align_corners)
             return original(input, grid, interpolation_mode, padding_mode, align_corners)
 
         return replacement
@@ -445,7 +441,8 @@ def _levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[int] 
 
 
 def _new_levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[int]) -> tuple[Tensor, Tensor]:
-    shapes = torch.as_tensor(spatial_shapes, dtype=torch.int64)
+    here = spatial_shapes.device if isinstance(spatial_shapes, Tensor) else "cpu"  # whatever the default device is
+    shapes = torch.as_tensor(spatial_shapes, dtype=torch.int64, device=here)
     areas = shapes[:, 0] * shapes[:, 1]
     starts = areas.cumsum(0) - areas
     if times:
@@ -454,11 +451,12 @@ def _new_levels(spatial_shapes: _Shapes, device: torch.device, times: Sequence[i
     return shapes.to(device), starts.to(device)
 
 
-@functools.lru_cache(1024)
+@functools.cache
 def _kept_levels(
     spatial_shapes: tuple[tuple[int, int], ...], device: torch.device, times: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """To bring them to a GPU waits for it, which each layer would do, and no CUDA graph can capture.
+    """To bring them to a GPU waits for it, which each layer would do, and no CUDA graph can capture. They are kept for
+    good, as graphs that were captured read them.
 
     A thread of its own has no transform and no inference mode on, outside of which they could not be used."""
     with ThreadPoolExecutor(1) as thread:

@@ -97,11 +97,11 @@ class _Registered:
         schema: str,
         kernel: Callable[..., Any],
         cuda_kernel: Callable[..., Any] | None,
-        derived: Derived,
         floats: Sequence[int],
         batch_axis: int,
-        function: str | None,
+        function: str | None = None,
         composed: Callable[..., Any] | None = None,
+        derived: Derived = MappingProxyType({}),
     ) -> None:
         self._for_onnx = composed
         self.name, _, signature = schema.partition("(")
@@ -120,10 +120,14 @@ class _Registered:
         self._kernel = _core.register_torch_kernel(self.name, self._caller, kernel.__name__, kinds, str(result.type))
         names = [name for name, _ in self._parameters[: self._tensors]]
         rule = BatchingRule(self._caller, self._call, self._fake, names, floats, batch_axis)
+
+        def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:  # compiled autograd takes no method
+            return self._backward(ctx, *gradients)
+
         methods = {
             "forward": self._forward,
             "setup_context": self._setup_context,
-            "backward": self._backward,
+            "backward": backward,
             "jvp": self._jvp_among_others,
             "vmap": rule.of_function,
         }
@@ -290,14 +294,13 @@ class Gradient(_Gradients):
         batch_axis: int,
         double_backward: Callable[..., tuple[Tensor | None, ...]] | None = None,
         function: str | None = None,
-        derived: Derived = MappingProxyType({}),
     ) -> None:
         def cuda_kernel(*arguments: Any) -> list[Tensor]:
             return [gradient for gradient in core(*arguments) if gradient is not None]
 
         self._tangent = tangent
         self._saved_floats = floats
-        super().__init__(schema, core, cuda_kernel, derived, (0, *(1 + i for i in floats)), batch_axis, function)
+        super().__init__(schema, core, cuda_kernel, (0, *(1 + i for i in floats)), batch_axis, function)
         self._double_backward = double_backward and _DoubleBackward(self, schema, double_backward, batch_axis)
 
     def along(
@@ -377,10 +380,8 @@ class _DoubleBackward(_Gradients):
             + f", bool[{len(floats)}] output_mask) -> Tensor[]",
             core,
             None,
-            gradient._derived,
             (*floats, *range(count, count + len(grad_grads))),
             batch_axis,
-            None,
         )
 
     def _composed(
@@ -501,7 +502,7 @@ class Operator(_Registered):
         self._setup = setup or self._save_all
         self._backward_of_kernel = backward or _backward_of(gradient, floats, schema.count(",") + 1)
         self._along = gradient.along if gradient is not None else partial(along, tangent)  # type: ignore[arg-type]
-        super().__init__(schema, kernel, cuda_kernel or kernel, derived, floats, batch_axis, function, composed)
+        super().__init__(schema, kernel, cuda_kernel or kernel, floats, batch_axis, function, composed, derived)
         self._autocast_type = autocast_type
         _library.impl(self.name, partial(self._cast_and_call, "cpu"), "AutocastCPU")
         _library.impl(self.name, partial(self._cast_and_call, "cuda"), "AutocastCUDA")

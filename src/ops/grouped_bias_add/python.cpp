@@ -88,7 +88,7 @@ void check_groups(const Call& call, const ConstTensor& group_idx, GroupKind kind
     const int64_t entry = values[group];
     const int64_t max = kind == GroupKind::ends ? rows : rows - end;
     if (entry < 0 || entry > max)
-      call.check_entry(false, "group_ends", group, fmt::format("0 to {}, of {} rows", max, rows), entry);
+      call.refuse_entry("group_ends", group, fmt::format("0 to {}, of {} rows", max, rows), entry);
     end = kind == GroupKind::ends ? entry : end + entry;
   }
 }

@@ -21,8 +21,7 @@ void check_levels(const Call& call, const MultiScaleDeformableSampling& p) {
   for (size_t level = 0; level < starts.size(); ++level) {
     const int64_t start = starts[level], height = sides[2 * level], width = sides[2 * level + 1];
     if (start < 0 || start > rows) {
-      call.check_entry(false, "level_start_index", level, fmt::format("0 to {}, the rows of value", rows),
-                       start);
+      call.refuse_entry("level_start_index", level, fmt::format("0 to {}, the rows of value", rows), start);
     }
     const bool is_level = height >= 0 && width >= 0;
     if (is_level && (height == 0 || width <= (rows - start) / height)) continue;

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -18,8 +18,9 @@ from . import Mode, PaddingMode
 __all__ = ["grid_sample"]
 
 
-_MODES = "bilinear", "nearest", "bicubic"
-_PADDING_MODES = "zeros", "border", "reflection"
+# By the numbers that PyTorch's operators have for them.
+MODES: tuple[Mode, ...] = ("bilinear", "nearest", "bicubic")
+PADDING_MODES: tuple[PaddingMode, ...] = ("zeros", "border", "reflection")
 
 
 def _sample_tangent(
@@ -149,26 +150,24 @@ def _coordinate(pixel: Tensor, side: int) -> Tensor:
 
 def _composed(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
     """PyTorch's operator, which `aclgrad.torch.patch` does not replace."""
-    numbers = _MODES.index(mode), _PADDING_MODES.index(padding_mode)
+    numbers = MODES.index(mode), PADDING_MODES.index(padding_mode)
     return torch.ops.aten.grid_sampler(input, grid, *numbers, align_corners)  # type: ignore[no-any-return]
 
 
-def _operator(
-    name: str, forward: Callable[..., Any], backward: Callable[..., Any], double_backward: Callable[..., Any]
-) -> Operator:
+def _operator(name: str) -> Operator:
     gradient = Gradient(
         f"{name}_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, "
         "bool align_corners, bool[2] output_mask) -> Tensor[]",
-        backward,
+        getattr(_core, f"{name}_backward"),
         _sample_tangent,
         floats=(0, 1),
         batch_axis=0,
-        double_backward=double_backward,
+        double_backward=getattr(_core, f"{name}_double_backward"),
         function="grid_sample_backward",
     )
     return Operator(
         f"{name}(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor",
-        forward,
+        getattr(_core, name),
         gradient=gradient,
         floats=(0, 1),
         batch_axis=0,
@@ -178,10 +177,7 @@ def _operator(
     )
 
 
-_sample = _operator("grid_sample", _core.grid_sample, _core.grid_sample_backward, _core.grid_sample_double_backward)
-_sample_3d = _operator(
-    "grid_sample_3d", _core.grid_sample_3d, _core.grid_sample_3d_backward, _core.grid_sample_3d_double_backward
-)
+_sample, _sample_3d = _operator("grid_sample"), _operator("grid_sample_3d")
 
 
 def _operator_for(input: Tensor) -> Operator:

@@ -18,15 +18,10 @@ __all__ = ["grouped_bias_add"]
 
 def _bias_on_cuda(x: Tensor, bias: Tensor, group_ends: Tensor | None, kind: str) -> Tensor:
     """Composed of PyTorch's operators, as the library has no kernel for it. Ends that fall are not told from others."""
-    groups = x.shape[0] if group_ends is None else group_ends.shape[0]
-    if bias.dtype != x.dtype:
-        raise TypeError(f"aclgrad.torch.grouped_bias_add: bias: expected {x.dtype}, as x is, got {bias.dtype}")
-    if x.dim() != (3 if group_ends is None else 2) or bias.shape != (groups, x.shape[-1]):
-        shapes = f"{list(x.shape)} and {list(bias.shape)}"
-        expected = "expected x [R, H] or [G, R, H], and bias [G, H]"
-        raise ValueError(f"aclgrad.torch.grouped_bias_add: {expected}, got {shapes}")
+    _bias._fake(x, bias, group_ends, kind)  # checks the arguments
     if group_ends is None:
         return x + bias[:, None]
+    groups = bias.shape[0]
     if groups == 0:
         return x.clone()
     ends = group_ends.cumsum(0) if kind == "counts" else group_ends
