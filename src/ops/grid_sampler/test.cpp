@@ -82,7 +82,7 @@ TEST(GridSampler3DCppInterface, GridGradOfFewSamplesNeedsNoWorkspace) {
   EXPECT_EQ(workspace_size(problem), 0u);
 }
 
-// Float has no number for each pixel of so long a row: the number of the last one is rounded up to one behind it.
+// Float cannot tell all pixels of so long a row apart: the position of the last one is rounded up to one behind it.
 TEST(GridSampler2DCppInterface, NothingBehindALongRowIsReadOrWritten) {
   constexpr int64_t kWidth = (1 << 24) + 4;
   constexpr float kBehind = 7;
