@@ -29,6 +29,7 @@ import sys
 from bench import report
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
+_LIBRARIES = {"cpu": "build/prefix", "cuda": "build/gpu/libaclgrad_gpu_kernels.so"}
 _KINDS = ["operators", "sizes", "python", "cells"]
 
 
@@ -102,8 +103,8 @@ def _arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", metavar="kind", help=f"{', '.join(_KINDS)}; default: operators")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--library", type=pathlib.Path, default=_ROOT / "build" / "prefix",
-                        help="install prefix; with --device cuda, libaclgrad_gpu_kernels.so")
+    parser.add_argument("--library", type=pathlib.Path,
+                        help=f"default: {_LIBRARIES['cpu']}, an install prefix; with --device cuda {_LIBRARIES['cuda']}")
     parser.add_argument("--before", type=pathlib.Path, help="install prefix of another version, to compare with")
     parser.add_argument("--threads", type=int, nargs="+", help="default: 1 and all processors; on a GPU 1")
     parser.add_argument("--filter", default="", help="measure only cases whose name holds this")
@@ -114,6 +115,7 @@ def _arguments() -> argparse.Namespace:
     what.add_argument("--publish", action="store_true", help="write docs/performance.* and the README's table")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    arguments.library = arguments.library or _ROOT / _LIBRARIES[arguments.device]
     arguments.kinds = arguments.kinds or (["operators", "sizes"] if arguments.publish else ["operators"])
     for kind in arguments.kinds:
         if kind not in _KINDS:

@@ -52,13 +52,17 @@ def _moved(tensor: torch.Tensor) -> torch.Tensor:
     return elements.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
 
+def as_list(result) -> list[torch.Tensor]:
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
 @dataclasses.dataclass
 class Work:
     """A case made ready, over one set of data."""
 
     ours: dict[str, Call | Run]  # by layout, or "" where there is one
     baselines: dict[str, Callable[[Transform], Run]]  # PyTorch's
-    expected: Callable[[object], list[torch.Tensor]] = list  # a baseline's results, in the order of our outputs
+    expected: Callable[[object], list[torch.Tensor]] = as_list  # a baseline's results, in the order of our outputs
     repeat: int = 1  # calls that are timed together, where one takes microseconds
     peers: dict[str, Callable[[], Run]] = dataclasses.field(default_factory=dict)  # other baselines: bench/peers.py
 

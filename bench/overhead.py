@@ -112,7 +112,7 @@ def _forward(name):
         floats, inputs = _floats(arguments), _floats(learned)
         baselines = {"empty operator": lambda transform: lambda: _nothing()(output, *floats),
                      "empty operator, recording": lambda transform: lambda: _nothing()(output, *inputs)}
-        return Work(ours, baselines, lambda result: [result], _REPEAT)
+        return Work(ours, baselines, repeat=_REPEAT)
     return prepare
 
 

@@ -50,10 +50,6 @@ def _data(shape, sides, kind, dtype=torch.float32, device="cpu"):
     return [t.to(dtype).to(device).contiguous() for t in (image, grid, torch.randn(*shape[:2], *sides))]
 
 
-def _as_list(result):
-    return [result] if isinstance(result, torch.Tensor) else result
-
-
 def _plain_c(suffix, inputs, outputs, layout="", mode=_BILINEAR, padding=_ZEROS):
     function = _name(inputs[0], suffix)
     return {joined("plain C", layout): partial(peers.plain_c_grid_sampler, function, inputs, outputs, mode, padding)}
@@ -114,7 +110,7 @@ def _forward(*shape):
             baselines[joined(_name(image), name)] = partial(theirs, images)
             others[joined("OpenCV", name)] = partial(peers.opencv_remap, images, grid, _BILINEAR, _ZEROS)
             others |= _plain_c("", [images, grid], [outputs], name)
-        return Work(ours, baselines, _as_list, peers=others)
+        return Work(ours, baselines, peers=others)
     return prepare
 
 
@@ -188,10 +184,10 @@ def _cell(shape, grid, mode, layout, wanted):
         repeat = max(1, 4096 // image.numel()) if device == "cpu" else 1
         if not wanted:
             return Work({"": lambda: aclgrad.torch.grid_sample(*inputs, **options)},
-                        {"PyTorch": lambda transform: lambda: F.grid_sample(*inputs, **options)}, _as_list, repeat,
-                        {"OpenVINO": partial(peers.openvino_grid_sample, *inputs, mode, _ZEROS),
-                         "OpenCV": partial(peers.opencv_remap, *inputs, mode, _ZEROS),
-                         **_jax_forward(*inputs), **_plain_c("", inputs, [grad], mode=mode)})
+                        {"PyTorch": lambda transform: lambda: F.grid_sample(*inputs, **options)}, repeat=repeat,
+                        peers={"OpenVINO": partial(peers.openvino_grid_sample, *inputs, mode, _ZEROS),
+                               "OpenCV": partial(peers.opencv_remap, *inputs, mode, _ZEROS),
+                               **_jax_forward(*inputs), **_plain_c("", inputs, [grad], mode=mode)})
         others = {}
         if len(wanted) == 2:
             copies = [tensor.clone() for tensor in inputs]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from bench import peers
-from bench.case import SIZES, Call, Case, Work, identity
+from bench.case import SIZES, Call, Case, Work, as_list, identity
 
 
 def _index_add(grad, ends, transform):
@@ -65,7 +65,7 @@ def _gradient(rows, columns, groups, skewed):
         def expected(result):
             if dtype == torch.bfloat16:  # in which PyTorch adds up on a GPU
                 return [_index_add(grad.float(), ends, identity)()]
-            return [result] if isinstance(result, torch.Tensor) else result
+            return as_list(result)
         return Work({"": call}, {"index_add": partial(_index_add, grad, ends),
                                  "sum of each group": partial(_group_sums, grad, ends),
                                  "segment_reduce": partial(_segment_reduce, grad, ends),

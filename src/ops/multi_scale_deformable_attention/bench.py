@@ -111,7 +111,7 @@ def _forward(levels, batch, queries, spread):
         composed = partial(_composed_forward, value, levels, location, attention)
         return Work(
             {"": call}, {"grid_sample composition": composed},
-            lambda result: [result] if isinstance(result, torch.Tensor) else result, peers={
+            peers={
                 "OpenVINO": lambda: peers.compiled_by_openvino(_Composition(levels), value, location, attention),
                 "plain C": lambda: peers.plain_c("msda", sizes_of(value, location), inputs, [out])})
     return prepare

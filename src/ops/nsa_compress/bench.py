@@ -112,7 +112,7 @@ def _forward(tokens, heads, channels, block, stride, ends):
         call = Call("aclnnNsaCompress", [x, weight, ends, "TND", block, stride, 0, out], [x, weight], [out])
         baselines = {name: partial(_composed_forward, composition, x, weight, ends, block, stride)
                      for name, composition in _COMPOSITIONS.items()}
-        return Work({"": call}, baselines, lambda result: [result] if isinstance(result, torch.Tensor) else result,
+        return Work({"": call}, baselines,
                     peers=_plain_c("nsa_compress", [x, weight], [out], ends, block, stride))
     return prepare
 
