@@ -9,6 +9,8 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace aclgrad::aten {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 
 // For a refusal, of an argument that selects something.
 std::string name_of(const Node& node) {
-  return node.name.empty() ? "mode" : node.name;
+  return node.subject.empty() ? "mode" : node.subject;
 }
 
 IValue choose(const Nodes& nodes, const Values& values) {
@@ -39,6 +41,70 @@ IValue without(const Nodes& nodes, const Values& values) {
       refuse(nodes[i].name, "null, because the companion library does not compute with it", "an argument");
   }
   return nodes.at(0).evaluate(values);
+}
+
+void check_size(const Node& node, const at::Tensor& tensor, const IValue& size, int64_t free_axes) {
+  if (size.isInt()) {
+    if (tensor.numel() == size.toInt() || size.toInt() == 0) return;
+    refuse(name_of(node), std::to_string(size.toInt()) + " elements", std::to_string(tensor.numel()));
+  }
+  std::vector<int64_t> shape;
+  if (size.isTensor()) shape = size.toTensor().sizes().vec();
+  for (size_t i = 0; !size.isTensor() && i < size.toListRef().size(); ++i)
+    shape.push_back(size.toListRef()[i].toInt());
+  const at::IntArrayRef got = tensor.sizes();
+  const size_t fixed = shape.size() - static_cast<size_t>(free_axes);
+  if (got.size() == shape.size() && got.slice(0, fixed).equals(at::IntArrayRef(shape).slice(0, fixed)))
+    return;
+  const std::string where = free_axes == 0 ? "" : c10::str(", but for the last axes (", free_axes, ")");
+  refuse(name_of(node), c10::str("shape ", at::IntArrayRef(shape), where), c10::str(got));
+}
+
+// A tensor or a list as it is, with so many elements or of a shape, but for axes at the end; null stays null. For operators
+// that read outside of tensors that are too small.
+IValue sized(const Nodes& nodes, const Values& values) {
+  const IValue x = nodes.at(0).evaluate(values), size = nodes.at(1).evaluate(values);
+  const int64_t free_axes = nodes.size() > 2 ? nodes[2].evaluate(values).toInt() : 0;
+  if (x.isTensor()) check_size(nodes[0], x.toTensor(), size, free_axes);
+  if (!x.isList()) return x;
+  const auto members = x.toListRef(), sizes = size.toListRef();
+  if (members.size() != sizes.size())
+    refuse(name_of(nodes[0]), std::to_string(sizes.size()) + " tensors", std::to_string(members.size()));
+  for (size_t i = 0; i < members.size(); ++i) check_size(nodes[0], members[i].toTensor(), sizes[i], 0);
+  return x;
+}
+
+void check_indices(const Node& node, const at::Tensor& indices, int64_t end) {
+  if (indices.is_meta() || indices.numel() == 0) return;
+  for (const at::Tensor& extreme : {indices.min(), indices.max()}) {
+    const int64_t index = extreme.item().toLong();
+    if (index < 0 || index >= end)
+      refuse(name_of(node), "indices from 0 to " + std::to_string(end - 1), std::to_string(index));
+  }
+}
+
+// Indices as they are, from 0 to below a number; of rows with lengths, those within. For operators that do not look at them.
+IValue below(const Nodes& nodes, const Values& values) {
+  const at::Tensor indices = nodes.at(0).evaluate(values).toTensor();
+  const int64_t end = nodes.at(1).evaluate(values).toInt();
+  if (nodes.size() == 2 || indices.dim() != 2) {
+    check_indices(nodes[0], indices, end);
+    return indices;
+  }
+  const std::vector<int64_t> lengths = nodes[2].evaluate(values).toIntVector();
+  for (int64_t row = 0; row < std::min<int64_t>(indices.size(0), std::ssize(lengths)); ++row) {
+    const int64_t length = std::clamp<int64_t>(lengths[static_cast<size_t>(row)], 0, indices.size(1));
+    check_indices(nodes[0], indices[row].narrow(0, 0, length), end);
+  }
+  return indices;
+}
+
+// Both halves along an axis.
+IValue halves(const Nodes& nodes, const Values& values) {
+  const at::Tensor x = nodes.at(0).evaluate(values).toTensor();
+  const int64_t axis = nodes.at(1).evaluate(values).toInt(), size = x.size(axis);
+  if (size % 2 != 0) refuse(name_of(nodes[0]), "an even size to halve", std::to_string(size));
+  return x.chunk(2, axis);
 }
 
 // The place of a text among others.
@@ -105,6 +171,19 @@ IValue dense(const Arguments& a) {
   return list;
 }
 
+// Of the axes of a tensor. An empty vector of integers stands for an axis without an index where another axis has one.
+IValue indexed(const Arguments& a) {
+  const std::vector<at::Tensor> given = a.at(0).toTensorVector();
+  const auto is_empty = [](const at::Tensor& index) {
+    return index.dim() == 1 && index.numel() == 0 && c10::isIntegralType(index.scalar_type(), false);
+  };
+  const bool has_index = !std::all_of(given.begin(), given.end(), is_empty);
+  c10::List<std::optional<at::Tensor>> indices;
+  for (const at::Tensor& index : given)
+    indices.push_back(has_index && is_empty(index) ? std::nullopt : std::optional(index));
+  return indices;
+}
+
 // The tensors in the type to which all convert, as the vendor's matrix products take them.
 IValue promote(const Arguments& tensors) {
   at::ScalarType type = tensors.at(0).toTensor().scalar_type();
@@ -127,6 +206,16 @@ IValue equal_pads(const Arguments& arguments) {
   if (pads.size() < 3) return pads;
   if (std::equal(pads.begin() + 1, pads.end(), pads.begin())) return std::vector<int64_t>{pads[0]};
   refuse("pads", "equal entries", "others");
+}
+
+IValue product(const Arguments& a) {
+  const std::vector<int64_t> factors = a.at(0).toIntVector();
+  return std::accumulate(factors.begin(), factors.end(), int64_t{1}, std::multiplies<>());
+}
+
+IValue largest(const Arguments& a) {
+  const std::vector<int64_t> numbers = a.at(0).toIntVector();
+  return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
 }
 
 // A vector, so that it broadcasts along an axis of a tensor.
@@ -166,6 +255,9 @@ const std::map<std::string, BuiltIn>& built_in_functions() {
       {"default", default_of},
       {"without", without},
       {"index_of", index_of},
+      {"sized", sized},
+      {"below", below},
+      {"halves", halves},
       {"generator", evaluated(seeded_generator)},
       {"kept", evaluated(kept)},
       {"keep_scale", evaluated([](A a) -> IValue {
@@ -186,6 +278,7 @@ const std::map<std::string, BuiltIn>& built_in_functions() {
       {"nibbles", evaluated(nibbles)},
       {"attention", evaluated(attention)},
       {"dense", evaluated(dense)},
+      {"indexed", evaluated(indexed)},
       {"given", evaluated([](A a) -> IValue { return !a.at(0).isNone(); })},
       {"none_if", evaluated([](A a) { return a.at(0).toInt() == a.at(1).toInt() ? IValue() : a[0]; })},
       {"dtype", evaluated([](A a) -> IValue { return int64_t(a.at(0).toTensor().scalar_type()); })},
@@ -199,6 +292,10 @@ const std::map<std::string, BuiltIn>& built_in_functions() {
        evaluated([](A a) -> IValue { return a.at(0).toInt() / std::max<int64_t>(a.at(1).toInt(), 1); })},
       {"negative", evaluated([](A a) -> IValue { return -a.at(0).toScalar(); })},
       {"positive", evaluated([](A a) { return a.at(0).toScalar().toDouble() > 0 ? a[0] : IValue(); })},
+      {"product", evaluated(product)},
+      {"largest", evaluated(largest)},
+      {"keeps_all",  // where no axes mean none, and there are none
+       evaluated([](A a) -> IValue { return to_integer(a.at(0)) != 0 && a.at(1).toIntVector().empty(); })},
       {"last", evaluated(last_axes)},
       {"iota",  // 0, 1, ... on the device of a tensor
        evaluated([](A a) -> IValue {

@@ -131,6 +131,7 @@ class Reader {
  public:
   explicit Reader(const companion::Function& function) : words_(function.mathematics) {
     for (size_t i = 0; i < function.count; ++i) names_.emplace_back(function.parameters[i].name);
+    subjects_ = names_;
   }
 
   void read(Nodes& definitions, Nodes& results) {
@@ -140,6 +141,7 @@ class Reader {
       } else {
         definitions.push_back(node());
         names_.push_back(word.substr(2));
+        subjects_.push_back(definitions.back().subject);
       }
     }
   }
@@ -157,7 +159,7 @@ class Reader {
       case '$': {
         const auto index =
             static_cast<size_t>(names_.rend() - std::find(names_.rbegin(), names_.rend(), rest)) - 1;
-        return {[index](const Values& values) { return values[index]; }, rest};
+        return {[index](const Values& values) { return values[index]; }, rest, {}, subjects_[index]};
       }
       case '.':
         return {[whole = node(), index = std::stoul(rest)](const Values& values) {
@@ -195,9 +197,14 @@ class Reader {
 
   Node call(const std::string& name, const std::string& count) {
     if (const auto found = built_in_functions().find(name); found != built_in_functions().end()) {
-      return {[&function = found->second, arguments = nodes(count)](const Values& values) {
-        return function(arguments, values);
-      }};
+      Nodes arguments = nodes(count);
+      std::string subject = arguments.at(0).subject;
+      return {[&function = found->second, arguments = std::move(arguments)](const Values& values) {
+                return function(arguments, values);
+              },
+              {},
+              {},
+              std::move(subject)};
     }
     std::vector<std::pair<std::string, Node>> arguments(std::stoul(count));
     for (auto& [keyword, argument] : arguments) {
@@ -209,12 +216,14 @@ class Reader {
       }
       argument = node(word);
     }
+    std::string subject = arguments.empty() ? "" : arguments[0].second.subject;
     const auto call = std::make_shared<const OperatorCall>(name, std::move(arguments));
-    return {[call](const Values& values) { return call->evaluate(values); }, {}, call};
+    return {[call](const Values& values) { return call->evaluate(values); }, {}, call, std::move(subject)};
   }
 
   std::istringstream words_;
   std::vector<std::string> names_;
+  std::vector<std::string> subjects_;  // of their values, for refusals
 };
 
 }  // namespace

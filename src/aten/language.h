@@ -31,6 +31,7 @@ struct Node {
   std::function<IValue(const Values&)> evaluate;
   std::string name = {};                          // where it is a name
   std::shared_ptr<const OperatorCall> call = {};  // where it is a call of one of PyTorch's operators
+  std::string subject = name;                     // what a refusal of its value names: the first name in it
 };
 
 using Nodes = std::vector<Node>;

@@ -306,6 +306,8 @@ def test_refuses_what_does_not_fit_in_phase_1(samples, worker):
         call_with("Softmax", x, 5, x),
         call_with("Cumsum", row, 3, torch.float32, row),
         call_with("Triu", row, 0, row),
+        call_with("InplaceScatterUpdate", x.reshape(1, 1, 2, 3), torch.zeros(1, 2, dtype=torch.int64), x.reshape(1, 1, 2, 3), -2),
+        call_with("GeluMul", x, None, x[:, :1]),
         call_with("Nonzero", x, torch.zeros(2, 6, dtype=torch.int64).T),
         call_with("ConvertWeightToINT4Pack", index.int(), Memory(bytearray(3), INT4, 1, (2, 3), (1, 2), 0)),
     ]
@@ -319,6 +321,62 @@ def test_refuses_what_does_not_fit_in_phase_1(samples, worker):
     calls.append(call_of(attention, arguments | short, [arguments["query"]], contiguous))
     for call, answer in zip(calls, worker.call(calls), strict=True):
         assert (answer.phase, answer.status) == (1, 161002), (call.function, answer.phase, answer.message)
+
+
+SIZED = {
+    "ApplyAdamWV2": "mRef vRef grad",
+    "FusedSgd": "gradsRef momentumBufferListOptionalRef",
+    "BatchNorm": "weight bias runningMean runningVar",
+    "BatchNormBackward": "gradOut weight saveMean saveInvstd",
+    "LayerNormBackward": "gradOut mean rstd weightOptional",
+    "AddLayerNormGrad": "dy x2 mean rstd",
+    "AdaptiveAvgPool3dBackward": "gradOutput",
+    "AdaptiveMaxPool2dBackward": "gradOutput indices",
+    "AdaptiveMaxPool3dBackward": "gradOutput indices",
+    "CdistBackward": "grad cdist",
+    "CtcLossBackward": "gradOut negLogLikelihood logAlpha",
+    "TransformBiasRescaleQkv": "qkvBias",
+    "UnfoldGrad": "gradOut",
+    "GluBackward": "gradOut",
+}
+
+
+def test_refuses_tensors_outside_of_which_pytorch_would_read(samples, worker):
+    def smaller(value: Any) -> Any:
+        if isinstance(value, list):
+            return [smaller(t) for t in value]
+        axis = max(range(value.dim()), key=value.size, default=0)
+        return value.narrow(axis, 0, 1) if value.numel() > 1 and value.dim() > 0 else value.new_zeros(5, 5)
+
+    calls = []
+    for name, parameters in SIZED.items():
+        for p in parameters.split():
+            arguments, results = next((a, r) for a, r in pairs_of(FUNCTIONS[name], samples) if a.get(p) is not None)
+            calls.append(made_call(FUNCTIONS[name], arguments | {p: smaller(arguments[p])}, results, contiguous)[0])
+    for call, answer in zip(calls, worker.call(calls), strict=True):
+        assert (answer.phase, answer.status) == (1, 161002), (call.function, answer.phase, answer.message)
+
+
+def test_takes_what_is_empty_and_padding_of_any_value(worker):
+    nothing, three, grad = torch.zeros(2, 0), torch.zeros(3), torch.zeros(3, 0)
+    places = torch.tensor([1])
+    log_probs, targets = torch.zeros(4, 2, 5), torch.tensor([[1, 2, 3], [1, 100, -100]])
+    calls = [
+        call_with("SwiGlu", nothing, -1, nothing),
+        call_with("LayerNormBackward", grad, grad, [0], three[:, None], three[:, None], None, None, [True, False, False], grad, None, None),
+        call_with("CtcLoss", log_probs, targets, [4, 4], [3, 1], 0, False, torch.zeros(2), torch.zeros(2, 4, 7)),
+        call_with("Index", three.repeat(3, 1), [places[:, None], places[:0, None]], torch.zeros(0, 1)),
+    ]
+    for call, answer in zip(calls, worker.call(calls), strict=True):
+        assert not answer.status, (call.function, answer.message)
+
+
+@pytest.mark.parametrize("name", ["MaxPool2dWithIndicesBackward", "AdaptiveMaxPool2dBackward", "AdaptiveMaxPool3dBackward"])
+def test_refuses_indices_outside_of_the_image(name, samples, worker):
+    arguments, results = pairs_of(FUNCTIONS[name], samples)[0]
+    wrong = arguments | {"indices": torch.full_like(arguments["indices"], 10**8)}
+    (answer,) = worker.call([made_call(FUNCTIONS[name], wrong, results, contiguous)[0]])
+    assert (answer.phase, answer.status) == (3, 507015) and "indices: expected indices from 0 to " in answer.message
 
 
 def test_refuses_an_output_that_only_begins_with_the_result(worker):

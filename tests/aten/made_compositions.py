@@ -304,6 +304,10 @@ def InplaceScatterUpdate(data: Tensor, indices: Tensor, updates: Tensor, axis: i
 
 
 PLACES = torch.tensor([[0, 1], [1, 2]])
+NOT_INDEXED, TWO = torch.tensor([], dtype=torch.int64), torch.tensor([2, 0])
+beside_samples("Index", lambda self, indices: self[:, indices[1]], one(self=IMAGE, indices=[NOT_INDEXED, TWO]))
+beside_samples("IndexPutImpl", lambda selfRef, indices, values, **_: selfRef.index_copy(1, indices[1], values),
+               one(selfRef=IMAGE, indices=[NOT_INDEXED, TWO], values=GRADIENT[:, :2], accumulate=False, unsafe=False))  # fmt: skip
 named("GatherNd", lambda self, indices, negativeIndexSupport: self[tuple(indices.long().unbind(-1))],
       *[one(self=IMAGE, indices=PLACES.to(t), negativeIndexSupport=False) for t in (torch.int32, torch.int64)])  # fmt: skip
 named("GatherV3", lambda self, dim, index, batchDims, mode: self.index_select(dim, index.reshape(-1)).unflatten(dim, index.shape),

@@ -55,7 +55,7 @@ def solve_call(node: Node, value: Any, mathematics: Mathematics, found: dict[str
     name, arguments = node[1], [argument for _, argument in node[2]]
     if name == "positive":
         solve(arguments[0], 0 if value is None else value, mathematics, found)
-    elif name in ("default", "to.dtype", "dense", "squeeze", "widened"):
+    elif name in ("default", "to.dtype", "dense", "indexed", "sized", "below", "squeeze", "widened"):
         solve(arguments[0], value, mathematics, found)
     elif name == "none_if":
         solve(arguments[0], arguments[1][1] if value is None else value, mathematics, found)
@@ -68,6 +68,8 @@ def solve_call(node: Node, value: Any, mathematics: Mathematics, found: dict[str
             found[arguments[0][2][0][1][1]] = None
         else:
             solve(arguments[2], value, mathematics, found)
+    elif name == "choose" and (checked := [a for a in arguments[1:] if a[:2] == ("call", "sized")]):
+        solve(checked[0], value, mathematics, found)
     elif name == "choose" and all(a[0] == "literal" for a in arguments[1:]):
         choices = [a[1] for a in arguments[1:]]
         if value not in choices:
@@ -94,6 +96,8 @@ def calls_of(function: Function) -> list[tuple[Node, dict[str, Any]]]:
     if call[1] != "choose":
         return [(call, {})]
     selector = call[2][0][1]
+    if selector[:2] == ("call", "keeps_all"):
+        selector = selector[2][0][1]
     if selector[0] != "name":
         return []
     return [(c, {selector[1]: i}) for i, (_, c) in enumerate(call[2][1:]) if c[0] == "call"]
