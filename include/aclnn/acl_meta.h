@@ -41,7 +41,7 @@ typedef struct aclScalarList aclScalarList;
 /// storage; `offset` and strides count elements.
 ///
 /// viewDims     sizes of the view; may be null only for viewDimsNum 0, which is a scalar
-/// stride       null: row-major without gaps; 0 repeats an element along an axis
+/// stride       null: row-major without gaps; 0, of inputs alone, repeats an element along an axis
 /// storageDims  sizes of the memory behind the view, often the same as viewDims
 /// tensorData   start of that memory, not of the view; may be null, to be set later
 ///

@@ -112,11 +112,15 @@ const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is
   argument.index = index;
   argument.is_output = is_output;
   if (tensor == nullptr) return argument;
-  check_live(tensor, HandleKind::tensor, name);
-  argument.format = tensor->format;
-  argument.handle = tensor;
-  take_checked_view(argument.view, plan_->operator_name, name, *tensor);
-  argument.given = true;  // only now: whoever looks at a call that was refused meets no half of a view
+  try {
+    check_live(tensor, HandleKind::tensor, name);
+    argument.format = tensor->format;
+    argument.handle = tensor;
+    take_checked_view(argument.view, plan_->operator_name, name, *tensor);
+    argument.given = true;  // only now: whoever looks at a call that was refused meets no half of a view
+  } catch (const Error& error) {  // if a later tensor is null, that comes first
+    if (!wrong_view_) wrong_view_ = error;
+  }
   return argument;
 }
 
@@ -146,11 +150,21 @@ int64_t Call::value_of(const Member& member, int64_t value) const {
   return bound == nullptr ? value : bound->value;
 }
 
-void Call::lay_out(const Member& member, const Facts&, const Access&, std::string_view, int dense_from) {
-  if (const Bound* bound = find(member)) members_[bound - members_.data()].dense_from = dense_from;
+void Call::lay_out(const Member& member, const Facts& tensor, const Access& access, std::string_view,
+                   int dense_from) {
+  const Bound* bound = find(member);
+  if (bound == nullptr) return;
+  members_[bound - members_.data()].dense_from = dense_from;
+  if (bound->argument == nullptr || bound->argument->empty()) return;
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
+    const int64_t stride = tensor.strides[axis];
+    if (tensor.shape[axis] > 1 && stride < access.min_stride)
+      refuse(bound->name, fmt::format("strides of at least {}", access.min_stride), std::to_string(stride));
+  }
 }
 
 void Call::refuse(std::string_view parameter, std::string_view expected, std::string_view got) const {
+  check_views();
   aclgrad::refuse(plan_->operator_name, parameter, expected, got);
 }
 
@@ -218,6 +232,7 @@ void Call::plan_zeros(std::initializer_list<const Argument*> outputs) {
 }
 
 std::shared_ptr<Plan> Call::finish() {
+  check_views();
   // A problem takes what has no axes for a tensor that is not given.
   for (const Bound& bound : std::span(members_).first(member_count_)) {
     if (bound.argument != nullptr && bound.argument->view.rank == 0)

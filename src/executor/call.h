@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -35,9 +36,12 @@ class Call final : public Contract {
   template <class Problem>
   Problem& problem();
 
-  // An argument that may be null. A dead handle is refused, and so is a view that leaves its storage. The reference stays
-  // valid as long as the plan, so that a kernel may capture it.
+  // An argument that may be null. A dead handle is refused, and so is a view that leaves its storage: by the first check
+  // that fails, by check_views() or by finish(). The reference stays valid as long as the plan, so that a kernel may capture it.
   const Argument& declare(const char* name, const aclTensor* tensor, bool is_output);
+  void check_views() const {
+    if (wrong_view_) throw *wrong_view_;
+  }
 
   // The same as members of the problem. Each launch puts the address into the tensor.
   template <class Void>
@@ -134,6 +138,7 @@ class Call final : public Contract {
   std::byte* problem_ = nullptr;  // in work_
   std::array<Bound, kMaxArguments + 2> members_;
   size_t member_count_ = 0;
+  std::optional<Error> wrong_view_;  // the first one
 };
 
 // A problem and its kernel.

@@ -155,6 +155,7 @@ aclnnStatus plan_function(const Function& function, const Value* arguments, Inte
     for (size_t i = 0; i < function.count; ++i) check_argument(call, function.parameters[i], arguments[i]);
     std::vector<Source> sources = tensors_of(function, arguments);
     declare(call, sources);
+    call.check_views();
     call.may_alias();
     if (is_sized_by_data(function)) call.runs_once();  // by then the handle may be gone that gets the shape
     Interpreter& by = interpreter();

@@ -126,6 +126,23 @@ TEST_F(Protocol, ABroadcastInputMayLieInOneElement) {
   EXPECT_EQ(aclDestroyTensor(view), OK);
 }
 
+TEST_F(Protocol, NullComesBeforeAWrongView) {
+  int64_t not_a_tensor = 0;
+  auto* dead = reinterpret_cast<aclTensor*>(&not_a_tensor);
+  EXPECT_EQ(Planned(dead, static_cast<aclTensor*>(nullptr)).status, ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected a tensor, got null"));
+}
+
+TEST_F(Protocol, AnOutputMustNotRepeatElements) {
+  const int64_t shape[] = {kGroups, kColumns};
+  const int64_t strides[] = {0, 1};
+  float values[kColumns] = {};
+  aclTensor* view = aclCreateTensor(shape, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, &shape[1], 1, values);
+  EXPECT_EQ(Planned(grad_y, view).status, ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected strides of at least 1"));
+  EXPECT_EQ(aclDestroyTensor(view), OK);
+}
+
 TEST_F(Protocol, MessagesNameOperatorAndParameter) {
   TestTensor integers({kGroups, kRows, kColumns}, DataType::int64);
   EXPECT_EQ(Planned(integers, out).status, ACLNN_ERR_PARAM_INVALID);

@@ -191,13 +191,14 @@ PROGRAM(overlap,
   must(aclrtSynchronizeStream(stream));
 }
 
-PROGRAM(expanded_output,
+PROGRAM(shared_elements,
         "overlap: elements of aclnnGroupedBiasAddGrad.out share memory, as its strides say, so that not "
         "all of them can stay. Called at ...") {
-  Memory input = device_ones(kInputBytes), output = device_memory(kColumns * sizeof(float));
+  constexpr int64_t kElements = kGroups + kColumns - 1;
+  Memory input = device_ones(kInputBytes), output = device_memory(kElements * sizeof(float));
   const int64_t shape[] = {kGroups, kColumns};
-  const int64_t strides[] = {0, 1};  // all groups in one row
-  const int64_t storage[] = {kColumns};
+  const int64_t strides[] = {1, 1};  // each group one element behind the one before
+  const int64_t storage[] = {kElements};
   BiasGrad gradient(input, output);
   must(aclInitTensor(gradient.out, shape, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, storage, 1, output));
   gradient.run(stream);
