@@ -34,6 +34,7 @@ __device__ int64_t element(const Indices& indices, int64_t i) {
 
 inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
+  cudaGetLastError();  // so that it does not come out of a later call, too
   throw std::runtime_error(std::string(what) + ": CUDA error " + cudaGetErrorName(error) + ", " +
                            cudaGetErrorString(error));
 }

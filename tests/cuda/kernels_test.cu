@@ -10,6 +10,7 @@
 
 #include "acl/acl.h"
 #include "base/data_type.h"
+#include "cuda/ptx_machine/machine.h"
 #include "cuda/ptx_machine/settings.h"
 #include "cuda/sums.h"
 #include "ops/grid_sampler/cases.h"
@@ -223,6 +224,30 @@ TYPED_TEST(FixedSum, CarriesInfinityAndNan) {
   EXPECT_EQ(fixed_sum<Real>({1, -kInfinity, -kInfinity}, 3), -kInfinity);
   EXPECT_TRUE(std::isnan(fixed_sum<Real>({kInfinity, -kInfinity}, 2)));
   EXPECT_TRUE(std::isnan(fixed_sum<Real>({1, std::numeric_limits<Real>::quiet_NaN()}, 2)));
+}
+
+TEST(GridSampler2D, TheStrideOfASingleRowDoesNotMatter) {
+  const float values[] = {1, 2, 3, 4, 0, -0.9f};
+  float* memory = nullptr;
+  float result = 0;
+  ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&memory), 8 * sizeof(float)), cudaSuccess);
+  cudaMemcpyAsync(memory, values, sizeof(values), cudaMemcpyDefault, nullptr);
+  GridSampler2D problem;
+  problem.input = {memory, {1, 1, 1, 4}, {4, 4, (int64_t{1} << 62) + (int64_t{1} << 40), 1}};
+  problem.grid = {memory + 4, {1, 1, 1, 2}};
+  problem.output = {memory + 6, {1, 1, 1, 1}};
+  cuda::grid_sampler_2d(problem, {}, {});
+  cudaMemcpyAsync(&result, memory + 6, sizeof(result), cudaMemcpyDefault, nullptr);
+  cudaStreamSynchronize(nullptr);
+  EXPECT_FLOAT_EQ(result, 1.375f);
+  cudaFree(memory);
+}
+
+TEST(Launches, LeaveNoErrorForTheProgram) {
+  ptx::fail_next("cudaMemsetAsync", cudaErrorMemoryAllocation);
+  char memory[4];
+  EXPECT_THROW(cuda::zero({}, memory, sizeof(memory)), std::runtime_error);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 }  // namespace

@@ -52,8 +52,10 @@ struct SamplingOf {
 
   static Strides strides_of(const ConstTensor& tensor) {
     Strides strides;
-    for (size_t axis = 0; axis < strides.size(); ++axis)
-      strides[axis] = tensor.stride(static_cast<int>(axis));
+    for (size_t k = 0; k < strides.size(); ++k) {
+      const int axis = static_cast<int>(k);
+      strides[k] = tensor.size(axis) == 1 ? 0 : tensor.stride(axis);  // of one element it may be any number
+    }
     return strides;
   }
 };
