@@ -10,7 +10,6 @@
 #include <deque>
 #include <memory>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "base/log.h"
@@ -123,24 +122,6 @@ std::string indented(const std::string& text) {
 }
 
 }  // namespace
-
-Error Error::from(const std::exception& exception, Status status) noexcept {
-  const bool is_out_of_memory = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
-  const bool is_from_system = dynamic_cast<const std::system_error*>(&exception) != nullptr;
-  try {
-    if (is_from_system) {
-      return Error(status, exception.what(), "The host ran out of threads or of another resource.",
-                   "End threads that are not needed, or raise the limit of the user or the container.");
-    }
-    if (!is_out_of_memory) {
-      return Error(status, exception.what(),
-                   "A library that aclgrad uses has failed, or aclgrad is at fault.",
-                   "Report the message, with the call that failed, to aclgrad's developers.");
-    }
-  } catch (...) {  // then memory is missing, too
-  }
-  return {status, std::shared_ptr<const Words>()};
-}
 
 void record_error(const Error& error) noexcept {
   try {

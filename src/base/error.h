@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/never_destroyed.h"
@@ -26,7 +28,23 @@ class Error : public std::exception {
             Words{std::move(text), std::move(possible_cause), std::move(solution)})) {}
 
   // For what a library below has thrown. Where memory is what is missing, this takes none.
-  static Error from(const std::exception& exception, Status status) noexcept;
+  static Error from(const std::exception& exception, Status status) noexcept {
+    const bool is_out_of_memory = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
+    const bool is_from_system = dynamic_cast<const std::system_error*>(&exception) != nullptr;
+    try {
+      if (is_from_system) {
+        return Error(status, exception.what(), "The host ran out of threads or of another resource.",
+                     "End threads that are not needed, or raise the limit of the user or the container.");
+      }
+      if (!is_out_of_memory) {
+        return Error(status, exception.what(),
+                     "A library that aclgrad uses has failed, or aclgrad is at fault.",
+                     "Report the message, with the call that failed, to aclgrad's developers.");
+      }
+    } catch (...) {  // then memory is missing, too
+    }
+    return {status, std::shared_ptr<const Words>()};
+  }
 
   Error with_status(Status status) const noexcept { return {status, words_}; }
 

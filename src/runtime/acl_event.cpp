@@ -19,7 +19,7 @@ namespace {
 struct Event {
   std::mutex mutex;  // never held while a queue is called, which may block
   std::shared_ptr<EventState> mark;
-  std::shared_ptr<std::atomic<int>> queued_waits = std::make_shared<std::atomic<int>>(0);  // for any mark
+  std::shared_ptr<EventWaits> waits = std::make_shared<EventWaits>();
   bool taken = false;  // the mark, by a recording, be it complete or not
   bool recorded = false;
   bool timed = false;
@@ -41,7 +41,7 @@ std::shared_ptr<Event> find_event(Parameter parameter, aclrtEvent handle) {
 
 std::shared_ptr<EventState> new_mark(const Event& event) {
   std::shared_ptr<EventState> mark = current_context()->device->make_event_state();
-  mark->queued_waits_of_event = event.queued_waits;
+  mark->waits_of_event = event.waits;
   return mark;
 }
 
@@ -137,7 +137,8 @@ void act_on_event_locks(LockAction action) {
 void continue_events_in_child() {
   events().for_each_while_locked([](Event& event) {
     if (event.recorded) event.mark->continue_in_child();
-    event.mark->queued_waits = *event.queued_waits = 0;  // of streams of the parent
+    event.mark->queued_waits = 0;
+    event.waits->continue_in_child();
   });
 }
 
@@ -235,7 +236,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* statu
   return entry(__func__, [&] {
     require_pointer(status, {"aclrtQueryEventWaitStatus", "status"});
     const std::shared_ptr<EventState> mark = mark_of({"aclrtQueryEventWaitStatus", "event"}, event).state;
-    const bool complete = *mark->queued_waits_of_event == 0;
+    const bool complete = mark->waits_of_event->are_over();
     if (complete && mark->reached()) runtime_observer->event_waits_ended(*mark);
     *status = complete ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
   });

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "aclgrad/types.h"
 #include "base/fork.h"
@@ -129,6 +130,39 @@ struct Fill {
   size_t bytes = 0;
 };
 
+class EventState;
+
+// The waits for an event, any of its marks.
+class EventWaits {
+ public:
+  bool are_over() {
+    std::lock_guard lock(mutex_);
+    forget_ended();
+    return queued == 0 && ends_.empty();
+  }
+
+  // A wait is over when `end`, in the same queue, is reached.
+  void add(std::shared_ptr<const EventState> end) {
+    std::lock_guard lock(mutex_);
+    forget_ended();
+    ends_.push_back(std::move(end));
+  }
+
+  void continue_in_child() {  // they are waits of the parent's streams
+    begin_anew(mutex_);
+    queued = 0;
+    begin_anew(ends_);
+  }
+
+  std::atomic<int> queued{0};  // further ones, which their queues count
+
+ private:
+  void forget_ended();
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const EventState>> ends_;
+};
+
 // One mark of an event in a queue, reached when all work before it is done.
 class EventState {
  public:
@@ -146,13 +180,16 @@ class EventState {
   // with the parent.
   virtual void continue_in_child() = 0;
 
-  // Waits that are in queues and not yet over: for the mark, and for all marks of its event.
-  std::atomic<int> queued_waits{0};
-  std::shared_ptr<std::atomic<int>> queued_waits_of_event;
+  std::atomic<int> queued_waits{0};  // for the mark: those that their queues count
+  std::shared_ptr<EventWaits> waits_of_event;
 
   // What the observer notes of the work before the mark and before the waits for it.
   std::shared_ptr<void> note;
 };
+
+inline void EventWaits::forget_ended() {
+  std::erase_if(ends_, [](const auto& end) { return end->reached(); });
+}
 
 // True once a queue of the context that stops on failure has failed: then all queues of the context stop.
 using StopFlag = std::shared_ptr<std::atomic<bool>>;

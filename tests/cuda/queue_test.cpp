@@ -309,6 +309,13 @@ TEST_F(CudaQueueTest, ErrorsOfTheDeviceComeOutOfEverySynchronize) {
   EXPECT_TRUE(queue->idle()) << "there is nothing to wait for any more";
 }
 
+TEST_F(CudaQueueTest, AnErrorOfTheDeviceComesBeforeThatOfTheLaunchThatMetIt) {
+  const auto queue = cuda_device(0).make_queue(no_stop());
+  ptx::break_devices(cudaErrorLaunchTimeout);
+  queue->submit(0, [](Queue&) { throw std::runtime_error("kernel launch: planted"); });
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_TIMEOUT);
+}
+
 TEST_F(CudaQueueTest, ARefusedLaunchIsAFailureOfTheQueue) {
   const auto queue = cuda_device(0).make_queue(no_stop());
   std::vector<char> bytes(8);
@@ -352,6 +359,31 @@ TEST_F(CudaQueueTest, DataThatAKernelRefusesComesOutOfTheEventsBehindIt) {
   EXPECT_EQ(waited(*behind), ACL_ERROR_RT_AICORE_EXCEPTION) << "the mark outlives the queue";
 }
 
+TEST_F(CudaQueueTest, AFailureOfAHostTaskComesOutOfTheEventsBehindIt) {
+  Device& device = cuda_device(0);
+  const auto queue = device.make_queue(no_stop());
+  const auto event = device.make_event_state();
+  const Pause pause;
+  pause.put_on(*queue);
+  queue->submit_host([](Queue&) { throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "planted"); });
+  queue->record(event);
+  *pause.over = true;
+  EXPECT_EQ(waited(*event), ACL_ERROR_RT_AICORE_TIMEOUT);
+}
+
+TEST_F(CudaQueueTest, AQueueThatStopsDropsTheHostTasksBehindAFailure) {
+  const auto queue = cuda_device(0).make_queue(no_stop());
+  queue->stop_on_failure();
+  const Pause pause;
+  std::atomic<bool> ran{false};
+  pause.put_on(*queue);
+  queue->submit_host([](Queue&) { throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "planted"); });
+  queue->submit_host([&](Queue&) { ran = true; });
+  *pause.over = true;
+  EXPECT_EQ(synchronize(*queue), ACL_ERROR_RT_AICORE_TIMEOUT);
+  EXPECT_FALSE(ran);
+}
+
 TEST_F(CudaQueueTest, AHostTaskThatFailsStopsTheContext) {
   const StopFlag stopped = no_stop();
   const auto queue = cuda_device(0).make_queue(stopped), other = cuda_device(0).make_queue(stopped);
@@ -367,8 +399,16 @@ TEST_F(CudaQueueTest, AQueueThatCannotBeMadeLeavesNothing) {
     EXPECT_EQ(status_of([] { cuda_device(1).make_queue(no_stop()); }), ACL_ERROR_RT_MEMORY_ALLOCATION)
         << function;
   }
+}
+
+TEST_F(CudaQueueTest, AnEventIsMadeOnTheDeviceThatRecordsIt) {
+  const auto event = cuda_device(0).make_event_state();
+  const auto queue = cuda_device(1).make_queue(no_stop());
   ptx::fail_next("cudaEventCreateWithFlags", cudaErrorMemoryAllocation);
-  EXPECT_EQ(status_of([] { cuda_device(1).make_event_state(); }), ACL_ERROR_RT_MEMORY_ALLOCATION);
+  EXPECT_EQ(status_of([&] { queue->record(event); }), ACL_ERROR_RT_MEMORY_ALLOCATION);
+  EXPECT_FALSE(event->reached());
+  queue->record(event);
+  EXPECT_EQ(waited(*event), ACL_SUCCESS);
 }
 
 // As programs reach it: one thread destroys the stream that another one's call uses.

@@ -230,6 +230,12 @@ TEST_F(StreamTest, FailureInTheWorker) {
   EXPECT_THAT(recent_message(), HasSubstr("Something is wrong.")) << "the first failure";
 }
 
+TEST_F(StreamTest, WorkThatFindsNoMemorySaysSo) {
+  queue_of_stream("test", stream_)->submit(0, [](Queue&) { throw std::bad_alloc(); });
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_THAT(recent_message(), HasSubstr("The host ran out of memory."));
+}
+
 TEST_F(StreamTest, StopOnFailureDropsAndRefuses) {
   ASSERT_EQ(aclrtSetStreamFailureMode(stream_, ACL_STOP_ON_FAILURE), ACL_SUCCESS);
   EXPECT_EQ(aclrtSetStreamFailureMode(stream_, ACL_CONTINUE_ON_FAILURE), ACL_ERROR_RT_PARAM_INVALID)

@@ -12,6 +12,7 @@
 #include "acl/acl_base.h"
 #include "base/never_destroyed.h"
 #include "base/signals.h"
+#include "runtime/failure.h"
 #include "runtime/fork.h"
 #include "runtime/progress.h"
 
@@ -45,26 +46,6 @@ void retire_all_workers() {
   std::lock_guard lock(all.mutex);
   all.exiting = true;
   for (CpuQueue* queue : all.queues) queue->retire_worker();
-}
-
-std::optional<Error> run(Task& task, Queue& queue) noexcept {
-  try {
-    task.run(queue);
-    return std::nullopt;
-  } catch (const Error& error) {
-    const bool stays = error.status() / 1000 == 507 || error.status() == ACL_ERROR_RT_STREAM_ABORT;
-    return stays ? error : error.with_status(ACL_ERROR_RT_AICORE_EXCEPTION);
-  } catch (const std::exception& exception) {
-    return Error::from(exception, ACL_ERROR_RT_AICORE_EXCEPTION);
-  }
-}
-
-Error dropped_work() noexcept {
-  try {
-    return Error(ACL_ERROR_RT_STREAM_ABORT, "Work of the stream was dropped.");
-  } catch (const std::exception& exception) {
-    return Error::from(exception, ACL_ERROR_RT_STREAM_ABORT);
-  }
 }
 
 bool retire_workers_at_exit() {
@@ -179,11 +160,11 @@ void CpuQueue::record(std::shared_ptr<EventState> event) {
 void CpuQueue::wait(std::shared_ptr<EventState> event) {
   const double nanoseconds = event->reached() ? 0 : kNeverInCaller;
   ++event->queued_waits;
-  ++*event->queued_waits_of_event;
+  ++event->waits_of_event->queued;
   // Counts down when the task is gone, whether it ran or was refused.
   const std::shared_ptr<void> counted(nullptr, [event](void*) {
     --event->queued_waits;
-    --*event->queued_waits_of_event;
+    --event->waits_of_event->queued;
   });
   submit_bookkeeping(nanoseconds, [event, counted](Queue& queue) {
     dynamic_cast<const CpuEventState&>(*event).wait_on(queue);
@@ -277,7 +258,7 @@ void CpuQueue::run_next(std::unique_lock<std::mutex>& lock) {
   running_ = true;
   lock.unlock();
   std::optional<Error> failure;
-  if (!drop) failure = run(*task, *this);
+  if (!drop) failure = failure_of_work([&] { task->run(*this); });
   task.reset();  // what it holds is released before anybody sees it done
   lock.lock();
   if (failure) fail(*failure);
@@ -298,10 +279,7 @@ bool CpuQueue::drops_tasks() const {
 }
 
 void CpuQueue::refuse_where_stopped() const {
-  if (!drops_tasks()) return;
-  if (failure_) throw *failure_;
-  throw Error(ACL_ERROR_RT_STREAM_ABORT, "The stream accepts no work any more.",
-              "It was destroyed, or a stream of its context that stops on failure has failed.");
+  if (drops_tasks()) refuse_work(failure_);
 }
 
 }  // namespace aclgrad

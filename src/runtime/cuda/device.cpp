@@ -55,7 +55,7 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaQueue>(index_, std::move(context_stopped));
   }
 
-  std::shared_ptr<EventState> make_event_state() override { return std::make_shared<CudaEventState>(index_); }
+  std::shared_ptr<EventState> make_event_state() override { return std::make_shared<CudaEventState>(); }
 
   void call(const std::function<void()>& body) override {
     const CudaDeviceScope scope(index_);

@@ -31,6 +31,9 @@ void FirstFailure::note(const Error& error) {
 }
 
 std::optional<Error> FirstFailure::get() const {
+  if (earlier_ != nullptr) {
+    if (const std::optional<Error> earlier = earlier_->get()) return earlier;
+  }
   std::lock_guard lock(mutex_);
   return failure_;
 }
@@ -44,26 +47,24 @@ void FirstFailure::throw_if_any() const {
   if (const std::optional<Error> failure = get()) throw *failure;
 }
 
-CudaEventState::CudaEventState(int device, unsigned flags) : device_(device) {
-  const CudaDeviceScope scope(device_);
-  check_cuda(cudaEventCreateWithFlags(&event_, flags), "cudaEventCreateWithFlags");
-}
-
 CudaEventState::~CudaEventState() {
+  if (event_ == nullptr) return;
   const CudaDeviceScope scope(device_, std::nothrow);
   cudaEventDestroy(event_);
 }
 
 bool CudaEventState::reached() const {
+  if (!recorded_) return false;
   const CudaDeviceScope scope(device_, std::nothrow);
-  return recorded_ && is_over(cudaEventQuery(event_));
+  return is_over(cudaEventQuery(event_));
 }
 
 bool CudaEventState::wait(Deadline deadline) const {
   if (deadline && !poll_until(deadline, [&] { return reached(); })) return false;
+  if (!recorded_) return true;
   const CudaDeviceScope scope(device_);
   check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
-  if (recorded_ && failure_ != nullptr) failure_->throw_if_any();
+  if (failure_ != nullptr) failure_->throw_if_any();
   return true;
 }
 
@@ -83,6 +84,10 @@ void CudaEventState::continue_in_child() {
 
 void CudaEventState::record(cudaStream_t stream, std::shared_ptr<const FirstFailure> failure) {
   failure_ = std::move(failure);
+  if (event_ == nullptr) {
+    check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
+    check_cuda(cudaEventCreateWithFlags(&event_, flags_), "cudaEventCreateWithFlags");
+  }
   check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
   recorded_ = true;
 }

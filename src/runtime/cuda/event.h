@@ -24,12 +24,17 @@ bool is_over(cudaError_t state);
 // The first failure of some work, which any thread may note or ask for.
 class FirstFailure {
  public:
+  // `earlier`: of work before that.
+  explicit FirstFailure(std::shared_ptr<const FirstFailure> earlier = nullptr)
+      : earlier_(std::move(earlier)) {}
+
   void note(const Error& error);
   std::optional<Error> get() const;
   void throw_if_any() const;
   void continue_in_child();  // what it belongs to is the parent's
 
  private:
+  const std::shared_ptr<const FirstFailure> earlier_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
 };
@@ -37,7 +42,7 @@ class FirstFailure {
 // Recorded once. No lock: recording may block where the stream is full, while others ask whether it is reached.
 class CudaEventState final : public EventState {
  public:
-  explicit CudaEventState(int device, unsigned flags = cudaEventDefault);
+  explicit CudaEventState(unsigned flags = cudaEventDefault) : flags_(flags) {}
   ~CudaEventState() override;
   CudaEventState(const CudaEventState&) = delete;
   CudaEventState& operator=(const CudaEventState&) = delete;
@@ -47,14 +52,16 @@ class CudaEventState final : public EventState {
   double milliseconds_since(const EventState& start) const override;
   void continue_in_child() override;
 
-  // `failure` is that of the work before the mark, complete when the mark is reached.
+  // On the current device, which is the stream's. `failure` is that of the work before the mark, complete when the mark is reached.
   void record(cudaStream_t stream, std::shared_ptr<const FirstFailure> failure);
   void let_wait(cudaStream_t stream) const;
 
  private:
-  const int device_;
+  const unsigned flags_;
+  // Set before recorded_:
+  int device_ = 0;
   cudaEvent_t event_ = nullptr;
-  std::shared_ptr<const FirstFailure> failure_;  // set before recorded_
+  std::shared_ptr<const FirstFailure> failure_;
   std::atomic<bool> recorded_{false};
 };
 

@@ -29,7 +29,7 @@ void let_wait(cudaStream_t stream, const uint32_t* word, uint32_t value) {
 
 void CudaHostTasks::put_on(cudaStream_t stream, std::function<void()> task) {
   std::list<HostTask> added;
-  added.emplace_back(device_, std::move(task));
+  added.emplace_back(std::move(task));
   added.front().due.record(stream, nullptr);
   start_thread();
   let_wait(stream, done_, added_ + 1);
@@ -83,7 +83,7 @@ void CudaHostTasks::work() {
     lock.unlock();
     try {
       task.front().due.wait(std::nullopt);
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       // What has failed comes out of the queue's synchronize().
     }
     task.front().run();

@@ -20,7 +20,7 @@ namespace aclgrad {
 class CudaHostTasks {
  public:
   // `done`: a word in memory that the host and the device share, 0 before, which lives until end().
-  CudaHostTasks(int device, uint32_t* done) : device_(device), done_(done) {}
+  explicit CudaHostTasks(uint32_t* done) : done_(done) {}
   ~CudaHostTasks() { end(); }
   CudaHostTasks(const CudaHostTasks&) = delete;
   CudaHostTasks& operator=(const CudaHostTasks&) = delete;
@@ -36,8 +36,8 @@ class CudaHostTasks {
 
  private:
   struct HostTask {
-    HostTask(int device, std::function<void()> task)
-        : due(device, cudaEventBlockingSync | cudaEventDisableTiming), run(std::move(task)) {}
+    explicit HostTask(std::function<void()> task)
+        : due(cudaEventBlockingSync | cudaEventDisableTiming), run(std::move(task)) {}
 
     CudaEventState due;
     std::function<void()> run;
@@ -46,7 +46,6 @@ class CudaHostTasks {
   void start_thread();
   void work();
 
-  const int device_;
   uint32_t* const done_;
 
   mutable std::mutex mutex_;  // never held during calls of CUDA

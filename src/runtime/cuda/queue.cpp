@@ -7,6 +7,7 @@
 
 #include "acl/acl_base.h"
 #include "runtime/cuda/calls.h"
+#include "runtime/failure.h"
 #include "runtime/fork.h"
 #include "runtime/progress.h"
 
@@ -79,7 +80,7 @@ CudaQueue::CudaQueue(int device, StopFlag context_stopped)
   const cudaError_t error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
   if (error != cudaSuccess) SharedMemory::give_back(shared_);
   check_cuda(error, "cudaStreamCreateWithFlags");
-  host_tasks_.emplace(device_, &shared_->host_tasks_done);
+  host_tasks_.emplace(&shared_->host_tasks_done);
 }
 
 CudaQueue::~CudaQueue() {
@@ -98,9 +99,18 @@ void CudaQueue::submit_host(TaskPointer task) {
 }
 
 void CudaQueue::put_host_task(TaskPointer task) {
-  host_tasks_->put_on(stream_, [this, task = std::shared_ptr<Task>(std::move(task))] {
-    if (!closing_) attempt([&] { task->run(*this); });
-  });
+  auto failure = std::make_shared<FirstFailure>();
+  host_tasks_->put_on(stream_,
+                      [this, task = std::shared_ptr<Task>(std::move(task)), before = host_failure_, failure] {
+                        if (closing_) return;
+                        const std::optional<Error> own = attempt([&] {
+                          if (drops_tasks()) throw dropped_work();
+                          task->run(*this);
+                        });
+                        const std::optional<Error> earlier = before->get();
+                        if (earlier || own) failure->note(earlier ? *earlier : *own);
+                      });
+  host_failure_ = std::move(failure);
 }
 
 void CudaQueue::copy(const Copy& copy) {
@@ -131,7 +141,7 @@ uint32_t* CudaQueue::data_failure(DataError error) {
 
 void CudaQueue::record(std::shared_ptr<EventState> event) {
   in_turn([&] {
-    auto failure = std::make_shared<FirstFailure>();
+    auto failure = std::make_shared<FirstFailure>(host_failure_);
     if (const std::optional<Error> known = failure_.get()) failure->note(*known);
     if (data_errors_[0] != nullptr) pass_on_data_failure(failure);
     dynamic_cast<CudaEventState&>(*event).record(stream_, std::move(failure));
@@ -147,7 +157,12 @@ void CudaQueue::pass_on_data_failure(std::shared_ptr<FirstFailure> to) {
 }
 
 void CudaQueue::wait(std::shared_ptr<EventState> event) {
-  in_turn([&] { dynamic_cast<const CudaEventState&>(*event).let_wait(stream_); });
+  auto end = std::make_shared<CudaEventState>(cudaEventDisableTiming);
+  in_turn([&] {
+    dynamic_cast<const CudaEventState&>(*event).let_wait(stream_);
+    end->record(stream_, nullptr);
+  });
+  if (event->waits_of_event != nullptr) event->waits_of_event->add(std::move(end));
 }
 
 bool CudaQueue::synchronize(Deadline deadline) {
@@ -210,22 +225,26 @@ void CudaQueue::enqueue(Work&& work) {
 }
 
 template <class Work>
-void CudaQueue::attempt(Work&& work) noexcept {
-  try {
-    work();
-  } catch (const Error& error) {
-    fail(error);
-  } catch (const std::exception& error) {
-    fail(Error(ACL_ERROR_RT_AICORE_EXCEPTION,
-               std::string("A task of a stream failed: ") + error.what() + "."));
-  }
+std::optional<Error> CudaQueue::attempt(Work&& work) noexcept {
+  std::optional<Error> failure = failure_of_work(work);
+  if (!failure) return failure;
+  note_device_failure();  // which may be why
+  fail(*failure);
+  return failure;
+}
+
+void CudaQueue::note_device_failure() noexcept {
+  const CudaDeviceScope scope(device_, std::nothrow);
+  const cudaError_t state = cudaStreamQuery(stream_);
+  if (!is_over(state)) return;
+  if (const auto failure = failure_of_work([&] { check_cuda(state, "cudaStreamQuery"); })) fail(*failure);
 }
 
 void CudaQueue::fail(const Error& error) noexcept {
-  const bool is_runtime_status = error.status() / 1000 == 507;
-  failure_.note(is_runtime_status ? error : error.with_status(ACL_ERROR_RT_AICORE_EXCEPTION));
+  failure_.note(failure_of_queue(error));
   std::lock_guard lock(mutex_);
-  if (stops_on_failure_) *context_stopped_ = true;
+  const bool is_given_up = closing_;  // a wait that was broken off is no reason to stop the context
+  if (stops_on_failure_ && !is_given_up) *context_stopped_ = true;
 }
 
 void CudaQueue::note_data_failure() noexcept {
@@ -237,15 +256,12 @@ void CudaQueue::note_data_failure() noexcept {
 }
 
 bool CudaQueue::drops_tasks() const {
+  std::lock_guard lock(mutex_);
   return closed_ || *context_stopped_ || (stops_on_failure_ && failure_.get());
 }
 
 void CudaQueue::refuse_where_stopped() const {
-  std::lock_guard lock(mutex_);
-  if (!drops_tasks()) return;
-  failure_.throw_if_any();
-  throw Error(ACL_ERROR_RT_STREAM_ABORT, "The stream accepts no work any more.",
-              "It was destroyed, or a stream of its context that stops on failure has failed.");
+  if (drops_tasks()) refuse_work(failure_.get());
 }
 
 }  // namespace aclgrad

@@ -65,10 +65,11 @@ class CudaQueue final : public Queue {
   template <class Work>
   void enqueue(Work&& work);
   template <class Work>
-  void attempt(Work&& work) noexcept;
+  std::optional<Error> attempt(Work&& work) noexcept;
   void put_host_task(TaskPointer task);
   void fail(const Error& error) noexcept;
   void note_data_failure() noexcept;
+  void note_device_failure() noexcept;
   void pass_on_data_failure(std::shared_ptr<FirstFailure> to);
   bool drops_tasks() const;
   void refuse_where_stopped() const;
@@ -82,6 +83,8 @@ class CudaQueue final : public Queue {
   // Held while something is put on the stream, so that close() can wait for it. That blocks where the stream is full, until
   // the host task at its head has run: nobody who asks about the stream takes it.
   std::mutex turn_;
+  std::shared_ptr<FirstFailure> host_failure_ =
+      std::make_shared<FirstFailure>();  // of the host tasks up to the last one
 
   mutable std::mutex mutex_;  // never held during calls of CUDA, which may block
   bool stops_on_failure_ = false;
