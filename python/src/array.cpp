@@ -295,11 +295,29 @@ Array read_exchange(nb::handle object, const DlpackExchange& exchange, std::stri
   return array;
 }
 
+// What nanobind reads in place of an object with a buffer: it takes strides for granted, which those of ctypes lack and a
+// memoryview has, and elements of at least one byte. Invalid where it can read nothing.
+nb::object lender_of(nb::handle object) {
+  if (PyObject_CheckBuffer(object.ptr()) == 0 || nb::hasattr(object.type(), "__dlpack__"))
+    return nb::borrow(object);
+  nb::object view = nb::steal(PyMemoryView_FromObject(object.ptr()));
+  if (!view.is_valid()) {
+    if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_TypeError))
+      throw nb::python_error();
+    PyErr_Clear();
+  } else if (nb::cast<int64_t>(view.attr("itemsize")) == 0) {
+    view.reset();
+  }
+  return view;
+}
+
 Array read_dlpack(nb::handle object, std::string_view types, bool writable) {
   Array array;
   nb::ndarray<> writable_lent;
   array.writable = writable;
-  const bool is_array = writable ? nb::try_cast(object, writable_lent) : nb::try_cast(object, array.lent);
+  const nb::object lender = lender_of(object);
+  const bool is_array = lender.is_valid() &&
+                        (writable ? nb::try_cast(lender, writable_lent) : nb::try_cast(lender, array.lent));
   if (!is_array) {
     throw NotAnArray{true, fmt::format("{} array of {}", writable ? "a writable" : "an", types),
                      type_name_of(object)};

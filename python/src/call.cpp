@@ -131,9 +131,10 @@ std::vector<bool> Call::flags(const char* name, const Argument& argument, size_t
     return *flags;
   }
   if (!is_sequence(argument)) fail_flags(true);
-  if (nb::len(argument.object()) != count) fail_flags(false);
+  const nb::tuple entries(argument.object());  // a subclass may state another length than it yields
+  if (entries.size() != count) fail_flags(false);
   std::vector<bool> values;
-  for (nb::handle entry : nb::borrow<nb::iterable>(argument.object())) {
+  for (nb::handle entry : entries) {
     if (!is_bool(entry)) fail_flags(true);
     values.push_back(PyObject_IsTrue(entry.ptr()) != 0);
   }
@@ -142,11 +143,11 @@ std::vector<bool> Call::flags(const char* name, const Argument& argument, size_t
 
 nb::object Call::entry_of(const Argument& out, size_t count, size_t index) const {
   if (out.is_none()) return {};
-  const nb::handle results = out.object();
   if (!is_sequence(out))
-    fail(true, "out", fmt::format("a tuple of {} arrays or None", count), type_name_of(results));
-  check(nb::len(results) == count, "out", fmt::format("{} entries", count),
-        static_cast<int64_t>(nb::len(results)));
+    fail(true, "out", fmt::format("a tuple of {} arrays or None", count), type_name_of(out.object()));
+  const nb::tuple results(out.object());  // as in flags
+  check(results.size() == count, "out", fmt::format("{} entries", count),
+        static_cast<int64_t>(results.size()));
   return results[index];
 }
 

@@ -25,6 +25,10 @@ def same(array):
     return array
 
 
+def of_ctypes(array):
+    return numpy.ctypeslib.as_ctypes(numpy.ascontiguousarray(array))
+
+
 def of_torch(array):
     import torch
 
@@ -45,6 +49,7 @@ KINDS = {
     "a subclass": (lambda array: array.view(Subclass),) * 2,
     "lists": (same, numpy.ndarray.tolist),
     "memoryview": (memoryview, memoryview),
+    "ctypes": (of_ctypes, of_ctypes),
     "dlpack": (OnlyDLPack, OnlyDLPack),
     "torch": (of_torch, of_torch),
     "jax": (of_jax, of_jax),

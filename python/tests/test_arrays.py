@@ -2,6 +2,7 @@
 """Arrays of other libraries, and what is refused."""
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import subprocess
@@ -34,7 +35,8 @@ def torch():
 def test_arrays_of_every_kind(name, kind, dtype):
     if kind in ("torch", "jax"):
         pytest.importorskip(kind)
-    if (kind, dtype) in (("memoryview", "bfloat16"), ("dlpack", "bfloat16"), ("jax", "float64")):
+    lacking = ("memoryview", "bfloat16"), ("dlpack", "bfloat16"), ("jax", "float64"), ("ctypes", "float16"), ("ctypes", "bfloat16")
+    if (kind, dtype) in lacking:
         pytest.skip("there is no such array")
     case = CASES[name]
     arguments = arguments_of_kind(kind, case, dtype)
@@ -115,7 +117,7 @@ def test_results_that_a_transform_wraps_are_refused(torch):
         torch.func.grad(lambda y: (y * aclgrad.grouped_bias_add_backward(x, [4])).sum())(torch.ones(3))
 
 
-@pytest.mark.parametrize("kind", [memoryview, OnlyDLPack])
+@pytest.mark.parametrize("kind", [memoryview, OnlyDLPack, numpy.ctypeslib.as_ctypes])
 def test_out_of_other_kinds(kind):
     out = numpy.zeros((4, 33), numpy.float32)
     aclgrad.grouped_bias_add_backward(X, ENDS, out=kind(out))
@@ -173,12 +175,22 @@ def test_without_pytorch_the_package_to_install_is_named(arguments, tmp_path):
         assert len(run.stderr.splitlines()) == 1
 
 
+class SaysTwo(list):
+    def __len__(self):
+        return 2
+
+
+class Empty(ctypes.Structure):
+    """Has elements of no bytes."""
+
+
 G, N = grid(), nsa()
 REFUSED = [
     (TypeError, "grad_output: expected .*float32.*, got int64", lambda: aclgrad.grouped_bias_add_backward(X.astype(int), ENDS)),
     (TypeError, "grad_output: expected .*, got complex64", lambda: aclgrad.grouped_bias_add_backward(X * 1j, ENDS)),
     (TypeError, "grad_output: expected .*, got >f4", lambda: aclgrad.grouped_bias_add_backward(X.astype(">f4"), ENDS)),
     (TypeError, "grad_output: expected an array.*, got NoneType", lambda: aclgrad.grouped_bias_add_backward(None, ENDS)),
+    (TypeError, "grad_output: expected an array.*, got test_arrays.Empty_Array_3", lambda: aclgrad.grouped_bias_add_backward((Empty * 3)(), ENDS)),
     (TypeError, "grad_output: expected an array.*, got list", lambda: aclgrad.grouped_bias_add_backward(X.tolist(), ENDS)),
     (TypeError, "group_ends: expected int32 or int64, got float64", lambda: aclgrad.grouped_bias_add_backward(X, ENDS * 1.0)),
     (TypeError, "group_ends: expected int32 or int64, got float64", lambda: aclgrad.grouped_bias_add_backward(X, [10.5, 33])),
@@ -211,6 +223,8 @@ REFUSED = [
     (TypeError, "align_corners: expected a bool, got 1", lambda: aclgrad.grid_sample_backward(**G, align_corners=1)),
     (TypeError, "align_corners: expected a bool, got 1", lambda: aclgrad.reference.grid_sample(G["input"], G["grid"], align_corners=1)),
     (ValueError, r"output_mask: expected a tuple of 2 bools, got \(True,\)", lambda: aclgrad.grid_sample_backward(**G, output_mask=(True,))),
+    (ValueError, r"output_mask: expected a tuple of 2 bools, got \[\]", lambda: aclgrad.grid_sample_backward(**G, output_mask=SaysTwo())),
+    (ValueError, "out: expected 2 entries, got 0", lambda: aclgrad.grid_sample_backward(**G, out=SaysTwo())),
     (TypeError, "output_mask: expected a tuple of 2 bools, got True", lambda: aclgrad.grid_sample_backward(**G, output_mask=True)),
     (TypeError, r"output_mask: expected a tuple of 2 bools, got \(1, 0\)", lambda: aclgrad.grid_sample_backward(**G, output_mask=(1, 0))),
     (TypeError, "grad_output: expected an array in which every element counts, got a masked array", lambda: aclgrad.grouped_bias_add_backward(numpy.ma.masked_array(X), ENDS)),

@@ -2,6 +2,7 @@
 """`torch.nn.functional.grid_sample` and what lies behind it, with and without our operators; patching, unpatching."""
 
 import contextlib
+import pickle
 import sys
 import types
 import warnings
@@ -164,6 +165,58 @@ def test_patched_grid_sample_in_scripts():
     with aclgrad.torch.patched("grid_sample"):
         script = torch.jit.script(sample)
         torch.testing.assert_close(script(IMAGE, GRID), expected)
+
+
+@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_2d", "grid_sampler_3d"])
+def test_functions_behind_grid_sample_are_pickled_by_name(name):
+    with aclgrad.torch.patched("grid_sample"):
+        replacement = getattr(torch, name)
+        assert pickle.loads(pickle.dumps(replacement)) is replacement
+
+
+@pytest.mark.parametrize("inner", [lambda function: function, torch.func.grad])
+def test_functionalize_has_the_original(inner):
+    def call(image):
+        return (
+            F.grid_sample(image, GRID, align_corners=False).sum() + torch.grid_sampler(image, GRID, 0, 0, False).sum()
+        )
+
+    expected = inner(call)(IMAGE)
+    with aclgrad.torch.patched("grid_sample"), counted() as calls:
+        torch.testing.assert_close(torch.func.functionalize(inner(call))(IMAGE), expected)
+    assert not calls
+
+
+class Subclass(torch.Tensor):
+    handled = ()
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), keywords=None):
+        if function in cls.handled:
+            return keywords
+        return super().__torch_function__(function, types, arguments, keywords or {})
+
+
+def test_a_subclass_may_handle_grid_sample(monkeypatch):
+    image, original = IMAGE.as_subclass(Subclass), F.grid_sample
+    with aclgrad.torch.patched("grid_sample"), counted() as calls:
+        assert type(F.grid_sample(image, GRID, align_corners=False)) is Subclass
+        monkeypatch.setattr(Subclass, "handled", [original])
+        assert F.grid_sample(image, GRID) == {"mode": "bilinear", "padding_mode": "zeros", "align_corners": None}
+    assert calls["grid_sample"] == 1
+
+
+def test_a_mode_sees_grid_sample():
+    seen, original = [], F.grid_sample
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, arguments=(), keywords=None):
+            seen.append(function)
+            return function(*arguments, **keywords or {})
+
+    with aclgrad.torch.patched("grid_sample"), counted() as calls, Mode():
+        F.grid_sample(IMAGE, GRID, align_corners=False)
+    assert seen[0] is original and calls["grid_sample"] == 1
 
 
 @pytest.mark.parametrize("is_ours", [False, True])

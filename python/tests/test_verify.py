@@ -100,11 +100,25 @@ def test_values_whose_square_overflows():
     assert report.passed and report.outputs[0].errors.largest_ulp == 1
 
 
-@pytest.mark.parametrize("change", [lambda output: output[1:], lambda output: output.reshape(21, 1, 3, 20)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda output: output[1:],
+        lambda output: output.reshape(21, 1, 3, 20),
+        lambda output: output.reshape(21, 3, 2, 10),
+    ],
+)
 def test_wrong_shape_fails(change):
     inputs, outputs, attributes = prepared("nsa_compress", "float32")
     report = verify("nsa_compress", inputs, {"output": change(outputs["output"])}, attributes)
     assert not report.passed and "shape: expected [21, 3, 20]" in str(report)
+
+
+def test_tensors_that_require_gradients_are_taken():
+    torch = pytest.importorskip("torch")
+    inputs, outputs, attributes = prepared("nsa_compress", "float32")
+    inputs["x"] = torch.from_numpy(inputs["x"]).requires_grad_()
+    assert verify("nsa_compress", inputs, outputs, attributes).passed
 
 
 def test_output_by_heads_is_taken():

@@ -185,7 +185,16 @@ def _is_ours(*tensors: Any) -> bool:
         have_one_type &= tensor.dtype == dtype
     if is_exported_to_onnx() or not (first.is_cpu or (first.is_cuda and device.index < _gpu_count())):
         return False
-    return have_one_type or torch.is_autocast_enabled(device.type)
+    return (have_one_type or torch.is_autocast_enabled(device.type)) and not _is_functionalized()
+
+
+@torch.compiler.assume_constant_result
+def _is_functionalized() -> bool:
+    """Within `torch.func.functionalize`, for which an autograd.Function has no rule."""
+    functorch = torch._C._functorch
+    return torch._C._are_functorch_transforms_active() and any(
+        level.key() == functorch.TransformType.Functionalize for level in functorch.get_interpreter_stack()
+    )
 
 
 @torch.compiler.assume_constant_result
@@ -356,7 +365,8 @@ _MOST_PIXELS_FOR_EACH_SAMPLE = 8
 
 
 def _is_faster(input: Tensor, grid: Tensor, mode: str) -> bool:
-    """Whether our kernels are, where PyTorch has any; sizes that a trace leaves open are not asked for."""
+    """Whether our kernels are, where PyTorch has any. Programs of `torch.jit.trace`, `torch.compile` and `torch.export`
+    always have ours: they may be called with other sizes."""
     if input.dtype not in (torch.float32, torch.float64) or not input.is_cpu:
         return True
     if torch.compiler.is_compiling() or torch._C._is_tracing() or _derives_beyond_pytorch():
@@ -385,6 +395,17 @@ def _grid_sample(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         align_corners: bool | None = None,
     ) -> Tensor:
         if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+            if torch.overrides.has_torch_function_variadic(input, grid):
+                # A subclass without a handler calls the original. That calls `torch.grid_sampler`, which is replaced, too.
+                return torch.overrides.handle_torch_function(
+                    original,
+                    (input, grid),
+                    input,
+                    grid,
+                    mode=mode,
+                    padding_mode=padding_mode,
+                    align_corners=align_corners,
+                )
             if align_corners is None and not torch.compiler.is_compiling():
                 for message in about_default_corners:
                     warnings.warn(message, stacklevel=2)
@@ -421,6 +442,9 @@ def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[...
                         return grid_sample(input, grid, mode, PADDING_MODES[padding_mode], align_corners)
             return original(input, grid, interpolation_mode, padding_mode, align_corners)
 
+        name = original.__name__
+        # By these pickle finds it.
+        replacement.__module__, replacement.__name__, replacement.__qualname__ = "torch", name, name
         return replacement
 
     return wrap
