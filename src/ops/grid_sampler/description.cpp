@@ -219,6 +219,15 @@ std::vector<Case> hard_cases(DataType type) {
     add(size, inputs, Mask{true, false});
     add(size, inputs, kBoth, true);
   }
+  // Infinite gradients of a sample that reads nothing.
+  for (const S& size : CaseSizes<S>::not_finite) {
+    if (!is_backward) break;
+    Inputs inputs(size, type, 1.2);
+    inputs.grid[1] = std::nan("");
+    for (int64_t c = 0; c < size.channels; ++c)
+      inputs.grad_output[static_cast<size_t>(c * size.samples())] = kInfinity;
+    add(size, inputs, kBoth);
+  }
   // At the edges, too, where vectors of neighbours are read beyond the ends of rows.
   if constexpr (!is_backward && !kIs3D<S>) {
     for (const S& size : {sizes(1, 1, 33, 60, 33, 60), sizes(2, 6, 17, 32, 17, 32)}) {

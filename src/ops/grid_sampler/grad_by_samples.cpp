@@ -251,6 +251,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
       }
       from += input_.channel_stride;
     }
+    clear_unread<kReach>(pixels, sums.along);
   }
 
   // Of products with the differences of neighbouring pixels, which are exact where the products would cancel: right minus
@@ -275,6 +276,16 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
         sums[3] = hn::MulAdd(of_channel, hn::Sub(below_right, right), sums[3]);
       }
       from += input_.channel_stride;
+    }
+    clear_unread<kReach>(pixels, sums);
+  }
+
+  // Those of samples that read nothing: infinity times zero is no zero.
+  template <Reach kReach, size_t kSums>
+  static HWY_INLINE void clear_unread(const Pixels& pixels, V (&sums)[kSums]) {
+    if constexpr (kReach == Reach::edge || kReach == Reach::pairs || kReach == Reach::line_at_edge) {
+      const auto reads = mask_of(D(), pixels.samples_with_pixels());
+      for (V& sum : sums) sum = hn::IfThenElseZero(reads, sum);
     }
   }
 
