@@ -25,11 +25,11 @@
 /// the operator; the handles may go when phase 2 has returned. A null stream is the default stream of the
 /// thread's context. Failures while it runs come out at the next synchronise.
 ///
-/// Tensors may have any strides and offset of at least 0; what lies between the elements of an output is not
-/// written. Formats do not change how the sizes are read, except NDHWC of the 3-D grid sampler. FLOAT16 and
-/// BFLOAT16 are widened to float first, sums are in float, and results are rounded once, to nearest, ties to
-/// even; DOUBLE is computed in double. With ACLGRAD_STRICT=1 in the environment a call is refused if any
-/// edition of the documents refuses it ("strict" in the headers).
+/// Tensors may have any strides and offset of at least 0, but each element of an output has memory of its own. What
+/// lies between the elements is not written. Formats do not change how the sizes are read, except NDHWC of the 3-D
+/// grid sampler. FLOAT16 and BFLOAT16 are widened to float first, sums are in float, and results are rounded once,
+/// to nearest, ties to even; DOUBLE is computed in double. With ACLGRAD_STRICT=1 in the environment a call is
+/// refused if any edition of the documents refuses it ("strict" in the headers).
 ///
 /// The calling thread needs 256 KiB of stack, and so do the threads of streams (`ulimit -s`).
 ///

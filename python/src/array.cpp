@@ -382,33 +382,13 @@ Array read_fake(const FakeTensor& fake, std::string_view types) {
   return array;
 }
 
-// The axes of more than one element, by the size of their strides.
-struct Axis {
-  int64_t size;
-  int64_t stride;  // in bytes, not negative
-};
-
-int64_t element_bytes(const TensorView& view) {
-  return static_cast<int64_t>(size_of(view.type));
-}
-
-std::vector<Axis> axes_of(const TensorView& view) {
-  std::vector<Axis> axes;
-  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
-    if (view.shape[axis] > 1) {
-      axes.push_back({view.shape[axis], std::abs(view.strides[axis]) * element_bytes(view)});
-    }
-  }
-  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
-  return axes;
-}
-
 // The bytes between the first in memory and the one after the last.
 std::pair<uintptr_t, uintptr_t> bytes_of(const TensorView& view) {
   auto first = reinterpret_cast<uintptr_t>(view.first());
   uintptr_t last = first;
+  const auto element = static_cast<int64_t>(size_of(view.type));
   for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
-    const int64_t bytes = view.strides[axis] * (view.shape[axis] - 1) * element_bytes(view);
+    const int64_t bytes = view.strides[axis] * (view.shape[axis] - 1) * element;
     (bytes < 0 ? first : last) += static_cast<uintptr_t>(bytes);
   }
   return {first, last + size_of(view.type)};
@@ -417,12 +397,11 @@ std::pair<uintptr_t, uintptr_t> bytes_of(const TensorView& view) {
 // Where each element lies, in order.
 std::vector<uintptr_t> addresses_of(const TensorView& view) {
   std::vector<uintptr_t> addresses{bytes_of(view).first};
-  for (const Axis& axis : axes_of(view)) {
+  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
     const size_t count = addresses.size();
-    for (int64_t i = 1; i < axis.size; ++i) {
-      for (size_t k = 0; k < count; ++k) {
-        addresses.push_back(addresses[k] + static_cast<uintptr_t>(i * axis.stride));
-      }
+    const size_t stride = static_cast<size_t>(std::abs(view.strides[axis])) * size_of(view.type);
+    for (size_t i = 1; i < static_cast<size_t>(view.shape[axis]); ++i) {
+      for (size_t k = 0; k < count; ++k) addresses.push_back(addresses[k] + i * stride);
     }
   }
   std::sort(addresses.begin(), addresses.end());
@@ -430,23 +409,6 @@ std::vector<uintptr_t> addresses_of(const TensorView& view) {
 }
 
 }  // namespace
-
-bool overlaps_itself(const TensorView& view) {
-  if (view.empty()) return false;
-  // Usually each axis steps over all that the smaller ones reach. Otherwise the addresses of all elements are compared.
-  int64_t reach = element_bytes(view);
-  bool nested = true;
-  for (const Axis& axis : axes_of(view)) {
-    if (axis.stride == 0) return true;
-    nested = nested && axis.stride >= reach;
-    reach += axis.stride * (axis.size - 1);
-  }
-  if (nested) return false;
-  const std::vector<uintptr_t> addresses = addresses_of(view);
-  const size_t size = size_of(view.type);
-  return std::adjacent_find(addresses.begin(), addresses.end(),
-                            [size](uintptr_t a, uintptr_t b) { return b - a < size; }) != addresses.end();
-}
 
 bool overlap(const TensorView& a, const TensorView& b) {
   if (a.empty() || b.empty()) return false;

@@ -267,8 +267,10 @@ void Call::lay_out(const Member& member, const Facts&, const Access&, std::strin
   }
   if (!array.given) return;
   check(array.writable, array.name, "an array that may be written to", "a read-only one");
-  check(!overlaps_itself(array.view), array.name, "memory of its own for each element",
-        "elements that share memory");
+  const auto rank = static_cast<size_t>(array.view.rank);
+  const bool repeats =
+      repeats_elements(std::span(array.view.shape).first(rank), std::span(array.view.strides).first(rank));
+  check(!repeats, array.name, "memory of its own for each element", "elements that share memory");
 }
 
 void Call::check_rank(const Array& array, size_t rank) const {

@@ -2,7 +2,6 @@
 #include "check/region.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace aclgrad::check {
 namespace {
@@ -84,20 +83,6 @@ bool overlap(const Region& first, const Region& second) {
   if (first.empty() || second.empty()) return false;
   int64_t steps_left = kMaxSteps;
   return block_overlaps(first, 0, first.start, second, steps_left);
-}
-
-bool repeats_elements(int rank, const int64_t* shape, const int64_t* strides) {
-  for (int i = 0; i < rank; ++i) {
-    if (shape[i] == 1) continue;
-    if (strides[i] == 0) return true;
-    for (int j = 0; j < i; ++j) {
-      if (shape[j] == 1) continue;
-      // So many steps along one axis lead to where the fewest steps along the other do.
-      const int64_t common = std::gcd(strides[i], strides[j]);
-      if (strides[j] / common < shape[i] && strides[i] / common < shape[j]) return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace aclgrad::check

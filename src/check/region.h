@@ -43,8 +43,4 @@ struct Region {
 // Whether the regions share a byte. Where that takes too long to find out, the answer is no.
 bool overlap(const Region& first, const Region& second);
 
-// Whether elements of a view that is not empty lie at the same place: along one axis, or along two. Strides
-// are not negative.
-bool repeats_elements(int rank, const int64_t* shape, const int64_t* strides);
-
 }  // namespace aclgrad::check

@@ -117,6 +117,8 @@ const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is
     argument.format = tensor->format;
     argument.handle = tensor;
     take_checked_view(argument.view, plan_->operator_name, name, *tensor);
+    if (is_output && repeats_elements(tensor->view_shape, tensor->strides))
+      refuse(name, "memory of its own for each element", "strides " + format_shape(tensor->strides));
     argument.given = true;  // only now: whoever looks at a call that was refused meets no half of a view
   } catch (const Error& error) {  // if a later tensor is null, that comes first
     if (!wrong_view_) wrong_view_ = error;
@@ -150,17 +152,9 @@ int64_t Call::value_of(const Member& member, int64_t value) const {
   return bound == nullptr ? value : bound->value;
 }
 
-void Call::lay_out(const Member& member, const Facts& tensor, const Access& access, std::string_view,
-                   int dense_from) {
+void Call::lay_out(const Member& member, const Facts&, const Access&, std::string_view, int dense_from) {
   const Bound* bound = find(member);
-  if (bound == nullptr) return;
-  members_[bound - members_.data()].dense_from = dense_from;
-  if (bound->argument == nullptr || bound->argument->empty()) return;
-  for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
-    const int64_t stride = tensor.strides[axis];
-    if (tensor.shape[axis] > 1 && stride < access.min_stride)
-      refuse(bound->name, fmt::format("strides of at least {}", access.min_stride), std::to_string(stride));
-  }
+  if (bound != nullptr) members_[bound - members_.data()].dense_from = dense_from;
 }
 
 void Call::refuse(std::string_view parameter, std::string_view expected, std::string_view got) const {

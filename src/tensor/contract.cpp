@@ -142,11 +142,11 @@ void ContractOfFields::refuse(std::string_view name, std::string_view expected, 
 void ContractOfFields::lay_out(const Member& member, const Facts& tensor, const Access& access,
                                std::string_view, int dense_from) {
   if (is_empty(tensor.shape)) return;
-  check_strides(member.field, tensor, access.min_stride, dense_from);
+  check_strides(member.field, tensor, access.is_written, dense_from);
   if (checks_addresses_ && access.needs_address) check_address(member.field, tensor);
 }
 
-void ContractOfFields::check_strides(const char* field, const Facts& tensor, int64_t min_stride,
+void ContractOfFields::check_strides(const char* field, const Facts& tensor, bool is_written,
                                      int dense_from) const {
   if (tensor.strides.rank() != tensor.shape.rank()) {
     refuse(fmt::format("{}.strides", field), fmt::format("{} axes", tensor.shape.rank()),
@@ -162,12 +162,16 @@ void ContractOfFields::check_strides(const char* field, const Facts& tensor, int
     };
     int64_t step = 0;
     if (axis >= dense_from && stride != dense) refuse_stride(fmt::format("a stride of {}", dense));
-    if (stride < min_stride) refuse_stride(fmt::format("a stride of at least {}", min_stride));
+    if (stride < 0) refuse_stride("a stride of at least 0");
     if (__builtin_mul_overflow(size - 1, stride, &step) || __builtin_add_overflow(last, step, &last) ||
         last > kMaxElements) {
       refuse_stride("a stride within the address space");
     }
     dense *= size;
+  }
+  if (is_written && repeats_elements(tensor.shape, tensor.strides)) {
+    refuse(fmt::format("{}.strides", field), "memory of its own for each element",
+           format_shape(tensor.strides));
   }
 }
 

@@ -166,16 +166,16 @@ class Contract {
 
   // What the kernel wants of the layout of a tensor.
   struct Access {
-    int64_t min_stride;
+    bool is_written;
     bool needs_address;
   };
   virtual void lay_out(const Member& member, const Facts& tensor, const Access& access, std::string_view axes,
                        int dense_from) = 0;
 
  private:
-  static constexpr Access kRead{0, true};
-  static constexpr Access kUnread{0, false};
-  static constexpr Access kWritten{1, true};  // with a stride of 0 its elements would share memory
+  static constexpr Access kRead{false, true};
+  static constexpr Access kUnread{false, false};
+  static constexpr Access kWritten{true, true};
 
   static size_t index_of(char letter) {
     assert(letter >= 'A' && letter <= 'z');
@@ -217,7 +217,7 @@ class ContractOfFields final : public Contract {
  private:
   void lay_out(const Member& member, const Facts& tensor, const Access& access, std::string_view axes,
                int dense_from) override;
-  void check_strides(const char* field, const Facts& tensor, int64_t min_stride, int dense_from) const;
+  void check_strides(const char* field, const Facts& tensor, bool is_written, int dense_from) const;
   void check_address(const char* field, const Facts& tensor) const;
 
   bool checks_addresses_;

@@ -37,18 +37,6 @@ struct Nest {
   }
 };
 
-// True where two elements may lie at one place of the target.
-bool writes_overlap(Nest nest) {
-  const auto end = nest.axes.begin() + nest.rank;
-  std::sort(nest.axes.begin(), end, [](const Axis& a, const Axis& b) { return a.to_stride < b.to_stride; });
-  int64_t reach = 0;
-  for (auto axis = nest.axes.begin(); axis != end; ++axis) {
-    if (axis->to_stride <= reach) return true;
-    reach += (axis->size - 1) * axis->to_stride;
-  }
-  return false;
-}
-
 // Bytes that a tile of a transposition reads or writes in one go: a few cache lines of each page that it
 // touches.
 constexpr int64_t kTileBytes = 256;
@@ -120,7 +108,7 @@ template <class Word>
 class TiledCopy {
  public:
   TiledCopy(const std::byte* from, std::byte* to, const Nest& nest) : from_(from), to_(to), nest_(nest) {
-    transposed_ = !in_order_ && arrange_transposition(nest_);
+    transposed_ = arrange_transposition(nest_);
     constexpr auto kTileEdge = kTileBytes / static_cast<int64_t>(sizeof(Word));
     tile_columns_ = transposed_ ? kTileEdge : std::min(columns_.size, kElementsPerTask);
     tile_rows_ = transposed_ ? kTileEdge : std::max<int64_t>(1, kElementsPerTask / tile_columns_);
@@ -134,8 +122,7 @@ class TiledCopy {
     const int64_t size = planes_ * rows_.size * columns_.size;
     // Small tiles share a task.
     const int64_t tiles_per_task = std::max<int64_t>(1, kElementsPerTask / (size / tiles));
-    const double nanoseconds = in_order_ ? 0 : 0.5 * static_cast<double>(size);
-    parallel_for(divide_up(tiles, tiles_per_task), nanoseconds, [&](int64_t task) {
+    parallel_for(divide_up(tiles, tiles_per_task), 0.5 * static_cast<double>(size), [&](int64_t task) {
       const int64_t end = std::min(tiles, (task + 1) * tiles_per_task);
       for (int64_t tile = task * tiles_per_task; tile < end; ++tile) copy_tile(tile);
     });
@@ -163,7 +150,6 @@ class TiledCopy {
   Nest nest_;
   const Axis& columns_ = nest_.axes[0];
   const Axis& rows_ = nest_.axes[1];
-  const bool in_order_ = writes_overlap(nest_);  // copies in row-major order, as the last write stays
   bool transposed_;
   int64_t tile_rows_;
   int64_t tile_columns_;
@@ -199,7 +185,46 @@ Nest nest_of(const TensorView& view, AxisOf&& axis_of) {
   return nest;
 }
 
+struct Step {
+  int64_t stride;
+  int64_t max_count;
+};
+
+// Whether steps along the axes, forwards or back, add up to `distance`; where none was made before, at least one is made
+// now. Axes come by falling strides, which are above 0. `reach` is the sum of all their steps.
+bool lead_to(int64_t distance, std::span<const Step> axes, int64_t reach, bool has_moved) {
+  if (axes.empty()) return has_moved && distance == 0;
+  const auto [stride, max_count] = axes.front();
+  reach -= stride * max_count;
+  const int64_t min_count =
+      distance > reach ? divide_up(distance - reach, stride) : (distance - reach) / stride;
+  // What holds for steps forwards holds for the same steps back.
+  const int64_t first = std::max(min_count, has_moved ? -max_count : 0);
+  const int64_t last = std::min((distance + reach) / stride, max_count);
+  for (int64_t count = first; count <= last; ++count) {
+    const int64_t left = std::abs(distance - count * stride);
+    if (lead_to(left, axes.subspan(1), reach, has_moved || count != 0)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool repeats_elements(std::span<const int64_t> shape, std::span<const int64_t> strides) {
+  std::array<Step, TensorView::kMaxRank> axes;
+  size_t rank = 0;
+  int64_t reach = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return false;
+    if (shape[i] == 1) continue;
+    axes[rank++] = {std::abs(strides[i]), shape[i] - 1};
+    reach += axes[rank - 1].stride * axes[rank - 1].max_count;
+  }
+  const auto end = axes.begin() + rank;
+  std::sort(axes.begin(), end, [](const Step& a, const Step& b) { return a.stride > b.stride; });
+  if (rank > 0 && axes[rank - 1].stride == 0) return true;
+  return lead_to(0, std::span(axes).first(rank), reach, false);
+}
 
 int64_t TensorView::size() const {
   int64_t count = 1;

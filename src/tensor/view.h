@@ -34,6 +34,9 @@ struct TensorView {
   bool is_dense_from(int axis) const;  // whether the elements along the axes from there on lie side by side
 };
 
+// Whether two elements lie at one address.
+bool repeats_elements(std::span<const int64_t> shape, std::span<const int64_t> strides);
+
 // The view as a tensor of the C++ interface, at an address.
 inline Tensor tensor_at(void* data, const TensorView& view) {
   return {data, view.type, Shape(view.shape.data(), view.rank), Shape(view.strides.data(), view.rank)};

@@ -82,26 +82,6 @@ TEST_F(Regions, TouchARangeWhereAByteLiesInIt) {
   }
 }
 
-TEST_F(Regions, RepeatElementsWhereThereAreFewerPlaces) {
-  int repeating = 0;
-  for (int round = 0; round < 3000; ++round) {
-    const View strided = view();
-    const int64_t elements = strided.shape[0] * strided.shape[1] * strided.shape[2];
-    if (elements == 0) continue;
-    const bool expected = std::ssize(strided.bytes()) < 4 * elements;
-    const bool repeats = repeats_elements(3, strided.shape, strided.strides);
-    repeating += repeats ? 1 : 0;
-    const bool may_take_three_axes = strided.shape[0] > 1;
-    if (may_take_three_axes) {
-      ASSERT_LE(repeats, expected) << "round " << round;
-    } else {
-      ASSERT_EQ(repeats, expected) << "round " << round;
-    }
-  }
-  EXPECT_GT(repeating, 300);
-  EXPECT_LT(repeating, 2700);
-}
-
 TEST_F(Regions, EvenAndOddColumnsAreApart) {
   const View even{0, {1, 1000, 500}, {0, 1000, 2}};
   const View odd{1, {1, 1000, 500}, {0, 1000, 2}};

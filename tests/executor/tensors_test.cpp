@@ -135,12 +135,16 @@ TEST_F(Protocol, NullComesBeforeAWrongView) {
 
 TEST_F(Protocol, AnOutputMustNotRepeatElements) {
   const int64_t shape[] = {kGroups, kColumns};
-  const int64_t strides[] = {0, 1};
-  float values[kColumns] = {};
-  aclTensor* view = aclCreateTensor(shape, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, &shape[1], 1, values);
-  EXPECT_EQ(Planned(grad_y, view).status, ACLNN_ERR_PARAM_INVALID);
-  EXPECT_THAT(recent_message(), HasSubstr("aclnnGroupedBiasAddGrad.out: expected strides of at least 1"));
-  EXPECT_EQ(aclDestroyTensor(view), OK);
+  float values[kColumns + 1] = {};
+  for (const int64_t row : {int64_t{0}, int64_t{1}}) {
+    const int64_t strides[] = {row, 1};
+    const int64_t storage[] = {kColumns + row};
+    aclTensor* view = aclCreateTensor(shape, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, storage, 1, values);
+    EXPECT_EQ(Planned(grad_y, view).status, ACLNN_ERR_PARAM_INVALID);
+    EXPECT_THAT(recent_message(),
+                HasSubstr("aclnnGroupedBiasAddGrad.out: expected memory of its own for each element"));
+    EXPECT_EQ(aclDestroyTensor(view), OK);
+  }
 }
 
 TEST_F(Protocol, MessagesNameOperatorAndParameter) {

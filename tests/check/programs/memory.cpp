@@ -191,20 +191,6 @@ PROGRAM(overlap,
   must(aclrtSynchronizeStream(stream));
 }
 
-PROGRAM(shared_elements,
-        "overlap: elements of aclnnGroupedBiasAddGrad.out share memory, as its strides say, so that not "
-        "all of them can stay. Called at ...") {
-  constexpr int64_t kElements = kGroups + kColumns - 1;
-  Memory input = device_ones(kInputBytes), output = device_memory(kElements * sizeof(float));
-  const int64_t shape[] = {kGroups, kColumns};
-  const int64_t strides[] = {1, 1};  // each group one element behind the one before
-  const int64_t storage[] = {kElements};
-  BiasGrad gradient(input, output);
-  must(aclInitTensor(gradient.out, shape, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, storage, 1, output));
-  gradient.run(stream);
-  must(aclrtSynchronizeStream(stream));
-}
-
 PROGRAM(wrong_device,
         "wrong-device: aclnnGroupedBiasAddGrad.gradY (..., 256 bytes) runs on device 0 but is in memory "
         "of device 1: device memory ... of 256 bytes, allocated at .... Called at ...") {
