@@ -9,6 +9,7 @@
 
 #include "base/handle_registry.h"
 #include "hccl/hccl_comm_resource.h"
+#include "runtime/device.h"
 #include "runtime/entry.h"
 
 using namespace aclgrad;
@@ -129,6 +130,8 @@ HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
     require_hccl_pointer(devices, {"HcclCommInitAll", "devices"});
     require_hccl_pointer(comms, {"HcclCommInitAll", "comms"});
     require_one("HcclCommInitAll", "ndev", ndev);
+    require(devices[0] >= 0 && devices[0] < visible_device_count(), HCCL_E_PARA,
+            {"HcclCommInitAll", "devices"}, "the index of a device", devices[0]);
     comms[0] = new_communicator(default_name(std::to_string(devices[0])));
   });
 }

@@ -222,6 +222,8 @@ TEST(Hccl, OneDeviceOnly) {
   EXPECT_EQ(HcclCommInitAll(2, devices, communicators), HCCL_E_NOT_SUPPORT);
   EXPECT_EQ(HcclCommInitAll(0, devices, communicators), HCCL_E_PARA);
   EXPECT_EQ(HcclCommInitAll(1, nullptr, communicators), HCCL_E_PTR);
+  int32_t missing[] = {1 << 20};
+  EXPECT_EQ(HcclCommInitAll(1, missing, communicators), HCCL_E_PARA);
   ASSERT_EQ(HcclCommInitAll(1, devices, communicators), HCCL_SUCCESS);
   char name[128] = {};
   EXPECT_EQ(HcclGetCommName(communicators[0], name), HCCL_SUCCESS);
