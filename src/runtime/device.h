@@ -144,7 +144,7 @@ class EventWaits {
   // A wait is over when `end`, in the same queue, is reached.
   void add(std::shared_ptr<const EventState> end) {
     std::lock_guard lock(mutex_);
-    forget_ended();
+    if (ends_.size() == ends_.capacity()) forget_ended();  // asking all of them each time would take long
     ends_.push_back(std::move(end));
   }
 
