@@ -32,7 +32,7 @@ void FirstFailure::note(const Error& error) {
 
 std::optional<Error> FirstFailure::get() const {
   if (earlier_ != nullptr) {
-    if (const std::optional<Error> earlier = earlier_->get()) return earlier;
+    if (std::optional<Error> earlier = earlier_->get()) return earlier;
   }
   std::lock_guard lock(mutex_);
   return failure_;
