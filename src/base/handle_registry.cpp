@@ -13,10 +13,7 @@ namespace {
 
 using Handles = std::unordered_map<const void*, HandleKind>;
 
-Shards<Handles, 64>& all_handles() {
-  static NeverDestroyed<Shards<Handles, 64>> handles;
-  return *handles;
-}
+constexpr Singleton<Shards<Handles, 64>> all_handles{};
 
 }  // namespace
 

@@ -25,4 +25,13 @@ class NeverDestroyed {
   alignas(Object) std::byte storage_[sizeof(Object)];
 };
 
+// Called, gives the only object of its type, which is made by the first call.
+template <class Object>
+struct Singleton {
+  Object& operator()() const {
+    static NeverDestroyed<Object> object;
+    return *object;
+  }
+};
+
 }  // namespace aclgrad

@@ -24,10 +24,7 @@ struct Reports {
   bool summed_up = false;  // what other threads still do at exit is no finding any more
 };
 
-Reports& reports() {
-  static NeverDestroyed<Reports> reports;
-  return *reports;
-}
+constexpr Singleton<Reports> reports{};
 
 std::atomic<bool> gave_up_watching{false};
 

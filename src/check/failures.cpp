@@ -35,10 +35,7 @@ struct Failures {
   uint64_t count = 0;
 };
 
-Failures& failures() {
-  static NeverDestroyed<Failures> failures;
-  return *failures;
-}
+constexpr Singleton<Failures> failures{};
 
 thread_local bool refusal_reported = false;
 
@@ -110,10 +107,7 @@ struct Results {
   std::vector<Region> unread;  // what operators have written
 };
 
-Results& results() {
-  static NeverDestroyed<Results> results;
-  return *results;
-}
+constexpr Singleton<Results> results{};
 
 void report_missing(const Call& call, const Use& use, const Missing& missing) {
   const CallStack here = CallStack::here();

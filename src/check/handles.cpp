@@ -41,10 +41,7 @@ struct Handles {
   std::optional<CallStack> library_started_at;  // while it is to be ended
 };
 
-Handles& handles() {
-  static NeverDestroyed<Handles> handles;
-  return *handles;
-}
+constexpr Singleton<Handles> handles{};
 
 // "was destroyed at …, made at …", empty where nothing is known.
 std::string history_of(const void* handle) {

@@ -51,10 +51,7 @@ struct HostCopies {
   std::vector<HostCopy> destinations;  // in the order in which they were queued
 };
 
-HostCopies& host_copies() {
-  static NeverDestroyed<HostCopies> copies;
-  return *copies;
-}
+constexpr Singleton<HostCopies> host_copies{};
 
 // Row after row; false where some of it cannot be read.
 bool read_rows(const HostRows& rows, Bytes& to) {

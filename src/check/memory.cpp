@@ -74,10 +74,7 @@ struct Blocks {
   size_t kept_bytes = 0;
 };
 
-Blocks& blocks() {
-  static NeverDestroyed<Blocks> blocks;
-  return *blocks;
-}
+constexpr Singleton<Blocks> blocks{};
 
 // The block around the address, guards included.
 Block* find_block(const void* address) {

@@ -74,10 +74,7 @@ struct State {
 
 thread_local Task newest{};
 
-State& state() {
-  static NeverDestroyed<State> state;
-  return *state;
-}
+constexpr Singleton<State> state{};
 
 // Needs no memory but for its arguments.
 void join(Clock& clock, std::map<int, uint64_t> other) noexcept {

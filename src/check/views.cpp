@@ -129,10 +129,7 @@ Views::Views() {
 
 std::mutex mutex;  // of what was handed out
 
-Views& views() {
-  static NeverDestroyed<Views> views;
-  return *views;
-}
+constexpr Singleton<Views> views{};
 
 size_t page_size() {
   return static_cast<size_t>(getpagesize());

@@ -42,10 +42,7 @@ struct Subscription {
 namespace {
 
 // By the thread's pthread_t. Guarded by the progress board; never destroyed, as that.
-std::map<uint64_t, std::shared_ptr<CallbackMailbox>>& mailboxes() {
-  static NeverDestroyed<std::map<uint64_t, std::shared_ptr<CallbackMailbox>>> mailboxes;
-  return *mailboxes;
-}
+constexpr Singleton<std::map<uint64_t, std::shared_ptr<CallbackMailbox>>> mailboxes{};
 
 uint64_t this_thread() {
   return static_cast<uint64_t>(pthread_self());

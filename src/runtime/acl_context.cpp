@@ -26,10 +26,7 @@ struct State {
   std::atomic<int> implicit_device{-1};
 };
 
-State& state() {
-  static NeverDestroyed<State> state;
-  return *state;
-}
+constexpr Singleton<State> state{};
 
 // A plain pointer, since it is read even while the thread's other variables are destroyed.
 thread_local void* current = nullptr;

@@ -25,10 +25,7 @@ struct Event {
   bool timed = false;
 };
 
-HandleTable<Event>& events() {
-  static NeverDestroyed<HandleTable<Event>> events;
-  return *events;
-}
+constexpr Singleton<HandleTable<Event>> events{};
 
 std::shared_ptr<Event> find_event(Parameter parameter, aclrtEvent handle) {
   require_pointer(handle, parameter);

@@ -29,10 +29,7 @@ struct Library {
   std::optional<Json> configuration;  // of the first aclInit of the process
 };
 
-Library& library() {
-  static NeverDestroyed<Library> library;
-  return *library;
-}
+constexpr Singleton<Library> library{};
 
 // An object; empty where there is no file.
 Json read_configuration(Parameter parameter, const char* path) {

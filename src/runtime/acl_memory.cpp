@@ -31,10 +31,7 @@ struct Allocations {
   std::unordered_map<const Device*, size_t> bytes_on;
 };
 
-Shards<Allocations, 64>& all_allocations() {
-  static NeverDestroyed<Shards<Allocations, 64>> allocations;
-  return *allocations;
-}
+constexpr Singleton<Shards<Allocations, 64>> all_allocations{};
 
 const char* name_of(MemoryPlace place) {
   return place == MemoryPlace::device ? "aclrtMalloc" : "aclrtMallocHost";

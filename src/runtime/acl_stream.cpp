@@ -15,10 +15,7 @@
 namespace aclgrad {
 namespace {
 
-HandleTable<Stream>& streams() {
-  static NeverDestroyed<HandleTable<Stream>> streams;
-  return *streams;
-}
+constexpr Singleton<HandleTable<Stream>> streams{};
 
 Error not_live(std::string_view function, void* stream) {
   if (observer != nullptr) observer->dead_handle_passed(function, "aclrtStream", stream);

@@ -61,10 +61,7 @@ struct FoundDevices {
   Devices devices;
 };
 
-FoundDevices& found_devices() {
-  static NeverDestroyed<FoundDevices> found;
-  return *found;
-}
+constexpr Singleton<FoundDevices> found_devices{};
 
 const Devices& devices() {
   FoundDevices& found = found_devices();

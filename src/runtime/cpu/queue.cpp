@@ -33,10 +33,7 @@ struct Workers {
   pid_t process = getpid();
 };
 
-Workers& workers() {
-  static NeverDestroyed<Workers> workers;
-  return *workers;
-}
+constexpr Singleton<Workers> workers{};
 
 // What is still queued then runs only if somebody synchronises: its memory may be gone already.
 void retire_all_workers() {
