@@ -184,7 +184,9 @@ aclError aclrtProcessReport(int32_t timeout) {
                   "The stream has not come to a callback yet, or none was launched.",
                   "Call aclrtProcessReport again until all callbacks have run.");
     }
+    // Also if it throws: the stream waits.
+    const std::shared_ptr<void> returned(
+        nullptr, [&](void*) { announce([&] { callback->state = Callback::State::returned; }); });
     runtime_observer->run_callback(callback->note, callback->function, callback->user_data);
-    announce([&] { callback->state = Callback::State::returned; });
   });
 }

@@ -144,12 +144,15 @@ TEST_F(CudaQueueTest, ClosingEndsAWaitingHostTaskAndDropsTheNext) {
   pause.put_on(*queue);
   std::atomic<bool> ran{false};
   queue->submit_host([&](Queue&) { ran = true; });
+  const auto behind = cuda_device(0).make_event_state();
+  queue->record(behind);
   pause.wait_until_reached();
   EXPECT_FALSE(queue->synchronize(Clock::now() + std::chrono::milliseconds(1)));
   EXPECT_FALSE(queue->idle());
   in_other_thread([&] { queue->close(); });
   EXPECT_FALSE(ran);
   EXPECT_TRUE(queue->idle());
+  EXPECT_EQ(waited(*behind), ACL_ERROR_RT_STREAM_ABORT);
 }
 
 TEST_F(CudaQueueTest, HostTasksOfAQueueDoNotWaitForThoseOfAnother) {

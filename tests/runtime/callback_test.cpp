@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <stdexcept>
 
 #include "fixture.h"
 
@@ -34,6 +35,15 @@ TEST_F(CallbackTest, RunsInTheThreadThatProcessesReports) {
   EXPECT_EQ(aclrtProcessReport(1000), ACL_SUCCESS);
   EXPECT_EQ(call.count, 1);
   EXPECT_EQ(call.thread, std::this_thread::get_id());
+  EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+}
+
+TEST_F(CallbackTest, LetsTheStreamGoOnThoughItThrows) {
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+  const auto fail = [](void*) { throw std::runtime_error("planted"); };
+  ASSERT_EQ(aclrtLaunchCallback(fail, nullptr, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
+  EXPECT_NE(aclrtProcessReport(-1), ACL_SUCCESS);
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
   EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
 }

@@ -12,7 +12,6 @@
 #include "acl/acl_base.h"
 #include "base/never_destroyed.h"
 #include "base/signals.h"
-#include "runtime/failure.h"
 #include "runtime/fork.h"
 #include "runtime/progress.h"
 
@@ -105,7 +104,7 @@ void CpuEventState::wait_on(const Queue& queue) const {
 }
 
 CpuQueue::CpuQueue(Device& device, StopFlag context_stopped)
-    : device_(device), context_stopped_(std::move(context_stopped)) {}
+    : FailingQueue(std::move(context_stopped)), device_(device) {}
 
 void CpuQueue::submit(double serial_nanoseconds, TaskPointer task) {
   std::unique_lock lock(mutex_);
@@ -190,11 +189,6 @@ bool CpuQueue::idle() const {
   return completed_ == submitted_;
 }
 
-void CpuQueue::stop_on_failure() {
-  std::lock_guard lock(mutex_);
-  stops_on_failure_ = true;
-}
-
 void CpuQueue::close() {
   {
     std::lock_guard lock(workers().mutex);
@@ -263,20 +257,6 @@ void CpuQueue::run_next(std::unique_lock<std::mutex>& lock) {
   ++completed_;
   done_.notify_all();
   if (!pending_.empty()) work_.notify_one();
-}
-
-void CpuQueue::fail(const Error& error) {
-  if (!failure_) failure_ = error;
-  const bool is_given_up = closing_;  // a wait that was broken off is no reason to stop the context
-  if (stops_on_failure_ && !is_given_up) *context_stopped_ = true;
-}
-
-bool CpuQueue::drops_tasks() const {
-  return closed_ || *context_stopped_ || (stops_on_failure_ && failure_);
-}
-
-void CpuQueue::refuse_where_stopped() const {
-  if (drops_tasks()) refuse_work(failure_);
 }
 
 }  // namespace aclgrad

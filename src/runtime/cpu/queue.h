@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/device.h"
+#include "runtime/failure.h"
 
 namespace aclgrad {
 
@@ -37,7 +37,7 @@ class CpuEventState final : public EventState {
 // Tasks run one at a time, in order, in one of three places: in the thread that submits, where the task is
 // small and the queue idle; in a thread that synchronises without a deadline, where the queue is not running
 // anything just then; else in the queue's worker thread, which is started when it is first needed.
-class CpuQueue final : public Queue {
+class CpuQueue final : public FailingQueue {
  public:
   CpuQueue(Device& device, StopFlag context_stopped);
   ~CpuQueue() override { close(); }
@@ -52,10 +52,7 @@ class CpuQueue final : public Queue {
   void wait(std::shared_ptr<EventState> event) override;
   bool synchronize(Deadline deadline) override;
   bool idle() const override;
-  void stop_on_failure() override;
   void close() override;
-  bool closing() const override { return closing_; }
-  void act_on_lock(LockAction action) override { action(mutex_); }
   void continue_in_child() override;
 
   // Ends the worker after the task that it is running; what is queued stays queued.
@@ -68,26 +65,16 @@ class CpuQueue final : public Queue {
   void start_worker();
   void work();
   void run_next(std::unique_lock<std::mutex>& lock);
-  void fail(const Error& error);
-  bool drops_tasks() const;
-  void refuse_where_stopped() const;
 
   Device& device_;
-  const StopFlag context_stopped_;
 
-  mutable std::mutex mutex_;
   std::condition_variable work_;  // the worker waits for tasks
   std::condition_variable done_;  // others wait for tasks to end
   TaskList pending_;
   uint64_t submitted_ = 0;
   uint64_t completed_ = 0;
   bool running_ = false;
-  bool stops_on_failure_ = false;
-  bool closed_ = false;
   bool has_worker_ = false;
-  std::optional<Error> failure_;  // the first one
-
-  std::atomic<bool> closing_{false};
   std::thread worker_;
 };
 

@@ -38,11 +38,6 @@ std::optional<Error> FirstFailure::get() const {
   return failure_;
 }
 
-void FirstFailure::continue_in_child() {
-  begin_anew(mutex_);
-  failure_ = work_of_parent();
-}
-
 void FirstFailure::throw_if_any() const {
   if (const std::optional<Error> failure = get()) throw *failure;
 }
@@ -62,9 +57,17 @@ bool CudaEventState::reached() const {
 bool CudaEventState::wait(Deadline deadline) const {
   if (deadline && !poll_until(deadline, [&] { return reached(); })) return false;
   if (!recorded_) return true;
-  const CudaDeviceScope scope(device_);
-  check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
-  if (failure_ != nullptr) failure_->throw_if_any();
+  const auto throw_failure = [&] {
+    if (failure_ != nullptr) failure_->throw_if_any();
+  };
+  try {
+    const CudaDeviceScope scope(device_);
+    check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
+  } catch (const Error&) {
+    throw_failure();  // such as that the work is that of the parent of this process
+    throw;
+  }
+  throw_failure();
   return true;
 }
 

@@ -31,7 +31,6 @@ class FirstFailure {
   void note(const Error& error);
   std::optional<Error> get() const;
   void throw_if_any() const;
-  void continue_in_child();  // what it belongs to is the parent's
 
  private:
   const std::shared_ptr<const FirstFailure> earlier_;

@@ -7,7 +7,6 @@
 
 #include "acl/acl_base.h"
 #include "runtime/cuda/calls.h"
-#include "runtime/failure.h"
 #include "runtime/fork.h"
 #include "runtime/progress.h"
 
@@ -74,7 +73,7 @@ class CudaQueue::SharedMemory {
 };
 
 CudaQueue::CudaQueue(int device, StopFlag context_stopped)
-    : device_(device), context_stopped_(std::move(context_stopped)) {
+    : FailingQueue(std::move(context_stopped)), device_(device) {
   const CudaDeviceScope scope(device_);
   shared_ = SharedMemory::take();
   const cudaError_t error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
@@ -102,9 +101,10 @@ void CudaQueue::put_host_task(TaskPointer task) {
   auto failure = std::make_shared<FirstFailure>();
   host_tasks_->put_on(stream_,
                       [this, task = std::shared_ptr<Task>(std::move(task)), before = host_failure_, failure] {
-                        if (closing_) return;
                         const std::optional<Error> own = attempt([&] {
-                          if (drops_tasks()) throw dropped_work();
+                          std::unique_lock lock(mutex_);
+                          if (closing_ || drops_tasks()) throw dropped_work();
+                          lock.unlock();
                           task->run(*this);
                         });
                         const std::optional<Error> earlier = before->get();
@@ -142,7 +142,7 @@ uint32_t* CudaQueue::data_failure(DataError error) {
 void CudaQueue::record(std::shared_ptr<EventState> event) {
   in_turn([&] {
     auto failure = std::make_shared<FirstFailure>(host_failure_);
-    if (const std::optional<Error> known = failure_.get()) failure->note(*known);
+    if (const std::optional<Error> known = known_failure()) failure->note(*known);
     if (data_errors_[0] != nullptr) pass_on_data_failure(failure);
     dynamic_cast<CudaEventState&>(*event).record(stream_, std::move(failure));
   });
@@ -152,7 +152,7 @@ void CudaQueue::record(std::shared_ptr<EventState> event) {
 void CudaQueue::pass_on_data_failure(std::shared_ptr<FirstFailure> to) {
   host_tasks_->put_on(stream_, [this, to = std::move(to)] {
     note_data_failure();
-    if (const std::optional<Error> known = failure_.get()) to->note(*known);
+    if (const std::optional<Error> known = known_failure()) to->note(*known);
   });
 }
 
@@ -171,22 +171,17 @@ bool CudaQueue::synchronize(Deadline deadline) {
     const CudaDeviceScope scope(device_);
     check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   } catch (const Error& error) {
-    fail(error);
+    note_failure(error);
   }
   host_tasks_->wait();
   note_data_failure();
-  failure_.throw_if_any();
+  if (const std::optional<Error> known = known_failure()) throw *known;
   return true;
 }
 
 bool CudaQueue::idle() const {
   const CudaDeviceScope scope(device_, std::nothrow);
   return is_over(cudaStreamQuery(stream_)) && host_tasks_->idle();
-}
-
-void CudaQueue::stop_on_failure() {
-  std::lock_guard lock(mutex_);
-  stops_on_failure_ = true;
 }
 
 void CudaQueue::close() {
@@ -205,7 +200,7 @@ void CudaQueue::close() {
 // CUDA itself does not work in the child of a process that has used it.
 void CudaQueue::continue_in_child() {
   begin_anew(turn_);
-  failure_.continue_in_child();
+  failure_ = work_of_parent();
   host_tasks_->continue_in_child();
   closed_ = true;
 }
@@ -214,7 +209,10 @@ void CudaQueue::continue_in_child() {
 template <class Work>
 void CudaQueue::in_turn(Work&& work) {
   std::lock_guard turn(turn_);
-  refuse_where_stopped();
+  {
+    std::lock_guard lock(mutex_);
+    refuse_where_stopped();
+  }
   const CudaDeviceScope scope(device_);
   work();
 }
@@ -229,7 +227,7 @@ std::optional<Error> CudaQueue::attempt(Work&& work) noexcept {
   std::optional<Error> failure = failure_of_work(work);
   if (!failure) return failure;
   note_device_failure();  // which may be why
-  fail(*failure);
+  note_failure(*failure);
   return failure;
 }
 
@@ -237,31 +235,26 @@ void CudaQueue::note_device_failure() noexcept {
   const CudaDeviceScope scope(device_, std::nothrow);
   const cudaError_t state = cudaStreamQuery(stream_);
   if (!is_over(state)) return;
-  if (const auto failure = failure_of_work([&] { check_cuda(state, "cudaStreamQuery"); })) fail(*failure);
+  if (const auto failure = failure_of_work([&] { check_cuda(state, "cudaStreamQuery"); }))
+    note_failure(*failure);
 }
 
-void CudaQueue::fail(const Error& error) noexcept {
-  failure_.note(failure_of_queue(error));
+void CudaQueue::note_failure(const Error& error) noexcept {
   std::lock_guard lock(mutex_);
-  const bool is_given_up = closing_;  // a wait that was broken off is no reason to stop the context
-  if (stops_on_failure_ && !is_given_up) *context_stopped_ = true;
+  fail(failure_of_queue(error));
+}
+
+std::optional<Error> CudaQueue::known_failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 void CudaQueue::note_data_failure() noexcept {
   for (size_t i = 0; i < kDataErrors; ++i) {
     const DataError error = data_errors_[i];
     const uint32_t code = std::atomic_ref(shared_->data_failures[i]).load();
-    if (code != 0) fail(error(code));
+    if (code != 0) note_failure(error(code));
   }
-}
-
-bool CudaQueue::drops_tasks() const {
-  std::lock_guard lock(mutex_);
-  return closed_ || *context_stopped_ || (stops_on_failure_ && failure_.get());
-}
-
-void CudaQueue::refuse_where_stopped() const {
-  if (drops_tasks()) refuse_work(failure_.get());
 }
 
 }  // namespace aclgrad

@@ -11,7 +11,7 @@
 
 #include "runtime/cuda/event.h"
 #include "runtime/cuda/host_tasks.h"
-#include "runtime/device.h"
+#include "runtime/failure.h"
 
 namespace aclgrad {
 
@@ -24,7 +24,7 @@ void queue_fill(const Fill& fill, cudaStream_t stream);
 //
 // The stream lives as long as the queue, so until the last call that uses it is over. close() is what waits: work that is
 // on the stream cannot be dropped, but for host tasks whose turn has not come.
-class CudaQueue final : public Queue {
+class CudaQueue final : public FailingQueue {
  public:
   CudaQueue(int device, StopFlag context_stopped);
   ~CudaQueue() override;
@@ -44,10 +44,7 @@ class CudaQueue final : public Queue {
   void wait(std::shared_ptr<EventState> event) override;
   bool synchronize(Deadline deadline) override;
   bool idle() const override;
-  void stop_on_failure() override;
   void close() override;
-  bool closing() const override { return closing_; }
-  void act_on_lock(LockAction action) override { action(mutex_); }
   void continue_in_child() override;
 
  private:
@@ -67,15 +64,14 @@ class CudaQueue final : public Queue {
   template <class Work>
   std::optional<Error> attempt(Work&& work) noexcept;
   void put_host_task(TaskPointer task);
-  void fail(const Error& error) noexcept;
+  void note_failure(const Error& error) noexcept;
   void note_data_failure() noexcept;
   void note_device_failure() noexcept;
   void pass_on_data_failure(std::shared_ptr<FirstFailure> to);
-  bool drops_tasks() const;
-  void refuse_where_stopped() const;
+  std::optional<Error> known_failure() const;
 
+  // The lock of the base is never held during calls of CUDA, which may block.
   const int device_;
-  const StopFlag context_stopped_;
   cudaStream_t stream_ = nullptr;
   Shared* shared_ = nullptr;
   std::optional<CudaHostTasks> host_tasks_;  // without a value in the constructor alone
@@ -86,11 +82,6 @@ class CudaQueue final : public Queue {
   std::shared_ptr<FirstFailure> host_failure_ =
       std::make_shared<FirstFailure>();  // of the host tasks up to the last one
 
-  mutable std::mutex mutex_;  // never held during calls of CUDA, which may block
-  bool stops_on_failure_ = false;
-  bool closed_ = false;
-  FirstFailure failure_;
-  std::atomic<bool> closing_{false};
   std::array<std::atomic<DataError>, kDataErrors> data_errors_{};  // of data_failures, the first ones
 };
 
