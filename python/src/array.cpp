@@ -382,54 +382,7 @@ Array read_fake(const FakeTensor& fake, std::string_view types) {
   return array;
 }
 
-// The bytes between the first in memory and the one after the last.
-std::pair<uintptr_t, uintptr_t> bytes_of(const TensorView& view) {
-  auto first = reinterpret_cast<uintptr_t>(view.first());
-  uintptr_t last = first;
-  const auto element = static_cast<int64_t>(size_of(view.type));
-  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
-    const int64_t bytes = view.strides[axis] * (view.shape[axis] - 1) * element;
-    (bytes < 0 ? first : last) += static_cast<uintptr_t>(bytes);
-  }
-  return {first, last + size_of(view.type)};
-}
-
-// Where each element lies, in order.
-std::vector<uintptr_t> addresses_of(const TensorView& view) {
-  std::vector<uintptr_t> addresses{bytes_of(view).first};
-  for (size_t axis = 0; axis < static_cast<size_t>(view.rank); ++axis) {
-    const size_t count = addresses.size();
-    const size_t stride = static_cast<size_t>(std::abs(view.strides[axis])) * size_of(view.type);
-    for (size_t i = 1; i < static_cast<size_t>(view.shape[axis]); ++i) {
-      for (size_t k = 0; k < count; ++k) addresses.push_back(addresses[k] + i * stride);
-    }
-  }
-  std::sort(addresses.begin(), addresses.end());
-  return addresses;
-}
-
 }  // namespace
-
-bool overlap(const TensorView& a, const TensorView& b) {
-  if (a.empty() || b.empty()) return false;
-  const auto [a_begin, a_end] = bytes_of(a);
-  const auto [b_begin, b_end] = bytes_of(b);
-  if (a_end <= b_begin || b_end <= a_begin) return false;
-  if (a.first() == b.first()) return true;
-  // Each may lie in the gaps of the other.
-  const std::vector<uintptr_t> in_a = addresses_of(a), in_b = addresses_of(b);
-  const size_t a_size = size_of(a.type), b_size = size_of(b.type);
-  for (size_t i = 0, k = 0; i < in_a.size() && k < in_b.size();) {
-    if (in_a[i] + a_size <= in_b[k]) {
-      ++i;
-    } else if (in_b[k] + b_size <= in_a[i]) {
-      ++k;
-    } else {
-      return true;
-    }
-  }
-  return false;
-}
 
 bool in_dual_level() {
   const nb::object level = nb::getattr(known<Torch>().forward_ad, known<Names>().current_level, nb::int_(0));

@@ -126,9 +126,6 @@ nb::object integer_array(nb::handle sequence);
 // A new array of the kind and type of `like`: PyTorch's for PyTorch's, else NumPy's. Its contents are undefined.
 Array new_array(const Array& like, const Shape& shape);
 
-// Whether the arrays share memory.
-bool overlap(const TensorView& a, const TensorView& b);
-
 // Tells PyTorch that the contents of one of its tensors change.
 void note_change(const Array& array);
 

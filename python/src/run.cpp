@@ -6,6 +6,7 @@
 #include "call.h"
 #include "interpreter_lock.h"
 #include "runtime/device.h"
+#include "tensor/region.h"
 
 namespace aclgrad::python {
 namespace {
@@ -66,8 +67,12 @@ Results Call::compute(const std::function<void()>& body) {
 // Results that the caller gave must share no memory with each other or with what is read. PyTorch hears that they change,
 // so that its autograd does not use overwritten values.
 void Call::claim() const {
+  const auto region_of = [](const TensorView& view) {
+    return Region::strided(view.first(), size_of(view.type), view.rank, view.shape.data(),
+                           view.strides.data());
+  };
   const auto check_apart = [&](const Array& result, const Array& other) {
-    if (result.gpu == other.gpu && overlap(result.view, other.view))
+    if (result.gpu == other.gpu && overlap(region_of(result.view), region_of(other.view), true))
       refuse(result.name, "memory of its own", fmt::format("memory that {} has, too", other.name));
   };
   for (const Bound& result : members_) {

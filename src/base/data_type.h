@@ -128,6 +128,19 @@ void visit_float_type(DataType type, Function&& function) {
   }
 }
 
+// An unsigned integer of the type's size.
+template <class Function>
+void visit_word(DataType type, Function&& function) {
+  switch (size_of(type)) {
+    case 2:
+      return function(uint16_t{});
+    case 4:
+      return function(uint32_t{});
+    default:
+      return function(uint64_t{});
+  }
+}
+
 // As visit_float_type, with T = double for float64, too.
 template <class Function>
 void visit_element_type(DataType type, Function&& function) {

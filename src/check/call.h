@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "check/region.h"
 #include "runtime/device.h"
+#include "tensor/region.h"
 
 namespace aclgrad::check {
 

@@ -10,8 +10,8 @@
 #include <functional>
 #include <string_view>
 
-#include "check/region.h"
 #include "runtime/device.h"
+#include "tensor/region.h"
 
 namespace aclgrad::check {
 

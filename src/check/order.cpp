@@ -150,7 +150,7 @@ void join_host(Clock clock) noexcept {
 }
 
 std::string text_of(const Access& access) {
-  return fmt::format("{}, queued on {} at {}", text_of(access.what, access.region), access.stream_name,
+  return fmt::format("{}, queued on {} at {}", check::text_of(access.what, access.region), access.stream_name,
                      access.place.text());
 }
 
@@ -161,7 +161,7 @@ const char* verb_of(bool writes) {
 void report_race(const Meeting& meeting) {
   const auto& [earlier, later] = meeting;
   report("race", later.place, "{} on {} {} memory that {} {}, and no event orders the two. Called at {}",
-         text_of(later.what, later.region), later.stream_name, verb_of(later.writes), text_of(earlier),
+         check::text_of(later.what, later.region), later.stream_name, verb_of(later.writes), text_of(earlier),
          verb_of(earlier.writes), later.place.text());
 }
 
@@ -256,18 +256,6 @@ void report_release(std::string_view function, const Region& memory, const Acces
               verb_of(access.writes));
 }
 
-void report_unfinished(const Access& access) {
-  report("unsynchronized-copy", access.place,
-         "{} copies to the host, and nothing synchronised with it before its stream ended", text_of(access));
-}
-
-// Copies to the host with which nothing has synchronised.
-void report_unfinished_copies(int stream) {
-  for (const Access& access : state().accesses) {
-    if (access.copies_to_host && access.task.stream == stream) report_unfinished(access);
-  }
-}
-
 // The queued work with which the host has not synchronised is dropped, and with it what it was to write.
 void note_dropped_work(int stream) {
   for (const Access& access : state().accesses) {
@@ -300,9 +288,12 @@ void Checker::stream_made(const Queue& queue, const void* handle, int device_id)
   state().timelines.insert_or_assign(&queue, std::move(timeline));
 }
 
-void report_unfinished_copies() {
+void report_unfinished_copies(std::optional<int> stream) {
   for (const Access& access : state().accesses) {
-    if (access.copies_to_host) report_unfinished(access);
+    if (!access.copies_to_host || (stream && access.task.stream != *stream)) continue;
+    report("unsynchronized-copy", access.place,
+           "{} copies to the host, and nothing synchronised with it before its stream ended",
+           text_of(access));
   }
 }
 

@@ -44,7 +44,8 @@ struct CallbackTurn {
   CallStack queued = {};
 };
 
-void report_unfinished_copies();  // of all streams, at exit
+// Copies to the host with which nothing has synchronised, of one stream or of all.
+void report_unfinished_copies(std::optional<int> stream = {});
 
 // Another thread may end a stream while its queue is passed to these. Such a queue has no device and an empty
 // clock, and is not open.

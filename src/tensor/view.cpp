@@ -158,16 +158,10 @@ class TiledCopy {
   int64_t planes_ = 1;
 };
 
-void copy(const void* from, void* to, const Nest& nest, size_t element) {
-  const auto* source = static_cast<const std::byte*>(from);
-  auto* target = static_cast<std::byte*>(to);
-  if (element == 2) {
-    TiledCopy<uint16_t>(source, target, nest).run();
-  } else if (element == 4) {
-    TiledCopy<uint32_t>(source, target, nest).run();
-  } else {
-    TiledCopy<uint64_t>(source, target, nest).run();
-  }
+void copy(const void* from, void* to, const Nest& nest, DataType type) {
+  visit_word(type, [&]<class Word>(Word) {
+    TiledCopy<Word>(static_cast<const std::byte*>(from), static_cast<std::byte*>(to), nest).run();
+  });
 }
 
 // The loops over a view that is not empty: `axis_of` makes an axis from its size, its stride in the view and
@@ -191,8 +185,10 @@ struct Step {
 };
 
 // Whether steps along the axes, forwards or back, add up to `distance`; where none was made before, at least one is made
-// now. Axes come by falling strides, which are above 0. `reach` is the sum of all their steps.
-bool lead_to(int64_t distance, std::span<const Step> axes, int64_t reach, bool has_moved) {
+// now. Axes come by falling strides, which are above 0. `reach` is the sum of all their steps. True where no tries are left.
+bool lead_to(int64_t distance, std::span<const Step> axes, int64_t reach, bool has_moved,
+             int64_t& tries_left) {
+  if (--tries_left < 0) return true;
   if (axes.empty()) return has_moved && distance == 0;
   const auto [stride, max_count] = axes.front();
   reach -= stride * max_count;
@@ -203,7 +199,7 @@ bool lead_to(int64_t distance, std::span<const Step> axes, int64_t reach, bool h
   const int64_t last = std::min((distance + reach) / stride, max_count);
   for (int64_t count = first; count <= last; ++count) {
     const int64_t left = std::abs(distance - count * stride);
-    if (lead_to(left, axes.subspan(1), reach, has_moved || count != 0)) return true;
+    if (lead_to(left, axes.subspan(1), reach, has_moved || count != 0, tries_left)) return true;
   }
   return false;
 }
@@ -223,7 +219,8 @@ bool repeats_elements(std::span<const int64_t> shape, std::span<const int64_t> s
   const auto end = axes.begin() + rank;
   std::sort(axes.begin(), end, [](const Step& a, const Step& b) { return a.stride > b.stride; });
   if (rank > 0 && axes[rank - 1].stride == 0) return true;
-  return lead_to(0, std::span(axes).first(rank), reach, false);
+  int64_t tries_left = 1 << 22;
+  return lead_to(0, std::span(axes).first(rank), reach, false, tries_left);
 }
 
 int64_t TensorView::size() const {
@@ -254,7 +251,7 @@ void run_kernel(const Packing& packing, void*) {
   const Nest nest = nest_of(from, [](int64_t size, int64_t stride, int64_t contiguous) {
     return Axis{size, stride, contiguous};
   });
-  copy(from.first(), packing.to, nest, size_of(from.type));
+  copy(from.first(), packing.to, nest, from.type);
 }
 
 void run_kernel(const Unpacking& unpacking, void*) {
@@ -265,7 +262,7 @@ void run_kernel(const Unpacking& unpacking, void*) {
   const Nest nest = nest_of(to, [zeros](int64_t size, int64_t stride, int64_t contiguous) {
     return Axis{size, zeros ? 0 : contiguous, stride};
   });
-  copy(zeros ? kZero : unpacking.from, to.first(), nest, size_of(to.type));
+  copy(zeros ? kZero : unpacking.from, to.first(), nest, to.type);
 }
 
 }  // namespace aclgrad

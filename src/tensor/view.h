@@ -34,7 +34,8 @@ struct TensorView {
   bool is_dense_from(int axis) const;  // whether the elements along the axes from there on lie side by side
 };
 
-// Whether two elements lie at one address.
+// Whether two elements lie at one address. Where that takes too long to find out, which no usual strides do, the answer is
+// yes.
 bool repeats_elements(std::span<const int64_t> shape, std::span<const int64_t> strides);
 
 // The view as a tensor of the C++ interface, at an address.

@@ -47,18 +47,6 @@ __global__ void __launch_bounds__(kThreads) scatter(Axes axes, const Word* from,
   }
 }
 
-template <class Function>
-void visit_word(DataType type, Function&& function) {
-  switch (size_of(type)) {
-    case 2:
-      return function(uint16_t{});
-    case 4:
-      return function(uint32_t{});
-    default:
-      return function(uint64_t{});
-  }
-}
-
 void pack(const Packing& packing, void*, const CudaLaunch& on) {
   visit_word(packing.from.type, [&]<class Word>(Word) {
     const Axes axes(packing.from);

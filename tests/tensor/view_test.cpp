@@ -192,6 +192,9 @@ TEST(View, RepeatsElementsWhereTwoHaveOneAddress) {
   const std::vector<int64_t> shape{4, 1, 3}, back{-3, 99, -1}, meeting{-2, 99, -1};
   EXPECT_FALSE(repeats_elements(shape, back));
   EXPECT_TRUE(repeats_elements(shape, meeting));
+  constexpr int64_t kFar = int64_t{1} << 34;
+  const std::vector<int64_t> long_to_find_out{kFar, kFar - 1, kFar - (1 << 17)};
+  EXPECT_TRUE(repeats_elements(std::vector<int64_t>(3, 1 << 17), long_to_find_out));
 }
 
 TEST(View, DoesNotNeedAlignedMemory) {

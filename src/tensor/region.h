@@ -1,12 +1,12 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Which bytes a call uses: memory in runs of equal length at regular distances.
+// Which bytes a tensor or a copy uses: memory in runs of equal length at regular distances.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace aclgrad::check {
+namespace aclgrad {
 
 struct Region {
   struct Axis {
@@ -40,7 +40,7 @@ struct Region {
   int64_t extent(size_t axis) const;
 };
 
-// Whether the regions share a byte. Where that takes too long to find out, the answer is no.
-bool overlap(const Region& first, const Region& second);
+// Whether the regions share a byte. Where that takes too long to find out, which no usual strides do, the answer is as told.
+bool overlap(const Region& first, const Region& second, bool if_unknown = false);
 
-}  // namespace aclgrad::check
+}  // namespace aclgrad

@@ -1,13 +1,13 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Overlap of strided regions against their bytes, one by one.
-#include "check/region.h"
+#include "tensor/region.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
-namespace aclgrad::check {
+namespace aclgrad {
 namespace {
 
 const std::byte* const base = reinterpret_cast<const std::byte*>(uintptr_t{1} << 20);
@@ -43,12 +43,12 @@ class Regions : public testing::Test {
     return std::uniform_int_distribution<int64_t>(low, high)(generator_);
   }
 
-  // Also with overlapping rows, broadcast axes and no elements.
+  // Also with overlapping and backward rows, broadcast axes and no elements.
   View view() {
     View view{number(0, 60), {}, {}};
     for (int axis = 0; axis < 3; ++axis) {
       view.shape[axis] = number(axis == 0 ? 0 : 1, 5);
-      view.strides[axis] = number(0, 12);
+      view.strides[axis] = number(-12, 12);
     }
     return view;
   }
@@ -90,4 +90,4 @@ TEST_F(Regions, EvenAndOddColumnsAreApart) {
 }
 
 }  // namespace
-}  // namespace aclgrad::check
+}  // namespace aclgrad

@@ -1,9 +1,10 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-#include "check/region.h"
+#include "tensor/region.h"
 
 #include <algorithm>
+#include <cstdlib>
 
-namespace aclgrad::check {
+namespace aclgrad {
 namespace {
 
 bool block_touches(const Region& region, size_t axis, const std::byte* block, const std::byte* begin,
@@ -24,8 +25,8 @@ bool block_touches(const Region& region, size_t axis, const std::byte* block, co
 
 // Follows the blocks of `first` down to where they are contiguous, as long as `second` touches them.
 bool block_overlaps(const Region& first, size_t axis, const std::byte* block, const Region& second,
-                    int64_t& steps_left) {
-  if (--steps_left < 0) return false;
+                    int64_t& steps_left, bool if_unknown) {
+  if (--steps_left < 0) return if_unknown;
   if (!second.touches(block, block + first.extent(axis))) return false;
   if (axis == first.axes.size()) return true;
   const auto [count, stride] = first.axes[axis];
@@ -33,7 +34,7 @@ bool block_overlaps(const Region& first, size_t axis, const std::byte* block, co
   const int64_t begin = skipped < 0 ? 0 : skipped / stride + 1;
   const int64_t last = std::min(count - 1, (second.end() - block - 1) / stride);
   for (int64_t i = begin; i <= last; ++i) {
-    if (block_overlaps(first, axis + 1, block + i * stride, second, steps_left)) return true;
+    if (block_overlaps(first, axis + 1, block + i * stride, second, steps_left, if_unknown)) return true;
   }
   return false;
 }
@@ -56,8 +57,9 @@ Region Region::strided(const void* start, size_t element_bytes, int rank, const 
   Region region = contiguous(start, element_bytes);
   for (int i = 0; i < rank; ++i) {
     if (shape[i] == 0) return contiguous(start, 0);
-    const bool adds_bytes = shape[i] > 1 && strides[i] > 0;
-    if (adds_bytes) region.axes.push_back({shape[i], strides[i] * element});
+    if (shape[i] == 1 || strides[i] == 0) continue;
+    region.axes.push_back({shape[i], std::abs(strides[i]) * element});
+    if (strides[i] < 0) region.start += (shape[i] - 1) * strides[i] * element;
   }
   std::sort(region.axes.begin(), region.axes.end(),
             [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
@@ -78,11 +80,11 @@ int64_t Region::extent(size_t axis) const {
   return bytes;
 }
 
-bool overlap(const Region& first, const Region& second) {
+bool overlap(const Region& first, const Region& second, bool if_unknown) {
   constexpr int64_t kMaxSteps = 1 << 22;
   if (first.empty() || second.empty()) return false;
   int64_t steps_left = kMaxSteps;
-  return block_overlaps(first, 0, first.start, second, steps_left);
+  return block_overlaps(first, 0, first.start, second, steps_left, if_unknown);
 }
 
-}  // namespace aclgrad::check
+}  // namespace aclgrad
