@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <limits>
+#include <numeric>
 
 #include "support/operator.h"
 
@@ -80,15 +81,10 @@ void planned_once(benchmark::State& state, const Operator& op, const std::vector
 
 // Elements of all tensors; more than any where one has none, as there is nothing to compute.
 int64_t elements_of(const Case& described) {
-  int64_t sum = 0;
-  for (const Value& value : described.arguments) {
-    const auto* tensor = std::get_if<TensorValue>(&value);
-    if (tensor == nullptr) continue;
-    const int64_t count = element_count(tensor->shape);
-    if (count == 0) return std::numeric_limits<int64_t>::max();
-    sum += count;
-  }
-  return sum;
+  const std::vector<int64_t> counts = element_counts_in(described.arguments);
+  const bool is_empty = std::count(counts.begin(), counts.end(), 0) > 0;
+  return is_empty ? std::numeric_limits<int64_t>::max()
+                  : std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
 auto* add(const std::string& title, const Operator& op, const Case& described, auto run) {

@@ -15,15 +15,6 @@ bool is_sequence(const Argument& argument) {
   return nb::isinstance<nb::tuple>(object) || nb::isinstance<nb::list>(object);
 }
 
-std::string list_of(std::initializer_list<const char*> choices) {
-  std::string list;
-  for (const char* const& choice : choices) {
-    const char* separator = &choice == choices.begin() ? "" : &choice + 1 == choices.end() ? " or " : ", ";
-    list += fmt::format("{}'{}'", separator, choice);
-  }
-  return list;
-}
-
 std::string device_name(const Array& array) {
   if (array.fake != nullptr) return array.fake->device;
   return array.on_gpu() ? fmt::format("CUDA device {}", array.gpu) : "the CPU";
@@ -238,7 +229,10 @@ size_t Call::index_of(const Mode& mode, std::initializer_list<const char*> choic
   const auto found = std::find_if(choices.begin(), choices.end(), [&](const char* choice) {
     return text != nullptr ? *text == choice : PyUnicode_CompareWithASCIIString(object.ptr(), choice) == 0;
   });
-  if (found == choices.end()) fail(false, mode.name, list_of(choices), repr_of(*mode.argument));
+  if (found == choices.end()) {
+    const auto quoted = [&](size_t i) { return fmt::format("'{}'", choices.begin()[i]); };
+    fail(false, mode.name, either_of(choices.size(), quoted), repr_of(*mode.argument));
+  }
   return static_cast<size_t>(found - choices.begin());
 }
 

@@ -199,7 +199,7 @@ inline Array only(Results results) {
 
 // All elements in row-major order.
 std::vector<int64_t> integers_of(const ConstTensor& tensor);
-std::vector<double> doubles_of(const ConstTensor& tensor);  // of float64
+std::vector<double> doubles_of(const ConstTensor& tensor);  // of float64; none if it is undefined
 void write_doubles(const std::vector<double>& values, const Tensor& tensor);
 
 // This thread's workspace of at least `bytes`, 64-byte aligned. The next call may move it.

@@ -155,6 +155,7 @@ std::vector<int64_t> integers_of(const ConstTensor& tensor) {
 }
 
 std::vector<double> doubles_of(const ConstTensor& tensor) {
+  if (!tensor.defined()) return {};
   const TensorView view = view_of(tensor);
   std::vector<double> values(static_cast<size_t>(view.size()));
   run_kernel(Packing{view, values.data()}, nullptr);
@@ -162,7 +163,7 @@ std::vector<double> doubles_of(const ConstTensor& tensor) {
 }
 
 void write_doubles(const std::vector<double>& values, const Tensor& tensor) {
-  run_kernel(Unpacking{values.data(), view_of(tensor)}, nullptr);
+  if (tensor.defined()) run_kernel(Unpacking{values.data(), view_of(tensor)}, nullptr);
 }
 
 void* scratch(size_t bytes) {

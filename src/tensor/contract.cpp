@@ -45,12 +45,9 @@ void Contract::check_mode(const Member& member, int64_t value,
                           std::initializer_list<const char*> names) const {
   const int64_t got = value_of(member, value), count = static_cast<int64_t>(names.size());
   if (got >= 0 && got < count) return;
-  std::string expected;
-  for (int64_t i = 0; i < count; ++i) {
-    const char* separator = i == 0 ? "" : i + 1 == count ? " or " : ", ";
-    expected += fmt::format("{}{} ({})", separator, i, names.begin()[i]);
-  }
-  refuse(name_of(member), expected, std::to_string(got));
+  refuse(name_of(member),
+         either_of(names.size(), [&](size_t i) { return fmt::format("{} ({})", i, names.begin()[i]); }),
+         std::to_string(got));
 }
 
 void Contract::check_floats(const Member& member, const Facts& tensor, std::string_view axes,
@@ -73,12 +70,8 @@ void Contract::check_given(const Member& member, const Facts& tensor) const {
 
 void Contract::check_type(const Member& member, const Facts& tensor, std::span<const DataType> types) const {
   if (std::find(types.begin(), types.end(), tensor.type) != types.end()) return;
-  std::string names;
-  for (const DataType& allowed : types) {
-    const char* separator = names.empty() ? "" : &allowed == &types.back() ? " or " : ", ";
-    names += fmt::format("{}{}", separator, aclgrad::name_of(allowed));
-  }
-  refuse(name_of(member), "data type " + names,
+  refuse(name_of(member),
+         "data type " + either_of(types.size(), [&](size_t i) { return aclgrad::name_of(types[i]); }),
          fmt::format("{} (aclDataType {})", aclgrad::name_of(tensor.type), static_cast<int>(tensor.type)));
 }
 

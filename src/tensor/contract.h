@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "aclgrad/types.h"
@@ -22,6 +23,17 @@
 #include "base/kernel.h"
 
 namespace aclgrad {
+
+// "a, b or c": item(i) is the text of each.
+template <class Item>
+std::string either_of(size_t count, Item&& item) {
+  std::string list;
+  for (size_t i = 0; i < count; ++i) {
+    list += i == 0 ? "" : i + 1 == count ? " or " : ", ";
+    list += item(i);
+  }
+  return list;
+}
 
 class Contract {
  public:

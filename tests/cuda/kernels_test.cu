@@ -27,10 +27,8 @@ using Bytes = std::vector<std::byte>;
 constexpr int64_t kMaxElements = 6'000;
 
 bool is_small(const Case& one) {
-  return std::all_of(one.arguments.begin(), one.arguments.end(), [](const Value& value) {
-    const auto* tensor = std::get_if<TensorValue>(&value);
-    return tensor == nullptr || element_count(tensor->shape) <= kMaxElements;
-  });
+  const std::vector<int64_t> counts = element_counts_in(one.arguments);
+  return std::all_of(counts.begin(), counts.end(), [](int64_t count) { return count <= kMaxElements; });
 }
 
 // The bits of a case's results, with threads in order or in the opposite order.

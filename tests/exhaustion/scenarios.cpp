@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "acl/acl.h"
@@ -220,18 +221,13 @@ using test::TensorValue;
 constexpr size_t kMaxArguments = 10;
 constexpr int64_t kMaxElements = 400'000;
 
-int64_t elements_of(const test::Value& value) {
-  const auto* tensor = std::get_if<TensorValue>(&value);
-  return tensor != nullptr ? test::element_count(tensor->shape) : 0;
-}
-
 // The largest case of an operator that takes little time: where it can, it is work for several threads.
 std::vector<test::Value> arguments_of(const Operator& op) {
   std::vector<test::Value> largest;
   int64_t max_elements = -1;
   for (test::Case& one : op.cases(op.types.front())) {
-    int64_t elements = 0;
-    for (const test::Value& value : one.arguments) elements += elements_of(value);
+    const std::vector<int64_t> counts = test::element_counts_in(one.arguments);
+    const int64_t elements = std::accumulate(counts.begin(), counts.end(), int64_t{0});
     if (elements <= max_elements || elements > kMaxElements) continue;
     max_elements = elements;
     largest = std::move(one.arguments);

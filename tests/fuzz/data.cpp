@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -104,11 +105,8 @@ Results run(const Function& of, const std::vector<Value>& arguments, Layout layo
 constexpr int64_t kMaxElements = 1 << 17;  // of a call that takes little time
 
 bool is_small(const std::vector<Value>& arguments) {
-  int64_t elements = 0;
-  for (const Value& argument : arguments) {
-    if (const auto* tensor = std::get_if<TensorValue>(&argument)) elements += element_count(tensor->shape);
-  }
-  return elements <= kMaxElements;
+  const std::vector<int64_t> counts = element_counts_in(arguments);
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0}) <= kMaxElements;
 }
 
 // Of the small cases that an operator or a function describes for its first type, some thirty: all of them, and those of

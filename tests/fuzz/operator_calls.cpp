@@ -139,10 +139,8 @@ struct Problems {
 
  private:
   static bool is_small(const Problem& problem) {
-    return std::all_of(problem.begin(), problem.end(), [](const test::Value& value) {
-      const auto* tensor = std::get_if<test::TensorValue>(&value);
-      return tensor == nullptr || test::element_count(tensor->shape) <= kMaxElements;
-    });
+    const std::vector<int64_t> counts = test::element_counts_in(problem);
+    return std::all_of(counts.begin(), counts.end(), [](int64_t count) { return count <= kMaxElements; });
   }
 
   // Device memory has contents of its own here.

@@ -99,6 +99,15 @@ std::vector<int64_t> numbers_in(const std::vector<Value>& arguments) {
   return numbers;
 }
 
+std::vector<int64_t> element_counts_in(const std::vector<Value>& arguments) {
+  std::vector<int64_t> counts;
+  for (const Value& argument : arguments) {
+    if (const auto* tensor = std::get_if<TensorValue>(&argument))
+      counts.push_back(element_count(tensor->shape));
+  }
+  return counts;
+}
+
 Outputs outputs_with_terms(ReferenceCall expected, const std::vector<Value>& arguments) {
   Outputs outputs = expected(arguments, false);
   reference::sums_absolute_values = true;

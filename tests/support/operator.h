@@ -138,6 +138,7 @@ struct Case {
 // What references read of a call's arguments, in their order; null for a tensor that is left out.
 std::vector<const TensorValue*> tensors_in(const std::vector<Value>& arguments);
 std::vector<int64_t> numbers_in(const std::vector<Value>& arguments);
+std::vector<int64_t> element_counts_in(const std::vector<Value>& arguments);  // of each tensor
 
 // What is wrong with the values of an output, as a whole or of an element; empty where nothing is.
 std::string mistake_in(std::vector<double> values, DataType type, Expected expected,

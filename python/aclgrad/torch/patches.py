@@ -253,7 +253,7 @@ class _Loaded:
     def _has_parameters(self, function: Callable[..., Any]) -> bool:
         try:
             names = tuple(inspect.signature(function).parameters)
-        except ValueError:
+        except (TypeError, ValueError):
             return isinstance(self.parameters, int)
         if isinstance(self.parameters, int):
             return len(names) == self.parameters

@@ -53,12 +53,9 @@ void differentiate(const Problem& p, bool in_double) {
 
 template <int kAxes, class Problem>
 void differentiate_twice(const Problem& p, bool in_double) {
-  const auto values = [](const ConstTensor& tensor) {
-    return tensor.defined() ? doubles_of(tensor) : std::vector<double>();
-  };
   const reference::GridSamplerSecondGradients expected = reference::grid_sampler_double_backward(
-      reference_sampling<kAxes>(p, in_double), values(p.grad_output), values(p.input), values(p.grid),
-      values(p.grad_grad_input), values(p.grad_grad_grid));
+      reference_sampling<kAxes>(p, in_double), doubles_of(p.grad_output), doubles_of(p.input),
+      doubles_of(p.grid), doubles_of(p.grad_grad_input), doubles_of(p.grad_grad_grid));
   write_doubles(expected.grad_output, p.grad_grad_output);
   write_doubles(expected.input, p.grad_input);
   write_doubles(expected.grid, p.grad_grid);

@@ -34,20 +34,14 @@ void check_levels(const Call& call, const MultiScaleDeformableSampling& p) {
 }
 
 // The arguments that the operator and its gradients share.
-struct Inputs {
-  const Argument& value;
-  const Argument& spatial_shapes;
-  const Argument& level_start_index;
-  const Argument& locations;
-  const Argument& weights;
-};
-
-void read_sampling(Call& call, const Inputs& in, MultiScaleDeformableSampling& p) {
-  call.input("value", in.value, p.value);
-  call.indices("spatial_shapes", in.spatial_shapes, p.spatial_shapes);
-  call.indices("level_start_index", in.level_start_index, p.level_start_index);
-  call.input("sampling_locations", in.locations, p.sampling_locations);
-  call.input("attention_weights", in.weights, p.attention_weights);
+void read_sampling(Call& call, const Argument& value, const Argument& spatial_shapes,
+                   const Argument& level_start_index, const Argument& locations, const Argument& weights,
+                   MultiScaleDeformableSampling& p) {
+  call.input("value", value, p.value);
+  call.indices("spatial_shapes", spatial_shapes, p.spatial_shapes);
+  call.indices("level_start_index", level_start_index, p.level_start_index);
+  call.input("sampling_locations", locations, p.sampling_locations);
+  call.input("attention_weights", weights, p.attention_weights);
 }
 
 // ---- The reference. It takes float64, but finds positions as the type did that the arrays had before they were widened.
@@ -88,14 +82,11 @@ void compute_reference(const MultiScaleDeformableAttentionBackward& p, bool in_d
 }
 
 void compute_reference(const MultiScaleDeformableAttentionDoubleBackward& p, bool in_double) {
-  const auto values = [](const ConstTensor& tensor) {
-    return tensor.defined() ? doubles_of(tensor) : std::vector<double>();
-  };
   auto expected = reference_of(p, in_double);
   expected.grad_output = doubles_of(p.grad_output);
-  expected.grad_grad_value = values(p.grad_grad_value);
-  expected.grad_grad_location = values(p.grad_grad_sampling_locations);
-  expected.grad_grad_attention_weight = values(p.grad_grad_attention_weights);
+  expected.grad_grad_value = doubles_of(p.grad_grad_value);
+  expected.grad_grad_location = doubles_of(p.grad_grad_sampling_locations);
+  expected.grad_grad_attention_weight = doubles_of(p.grad_grad_attention_weights);
   expected.run_double_backward();
   write_doubles(expected.grad_grad_output, p.grad_grad_output);
   write_gradients(expected, p);
@@ -107,7 +98,7 @@ Array forward(const Argument& value, const Argument& spatial_shapes, const Argum
               const Argument& locations, const Argument& weights, const Argument& out) {
   Call call(Call::Memory::cpu_or_gpu);
   MultiScaleDeformableAttention p;
-  read_sampling(call, {value, spatial_shapes, level_start_index, locations, weights}, p);
+  read_sampling(call, value, spatial_shapes, level_start_index, locations, weights, p);
   call.output("out", out, p.output);
   check(p, call);
   check_levels(call, p);
@@ -122,7 +113,7 @@ Results backward(const Argument& grad_output, const Argument& value, const Argum
   MultiScaleDeformableAttentionBackward p;
   const std::vector<bool> wanted = call.flags("output_mask", output_mask, 3);
   call.input("grad_output", grad_output, p.grad_output);
-  read_sampling(call, {value, spatial_shapes, level_start_index, locations, weights}, p);
+  read_sampling(call, value, spatial_shapes, level_start_index, locations, weights, p);
   call.outputs(out, wanted, {&p.grad_value, &p.grad_sampling_locations, &p.grad_attention_weights});
   check(p, call);
   check_levels(call, p);
@@ -139,7 +130,7 @@ Results double_backward(const Argument& grad_output, const Argument& value, cons
   MultiScaleDeformableAttentionDoubleBackward p;
   const std::vector<bool> wanted = call.flags("output_mask", output_mask, 4);
   call.input("grad_output", grad_output, p.grad_output);
-  read_sampling(call, {value, spatial_shapes, level_start_index, locations, weights}, p);
+  read_sampling(call, value, spatial_shapes, level_start_index, locations, weights, p);
   call.optional_input("grad_grad_value", grad_grad_value, p.grad_grad_value);
   call.optional_input("grad_grad_sampling_locations", grad_grad_locations, p.grad_grad_sampling_locations);
   call.optional_input("grad_grad_attention_weights", grad_grad_weights, p.grad_grad_attention_weights);

@@ -10,14 +10,6 @@
 namespace aclgrad::python {
 namespace {
 
-struct Inputs {
-  const Argument& x;
-  const Argument& weight;
-  const Argument& cu_seqlens;
-  const Argument& block;
-  const Argument& stride;
-};
-
 // The ends that are there, or that follow from the number of tokens; none where their contents are not to be read.
 std::vector<int64_t> read_ends(const Call& call, const Argument& cu_seqlens, int64_t tokens) {
   constexpr const char* name = "cu_seqlens";
@@ -37,11 +29,13 @@ std::vector<int64_t> read_ends(const Call& call, const Argument& cu_seqlens, int
 }
 
 // The ends of the sequences, to which the problem points.
-std::vector<int64_t> read_compression(Call& call, const Inputs& in, NsaCompression& p) {
-  const int64_t block = call.integer("block", in.block);
-  p.stride = call.integer("stride", in.stride);
-  call.input("x", in.x, p.input);
-  call.input("weight", in.weight, p.weight);
+std::vector<int64_t> read_compression(Call& call, const Argument& x, const Argument& weight,
+                                      const Argument& cu_seqlens, const Argument& block_size,
+                                      const Argument& stride, NsaCompression& p) {
+  const int64_t block = call.integer("block", block_size);
+  p.stride = call.integer("stride", stride);
+  call.input("x", x, p.input);
+  call.input("weight", weight, p.weight);
   call.check(block >= 1, "block", "at least 1", block);
   call.check(p.stride >= 1, "stride", "at least 1", p.stride);
   call.check(p.stride <= Contract::kMaxElements, "stride", "at most 2^53 - 1", p.stride);
@@ -49,7 +43,7 @@ std::vector<int64_t> read_compression(Call& call, const Inputs& in, NsaCompressi
   call.input("input", p.input, "TNC", 2);
   call.set_size('B', block);
   call.input("weight", p.weight, "BN", 0);
-  std::vector<int64_t> ends = read_ends(call, in.cu_seqlens, p.tokens());
+  std::vector<int64_t> ends = read_ends(call, cu_seqlens, p.tokens());
   p.sequence_ends = {ends.data(), {static_cast<int64_t>(ends.size())}};
   const bool is_known = !ends.empty() && p.tokens() != Contract::kAnySize;
   if (is_known) call.set_size('W', count_windows(p));
@@ -68,7 +62,7 @@ Array forward(const Argument& x, const Argument& weight, const Argument& cu_seql
               const Argument& stride, const Argument& out) {
   Call call(Call::Memory::cpu_or_gpu);
   NsaCompress p;
-  const std::vector<int64_t> ends = read_compression(call, {x, weight, cu_seqlens, block, stride}, p);
+  const std::vector<int64_t> ends = read_compression(call, x, weight, cu_seqlens, block, stride, p);
   call.output("out", out, p.output);
   check(p, call);
   return only(call.compute([&] {
@@ -78,10 +72,6 @@ Array forward(const Argument& x, const Argument& weight, const Argument& cu_seql
   }));
 }
 
-void write_if_wanted(const std::vector<double>& values, const Tensor& tensor) {
-  if (tensor.defined()) write_doubles(values, tensor);
-}
-
 Results backward(const Argument& grad_output, const Argument& x, const Argument& weight,
                  const Argument& cu_seqlens, const Argument& block, const Argument& stride,
                  const Argument& output_mask, const Argument& out) {
@@ -89,15 +79,15 @@ Results backward(const Argument& grad_output, const Argument& x, const Argument&
   NsaCompressBackward p;
   const std::vector<bool> wanted = call.flags("output_mask", output_mask, 2);
   call.check_rank(call.input("grad_output", grad_output, p.grad_output), 3);
-  const std::vector<int64_t> ends = read_compression(call, {x, weight, cu_seqlens, block, stride}, p);
+  const std::vector<int64_t> ends = read_compression(call, x, weight, cu_seqlens, block, stride, p);
   call.outputs(out, wanted, {&p.grad_input, &p.grad_weight});
   check(p, call);
   return call.compute([&] {
     if (!is_in_double(p)) return call.launch(p);
     const auto expected = reference::nsa_compress_grad(sizes_of(p, ends), doubles_of(p.grad_output),
                                                        doubles_of(p.input), doubles_of(p.weight));
-    write_if_wanted(expected.input, p.grad_input);
-    write_if_wanted(expected.weight, p.grad_weight);
+    write_doubles(expected.input, p.grad_input);
+    write_doubles(expected.weight, p.grad_weight);
   });
 }
 
@@ -112,9 +102,9 @@ void compute_in_double(const NsaCompressDoubleBackward& p, const std::vector<int
   const auto expected = reference::nsa_compress_double_backward(
       sizes_of(p, ends), doubles_of(p.grad_output), input, weight, doubles_or_zeros(p.grad_grad_input, input),
       doubles_or_zeros(p.grad_grad_weight, weight));
-  write_if_wanted(expected.output_grad, p.grad_grad_output);
-  write_if_wanted(expected.input, p.grad_input);
-  write_if_wanted(expected.weight, p.grad_weight);
+  write_doubles(expected.output_grad, p.grad_grad_output);
+  write_doubles(expected.input, p.grad_input);
+  write_doubles(expected.weight, p.grad_weight);
 }
 
 Results double_backward(const Argument& grad_output, const Argument& x, const Argument& weight,
@@ -125,7 +115,7 @@ Results double_backward(const Argument& grad_output, const Argument& x, const Ar
   NsaCompressDoubleBackward p;
   const std::vector<bool> wanted = call.flags("output_mask", output_mask, 3);
   call.check_rank(call.input("grad_output", grad_output, p.grad_output), 3);
-  const std::vector<int64_t> ends = read_compression(call, {x, weight, cu_seqlens, block, stride}, p);
+  const std::vector<int64_t> ends = read_compression(call, x, weight, cu_seqlens, block, stride, p);
   call.optional_input("grad_grad_x", grad_grad_x, p.grad_grad_input);
   call.optional_input("grad_grad_weight", grad_grad_weight, p.grad_grad_weight);
   call.outputs(out, wanted, {&p.grad_grad_output, &p.grad_input, &p.grad_weight});
