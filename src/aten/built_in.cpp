@@ -228,9 +228,9 @@ IValue along(const Arguments& a) {
   return vector.view(shape);
 }
 
-IValue last_axes(const Arguments& a) {
+std::vector<int64_t> last_axes(int64_t count) {
   std::vector<int64_t> axes;
-  for (int64_t axis = -a.at(0).toInt(); axis < 0; ++axis) axes.push_back(axis);
+  for (int64_t axis = -count; axis < 0; ++axis) axes.push_back(axis);
   return axes;
 }
 
@@ -296,7 +296,10 @@ const std::map<std::string, BuiltIn>& built_in_functions() {
       {"largest", evaluated(largest)},
       {"keeps_all",  // where no axes mean none, and there are none
        evaluated([](A a) -> IValue { return to_integer(a.at(0)) != 0 && a.at(1).toIntVector().empty(); })},
-      {"last", evaluated(last_axes)},
+      {"axes", evaluated([](A a) {
+         return a.at(0).toIntVector().empty() ? IValue(last_axes(a.at(1).toTensor().dim())) : a[0];
+       })},
+      {"last", evaluated([](A a) -> IValue { return last_axes(a.at(0).toInt()); })},
       {"iota",  // 0, 1, ... on the device of a tensor
        evaluated([](A a) -> IValue {
          return at::arange(a.at(0).toInt(), a.at(1).toTensor().options().dtype(at::kLong));

@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from samples import functional, overload
@@ -148,13 +149,16 @@ named("BinaryCrossEntropyWithLogitsBackward", lambda gradOutput, self, target, w
     *[one(gradOutput=g, self=B, target=torch.rand(3, 8), weightOptional=w, posWeightOptional=p, reduction=r)
       for r, g in OF_REDUCTIONS for w, p in ((None, None), (POSITIVE, torch.rand(8) + 0.5))])  # fmt: skip
 named("PreluBackward", lambda gradOutput, self, weight: gradients(F.prelu, (self, weight), gradOutput),
-      *[one(gradOutput=GRADIENT, self=IMAGE, weight=w) for w in (CHANNELS, CHANNELS[:1])])  # fmt: skip
+      *[one(gradOutput=GRADIENT, self=IMAGE, weight=w) for w in (CHANNELS, CHANNELS[:1])],
+      *[one(gradOutput=x, self=-x, weight=CHANNELS[:1]) for x in (B[0], B[0, 0])])  # fmt: skip
 
 
 # ---- Reductions and their like ----
 for name, reduce in (("All", Tensor.all), ("Any", Tensor.any)):
-    beside_samples(name, lambda self, dim, keepdim, f=reduce: f(self.bool(), dim[0], bool(keepdim)),
-                   *[one(self=(A > 0).byte() * 2, dim=[d], keepdim=d) for d in (0, 1)])  # fmt: skip
+    beside_samples(name, lambda self, dim, keepdim, f=reduce: f(self.bool(), tuple(dim) or (0, 1), bool(keepdim)),
+                   *[one(self=(A > 0).byte() * 2, dim=d, keepdim=k % 2) for k, d in enumerate(([0], [1], [], []))])  # fmt: skip
+beside_samples("LogSumExp", lambda self, dim, keepDim: self.logsumexp((0, 1), bool(keepDim)),
+               *[one(self=A, dim=[], keepDim=k) for k in (False, True)])  # fmt: skip
 named("Aminmax", lambda self, dim, keepDim: (self.amin(dim, bool(keepDim)), self.amax(dim, bool(keepDim))),
       one(self=A, dim=[1], keepDim=False), one(self=A, dim=[0, 1], keepDim=True))  # fmt: skip
 named("ReduceLogSum", lambda data, axes, keepDims, noopWithEmptyAxes: data.sum(axes, bool(keepDims)).log(),
@@ -318,8 +322,9 @@ named("ApplyRotaryPosEmb ApplyRotaryPosEmbV2", lambda queryRef, keyRef, cos, sin
       one(queryRef=HEADS, keyRef=KEYS, cos=COS, sin=SIN, layout=1, rotaryMode="half"))  # fmt: skip
 
 # ---- Places of elements ----
-named("GatherV2", lambda self, dim, index: self.index_select(dim, index.reshape(-1)).unflatten(dim, index.shape),
-      *[one(self=IMAGE, dim=d, index=torch.tensor([[0, 1, 0], [1, 0, 1]], dtype=t)) for d in (0, 2) for t in (torch.int64, torch.int32)])  # fmt: skip
+named("GatherV2 GatherV3", lambda self, dim, index, **_: torch.from_numpy(np.take(self.numpy(), index.numpy(), dim)),
+      *[one(self=IMAGE, dim=d, index=torch.tensor(i, dtype=t), batchDims=0, mode=0)
+        for d in (0, 2) for i in ([[0, 1, 0], [1, 0, 1]], 1) for t in (torch.int64, torch.int32)])  # fmt: skip
 named("OneHot", lambda self, numClasses, onValue, offValue, axis: torch.where(
     F.one_hot(self, numClasses).movedim(-1, axis).bool(), onValue, offValue),
     *[one(self=torch.tensor([[0, 2], [1, 3]]), numClasses=4, onValue=torch.tensor([2.0]), offValue=torch.tensor([-1.0]), axis=a) for a in (-1, 0)])  # fmt: skip

@@ -310,8 +310,6 @@ beside_samples("IndexPutImpl", lambda selfRef, indices, values, **_: selfRef.ind
                one(selfRef=IMAGE, indices=[NOT_INDEXED, TWO], values=GRADIENT[:, :2], accumulate=False, unsafe=False))  # fmt: skip
 named("GatherNd", lambda self, indices, negativeIndexSupport: self[tuple(indices.long().unbind(-1))],
       *[one(self=IMAGE, indices=PLACES.to(t), negativeIndexSupport=False) for t in (torch.int32, torch.int64)])  # fmt: skip
-named("GatherV3", lambda self, dim, index, batchDims, mode: self.index_select(dim, index.reshape(-1)).unflatten(dim, index.shape),
-      one(self=IMAGE, dim=2, index=torch.tensor([[0, 1], [3, 1]]), batchDims=0, mode=0))  # fmt: skip
 
 
 def geglu_arguments(left: int, approximate: int) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def solve_call(node: Node, value: Any, mathematics: Mathematics, found: dict[str
     name, arguments = node[1], [argument for _, argument in node[2]]
     if name == "positive":
         solve(arguments[0], 0 if value is None else value, mathematics, found)
-    elif name in ("default", "to.dtype", "dense", "indexed", "sized", "below", "squeeze", "widened"):
+    elif name in ("default", "to.dtype", "axes", "dense", "indexed", "sized", "below", "squeeze", "widened"):
         solve(arguments[0], value, mathematics, found)
     elif name == "none_if":
         solve(arguments[0], arguments[1][1] if value is None else value, mathematics, found)
