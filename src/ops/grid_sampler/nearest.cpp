@@ -1,0 +1,638 @@
+// Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
+// Nearest grid sampling and its gradient. Each result is an element of the image, or zero: so elements are copied, whatever
+// their type is. Each gradient of the output is added to the one pixel that its sample reads.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "ops/grid_sampler/grad_bands.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/grid_sampler/nearest.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ops/grid_sampler/axis-inl.h"
+#include "ops/grid_sampler/coordinates-inl.h"
+#include "ops/grid_sampler/elements-inl.h"
+#include "ops/grid_sampler/images-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
+namespace {
+
+// The pixels that vectors of samples read, one for each sample: of images, or volumes.
+template <class Real, int kAxes>
+class NearestPixels {
+ public:
+  using D = BlockTag<Real>;
+  using V = hn::Vec<D>;
+  using Offset = OffsetOf<Real>;
+  using Integer = hn::RebindToSigned<D>;
+  static constexpr int64_t kSamples = hn::MaxLanes(D());
+  static constexpr uint32_t kAll = (uint32_t{1} << kSamples) - 1;
+
+  struct Found {
+    V pixels[kAxes];
+    hn::Vec<Integer> offsets;  // of elements, unless the image is too large; 0 where a sample reads nothing
+    uint32_t bits;             // of the samples that read something
+    // All do, in so many lines, one or two, of pixels side by side; 0 if that is not so, or not known. In a line the
+    // sample in lane i reads, or would read, the pixel that is i behind the one at offset `line`.
+    int lines;
+    Offset line[2] = {};
+    uint32_t in_first = 0;  // a bit for each sample
+  };
+
+  // Lines are looked for up to so many.
+  HWY_INLINE NearestPixels(const Image& image, const Axis* axes, int max_lines)
+      : NearestPixels(image, axes, max_lines, std::make_index_sequence<kAxes>()) {}
+
+  // Of samples at these coordinates.
+  HWY_INLINE void find(const V (&coordinates)[kAxes], Found& found) {
+    const D d;
+    const Integer integer;
+    hn::Mask<D> reads;
+    auto offsets = minus_units_;
+    for (int k = 0; k < kAxes; ++k) {
+      V scale;
+      const V pixel = hn::Round(find_position<1>(d, axes_[k], coordinates[k], scale));
+      const auto is_inside = hn::And(hn::Ge(pixel, hn::Zero(d)), hn::Le(pixel, axes_[k].last));
+      reads = k == 0 ? is_inside : hn::And(reads, is_inside);
+      found.pixels[k] = pixel;
+      const auto bits = hn::BitCast(integer, hn::Add(pixel, hn::Set(d, kUnits)));
+      const auto stride = hn::Set(integer, static_cast<Offset>(strides_[k]));
+      offsets = hn::Add(offsets, strides_[k] == 1 ? bits : hn::Mul(bits, stride));
+    }
+    offsets = hn::IfThenElseZero(hn::RebindMask(integer, reads), offsets);
+    found.offsets = offsets;
+    found.bits = bits_of(d, reads);
+    found.lines = 0;
+    if (max_lines_ == 0 || (patience_ == 0 && ++skipped_ < kMaxSkipped)) return;
+    if (found.bits == kAll) found.lines = find_lines(found);
+    patience_ = found.lines != 0 ? kMaxPatience : std::max(patience_ - 1, 0);
+    skipped_ = 0;
+  }
+
+  // Whether offsets are too large for vectors. Then those of the pixels are computed one by one.
+  bool is_far() const { return is_far_; }
+
+  HWY_INLINE void store_offsets(const Found& found, int64_t (&offsets)[kSamples]) const {
+    if (HWY_UNLIKELY(is_far_)) return find_far_offsets(found, offsets);
+    alignas(64) Offset stored[kSamples];
+    hn::Store(found.offsets, Integer(), stored);
+    std::copy_n(stored, kSamples, offsets);
+  }
+
+ private:
+  using Bits = hwy::MakeUnsigned<Real>;
+  static constexpr int kMaxPatience = 8;  // vectors without lines
+  static constexpr int kMaxSkipped = 16;
+
+  HWY_INLINE int find_lines(Found& found) const {
+    const Integer integer;
+    const auto lines = hn::Sub(found.offsets, steps_);
+    const auto is_in = [&](Offset line) HWY_ATTR { return hn::Eq(lines, hn::Set(integer, line)); };
+    found.line[0] = hn::GetLane(lines);
+    const auto is_in_first = is_in(found.line[0]);
+    if (hn::AllTrue(integer, is_in_first)) return 1;
+    if (max_lines_ == 1) return 0;
+    found.in_first = bits_of(integer, is_in_first);
+    found.line[1] = hn::ExtractLane(lines, kSamples - 1);
+    const bool has_lines = std::max(found.line[0], found.line[1]) <= last_line_ && found.line[1] >= 0;
+    return has_lines && hn::AllTrue(integer, hn::Or(is_in_first, is_in(found.line[1]))) ? 2 : 0;
+  }
+
+  // Added to a whole number below it, its unit in the last place is one: that number is its last bits.
+  static constexpr Real kUnits = std::is_same_v<Real, float> ? Real{1 << 23} : Real{int64_t{1} << 52};
+
+  template <size_t... kAxis>
+  HWY_INLINE NearestPixels(const Image& image, const Axis* axes, int max_lines, std::index_sequence<kAxis...>)
+      : axes_{VectorAxis<D>(axes[kAxis])...},
+        strides_{image.column_stride, image.row_stride, image.slice_stride} {
+    const int64_t last = image.offset(image.depth - 1, image.height - 1, image.width - 1);
+    last_line_ = static_cast<Offset>(last - (kSamples - 1) * image.column_stride);
+    steps_ = hn::Mul(hn::Iota(Integer(), 0), hn::Set(Integer(), static_cast<Offset>(image.column_stride)));
+    is_far_ = std::is_same_v<Real, float> &&
+              (last > std::numeric_limits<int32_t>::max() ||
+               std::max({image.depth, image.height, image.width}) >= int64_t{1} << 23);
+    max_lines_ = is_far_ ? 0 : max_lines;
+    Bits units = 0;
+    for (int k = 0; k < kAxes; ++k) units += std::bit_cast<Bits>(kUnits) * static_cast<Bits>(strides_[k]);
+    minus_units_ = hn::Set(Integer(), static_cast<Offset>(Bits{0} - units));
+  }
+
+  HWY_NOINLINE void find_far_offsets(const Found& found, int64_t (&offsets)[kSamples]) const {
+    std::fill(offsets, offsets + kSamples, 0);
+    for (int k = 0; k < kAxes; ++k) {
+      alignas(64) Real along[kSamples];
+      hn::Store(hn::IfThenElseZero(mask_of(D(), found.bits), found.pixels[k]), D(), along);
+      for (int64_t i = 0; i < kSamples; ++i) offsets[i] += static_cast<int64_t>(along[i]) * strides_[k];
+    }
+  }
+
+  const VectorAxis<D> axes_[kAxes];
+  const int64_t strides_[3];
+  // Where grids are not smooth, lines are looked for in few vectors.
+  int patience_ = kMaxPatience;
+  int skipped_ = 0;
+  bool is_far_;
+  int max_lines_;
+  Offset last_line_;              // that is one for all lanes
+  hn::Vec<Integer> steps_;        // in a line
+  hn::Vec<Integer> minus_units_;  // by which the offsets are too large at first
+};
+
+// ---- Forward
+
+// Copies elements as they are: of either type of 16 bits in the same way.
+template <class Bits, int kAxes>
+class ForwardNearest {
+ public:
+  using Real = std::conditional_t<sizeof(Bits) == 8, double, float>;
+  using Pixels = NearestPixels<Real, kAxes>;
+  using D = typename Pixels::D;
+  using V = typename Pixels::V;
+  using BitsTag = hn::Rebind<Bits, D>;
+  static constexpr int64_t kSamples = Pixels::kSamples;
+  static constexpr int64_t kChunkSamples = 16 * kSamples;
+
+  ForwardNearest(const Sampling& sampling, int64_t image)
+      : input_(sampling.input[image]),
+        output_(sampling.output[image]),
+        has_plain_output_(output_.has_contiguous_channels()),
+        has_channels_last_(input_.channels > 1 && input_.channel_stride == 1 && output_.channel_stride == 1),
+        prefetches_(outgrows_cache(sampling)),
+        gathers_(input_.channels > 2 && input_.channels <= kFewChannels &&
+                 input_.channels * input_.pixels() > kCacheElements),
+        grid_(sampling.grid[image]),
+        pixels_(input_, sampling.axes, max_lines()) {}
+
+  // Samples [first, end).
+  void sample(int64_t first, int64_t end) {
+    if (has_channels_last_ || pixels_.is_far()) return copy_pixels(first, end);
+    if (input_.channels > kFewChannels) return copy_chunks(first, end);
+    for (; first < end; first += kSamples) {
+      const int64_t count = std::min(kSamples, end - first);
+      Found found;
+      find(first, count, found);
+      copy_channels(found, input_.channel<Bits>(0), input_.channels, output_.channel<Bits>(0), first, count);
+    }
+  }
+
+ private:
+  using Found = typename Pixels::Found;
+
+  // Beyond the first-level cache it takes less time to gather: fewer instructions stand between the loads of two vectors.
+  static constexpr int64_t kCacheElements = 1 << 16;
+
+  HWY_INLINE void find(int64_t first, int64_t count, Found& found) {
+    V coordinates[kAxes];
+    grid_.load(first, count, coordinates);
+    pixels_.find(coordinates, found);
+  }
+
+  // That are looked for. Of one channel, two take as long as elements anywhere.
+  int max_lines() const {
+    if (has_channels_last_) return input_.column_stride == input_.channels ? 1 : 0;
+    if (input_.column_stride != 1) return 0;
+    return input_.channels == 1 ? 1 : 2;
+  }
+
+  // ---- Channel by channel
+
+  // A channel of many samples after the other, so that its pixels stay in the cache.
+  HWY_NOINLINE void copy_chunks(int64_t begin, int64_t end) {
+    Found chunk[kChunkSamples / kSamples];
+    for (; begin < end; begin += kChunkSamples) {
+      const int64_t count = std::min(kChunkSamples, end - begin);
+      for (int64_t k = 0; k < count; k += kSamples)
+        find(begin + k, std::min(kSamples, count - k), chunk[k / kSamples]);
+      for (int64_t channel = 0; channel < input_.channels; ++channel) {
+        const Bits* from = input_.channel<Bits>(channel);
+        Bits* to = output_.channel<Bits>(channel);
+        for (int64_t k = 0; k < count; k += kSamples)
+          copy_channels(chunk[k / kSamples], from, 1, to, begin + k, std::min(kSamples, count - k));
+      }
+    }
+  }
+
+  HWY_INLINE void copy_channels(const Found& found, const Bits* from, int64_t channels, Bits* to,
+                                int64_t first, int64_t count) const {
+    if (found.lines == 1) return copy_elements<1>(found, from, channels, to, first, count);
+    if (found.lines == 2) return copy_elements<2>(found, from, channels, to, first, count);
+    copy_elements<0>(found, from, channels, to, first, count);
+  }
+
+  template <int kLines>
+  HWY_INLINE void copy_elements(const Found& found, const Bits* from, int64_t channels, Bits* to,
+                                int64_t first, int64_t count) const {
+    const bool is_plain = has_plain_output_ && count == kSamples;
+    for (int64_t c = 0; c < channels; ++c, from += input_.channel_stride, to += output_.channel_stride) {
+      const auto elements = elements_of<kLines>(found, from);
+      if (kLines != 0 && prefetches_) prefetch_next_row(from, found);
+      if (HWY_LIKELY(is_plain)) {
+        store(elements, to + first);
+        continue;
+      }
+      alignas(64) Bits staged[kSamples];
+      hn::Store(elements, BitsTag(), staged);
+      for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) { to[offset] = staged[k]; });
+    }
+  }
+
+  template <int kLines>
+  HWY_INLINE hn::Vec<BitsTag> elements_of(const Found& found, const Bits* from) const {
+    const BitsTag d;
+    if constexpr (kLines == 0) {
+      const auto elements = elements_at(from, found.offsets);
+      return found.bits == Pixels::kAll ? elements : hn::IfThenElseZero(mask_of(d, found.bits), elements);
+    }
+    const auto elements = hn::LoadU(d, from + found.line[0]);
+    if constexpr (kLines == 1) return elements;
+    return hn::IfThenElse(mask_of(d, found.in_first), elements, hn::LoadU(d, from + found.line[1]));
+  }
+
+  // What the samples of the next row of a grid will read, above or below.
+  HWY_INLINE void prefetch_next_row(const Bits* from, const Found& found) const {
+    const int64_t second = found.line[found.lines - 1];
+    const Bits* above = from + std::min<int64_t>(found.line[0], second) - input_.row_stride;
+    const Bits* below = from + std::max<int64_t>(found.line[0], second) + input_.row_stride;
+    for (const Bits* row : {above, below}) {
+      prefetch_for_later(row);
+      prefetch_for_later(row + kSamples - 1);
+    }
+  }
+
+  HWY_INLINE hn::Vec<BitsTag> elements_at(const Bits* from, hn::Vec<typename Pixels::Integer> offsets) const {
+    if constexpr (sizeof(Bits) == sizeof(Real)) {
+      if (gathers_) return hn::GatherIndex(BitsTag(), from, offsets);
+    }
+    return load_each(BitsTag(), from, offsets);
+  }
+
+  HWY_INLINE void store(hn::Vec<BitsTag> elements, Bits* to) const {
+    constexpr bool kCanStream = sizeof(Bits) * kSamples >= 16;
+    const bool streams =
+        kCanStream && output_.outgrows_caches && reinterpret_cast<uintptr_t>(to) % sizeof(elements) == 0;
+    streams ? hn::Stream(elements, BitsTag(), to) : hn::StoreU(elements, BitsTag(), to);
+  }
+
+  // ---- Pixel by pixel
+
+  HWY_NOINLINE void copy_pixels(int64_t first, int64_t end) {
+    for (; first < end; first += kSamples) {
+      const int64_t count = std::min(kSamples, end - first);
+      Found found;
+      find(first, count, found);
+      int64_t offsets[kSamples];
+      pixels_.store_offsets(found, offsets);
+      if (!has_channels_last_) {
+        copy_each(found, offsets, first, count);
+      } else if (input_.channels > kFewChannels) {
+        copy_together(input_.channels, found, offsets, first, count);
+      } else {
+        visit_interleaved(input_.channels,
+                          [&](auto channels) { copy_together(channels, found, offsets, first, count); });
+      }
+    }
+  }
+
+  template <class Count>
+  HWY_INLINE void copy_together(Count channels, const Found& found, const int64_t (&offsets)[kSamples],
+                                int64_t first, int64_t count) const {
+    const size_t bytes = static_cast<size_t>(channels) * sizeof(Bits);
+    const Bits* from = input_.channel<Bits>(0);
+    Bits* to = output_.channel<Bits>(0);
+    if (found.lines == 1 && count == kSamples && output_.is_flat() && output_.flat_stride() == channels) {
+      std::memcpy(to + first * channels, from + found.line[0], kSamples * bytes);
+      return;
+    }
+    if (found.bits == Pixels::kAll && count == kSamples && output_.is_flat()) {
+      const int64_t stride = output_.flat_stride();
+      to += first * stride;
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kSamples; ++k) std::memcpy(to + k * stride, from + offsets[k], bytes);
+      return;
+    }
+    for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) {
+      if (HWY_LIKELY(found.bits >> k & 1)) {
+        std::memcpy(to + offset, from + offsets[k], bytes);
+      } else {
+        std::memset(to + offset, 0, bytes);
+      }
+    });
+  }
+
+  void copy_each(const Found& found, const int64_t (&offsets)[kSamples], int64_t first, int64_t count) const {
+    for (int64_t channel = 0; channel < input_.channels; ++channel) {
+      const Bits* from = input_.channel<Bits>(channel);
+      Bits* to = output_.channel<Bits>(channel);
+      for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) {
+        to[offset] = (found.bits >> k & 1) != 0 ? from[offsets[k]] : Bits{0};
+      });
+    }
+  }
+
+  const Image input_;
+  const Image output_;
+  const bool has_plain_output_;
+  const bool has_channels_last_;
+  const bool prefetches_;
+  const bool gathers_;
+  GridReader<Real, kAxes> grid_;
+  Pixels pixels_;
+};
+
+void run_nearest(const Sampling& sampling) {
+  visit_axes(sampling, [&](auto axes) {
+    const size_t bytes = size_of(sampling.type);
+    if (bytes == 8) return sample_parts<ForwardNearest<uint64_t, axes>>(sampling);
+    if (bytes == 4) return sample_parts<ForwardNearest<uint32_t, axes>>(sampling);
+    sample_parts<ForwardNearest<uint16_t, axes>>(sampling);
+  });
+}
+
+// ---- Gradient
+
+// The samples of an image, as far as they add to a band of its rows.
+template <class Real, int kAxes>
+class GradNearest {
+ public:
+  GradNearest(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
+      : band_(band),
+        grad_output_(sampling.output[image]),
+        target_(image_around(sums, sampling.last_axis().size)),
+        sums_(sums),
+        reads_gradient_(grad_output_.type == data_type_of<Real> && grad_output_.is_flat()),
+        has_channels_last_(target_.channels > 1 && target_.channel_stride == 1 && reads_gradient_ &&
+                           grad_output_.channel_stride == 1),
+        grid_(sampling.grid[image]),
+        pixels_(target_, sampling.axes, max_lines()) {}
+
+  // Samples [first, end), all of them inside of the band or not: a few channels of a chunk of them at a time.
+  void differentiate(int64_t first, int64_t end, bool is_inside) {
+    Vector chunk[kChunkSamples / kSamples];
+    const bool is_chunked = target_.channels > kGroup && !has_channels_last_;
+    const int64_t most = is_chunked ? kChunkSamples / kSamples : 1;
+    while (first < end) {
+      int64_t vectors = 0;
+      for (; vectors < most && first < end; first += kSamples) {
+        if (find(first, std::min(kSamples, end - first), is_inside, chunk[vectors])) ++vectors;
+      }
+      if (vectors == 0) continue;
+      if (has_channels_last_) {
+        add_pixels(chunk[0]);
+        continue;
+      }
+      for (int64_t channel = 0; channel < target_.channels; channel += kGroup) {
+        const int64_t channels = std::min(kGroup, target_.channels - channel);
+        for (int64_t k = 0; k < vectors; ++k) add_channels(chunk[k], channel, channels);
+      }
+    }
+  }
+
+  void finish() { sums_.zero_to(band_.end - 1); }
+
+ private:
+  using Pixels = NearestPixels<Real, kAxes>;
+  using D = typename Pixels::D;
+  using V = typename Pixels::V;
+  static constexpr int64_t kSamples = Pixels::kSamples;
+  static constexpr int64_t kGroup = kFewChannels;  // channels whose sums wait for each other
+
+  // Neighbouring samples.
+  struct Vector {
+    int64_t first;
+    int64_t count;
+    uint32_t bits;  // of those that add to the band
+    int lines;      // of pixels side by side that all of them add to; 0 if that is not so
+    uint32_t in_first;
+    int64_t line[2];
+    int64_t offsets[kSamples];
+  };
+
+  // That are looked for. With two, zeros are added to what lies between rows, too; of one channel, they take as long as
+  // pixels anywhere.
+  int max_lines() const {
+    if (has_channels_last_) return target_.column_stride == target_.channels ? 1 : 0;
+    if (target_.column_stride != 1) return 0;
+    return target_.channels > 1 && target_.has_contiguous_channels() ? 2 : 1;
+  }
+
+  // The image that the sums are a part of.
+  static Image image_around(const Sums& sums, int64_t rows) {
+    Image image = sums.rows;
+    (kAxes == 2 ? image.height : image.depth) = rows;
+    image.data = image.channel<Real>(0) - sums.first_row * step_of(image);
+    return image;
+  }
+
+  static int64_t step_of(const Image& image) { return kAxes == 2 ? image.row_stride : image.slice_stride; }
+
+  // Returns whether any sample adds to the band; then the rows that they add to are zeroed.
+  HWY_INLINE bool find(int64_t first, int64_t count, bool is_inside, Vector& vector) {
+    const D d;
+    V coordinates[kAxes];
+    grid_.load(first, count, coordinates);
+    typename Pixels::Found found;
+    pixels_.find(coordinates, found);
+    uint32_t bits = found.bits;
+    if (HWY_UNLIKELY(count != kSamples)) bits &= (uint32_t{1} << count) - 1;
+    const V row = found.pixels[kAxes - 1];
+    if (!is_inside) bits &= rows_from(row, band_.begin) & ~rows_from(row, band_.end);
+    if (bits == 0) return false;
+    if (HWY_UNLIKELY((rows_from(row, sums_.missing.begin) & bits) != 0)) {
+      const V of_bits = hn::IfThenElseZero(mask_of(d, bits), row);
+      sums_.zero_to(static_cast<int64_t>(hn::GetLane(hn::MaxOfLanes(d, of_bits))));
+    }
+    vector.first = first;
+    vector.count = count;
+    vector.bits = bits;
+    vector.lines = bits == Pixels::kAll && are_lines_of_band(found) ? found.lines : 0;
+    vector.in_first = found.in_first;
+    std::copy_n(found.line, 2, vector.line);
+    pixels_.store_offsets(found, vector.offsets);
+    return true;
+  }
+
+  // Of two lines, whether all of both lies in the band and the samples of the first come first, as sums add up in order.
+  HWY_INLINE bool are_lines_of_band(const typename Pixels::Found& found) const {
+    if (found.lines != 2) return true;
+    const int64_t begin = band_.begin * step_of(target_), end = band_.end * step_of(target_);
+    const auto low = std::min<int64_t>(found.line[0], found.line[1]);
+    const auto high = std::max<int64_t>(found.line[0], found.line[1]);
+    return low >= begin && high + kSamples <= end && (found.in_first & (found.in_first + 1)) == 0;
+  }
+
+  static HWY_INLINE uint32_t rows_from(V row, int64_t begin) {
+    return bits_of(D(), hn::Ge(row, hn::Set(D(), static_cast<Real>(begin))));
+  }
+
+  // ---- Channel by channel
+
+  // Some channels of the output's gradient.
+  struct Gradients {
+    const Real* first;
+    int64_t channel_stride;
+    int64_t sample_stride;
+  };
+
+  HWY_INLINE void add_channels(const Vector& vector, int64_t channel, int64_t channels) const {
+    alignas(64) Real staged[kGroup][kSamples];
+    Gradients from{staged[0], kSamples, 1};
+    if (HWY_LIKELY(reads_gradient_)) {
+      const int64_t stride = grad_output_.flat_stride();
+      from = {grad_output_.channel<Real>(channel) + vector.first * stride, grad_output_.channel_stride,
+              stride};
+    } else {
+      load_pixels(grad_output_, channel, channels, vector.first, vector.count, staged[0], kSamples);
+    }
+    Real* const to = target_.channel<Real>(channel);
+    if (channels == 1) return add<1>(vector, from, to);
+    if (channels == 2) return add<2>(vector, from, to);
+    if (channels == 3) return add<3>(vector, from, to);
+    add<4>(vector, from, to);
+  }
+
+  template <int kChannels>
+  HWY_INLINE void add(const Vector& vector, const Gradients& from, Real* to) const {
+    if (vector.lines != 0 && from.sample_stride == 1) return add_lines<kChannels>(vector, from, to);
+    const auto add_sample = [&](int64_t i) HWY_ATTR {
+      Real* pixel = to + vector.offsets[i];
+      const Real* gradient = from.first + i * from.sample_stride;
+      for (int c = 0; c < kChannels; ++c)
+        pixel[c * target_.channel_stride] += gradient[c * from.channel_stride];
+    };
+    if (HWY_LIKELY(vector.bits == Pixels::kAll)) {
+      for (int64_t i = 0; i < kSamples; ++i) add_sample(i);
+      return;
+    }
+    for (uint32_t bits = vector.bits; bits != 0; bits &= bits - 1) add_sample(__builtin_ctz(bits));
+  }
+
+  template <int kChannels>
+  HWY_INLINE void add_lines(const Vector& vector, const Gradients& from, Real* to) const {
+    const D d;
+    const auto add_to = [&](Real* line, V terms)
+                            HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, line), terms), d, line); };
+    const auto is_in_first = mask_of(d, vector.in_first);
+    for (int c = 0; c < kChannels; ++c, to += target_.channel_stride) {
+      const V terms = hn::LoadU(d, from.first + c * from.channel_stride);
+      if (vector.lines == 1) {
+        add_to(to + vector.line[0], terms);
+        continue;
+      }
+      add_to(to + vector.line[0], hn::IfThenElseZero(is_in_first, terms));
+      add_to(to + vector.line[1], hn::IfThenZeroElse(is_in_first, terms));
+    }
+  }
+
+  // ---- Pixel by pixel, whose channels lie side by side
+
+  HWY_INLINE void add_pixels(const Vector& vector) const {
+    if (target_.channels > kFewChannels) return add_pixels_of(target_.channels, vector);
+    visit_interleaved(target_.channels, [&](auto channels) HWY_ATTR { add_pixels_of(channels, vector); });
+  }
+
+  template <class Count>
+  HWY_INLINE void add_pixels_of(Count channels, const Vector& vector) const {
+    const Real* from = grad_output_.channel<Real>(0);
+    Real* to = target_.channel<Real>(0);
+    if (vector.lines == 1 && grad_output_.is_flat() && grad_output_.flat_stride() == channels) {
+      from += vector.first * channels;
+      to += vector.line[0];
+      for (int64_t k = 0; k < kSamples * channels; k += kSamples)
+        hn::StoreU(hn::Add(hn::LoadU(D(), to + k), hn::LoadU(D(), from + k)), D(), to + k);
+      return;
+    }
+    for_each_pixel(grad_output_, vector.first, vector.count, [&](int64_t k, int64_t offset) HWY_ATTR {
+      if (HWY_UNLIKELY((vector.bits >> k & 1) == 0)) return;
+      for (int64_t c = 0; c < channels; ++c) to[vector.offsets[k] + c] += from[offset + c];
+    });
+  }
+
+  const RowBand band_;
+  const Image grad_output_;
+  const Image target_;
+  Sums sums_;
+  const bool reads_gradient_;  // where it lies
+  const bool has_channels_last_;
+  GridReader<Real, kAxes> grid_;
+  Pixels pixels_;
+};
+
+void run_nearest_gradient(const Sampling& sampling, const SamplesLayout& layout) {
+  visit_axes(sampling, [&](auto axes) {
+    const auto run = [&]<class Real>(Real) {
+      differentiate_images(sampling, layout, gradient_nanoseconds(sampling),
+                           differentiate_band<GradNearest<Real, axes>, Sampling>);
+    };
+    sampling.type == DataType::float64 ? run(double{}) : run(float{});
+  });
+}
+
+}  // namespace
+}  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace aclgrad::ops::grid_sampler {
+namespace {
+
+HWY_EXPORT(run_nearest);
+HWY_EXPORT(run_nearest_gradient);
+
+constexpr int64_t kMaxImages = 64;
+
+// The channels of one image as the images of a batch, all with its grid: threads share them out without any sample in two
+// bands.
+Sampling with_images_of_channels(const Sampling& sampling, int64_t images) {
+  if (images == 1) return sampling;
+  Sampling cut = sampling;
+  cut.batch = images;
+  cut.channels = sampling.channels / images;
+  for (Images* of_batch : {&cut.input, &cut.input_grad, &cut.output}) {
+    of_batch->first.channels = cut.channels;
+    of_batch->stride = cut.channels * of_batch->first.channel_stride;
+  }
+  cut.grid.stride = 0;
+  return cut;
+}
+
+bool shares_channels(const Sampling& sampling) {
+  return sampling.batch == 1 && gradient_nanoseconds(sampling) >= kMinParallelNanoseconds;
+}
+
+}  // namespace
+
+void sample_nearest(const Sampling& sampling, void*) {
+  HWY_DYNAMIC_DISPATCH(run_nearest)(sampling);
+}
+
+// For any number of threads.
+size_t grad_nearest_workspace_size(const Sampling& sampling) {
+  size_t size = 0;
+  for (int64_t images = shares_channels(sampling) ? std::min(sampling.channels, kMaxImages) : 1; images > 0;
+       --images) {
+    if (sampling.channels % images == 0)
+      size = std::max(size, size_of_workspace<SamplesLayout>(with_images_of_channels(sampling, images)));
+  }
+  return size;
+}
+
+void grad_nearest(const Sampling& sampling, void* workspace) {
+  int64_t images = 1;
+  if (shares_channels(sampling)) images = std::min<int64_t>({sampling.channels, thread_count(), kMaxImages});
+  while (sampling.channels % images != 0) --images;
+  const Sampling cut = with_images_of_channels(sampling, images);
+  WorkspaceAllocator allocator(workspace);
+  const SamplesLayout layout(cut, allocator);
+  HWY_DYNAMIC_DISPATCH(run_nearest_gradient)(cut, layout);
+}
+
+}  // namespace aclgrad::ops::grid_sampler
+
+#endif
