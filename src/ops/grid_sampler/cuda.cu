@@ -1,13 +1,12 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Grid sampling and its gradient on a GPU.
 //
-// In planes (cuda_planes.h, cuda_rows.h, cuda_tiles.h), where grids are smooth, or where little is read for a sample: images
-// stay where they lie. By channels (cuda_channels.h), where grids are scattered: a pixel's channels are brought side by side.
-// Only the data tells the one from the other, so both are launched, and the kernels of the wrong one return at once.
+// In planes (cuda_planes.h, cuda_tiles.h), where grids are smooth, or where little is read for a sample: images stay where
+// they lie. By channels (cuda_channels.h), where grids are scattered: a pixel's channels are brought side by side. Only the
+// data tells the one from the other, so both are launched, and the kernels of the wrong one return at once.
 #include "cuda/sums.h"
 #include "ops/grid_sampler/cuda_channels.h"
 #include "ops/grid_sampler/cuda_planes.h"
-#include "ops/grid_sampler/cuda_rows.h"
 #include "ops/grid_sampler/cuda_tiles.h"
 #include "ops/grid_sampler/kernel.h"
 
@@ -134,7 +133,7 @@ void for_each_way(const Problem& problem, void* workspace, const CudaLaunch& on,
       const int limit = max_jumps(problem, on);
       if (limit == 0 || !has_planes(problem) || problem.interpolation == Interpolation::bicubic)
         return way(true, Condition{}, allocator);
-      const int64_t samples = problem.batch * samples_of<2>(problem);
+      const int64_t samples = Sample<2>::count(problem);
       // In problems of so few elements smooth grids lose more by being looked at than scattered ones win.
       constexpr int64_t kFewElements = int64_t{1} << (std::is_same_v<Problem, ForwardOf<2>> ? 23 : 22);
       if (limit == kWarp || samples > kMaxSamples || samples * problem.channels <= kFewElements)
@@ -297,7 +296,7 @@ void scatter_near(const BackwardOf<kAxes>& problem, const FloatSums<RealOf<T>>& 
   if constexpr (kAxes == 2 && !std::is_same_v<T, double>) {
     // Of few channels and samples, tiles leave too few threads.
     constexpr int64_t kMinChannelsOfTile = 8, kFewElements = int64_t{1} << 19;
-    const int64_t elements = problem.batch * samples_of<2>(problem) * problem.channels;
+    const int64_t elements = Sample<2>::count(problem) * problem.channels;
     const bool fills_tiles = problem.channels >= kMinChannels ||
                              (problem.channels >= kMinChannelsOfTile && elements > kFewElements);
     if (fills_tiles && has_planes(problem)) return scatter_tiles<T>(problem, sums, strides, condition, on);
@@ -312,7 +311,7 @@ void scatter_in_planes(const BackwardOf<kAxes>& problem, const Sums& sums, const
     if (!on.deterministic && has_near_sums<kAxes>(problem, strides))
       return scatter_near<T>(problem, sums, strides, condition, on);
   }
-  launch_if(on, condition, divide_up(problem.batch * samples_of<kAxes>(problem), kThreads),
+  launch_if(on, condition, divide_up(Sample<kAxes>::count(problem), kThreads),
             scatter_by_samples<T, kTaps, Sums, kAxes>, problem, sums, strides,
             axes_of<kAxes>(problem, false));
 }
@@ -325,7 +324,7 @@ void scatter_channels(const BackwardOf<2>& problem, const Sums& sums, const Stri
                      (!reads_input(problem) || pixels_hold_quads<T>(packed.input, packed.input_strides)) &&
                      pixels_hold_quads<typename Sums::Cell>(sums.cells, strides);
   const int lanes = lanes_for(problem.channels);
-  const int64_t blocks = divide_up(problem.batch * samples_of<2>(problem) * lanes, kThreads);
+  const int64_t blocks = divide_up(Sample<2>::count(problem) * lanes, kThreads);
   // Fewer where they may have nothing to do: blocks take time to start. But long ones end at different times.
   constexpr int64_t kFewBlocks = 4096;
   launch(on, condition.count == nullptr ? blocks : std::min(blocks, kFewBlocks), kThreads,
@@ -408,7 +407,7 @@ template <class T, int kTaps, int kAxes>
 void interpolate_in_planes(const ForwardOf<kAxes>& problem, const Condition& condition,
                            const CudaLaunch& on) {
   const auto axes = axes_of<kAxes>(problem, true);
-  const int64_t samples = problem.batch * samples_of<kAxes>(problem);
+  const int64_t samples = Sample<kAxes>::count(problem);
   constexpr int64_t kManyThreads = int64_t{1} << 18, kMinChannelsOfThread = 8;
   const int64_t threads_of_sample = std::max<int64_t>(
       std::min(kManyThreads / std::max<int64_t>(samples, 1), problem.channels / kMinChannelsOfThread), 1);
@@ -448,7 +447,7 @@ void interpolate_all(const ForwardOf<kAxes>& problem, bool by_channels, const Co
     if (by_channels) {
       const auto packed = with_packed_input<T>(problem, allocator, &on, condition);
       const int lanes = std::min(kTileChannels / kQuad, lanes_for(problem.channels));
-      const int64_t blocks = divide_up(problem.batch * samples_of<2>(problem) * lanes, kThreads);
+      const int64_t blocks = divide_up(Sample<2>::count(problem) * lanes, kThreads);
       return launch_if(on, condition, blocks, interpolate_by_channels<T, kTaps>, packed,
                        axes_of<2>(problem, true), lanes,
                        pixels_hold_quads<T>(packed.input, packed.input_strides));

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads, kTaps == 4 ? 3 : kBlocksForHalf)
   if (!condition.holds()) return;
   if (problem.wants_input_grad) sums.begin();
   const Lanes lanes(lane_count);
-  const int64_t samples = problem.batch * problem.output_height * problem.output_width;
+  const int64_t samples = Sample<2>::count(problem);
   const int groups = kThreads / lane_count;
   const PiecesOfBlock pieces(divide_up(samples, int64_t{groups}));
   for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksForHalf)
   const int samples_of_tile = kThreads / lanes.count, line = samples_of_tile + 1;
   const int thread = static_cast<int>(threadIdx.x), row = thread / lanes.count;
   const int stored = thread % samples_of_tile, first_stored = thread / samples_of_tile;
-  const int64_t samples = problem.batch * problem.output_height * problem.output_width;
+  const int64_t samples = Sample<2>::count(problem);
   const PiecesOfBlock pieces(divide_up(samples, int64_t{samples_of_tile}));
   for (int64_t piece = pieces.first; piece < pieces.end; ++piece) {
     const int64_t first = samples_of_tile * piece;

@@ -57,9 +57,9 @@ struct BlocksOfSamples {
         across(are_rectangles ? divide_up(problem.output_width, int64_t{kWidth}) : problem.output_width),
         down(are_rectangles ? divide_up(problem.output_height, int64_t{kHeight}) : problem.output_height),
         slices(problem.output_depth) {
-    count = static_cast<int32_t>(
-        are_rectangles ? problem.batch * problem.output_depth * across.divisor * down.divisor
-                       : divide_up(problem.batch * samples_of<kAxes>(problem), int64_t{kThreads}));
+    count = static_cast<int32_t>(are_rectangles
+                                     ? problem.batch * problem.output_depth * across.divisor * down.divisor
+                                     : divide_up(Sample<kAxes>::count(problem), int64_t{kThreads}));
   }
 
   // Of this thread.
@@ -114,7 +114,7 @@ bool has_near_places(const SamplingOf<kAxes>& problem, const Strides<kAxes>& of_
   const auto& of_grid = problem.grid_strides;
   return is_near_along(sizes, problem.input_strides, kAxes + 1) && is_near_along(samples, of_grid, kAxes) &&
          is_near({{kAxes, of_grid[kAxes + 1]}}) && is_near_along(samples, of_samples, kAxes + 1) &&
-         is_near({{problem.channels, 1}}) && problem.batch * samples_of<kAxes>(problem) <= kMaxSamples;
+         is_near({{problem.channels, 1}}) && Sample<kAxes>::count(problem) <= kMaxSamples;
 }
 
 // Pixels of a row that lie side by side: a number that the compiler knows saves registers.
