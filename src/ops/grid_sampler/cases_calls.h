@@ -1,15 +1,37 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Calls of the samplers and their gradients through the C interface, in two and three dimensions.
+// A loop over the modes of a sampling, which failing tests name, and calls of the samplers and their gradients through the C
+// interface, in two and three dimensions.
 #pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
 
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "aclnnop/aclnn_grid_sampler3d.h"
 #include "aclnnop/aclnn_grid_sampler3d_backward.h"
-#include "ops/grid_sampler/cases_modes.h"
+#include "ops/grid_sampler/cases.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test::grid_sampler_cases {
+
+// A problem in the messages of failed tests.
+template <class AnySampling>
+std::string describe(const AnySampling& s, DataType type) {
+  return testing::PrintToString(input_shape(s)) + " to " + testing::PrintToString(grid_shape(s)) + " mode " +
+         std::to_string(s.mode) + " padding " + std::to_string(s.padding) +
+         (s.align_corners ? " aligned" : "") + " type " + std::to_string(static_cast<int>(type));
+}
+
+// Calls body with all modes, paddings and alignments of the sizes.
+template <class AnySampling, class Body>
+void for_each_mode(const AnySampling& sizes, DataType type, Body&& body) {
+  for_each_mode_to(kLastMode<AnySampling>, sizes, type, [&](const AnySampling& s) {
+    SCOPED_TRACE(describe(s, type));
+    body(s);
+  });
+}
 
 // A mask of two entries, as the C interface takes it.
 class Mask {

@@ -7,7 +7,7 @@
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
 #include "aclnnop/aclnn_grid_sampler3d.h"
 #include "aclnnop/aclnn_grid_sampler3d_backward.h"
-#include "ops/grid_sampler/cases_modes.h"
+#include "ops/grid_sampler/cases_calls.h"
 #include "support/function.h"
 
 namespace aclgrad::test {

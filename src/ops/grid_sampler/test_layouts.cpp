@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/grid_sampler/cases_modes.h"
+#include "ops/grid_sampler/cases_calls.h"
 #include "support/test_tensor.h"
 
 namespace aclgrad::test {
