@@ -24,7 +24,7 @@ STATUS = re.compile(r"\b(ACLNN_|ACL_ERROR_|ACL_SUCCESS|aclnnStatus|aclError|Stat
 
 
 def kind_of(file):
-    """What a file holds: test_layouts.cpp is of the kind test.cpp."""
+    """What a file holds: test_implementations.cpp is of the kind test.cpp."""
     return file.stem.split("_")[0] + file.suffix
 
 

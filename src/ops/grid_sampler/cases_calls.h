@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <type_traits>
 
 #include "aclnnop/aclnn_grid_sampler2d.h"
 #include "aclnnop/aclnn_grid_sampler2d_backward.h"
@@ -72,6 +73,26 @@ aclnnStatus run_backward(const S& s, aclTensor* grad_output, aclTensor* input, a
       kIs3D<S> ? aclnnGridSampler3DBackward : aclnnGridSampler2DBackward);
 }
 
+// The same calls as problems of the C++ interface.
+template <class S>
+auto forward_problem(const S& s, const TestTensor& input, const TestTensor& grid, const TestTensor& output) {
+  using Problem = std::conditional_t<kIs3D<S>, GridSampler3D, GridSampler2D>;
+  auto problem = problem_of<Problem>(s, input.tensor(), grid.tensor());
+  problem.output = output.tensor();
+  return problem;
+}
+
+template <class S>
+auto backward_problem(const S& s, const TestTensor& grad_output, const TestTensor& input,
+                      const TestTensor& grid, const TestTensor& input_grad, const TestTensor& grid_grad) {
+  using Problem = std::conditional_t<kIs3D<S>, GridSampler3DBackward, GridSampler2DBackward>;
+  auto problem = problem_of<Problem>(s, input.tensor(), grid.tensor());
+  problem.grad_output = grad_output.tensor();
+  problem.grad_input = input_grad.tensor();
+  problem.grad_grid = grid_grad.tensor();
+  return problem;
+}
+
 // All tensors of a sampler and its gradient.
 template <class S>
 struct Call {
@@ -90,6 +111,11 @@ struct Call {
   aclnnStatus forward() const { return run_forward(s, input, grid, output); }
   aclnnStatus backward(aclBoolArray* mask = Mask()) const {
     return run_backward(s, grad_output, input, grid, input_grad, grid_grad, mask);
+  }
+
+  auto forward_problem() const { return grid_sampler_cases::forward_problem(s, input, grid, output); }
+  auto backward_problem() const {
+    return grid_sampler_cases::backward_problem(s, grad_output, input, grid, input_grad, grid_grad);
   }
 };
 

@@ -1,12 +1,14 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// Every implementation of grid sampling by its name, whether or not it would be chosen.
+// The implementations of grid sampling on the CPU: where images lie in memory changes how they are read, and no bit of the
+// results; and each implementation by its name, whether or not it would be chosen.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "ops/grid_sampler/cases_calls.h"
@@ -18,23 +20,304 @@ namespace {
 using namespace grid_sampler_cases;
 using ops::grid_sampler::Implementation;
 
-template <class S>
-ops::grid_sampler::Sampling forward_of(const Call<S>& call) {
-  using Problem = std::conditional_t<kIs3D<S>, GridSampler3D, GridSampler2D>;
-  auto of = problem_of<Problem>(call.s, call.input.tensor(), call.grid.tensor());
-  of.output = call.output.tensor();
-  return ops::grid_sampler::sampling_of(of);
+// ---- Layouts, through the C++ interface, whose strides say them
+
+using Strides = aclgrad::Shape (*)(const Shape& shape);  // of tensors [N, C, H, W]
+
+aclgrad::Shape planar(const Shape& shape) {
+  return extents(shape).contiguous_strides();
 }
 
-template <class S>
-ops::grid_sampler::Sampling gradient_of(const Call<S>& call) {
-  using Problem = std::conditional_t<kIs3D<S>, GridSampler3DBackward, GridSampler2DBackward>;
-  auto of = problem_of<Problem>(call.s, call.input.tensor(), call.grid.tensor());
-  of.grad_output = call.grad_output.tensor();
-  of.grad_input = call.input_grad.tensor();
-  of.grad_grid = call.grid_grad.tensor();
-  return ops::grid_sampler::sampling_of(of);
+aclgrad::Shape channels_last(const Shape& shape) {
+  return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
+
+aclgrad::Shape channels_last_in_longer_rows(const Shape& shape) {
+  const int64_t row = shape[1] * shape[3] + 5;
+  return {row * shape[2], 1, row, shape[1]};
+}
+
+aclgrad::Shape planar_in_longer_rows(const Shape& shape) {
+  const int64_t row = shape[3] + 3;
+  return {shape[1] * shape[2] * row, shape[2] * row, row, 1};
+}
+
+// As red, green and blue of pixels that have transparency, too.
+aclgrad::Shape channels_of_wider_pixels(const Shape& shape) {
+  const int64_t pixel = shape[1] + 1;
+  return {shape[2] * shape[3] * pixel, 1, shape[3] * pixel, pixel};
+}
+
+// As every few columns of longer rows.
+aclgrad::Shape columns_apart(const Shape& shape) {
+  const int64_t row = shape[1] * shape[3];
+  return {shape[1] * shape[2] * row, shape[2] * row, row, shape[1]};
+}
+
+aclgrad::Shape column_by_column(const Shape& shape) {
+  return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], 1, shape[2]};
+}
+
+aclgrad::Shape longer_columns(const Shape& shape) {
+  const int64_t column = shape[2] + 3;
+  return {shape[1] * column * shape[3], column * shape[3], 1, column};
+}
+
+// Each channel lies one element after the one before: to be read only.
+aclgrad::Shape overlapping(const Shape& shape) {
+  return {shape[1] + shape[2] * shape[3], 1, shape[3], 1};
+}
+
+struct Layouts {
+  Strides input;
+  Strides output;  // or grad_output
+};
+
+TestTensor placed(const Shape& shape, Strides strides, const std::vector<double>& values = {}) {
+  return {shape, DataType::float32, strides(shape), 0, values};
+}
+
+// All tensors of a forward call and of a gradient.
+struct Images {
+  const Sampling& sampling;
+  TestTensor input, grid, output, grad_output, grad_input, grad_grid;
+
+  Images(const Sampling& s, const Inputs& inputs, const Layouts& layouts)
+      : sampling(s),
+        input(placed(input_shape(s), layouts.input, inputs.input)),
+        grid(placed(grid_shape(s), planar, inputs.grid)),
+        output(placed(output_shape(s), layouts.output == overlapping ? planar : layouts.output)),
+        grad_output(placed(output_shape(s), layouts.output, inputs.grad_output)),
+        grad_input(placed(input_shape(s), layouts.input)),
+        grad_grid(placed(grid_shape(s), planar)) {}
+
+  // The same values in rows of each channel.
+  Images in_planes() const {
+    Inputs same;
+    same.grad_output = grad_output.values();
+    same.input = input.values();
+    same.grid = grid.values();
+    return Images(sampling, same, {planar, planar});
+  }
+
+  void interpolate() {
+    const auto forward = forward_problem(sampling, input, grid, output);
+    grid_sampler_2d(forward, Workspace(workspace_size(forward)));
+  }
+
+  void differentiate(bool wants_grad_input = true, bool wants_grad_grid = true) {
+    auto backward = backward_problem(sampling, grad_output, input, grid, grad_input, grad_grid);
+    if (!wants_grad_input) backward.grad_input = {};
+    if (!wants_grad_grid) backward.grad_grid = {};
+    grid_sampler_2d_backward(backward, Workspace(workspace_size(backward)));
+  }
+};
+
+// Both operators in these layouts, against contiguous tensors.
+void expect_same_bits(const Sampling& s, const Inputs& inputs, const Layouts& layouts) {
+  Images images(s, inputs, layouts);
+  Images expected = images.in_planes();
+  expected.interpolate();
+  expected.differentiate();
+  images.interpolate();
+  images.differentiate();
+  EXPECT_EQ(images.output.values(), expected.output.values());
+  EXPECT_TRUE(images.output.holes_untouched());
+  EXPECT_EQ(images.grad_input.values(), expected.grad_input.values());
+  EXPECT_TRUE(images.grad_input.holes_untouched());
+  EXPECT_EQ(images.grad_grid.values(), expected.grad_grid.values());
+
+  Images one_by_one(s, inputs, layouts);
+  const std::vector<std::byte> untouched = one_by_one.grad_grid.bytes();
+  one_by_one.differentiate(true, false);
+  EXPECT_EQ(one_by_one.grad_grid.bytes(), untouched);
+  one_by_one.differentiate(false, true);
+  EXPECT_EQ(one_by_one.grad_input.values(), expected.grad_input.values());
+  EXPECT_EQ(one_by_one.grad_grid.values(), expected.grad_grid.values());
+}
+
+// Both operators on contiguous tensors, against the reference.
+void expect_close(const Sampling& s, const Inputs& inputs) {
+  Images images(s, inputs, {planar, planar});
+  images.interpolate();
+  images.differentiate();
+  const auto expected = gradients_of(s, inputs);
+  EXPECT_LE(relative_error(images.output.values(), sample(s, inputs)), tolerance(DataType::float32, true));
+  EXPECT_LE(relative_error(images.grad_input.values(), expected.input),
+            allowed_error(DataType::float32, expected.input));
+  EXPECT_LE(gradient_error(images.grad_grid.values(), expected.grid),
+            allowed_error(DataType::float32, expected.grid));
+}
+
+TEST(GridSamplerLayouts, ChannelsLastGivesTheSameBits) {
+  for (const Sampling& size :
+       {sizes(2, 16, 20, 24, 22, 26), sizes(2, 20, 20, 24, 22, 26), sizes(1, 3, 40, 40, 30, 50),
+        sizes(1, 32, 80, 80, 10, 10), sizes(2, 3, 40, 70, 40, 70), sizes(1, 5, 33, 64, 33, 64),
+        sizes(1, 40, 50, 52, 50, 52), sizes(2, 8, 2, 19, 2, 19), sizes(1, 6, 1, 80, 1, 80)}) {
+    Inputs inputs(size, DataType::float32, 1.2);
+    if (size.width == size.output_width) inputs.grid = smooth_grid(size, DataType::float32);
+    for_each_mode(size, DataType::float32, [&](const Sampling& s) {
+      expect_same_bits(s, inputs, {channels_last, channels_last});
+    });
+  }
+}
+
+TEST(GridSamplerLayouts, InterleavedRowsGiveTheSameBits) {
+  for (int64_t channels : {2, 3, 4}) {
+    Sampling s = sizes(2, channels, 40, 70, 33, 70);
+    Inputs inputs(s, DataType::float32, 1);
+    inputs.grid = smooth_grid(s, DataType::float32);
+    for (const auto input :
+         {planar, channels_last, channels_last_in_longer_rows, channels_of_wider_pixels, columns_apart}) {
+      for (const auto output : {planar, channels_last, channels_last_in_longer_rows, channels_of_wider_pixels,
+                                columns_apart, overlapping})
+        expect_same_bits(s, inputs, {input, output});
+    }
+  }
+}
+
+// The further a grid is rotated, the fewer neighbouring samples read neighbouring pixels.
+std::vector<double> rotated_grid(const Sampling& s, double angle) {
+  std::vector<double> grid;
+  for (int64_t i = 0; i < s.output_height; ++i) {
+    for (int64_t j = 0; j < s.output_width; ++j) {
+      const double x = 2.0 * static_cast<double>(j) / static_cast<double>(s.width) - 0.7;
+      const double y = 2.0 * static_cast<double>(i) / static_cast<double>(s.height) - 0.7;
+      grid.push_back(std::cos(angle) * x - std::sin(angle) * y);
+      grid.push_back(std::sin(angle) * x + std::cos(angle) * y);
+    }
+  }
+  return rounded(grid, DataType::float32);
+}
+
+TEST(GridSamplerLayouts, RotatedGridsGiveTheSameBits) {
+  for (int64_t channels : {1, 3, 20}) {
+    const Sampling s = sizes(1, channels, 90, 130, 60, 91);
+    Inputs inputs(s, DataType::float32, 1);
+    for (int degrees = 0; degrees <= 48; degrees += 3) {
+      SCOPED_TRACE(degrees);
+      inputs.grid = rotated_grid(s, degrees * 3.14159265358979 / 180);
+      for (const auto input : {planar, planar_in_longer_rows, channels_last, columns_apart})
+        expect_same_bits(s, inputs, {input, planar});
+      expect_close(s, inputs);
+    }
+  }
+}
+
+// So many samples that their gradient is added in an order of its own, by the direction in which they follow each other.
+TEST(GridSamplerLayouts, TurnedGridsGiveTheSameBits) {
+  for (int64_t channels : {1, 2}) {
+    const Sampling s = sizes(1, channels, 190, 260, 160, 210);
+    Inputs inputs(s, DataType::float32, 1);
+    for (const double angle : {0.35, 2.8, 3.6, 5.9}) {
+      SCOPED_TRACE(angle);
+      inputs.grid = rotated_grid(s, angle);
+      expect_same_bits(s, inputs, {channels_of_wider_pixels, planar});
+    }
+  }
+}
+
+// So large that the kernel asks for pixels that it reads later.
+TEST(GridSamplerLayouts, FarPixelsGiveTheSameBits) {
+  const Sampling s = sizes(1, 4, 960, 970, 70, 90);
+  Inputs inputs(s, DataType::float32, 1);
+  for (const double angle : {0.4, 1.3}) {
+    inputs.grid = rotated_grid(s, angle);
+    expect_same_bits(s, inputs, {channels_last, channels_last});
+  }
+}
+
+// Large enough that samples' own gradients are found apart from those of the pixels.
+TEST(GridSamplerLayouts, ScatteredSamplesGiveTheSameBitsOnAnyThreads) {
+  const Sampling s = sizes(1, 3, 120, 130, 190, 190);
+  const Inputs inputs(s, DataType::float32, 1.1);
+  for (const auto input : {planar, channels_of_wider_pixels}) {
+    Images images(s, inputs, {input, planar});
+    set_thread_count(1);
+    images.differentiate();
+    const std::vector<double> grad_grid = images.grad_grid.values();
+    const std::vector<double> grad_input = images.grad_input.values();
+    for (int threads : {2, 5}) {
+      set_thread_count(threads);
+      images.differentiate();
+      EXPECT_EQ(images.grad_grid.values(), grad_grid) << threads;
+      EXPECT_EQ(images.grad_input.values(), grad_input) << threads;
+    }
+  }
+  set_thread_count(0);
+}
+
+// The last of these are so large that one is copied after the other.
+TEST(GridSamplerLayouts, TransposedImagesGiveTheSameBits) {
+  for (const Sampling& size :
+       {sizes(2, 3, 40, 70, 33, 70), sizes(2, 1, 33, 9, 40, 40), sizes(3, 3, 300, 310, 110, 112)}) {
+    const Inputs inputs(size, DataType::float32, 1.1);
+    for (const auto input : {column_by_column, longer_columns})
+      for_each_mode(size, DataType::float32, [&](const Sampling& s) {
+        expect_same_bits(s, inputs, {input, planar});
+      });
+  }
+}
+
+// Rows of one pixel, all of them the same: nothing lies beside it.
+aclgrad::Shape repeated_rows(const Shape& shape) {
+  return {shape[1], 1, 0, 1};
+}
+
+TEST(GridSamplerLayouts, RepeatedRowsGiveTheSameBits) {
+  const Sampling s = sizes(1, 6, 40, 1, 40, 40);
+  Inputs inputs(s, DataType::float32, 1);
+  inputs.grid = rotated_grid(s, 0);
+  Images images(s, inputs, {repeated_rows, planar});
+  Images expected = images.in_planes();
+  images.interpolate();
+  expected.interpolate();
+  EXPECT_EQ(images.output.values(), expected.output.values());
+}
+
+template <class AnySampling, class Forward, class Backward>
+void expect_same_bits_past_the_caches(const AnySampling& s,
+                                      void (*interpolate)(const Forward&, const WorkspaceView&),
+                                      void (*differentiate)(const Backward&, const WorkspaceView&)) {
+  for (DataType type : {DataType::float32, DataType::float64}) {
+    SCOPED_TRACE(describe(s, type));
+    Inputs inputs(s, type, 1);
+    inputs.grid = smooth_grid(s, type);
+    const TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
+    const TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+    const TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
+    // Of results that begin with a line of 64 bytes, or one element after.
+    const auto run = [&](bool is_beside) {
+      const auto result = [&](const Shape& shape) {
+        return TestTensor(shape, type, planar(shape), is_beside ? 1 : 0);
+      };
+      const TestTensor results[] = {result(output_shape(s)), result(input_shape(s)), result(grid_shape(s))};
+      const auto forward = forward_problem(s, input, grid, results[0]);
+      interpolate(forward, Workspace(workspace_size(forward)));
+      const auto backward = backward_problem(s, grad_output, input, grid, results[1], results[2]);
+      differentiate(backward, Workspace(workspace_size(backward)));
+      std::vector<std::vector<std::byte>> bytes;
+      for (const TestTensor& tensor : results) {
+        EXPECT_TRUE(tensor.holes_untouched());
+        bytes.push_back(tensor.bytes());
+      }
+      return bytes;
+    };
+    EXPECT_TRUE(run(false) == run(true));
+  }
+}
+
+// Results that outgrow the caches are stored past them where they are made of whole cache lines. Here some are.
+TEST(GridSamplerLayouts, GivesTheSameBitsPastTheCaches) {
+  for (const Sampling& s :
+       {sizes(1, 1, 700, 740, 720, 750), sizes(1, 36, 160, 200, 176, 210), sizes(2, 3, 400, 500, 400, 500)}) {
+    expect_same_bits_past_the_caches(s, grid_sampler_2d, grid_sampler_2d_backward);
+  }
+  for (const Sampling3D& s : {sizes(1, 1, 70, 72, 74, 70, 72, 75), sizes(1, 20, 20, 48, 64, 20, 48, 70)})
+    expect_same_bits_past_the_caches(s, grid_sampler_3d, grid_sampler_3d_backward);
+}
+
+// ---- Implementations by their names
 
 std::vector<double> scaled(std::vector<double> values, double factor) {
   for (double& value : values) value *= factor;
@@ -101,7 +384,7 @@ TEST(GridSamplerImplementations, ForwardMatchTheReferenceWhereverTheyApply) {
   Cases cases;
   for_each_call([&](auto& call, const Inputs& inputs) {
     const std::vector<double> expected = sample(call.s, inputs);
-    const auto sampling = forward_of(call);
+    const auto sampling = ops::grid_sampler::sampling_of(call.forward_problem());
     for (const Implementation& implementation : ops::grid_sampler::forward_implementations()) {
       if (!implementation.applies(sampling)) continue;
       ++cases[implementation.name][call.input.type()];
@@ -117,7 +400,7 @@ TEST(GridSamplerImplementations, GradientsMatchTheReferenceWhereverTheyApply) {
   Cases cases;
   for_each_call([&](auto& call, const Inputs& inputs) {
     const auto expected = gradients_of(call.s, inputs);
-    const auto sampling = gradient_of(call);
+    const auto sampling = ops::grid_sampler::sampling_of(call.backward_problem());
     if (!sampling.wants_grid_grad) call.grid_grad.set(expected.grid);  // zeros, which need no implementation
     for (const Implementation& implementation : ops::grid_sampler::gradient_implementations()) {
       if (!implementation.applies(sampling)) continue;
@@ -137,8 +420,9 @@ TEST(GridSamplerImplementations, GradientsMatchTheReferenceWhereverTheyApply) {
 TEST(GridSamplerImplementations, GiveTheSameBits) {
   int of_lanes = 0;
   for_each_call([&](auto& call, const Inputs&) {
-    const auto forward = forward_of(call), gradient = gradient_of(call);
-    const auto expect_same_bits = [](auto implementations, const auto& sampling, const TestTensor& result) {
+    const auto forward = ops::grid_sampler::sampling_of(call.forward_problem()),
+               gradient = ops::grid_sampler::sampling_of(call.backward_problem());
+    const auto expect_agreement = [](auto implementations, const auto& sampling, const TestTensor& result) {
       std::vector<std::byte> first;
       for (const Implementation& implementation : implementations) {
         if (!implementation.applies(sampling)) continue;
@@ -150,16 +434,16 @@ TEST(GridSamplerImplementations, GiveTheSameBits) {
     const std::vector<double> input = call.input.values();
     for (double factor : {1e-44, 1.0}) {  // products that vanish leave no sign
       call.input.set(scaled(input, factor));
-      expect_same_bits(ops::grid_sampler::forward_implementations(), forward, call.output);
+      expect_agreement(ops::grid_sampler::forward_implementations(), forward, call.output);
     }
     if (gradient.interpolation == Interpolation::nearest)
-      return expect_same_bits(ops::grid_sampler::gradient_implementations(), gradient, call.input_grad);
+      return expect_agreement(ops::grid_sampler::gradient_implementations(), gradient, call.input_grad);
     if (!gradient.has_plain_rows) return;
     auto of_grid = gradient;
     of_grid.wants_input_grad = false;
     if (sums_lanes(of_grid)) {
       ++of_lanes;
-      expect_same_bits(ops::grid_sampler::gradient_implementations(), of_grid, call.grid_grad);
+      expect_agreement(ops::grid_sampler::gradient_implementations(), of_grid, call.grid_grad);
     }
     const Implementation by_samples = ops::grid_sampler::gradient_implementations()[1];
     ASSERT_STREQ(by_samples.name, "by_samples");
