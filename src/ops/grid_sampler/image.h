@@ -164,6 +164,4 @@ struct Box {
   bool contains(int64_t slice, int64_t row) const { return slices.contains(slice) && rows.contains(row); }
 };
 
-void zero_box(const Image& image, const Box& box);
-
 }  // namespace aclgrad::ops::grid_sampler

@@ -110,6 +110,7 @@ inline bool is_empty(const Sampling& sampling) {
   return sampling.batch == 0 || sampling.channels == 0 || sampling.samples == 0 || sampling.pixels == 0;
 }
 
+void zero_box(const Image& image, const Box& box);
 void zero_images(const Images& images, int64_t batch);
 
 // Estimates of the time on one thread.
