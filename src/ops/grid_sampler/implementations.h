@@ -23,12 +23,6 @@ struct Implementation {
 std::span<const Implementation> forward_implementations();
 std::span<const Implementation> gradient_implementations();
 
-// Of samplings that are not empty. The first one in the list that applies and suits runs, and its name is logged at the
-// debug level; the workspace serves all that may be chosen.
-size_t workspace_size(std::span<const Implementation> implementations, const Sampling& sampling);
-void run(const char* operator_name, std::span<const Implementation> implementations, const Sampling& sampling,
-         void* workspace);
-
 // ---- The implementations, in files of their names
 
 void sample_nearest(const Sampling& sampling, void* workspace);
