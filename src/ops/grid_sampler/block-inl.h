@@ -66,10 +66,8 @@ void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samp
 template <class Real, int kAxes>
 void load_coordinates(const Image& grid, const Samples& samples, Real (&to)[kAxes][kMaxSamples]);
 
-// Finds the rows, of volumes the slices, that the samples of each chunk read, at most kMaxSamples each: spans[images,
-// chunks].
-void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
-                double serial_nanoseconds, RowSpan* spans);
+// Finds the rows, of volumes the slices, that each chunk of kMaxSamples samples reads: spans[batch, chunks].
+void find_spans(const Sampling& sampling, double serial_nanoseconds, RowSpan* spans);
 
 // Lists the samples of images [first_image, first_image + images) for the boxes of a cut.
 void list_samples(const Sampling& sampling, const SampleLists& lists, const BoxCut& cut, int64_t first_image,

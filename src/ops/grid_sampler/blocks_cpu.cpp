@@ -102,12 +102,11 @@ void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samp
   prepare(sampling, image, samples, 0, blocks);
 }
 
-void find_spans(const Sampling& sampling, int64_t first_image, int64_t images, int64_t chunk_samples,
-                double serial_nanoseconds, RowSpan* spans) {
-  const int64_t chunks = divide_up(sampling.samples, chunk_samples);
-  parallel_for(images * chunks, serial_nanoseconds, [&](int64_t task) {
-    const int64_t image = first_image + task / chunks, first = task % chunks * chunk_samples;
-    const Samples samples{first, std::min(chunk_samples, sampling.samples - first)};
+void find_spans(const Sampling& sampling, double serial_nanoseconds, RowSpan* spans) {
+  const int64_t chunks = divide_up(sampling.samples, kMaxSamples);
+  parallel_for(sampling.batch * chunks, serial_nanoseconds, [&](int64_t task) {
+    const int64_t image = task / chunks, first = task % chunks * kMaxSamples;
+    const Samples samples{first, std::min(kMaxSamples, sampling.samples - first)};
     visit_axes(sampling, [&](auto axes) {
       spans[task] = sampling.type == DataType::float64
                         ? span_of_samples<double, axes>(sampling, image, samples)

@@ -219,7 +219,7 @@ void differentiate_images(Problem sampling, const SamplesLayout& layout, double 
   const bool is_cut = nanoseconds >= kMinParallelNanoseconds && (!is_light || is_grid_smooth(sampling));
   Bands bands = layout.bands_for(is_cut ? thread_count() : 1, sampling);
   if (bands.count() > 1) {
-    find_spans(sampling, 0, sampling.batch, kChunkSamples, 0.2 * nanoseconds, layout.spans);
+    find_spans(sampling, 0.2 * nanoseconds, layout.spans);
     if (layout.are_scattered(bands, sampling)) {
       // Below it two threads take as long as one.
       const bool pays = nanoseconds >= 7 * kMinParallelNanoseconds;
