@@ -174,6 +174,12 @@ HWY_INLINE uint32_t bits_of(D d, hn::Mask<D> mask) {
   return bits;
 }
 
+// Of the rows that are the given one or below it.
+template <class D>
+HWY_INLINE uint32_t rows_from(D d, hn::Vec<D> rows, int64_t begin) {
+  return bits_of(d, hn::Ge(rows, hn::Set(d, static_cast<hn::TFromD<D>>(begin))));
+}
+
 // The mask of the lanes whose bits are set.
 template <class D>
 HWY_INLINE hn::Mask<D> mask_of(D d, uint32_t bits) {

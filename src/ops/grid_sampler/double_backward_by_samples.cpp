@@ -29,13 +29,13 @@ const Images& first_source(const DoubleBackward& sampling) {
 
 // One channel at a time: to read several together, where they lie side by side, gains less than a tenth with AVX-512, and at
 // most a fifth with AVX2.
-template <class T, int kTaps, bool kAreScattered, int kAxes>
-class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered, kAxes> {
-  using Base = SumsBySamples<T, kTaps, 1, kAreScattered, kAxes>;
+template <class Real, int kTaps, bool kAreScattered, int kAxes>
+class DoubleBackwardBySamples : public SumsBySamples<Real, kTaps, 1, kAreScattered, kAxes> {
+  using Base = SumsBySamples<Real, kTaps, 1, kAreScattered, kAxes>;
   using Base::kGroup, Base::kSamples, Base::grid_, Base::input_, Base::pixels_, Base::wants_input_grad_,
-      Base::store_slopes, Base::with_gradients;
-  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
-      typename Base::Runs, typename Base::Taps, typename Base::V, typename Base::Vector;
+      Base::store_slopes;
+  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Runs,
+      typename Base::Taps, typename Base::V, typename Base::Vector;
 
  public:
   DoubleBackwardBySamples(const DoubleBackward& sampling, int64_t image, RowBand band, const Sums& sums)
@@ -68,8 +68,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
 
   // What is found once for all channels.
   struct Work {
-    Pixels pixels;
-    Pixels others;
+    Pixels pixels[2];  // of the sources, the first ones' if both lie alike
     Vector vector;
     Taps taps[kAxes];
     V along[kAxes];
@@ -78,7 +77,7 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
     alignas(64) Real weights[2][kTapCount][kSamples];   // by which they are weighted
     alignas(64) Real products[2][kTapCount][kSamples];  // of grad_output and their pixels
 
-    Work(const Pixels& first, const Pixels& second) : pixels(first), others(second) {}
+    Work(const Pixels& first, const Pixels& second) : pixels{first, second} {}
   };
 
   friend Base;
@@ -90,13 +89,19 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
     const D d;
     V coordinates[kAxes];
     grid_.load(work.vector.first, work.vector.count, coordinates);
-    work.reach[0] = work.reach[1] = work.pixels.find(coordinates, work.taps);
-    if (has_others_) work.reach[1] = work.others.find(coordinates, work.taps);
+#pragma GCC unroll 1  // or it is compiled twice
+    for (int source = has_others_ ? 1 : 0; source >= 0; --source)
+      work.reach[source] = work.pixels[source].find(coordinates, work.taps);
+    if (!has_others_) work.reach[1] = work.reach[0];
+    if constexpr (!kAreScattered) {
+      if (work.reach[0] == Reach::line) work.pixels[0].find_offsets_of_line();
+    }
     bool is_of_band = false;
-    visit_reach<!kAreScattered>(work.reach[0], [&](auto reach) HWY_ATTR {
-      is_of_band = this->template find_bits<reach>(work.pixels, work.taps, work.vector);
+    visit_interior_or_edge(work.reach[0], [&](auto reach) HWY_ATTR {
+      is_of_band = this->template find_bits<reach>(work.pixels[0], work.taps, work.vector);
       if (is_of_band && wants_input_grad_)
-        this->template find_runs<reach>(work.pixels, work.taps, work.vector, work.runs);
+        this->template find_runs<reach>(work.pixels[0], work.taps, work.vector, work.reach[0] == Reach::line,
+                                        work.runs);
     });
     if (!is_of_band) return false;
     find_tangents_of(work, work.along);
@@ -114,18 +119,20 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
     const Vector& vector = work.vector;
     alignas(64) Lanes gradients, results;
     set_to_zero(results);
-    with_gradients(vector, channels, [&](const auto& gradient) HWY_ATTR {
-      for (int64_t c = channels.begin; c < channels.end; ++c)
-        hn::Store(gradient(c), D(), gradients[c - channels.begin]);
+    visit_types_of<Real>(sampling_.type, [&]<class T>(T) HWY_ATTR {
+      this->template with_gradients<T>(vector, channels, [&](const auto& gradient) HWY_ATTR {
+        for (int64_t c = channels.begin; c < channels.end; ++c)
+          hn::Store(gradient(c), D(), gradients[c - channels.begin]);
+      });
+      for (int source = 0; vector.owned != 0 && source < 2; ++source) {
+        if (sources_[source].given) read<T>(work, source, channels, gradients, results);
+      }
     });
-    for (int source = 0; vector.owned != 0 && source < 2; ++source) {
-      if (sources_[source].given) read(work, source, channels, gradients, results);
-    }
     if (vector.owned != 0 && sampling_.wants_grad_grad_output) store_results(vector, channels, results);
     if (vector.bits == 0 || !wants_input_grad_) return;
-    visit_reach<!kAreScattered>(work.reach[0], [&](auto reach) HWY_ATTR {
+    visit_interior_or_edge(work.reach[0], [&](auto reach) HWY_ATTR {
       this->template add_terms<reach>(
-          work.pixels, work.taps, [&](int tap) HWY_ATTR { return hn::Load(D(), work.weights[0][tap]); },
+          work.pixels[0], work.taps, [&](int tap) HWY_ATTR { return hn::Load(D(), work.weights[0][tap]); },
           vector, work.runs, channels,
           [&](int64_t c) HWY_ATTR { return hn::Load(D(), gradients[c - channels.begin]); });
     });
@@ -163,21 +170,22 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
   }
 
   // What a source gives to the results and to the products.
+  template <class T>
   HWY_NOINLINE void read(Work& work, int source, const Channels& channels, const Lanes& gradients,
                          Lanes& results) const {
     const D d;
-    const Pixels& pixels = source == 1 && has_others_ ? work.others : work.pixels;
+    const Pixels& pixels = work.pixels[has_others_ ? source : 0];
     const Image& image = sources_[source].image;
     visit_reach<!kAreScattered>(work.reach[source], [&](auto reach) HWY_ATTR {
       for (int64_t channel = channels.begin; prefetches_ && channel < channels.end; ++channel)
-        pixels.template prefetch_next_row<reach>(image.channel<T>(channel));
+        pixels.template prefetch_next_row<reach>(image.template channel<T>(channel));
       for (int row = 0; row < Pixels::kRows; ++row) {
         const Real(*weights)[kSamples] = work.weights[source] + row * kTaps;
         V products[kTaps];
         set_to_zero(products);
         for (int64_t channel = channels.begin; channel < channels.end; ++channel) {
           V of_row[kTaps];
-          load_any_row<reach>(pixels, image.channel<T>(channel), row, of_row);
+          load_any_row<reach>(pixels, image.template channel<T>(channel), row, of_row);
           const int64_t k = channel - channels.begin;
           const V gradient = hn::Load(d, gradients[k]);
           V result = hn::Load(d, results[k]);
@@ -217,10 +225,10 @@ class DoubleBackwardBySamples : public SumsBySamples<T, kTaps, 1, kAreScattered,
   const bool has_others_;  // whose offsets are not those of the first
 };
 
-template <class T, int kTaps, int kAxes>
+template <class Real, int kTaps, int kAxes>
 void run_with_rows(const DoubleBackward& sampling, const SamplesLayout& layout) {
   const auto run = [&](auto are_scattered) {
-    using Kernel = DoubleBackwardBySamples<T, kTaps, are_scattered, kAxes>;
+    using Kernel = DoubleBackwardBySamples<Real, kTaps, are_scattered, kAxes>;
     differentiate_images(sampling, layout, double_backward_nanoseconds(sampling),
                          differentiate_band<Kernel, DoubleBackward>);
   };
@@ -236,11 +244,12 @@ void run_with_rows(const DoubleBackward& sampling, const SamplesLayout& layout) 
 }
 
 void run_double_backward_by_samples(const DoubleBackward& sampling, const SamplesLayout& layout) {
-  visit_element_type(sampling.type, [&]<class T>(T) {
-    if (sampling.axis_count == 3) return run_with_rows<T, 2, 3>(sampling, layout);
-    sampling.interpolation == Interpolation::bicubic ? run_with_rows<T, 4, 2>(sampling, layout)
-                                                     : run_with_rows<T, 2, 2>(sampling, layout);
-  });
+  const auto run = [&]<class Real>(Real) {
+    if (sampling.axis_count == 3) return run_with_rows<Real, 2, 3>(sampling, layout);
+    sampling.interpolation == Interpolation::bicubic ? run_with_rows<Real, 4, 2>(sampling, layout)
+                                                     : run_with_rows<Real, 2, 2>(sampling, layout);
+  };
+  sampling.type == DataType::float64 ? run(double{}) : run(float{});
 }
 
 }  // namespace

@@ -16,12 +16,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-// Of vectors of samples in images, or volumes, of T whose pixels lie side by side in each row, kTogether channels
-// interleaved in each.
-template <class T, int kTaps, int kTogether, int kAxes = 2, int kMaxLines = 2>
+// Of vectors of samples in images, or volumes, whose pixels lie side by side in each row, kTogether channels interleaved
+// in each. Real is the type of the arithmetic.
+template <class Real, int kTaps, int kTogether, int kAxes = 2, int kMaxLines = 2>
 class Footprint {
  public:
-  using Real = RealOf<T>;
   using D = BlockTag<Real>;
   using V = hn::Vec<D>;
   using Offset = OffsetOf<Real>;
@@ -68,7 +67,7 @@ class Footprint {
   }
 
   // pixels[column * kTogether + c] of one row of the taps; zeros where a tap is no pixel.
-  template <Reach kReach>
+  template <Reach kReach, class T>
   HWY_INLINE void load_row(const T* from, int row, V (&pixels)[kRowElements]) const {
     const D d;
     if constexpr (kReach == Reach::line) {
@@ -102,7 +101,7 @@ class Footprint {
 
   // Asks for what the samples of the next row of a grid will be the first to read of a channel, if they lie as these do:
   // the row above or the row below, in the last slice.
-  template <Reach kReach>
+  template <Reach kReach, class T>
   HWY_INLINE void prefetch_next_row(const T* from) const {
     if (kReach != Reach::line && kReach != Reach::lines) return;
     const bool has_others = kReach == Reach::lines && kMaxLines > 2;
@@ -137,6 +136,10 @@ class Footprint {
   // elements: where those of a row begin that each sample reads.
   HWY_INLINE int64_t line() const { return line_; }
   HWY_INLINE const Offset* offsets(int row = 0) const { return offsets_[row]; }
+  // Those of a line, of which only the first is found.
+  HWY_INLINE void find_offsets_of_line() {
+    hn::Store(hn::Add(hn::Set(Integer(), static_cast<Offset>(line_)), steps_), Integer(), offsets_[0]);
+  }
   HWY_INLINE bool has_elements() const { return axis(0).size >= kTaps; }
 
   // terms[column] of the taps of a row become those of its elements, which are zero where no tap is a pixel.
@@ -168,11 +171,11 @@ class Footprint {
   // may read none: that counts as row 0. `taps` are those along this axis.
   template <Reach kReach>
   HWY_INLINE uint32_t first_rows_from(const Taps& taps, int64_t row) const {
-    return rows_from(kReach == Reach::edge ? hn::Load(D(), edge_rows_[0]) : taps.first, row);
+    return rows_from(D(), kReach == Reach::edge ? hn::Load(D(), edge_rows_[0]) : taps.first, row);
   }
   template <Reach kReach>
   HWY_INLINE uint32_t last_rows_from(const Taps& taps, int64_t row) const {
-    return rows_from(last_rows<kReach>(taps), row);
+    return rows_from(D(), last_rows<kReach>(taps), row);
   }
 
   // Of all samples.
@@ -231,10 +234,6 @@ class Footprint {
   HWY_INLINE V last_rows(const Taps& taps) const {
     return kReach == Reach::edge ? hn::Load(D(), edge_rows_[1])
                                  : hn::Add(taps.first, hn::Set(D(), Real{kTaps - 1}));
-  }
-
-  static HWY_INLINE uint32_t rows_from(V row, int64_t begin) {
-    return bits_of(D(), hn::Ge(row, hn::Set(D(), static_cast<Real>(begin))));
   }
 
   static HWY_INLINE Index offsets_of_units(const Image& image) {
@@ -347,6 +346,7 @@ class Footprint {
     return is_line_at_edge_ ? Reach::line_at_edge : Reach::edge;
   }
 
+  template <class T>
   HWY_INLINE void load_edge_row(const T* from, int row, V (&pixels)[kRowElements]) const {
     const D d;
     V loaded[kRowElements];

@@ -96,8 +96,8 @@ class ForwardBySamples {
   // two pays where many channels use them.
   static constexpr int kMaxLines = kAccess == Access::few ? 2 : std::max<int>(2, kSamples / 2);
   using Pixels = std::conditional_t<kAccess == Access::scattered,  //
-                                    ScatteredFootprint<T, kTaps, kTogether, kAxes>,
-                                    Footprint<T, kTaps, kTogether, kAxes, kMaxLines>>;
+                                    ScatteredFootprint<Real, kTaps, kTogether, kAxes>,
+                                    Footprint<Real, kTaps, kTogether, kAxes, kMaxLines>>;
   using Taps = VectorTaps<D, kTaps>;
   using Weights = TapWeights<D, kTaps, kAxes>;
   static constexpr int kTapCount = kTapsOfSample<kTaps, kAxes>;

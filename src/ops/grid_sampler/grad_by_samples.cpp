@@ -17,14 +17,14 @@ namespace {
 
 // Differentiates at the samples.
 template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes, bool kFollow = false>
-class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow> {
+class GradBySamples : public SumsBySamples<RealOf<T>, kTaps, kTogether, kAreScattered, kAxes, kFollow> {
  protected:
-  using Base = SumsBySamples<T, kTaps, kTogether, kAreScattered, kAxes, kFollow>;
+  using Real = RealOf<T>;
+  using Base = SumsBySamples<Real, kTaps, kTogether, kAreScattered, kAxes, kFollow>;
   using Base::kGroup, Base::kSamples, Base::adds_alike_, Base::grad_output_, Base::grid_,
-      Base::has_plain_gradient_, Base::input_, Base::pixels_, Base::wants_input_grad_, Base::store_slopes,
-      Base::with_gradients;
-  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
-      typename Base::Runs, typename Base::Taps, typename Base::V, typename Base::Vector;
+      Base::has_plain_gradient_, Base::input_, Base::pixels_, Base::wants_input_grad_;
+  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Runs,
+      typename Base::Taps, typename Base::V, typename Base::Vector;
 
  public:
   GradBySamples(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
@@ -36,7 +36,7 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   void differentiate(int64_t first, int64_t end, bool is_inside) {
     constexpr int64_t kMaxVectors = kChunkSamples / kSamples;
     if constexpr (kAreScattered) return this->differentiate_chunks(*this, first, end, is_inside, kMaxVectors);
-    if constexpr (kTogether == 1 && (kAxes == 3 || std::is_same_v<T, Real>)) {
+    if constexpr (!kFollow && kTogether == 1 && (kAxes == 3 || std::is_same_v<T, Real>)) {
       if (input_.channels > kGroup)
         return this->differentiate_chunks(*this, first, end, is_inside, kMaxVectors);
     }
@@ -107,33 +107,33 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     const Channels all{0, input_.channels};
     if constexpr (kReach != Reach::line && kReach != Reach::lines) prefetch_gradients(vector);
     // As a function of its own it would find all of this in memory.
-    with_gradients(
+    this->template with_gradients<T>(
         vector, all, [&](const auto& gradient) HWY_ATTR __attribute__((always_inline)) {
           if (vector.owned != 0) {
             prefetch_next_row<kReach>(pixels_, all);
             if constexpr (kAxes == 3) {
               Slopes<V, 3> sums{hn::Zero(D()), hn::Zero(D()), hn::Zero(D())};
               add_slopes<kReach>(pixels_, weights_of(taps), all, gradient, sums);
-              store_slopes(scaled(taps, sums), vector);
+              this->template store_slopes<T>(scaled(taps, sums), vector);
             } else if constexpr (kTaps == 2) {
               V sums[4];
               sum_differences<kReach>(pixels_, all, gradient, sums);
               if constexpr (kReach == Reach::pairs) {
-                store_slopes(slopes_of_pairs(taps, sums), vector);
+                this->template store_slopes<T>(slopes_of_pairs(taps, sums), vector);
               } else {
-                store_slopes(bilinear_slopes(taps, sums), vector);
+                this->template store_slopes<T>(bilinear_slopes(taps, sums), vector);
               }
             }
             if constexpr (kTaps == 4) {
               const auto products_of = [&](int row, V(&products)[4]) HWY_ATTR {
                 sum_products<kReach>(pixels_, row, all, gradient, products);
               };
-              store_slopes(bicubic_slopes(taps, products_of), vector);
+              this->template store_slopes<T>(bicubic_slopes(taps, products_of), vector);
             }
           }
           if (!wants_input_grad_ || vector.bits == 0) return;
           Runs runs;
-          this->template find_runs<kReach>(pixels_, taps, vector, runs);
+          this->template find_runs<kReach>(pixels_, taps, vector, kReach == Reach::line, runs);
           add_to_sums<kReach>(pixels_, taps, vector, runs, all, gradient);
         });
   }
@@ -157,25 +157,32 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
     V coordinates[kAxes];
     grid_.load(found.vector.first, found.vector.count, coordinates);
     found.reach = found.pixels.find(coordinates, found.taps);
+    if constexpr (!kAreScattered) {
+      if (found.reach == Reach::line) found.pixels.find_offsets_of_line();
+    }
     set_to_zero(found.products);
     bool is_of_band = false;
-    visit_reach<!kAreScattered>(found.reach, [&](auto reach) HWY_ATTR {
+    visit_interior_or_edge(found.reach, [&](auto reach) HWY_ATTR {
       is_of_band = this->template find_bits<reach>(found.pixels, found.taps, found.vector);
       if (is_of_band && wants_input_grad_)
-        this->template find_runs<reach>(found.pixels, found.taps, found.vector, found.runs);
+        this->template find_runs<reach>(found.pixels, found.taps, found.vector, found.reach == Reach::line,
+                                        found.runs);
     });
     return is_of_band;
   }
 
   HWY_NOINLINE void differentiate_group(Found& found, const Channels& channels) {
     const bool adds = wants_input_grad_ && found.vector.bits != 0;
-    visit_reach<!kAreScattered>(found.reach, [&](auto reach) HWY_ATTR {
-      with_gradients(found.vector, channels, [&](const auto& gradient) HWY_ATTR {
-        if (found.vector.owned != 0) {
+    this->template with_gradients<T>(found.vector, channels, [&](const auto& gradient) HWY_ATTR {
+      if (found.vector.owned != 0) {
+        visit_reach<!kAreScattered>(found.reach, [&](auto reach) HWY_ATTR {
           prefetch_next_row<reach>(found.pixels, channels);
           add_products<reach>(found, channels, gradient);
-        }
-        if (adds) add_to_sums<reach>(found.pixels, found.taps, found.vector, found.runs, channels, gradient);
+        });
+      }
+      if (!adds) return;
+      visit_interior_or_edge(found.reach, [&](auto reach) HWY_ATTR {
+        add_to_sums<reach>(found.pixels, found.taps, found.vector, found.runs, channels, gradient);
       });
     });
   }
@@ -206,16 +213,18 @@ class GradBySamples : public SumsBySamples<T, kTaps, kTogether, kAreScattered, k
   }
 
   void store_slopes_of(const Found& found) const {
-    if constexpr (kAxes == 3) return store_slopes(scaled(found.taps, load_sums(found)), found.vector);
+    if constexpr (kAxes == 3)
+      return this->template store_slopes<T>(scaled(found.taps, load_sums(found)), found.vector);
     const auto load_products = [&](int row, V(&products)[4]) HWY_ATTR {
       for (int k = 0; k < 4; ++k) products[k] = hn::Load(D(), found.products[4 * row + k]);
     };
     if constexpr (kTaps == 2 && kAxes == 2) {
       V sums[4];
       load_products(0, sums);
-      store_slopes(bilinear_slopes(found.taps, sums), found.vector);
+      this->template store_slopes<T>(bilinear_slopes(found.taps, sums), found.vector);
     }
-    if constexpr (kTaps == 4) store_slopes(bicubic_slopes(found.taps, load_products), found.vector);
+    if constexpr (kTaps == 4)
+      this->template store_slopes<T>(bicubic_slopes(found.taps, load_products), found.vector);
   }
 
   template <Reach kReach, class Gradient>
@@ -401,7 +410,7 @@ class GradOfLanes : public GradBySamples<float, 2, 1, false, 2> {
 
   template <Reach kReach>
   HWY_INLINE void add_to_lanes(const Vector& vector, const Channels& group, V (&lanes)[4][kLanes]) const {
-    with_gradients(vector, group, [&](const auto& gradient) HWY_ATTR {
+    with_gradients<float>(vector, group, [&](const auto& gradient) HWY_ATTR {
       for (int64_t k = 0; k < kLanes; ++k) {
         V pixels[2][2], of_channel = hn::Zero(D());
         for (auto& of_row : pixels) set_to_zero(of_row);

@@ -21,17 +21,17 @@ namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 static_assert(kChunkSamples == kMaxSamples);
 
 // The samples of one image, as far as they have to do with a band of its rows; of a volume, of its slices. kTogether
-// channels of a pixel lie side by side; and pixel beside pixel in each row, unless they are scattered.
-template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes>
+// channels of a pixel lie side by side; and pixel beside pixel in each row, unless they are scattered. Real is the type of
+// the arithmetic.
+template <class Real, int kTaps, int kTogether, bool kAreScattered, int kAxes>
 class ImagesBySamples {
  public:
-  using Real = RealOf<T>;
   using D = BlockTag<Real>;
   using V = hn::Vec<D>;
   // Of which each takes less time than its samples one by one, which have twice as many taps in a volume.
   static constexpr int kMaxLines = kAxes == 2 ? 2 : 4;
-  using Pixels = std::conditional_t<kAreScattered, ScatteredFootprint<T, kTaps, kTogether, kAxes>,
-                                    Footprint<T, kTaps, kTogether, kAxes, kMaxLines>>;
+  using Pixels = std::conditional_t<kAreScattered, ScatteredFootprint<Real, kTaps, kTogether, kAxes>,
+                                    Footprint<Real, kTaps, kTogether, kAxes, kMaxLines>>;
   using Taps = VectorTaps<D, kTaps>;
   static constexpr int64_t kSamples = hn::MaxLanes(D());
   static constexpr uint32_t kAll = (uint32_t{1} << kSamples) - 1;
@@ -46,8 +46,9 @@ class ImagesBySamples {
         input_(input),
         grad_output_(sampling.output[image]),
         grid_grad_(sampling.grid_grad[image]),
-        has_plain_grid_grad_(std::is_same_v<T, Real> && has_interleaved_coordinates(grid_grad_)),
-        has_plain_gradient_(grad_output_.type == data_type_of<T> && grad_output_.has_contiguous_channels()),
+        has_plain_grid_grad_(grid_grad_.type == data_type_of<Real> &&
+                             has_interleaved_coordinates(grid_grad_)),
+        has_plain_gradient_(grad_output_.type == sampling.type && grad_output_.has_contiguous_channels()),
         sums_(sums) {}
 
   void finish() { sums_.zero_to(band_.end - 1); }
@@ -89,8 +90,8 @@ class ImagesBySamples {
     return true;
   }
 
-  // Calls function(gradient(channel)), which are those of the output.
-  template <class Function>
+  // Calls function(gradient(channel)), which are those of the output, of T.
+  template <class T, class Function>
   HWY_INLINE void with_gradients(const Vector& vector, const Channels& channels, Function&& function) const {
     const D d;
     alignas(64) Real staged[kGroup][kSamples];
@@ -99,10 +100,12 @@ class ImagesBySamples {
     if (is_staged) stage_gradients(vector, channels, staged);
     function([&](int64_t channel) HWY_ATTR {
       return is_staged ? hn::Load(d, staged[channel - channels.begin])
-                       : load(grad_output_.channel<T>(channel) + vector.first);
+                       : load(grad_output_.template channel<T>(channel) + vector.first);
     });
   }
 
+  // The gradient of a grid of T, or of any type.
+  template <class T = Real>
   HWY_INLINE void store_slopes(const Slopes<V, kAxes>& slopes, const Vector& vector) const {
     const D d;
     if constexpr (std::is_same_v<T, Real>) {
@@ -139,10 +142,10 @@ class ImagesBySamples {
   HWY_NOINLINE void stage_gradients(Vector vector, const Channels& channels,
                                     Real (&to)[kGroup][kSamples]) const {
     if constexpr (kTogether > 1 && kAreScattered) {
-      if (vector.count == kSamples && grad_output_.type == data_type_of<T> &&
+      if (vector.count == kSamples && grad_output_.type == data_type_of<Real> &&
           grad_output_.channel_stride == 1) {
-        const T* pixels[kSamples];
-        const T* from = grad_output_.channel<T>(channels.begin);
+        const Real* pixels[kSamples];
+        const Real* from = grad_output_.template channel<Real>(channels.begin);
         for_each_pixel(grad_output_, vector.first, kSamples,
                        [&](int64_t i, int64_t offset) { pixels[i] = from + offset; });
         V of_channels[kTogether];

@@ -441,9 +441,9 @@ class GradNearest {
     uint32_t bits = found.bits;
     if (HWY_UNLIKELY(count != kSamples)) bits &= (uint32_t{1} << count) - 1;
     const V row = found.pixels[kAxes - 1];
-    if (!is_inside) bits &= rows_from(row, band_.begin) & ~rows_from(row, band_.end);
+    if (!is_inside) bits &= rows_from(d, row, band_.begin) & ~rows_from(d, row, band_.end);
     if (bits == 0) return false;
-    if (HWY_UNLIKELY((rows_from(row, sums_.missing.begin) & bits) != 0)) {
+    if (HWY_UNLIKELY((rows_from(d, row, sums_.missing.begin) & bits) != 0)) {
       const V of_bits = hn::IfThenElseZero(mask_of(d, bits), row);
       sums_.zero_to(static_cast<int64_t>(hn::GetLane(hn::MaxOfLanes(d, of_bits))));
     }
@@ -464,10 +464,6 @@ class GradNearest {
     const auto low = std::min<int64_t>(found.line[0], found.line[1]);
     const auto high = std::max<int64_t>(found.line[0], found.line[1]);
     return low >= begin && high + kSamples <= end && (found.in_first & (found.in_first + 1)) == 0;
-  }
-
-  static HWY_INLINE uint32_t rows_from(V row, int64_t begin) {
-    return bits_of(D(), hn::Ge(row, hn::Set(D(), static_cast<Real>(begin))));
   }
 
   // ---- Channel by channel

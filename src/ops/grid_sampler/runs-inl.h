@@ -14,13 +14,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
-template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes>
-class RunsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered, kAxes> {
+template <class Real, int kTaps, int kTogether, bool kAreScattered, int kAxes>
+class RunsBySamples : public ImagesBySamples<Real, kTaps, kTogether, kAreScattered, kAxes> {
  protected:
-  using Base = ImagesBySamples<T, kTaps, kTogether, kAreScattered, kAxes>;
+  using Base = ImagesBySamples<Real, kTaps, kTogether, kAreScattered, kAxes>;
   using Base::kAll, Base::kSamples, Base::band_, Base::sums_;
-  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
-      typename Base::Taps, typename Base::V, typename Base::Vector;
+  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Taps,
+      typename Base::V, typename Base::Vector;
 
  public:
   RunsBySamples(const Sampling& sampling, const Image& input, int64_t image, RowBand band, const Sums& sums)
@@ -47,15 +47,19 @@ class RunsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
     Run run[kMaxRuns];
   };
 
-  // Finds the runs that the samples make up. None, if there are too many, or what the lanes of one would add to lies
-  // outside of the band; and none of pairs, few of which lie in lines.
+  // Finds the runs that the samples make up, one if they are a line. None, if there are too many, or what the lanes of one
+  // would add to lies outside of the band; and none of pairs, few of which lie in lines.
   template <Reach kReach>
   HWY_INLINE void find_runs(const Pixels& pixels, const Taps (&taps)[kAxes], const Vector& vector,
-                            Runs& runs) const {
+                            bool are_line, Runs& runs) const {
     runs.count = 0;
     if constexpr (kTaps == 2 && !kAreScattered && kReach != Reach::pairs) {
-      if (vector.is_inside && vector.count == kSamples && adds_alike_)
+      if (!vector.is_inside || vector.count != kSamples || !adds_alike_) return;
+      if (are_line) {
+        runs = {1, {{pixels.line(), kAll, kAllRows}}};
+      } else {
         runs.count = find_runs<kReach>(pixels, taps, runs.run);
+      }
     }
   }
 
@@ -148,10 +152,6 @@ class RunsBySamples : public ImagesBySamples<T, kTaps, kTogether, kAreScattered,
   template <Reach kReach>
   HWY_INLINE int find_runs(const Pixels& pixels, const Taps (&taps)[kAxes], Run (&runs)[kMaxRuns]) const {
     const D d;
-    if (kReach == Reach::line) {
-      runs[0] = {pixels.line(), kAll, kAllRows};
-      return 1;
-    }
     if (!rows_follow_) return 0;
     alignas(64) Real rows[kAxes - 1][kSamples];
     alignas(64) typename Pixels::Offset starts[kSamples];

@@ -16,10 +16,9 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // Of kTogether channels at a time, one, or four that lie side by side in each pixel.
-template <class T, int kTaps, int kTogether, int kAxes = 2>
+template <class Real, int kTaps, int kTogether, int kAxes = 2>
 class ScatteredFootprint {
  public:
-  using Real = RealOf<T>;
   using D = BlockTag<Real>;
   using V = hn::Vec<D>;
   using Offset = OffsetOf<Real>;
@@ -52,7 +51,7 @@ class ScatteredFootprint {
   }
 
   // pixels[column * kTogether + c] of one row of the taps; zeros where a tap is no pixel.
-  template <Reach kReach>
+  template <Reach kReach, class T>
   HWY_INLINE void load_row(const T* from, int row, V (&pixels)[kTaps * kTogether]) const {
     for (int column = 0; column < kTaps; ++column) {
       V of_tap[kTogether];
@@ -64,7 +63,7 @@ class ScatteredFootprint {
     }
   }
 
-  template <Reach kReach>
+  template <Reach kReach, class T>
   HWY_INLINE void prefetch_next_row(const T*) const {}
 
   HWY_INLINE hn::Mask<D> is_pixel(int row, int column) const {
@@ -164,6 +163,7 @@ class ScatteredFootprint {
     return hn::Add(at, hn::Load(integer, offsets_[kAxes - 1][row / kTaps]));
   }
 
+  template <class T>
   HWY_INLINE void load_tap(const T* from, int row, int column, V (&to)[kTogether]) const {
     const D d;
     if (HWY_LIKELY(has_small_offsets_)) {
@@ -210,6 +210,14 @@ HWY_INLINE void visit_reach(Reach reach, Function&& function) {
   }
   if (reach == Reach::interior) return function(std::integral_constant<Reach, Reach::interior>());
   function(std::integral_constant<Reach, Reach::edge>());
+}
+
+// The same for what differs at edges alone.
+template <class Function>
+HWY_INLINE void visit_interior_or_edge(Reach reach, Function&& function) {
+  if (reach == Reach::edge || reach == Reach::line_at_edge)
+    return function(std::integral_constant<Reach, Reach::edge>());
+  function(std::integral_constant<Reach, Reach::interior>());
 }
 
 // A row of either, for kernels that take a line at an edge as any samples there.

@@ -17,14 +17,14 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // kFollow: the samples of an image mostly follow each other in some direction, pixel by pixel.
-template <class T, int kTaps, int kTogether, bool kAreScattered, int kAxes, bool kFollow = false>
-class SumsBySamples : public RunsBySamples<T, kTaps, kTogether, kAreScattered, kAxes> {
+template <class Real, int kTaps, int kTogether, bool kAreScattered, int kAxes, bool kFollow = false>
+class SumsBySamples : public RunsBySamples<Real, kTaps, kTogether, kAreScattered, kAxes> {
  protected:
-  using Base = RunsBySamples<T, kTaps, kTogether, kAreScattered, kAxes>;
+  using Base = RunsBySamples<Real, kTaps, kTogether, kAreScattered, kAxes>;
   using Base::kAll, Base::kGroup, Base::kRows, Base::kSamples, Base::adds_alike_, Base::band_, Base::pixels_,
       Base::step_to, Base::sums_, Base::sums_of;
-  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Real,
-      typename Base::Runs, typename Base::Taps, typename Base::V, typename Base::Vector;
+  using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Runs,
+      typename Base::Taps, typename Base::V, typename Base::Vector;
 
  public:
   using Base::Base;
