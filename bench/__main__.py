@@ -120,9 +120,11 @@ def _arguments() -> argparse.Namespace:
     for kind in arguments.kinds:
         if kind not in _KINDS:
             parser.error(f"expected {', '.join(_KINDS)}, got {kind}")
-    is_whole = arguments.device == "cpu" and set(arguments.kinds) == {"operators", "sizes"} and 1 in (arguments.threads or [1])
+    is_whole = (arguments.device == "cpu" and set(arguments.kinds) == {"operators", "sizes"}
+                and 1 in (arguments.threads or [1]))
     if arguments.publish and (arguments.filter or arguments.before or not is_whole):
-        parser.error("--publish wants operators and sizes on the CPU, on one thread, too, without --filter and --before")
+        parser.error("--publish needs the kinds operators and sizes, --device cpu and 1 among --threads, "
+                     "and neither --filter nor --before")
     if arguments.threads is None:
         processors = len(os.sched_getaffinity(0))
         counts = [processors] if arguments.check else sorted({1, processors})

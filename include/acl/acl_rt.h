@@ -451,7 +451,7 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void* userDat
                                                  aclrtCallbackBlockType blockType, aclrtStream stream);
 
 /// Waits for a callback that is due and runs it in the calling thread. The time-out must be -1 or positive,
-/// else 100000; when it passes, 507012; thread not subscribed: 107012.
+/// else 100000; when it passes, 507012; thread not subscribed: 107012; the callback throws: 500001.
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
 /// Ends the subscription; callbacks that have not run are dropped. Not the stream's thread: 107012.

@@ -25,7 +25,7 @@ class NeverDestroyed {
   alignas(Object) std::byte storage_[sizeof(Object)];
 };
 
-// Called, gives the only object of its type, which is made by the first call.
+// Called, gives the only object of its type in the library, which the first call makes.
 template <class Object>
 struct Singleton {
   Object& operator()() const {

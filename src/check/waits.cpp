@@ -119,10 +119,14 @@ void Checker::event_wait_begins(const EventState& event) {
 void Checker::run_callback(const Note& note, aclrtCallback function, void* user_data) {
   CallbackTurn& turn = *static_cast<CallbackTurn*>(note.get());
   as_far_as_memory_goes([&] { note_reached(std::move(turn.after)); });
-  const std::shared_ptr<void> returned(nullptr, [&](void*) {
-    std::lock_guard lock(calls_mutex);
-    callback_returned(turn);
-  });
+  struct Returned {
+    CallbackTurn& turn;
+    ~Returned() {
+      std::lock_guard lock(calls_mutex);
+      callback_returned(turn);
+    }
+  };
+  const Returned returned{turn};  // also if it throws
   const RunningCallback running(turn);
   function(user_data);
 }

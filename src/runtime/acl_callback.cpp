@@ -58,6 +58,23 @@ void drop_callbacks(Subscription& subscription) {
   });
 }
 
+// In the thread of the program. The stream goes on though the callback throws.
+void run(Callback& callback) {
+  struct Returned {
+    Callback& callback;
+    ~Returned() {
+      announce([this] { callback.state = Callback::State::returned; });
+    }
+  };
+  const Returned returned{callback};
+  try {
+    runtime_observer->run_callback(callback.note, callback.function, callback.user_data);
+  } catch (const std::exception& exception) {
+    throw Error(ACL_ERROR_FAILURE, fmt::format("A callback has thrown an exception: {}", exception.what()),
+                "The program's own function failed.", "Catch exceptions in the callback.");
+  }
+}
+
 // The part of a launch that runs on the stream.
 void deliver(Queue& queue, const std::shared_ptr<Callback>& callback, bool block) {
   announce([&] {
@@ -184,9 +201,6 @@ aclError aclrtProcessReport(int32_t timeout) {
                   "The stream has not come to a callback yet, or none was launched.",
                   "Call aclrtProcessReport again until all callbacks have run.");
     }
-    // Also if it throws: the stream waits.
-    const std::shared_ptr<void> returned(
-        nullptr, [&](void*) { announce([&] { callback->state = Callback::State::returned; }); });
-    runtime_observer->run_callback(callback->note, callback->function, callback->user_data);
+    run(*callback);
   });
 }

@@ -39,6 +39,7 @@ inline Error dropped_work() noexcept {
   }
 }
 
+// What queues on every kind of device do about failures. mutex_ guards closed_, failure_ and stops_on_failure_.
 class FailingQueue : public Queue {
  public:
   void stop_on_failure() final {

@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 namespace aclgrad {
 namespace {
 
+constexpr int64_t kMaxSteps = 1 << 22;
+
+// True, too, where no steps are left.
 bool block_touches(const Region& region, size_t axis, const std::byte* block, const std::byte* begin,
-                   const std::byte* end) {
+                   const std::byte* end, int64_t& steps_left) {
+  if (--steps_left < 0) return true;
   const int64_t extent = region.extent(axis);
   if (block >= end || block + extent <= begin) return false;
   if (block >= begin && block + extent <= end) return true;
@@ -18,7 +23,7 @@ bool block_touches(const Region& region, size_t axis, const std::byte* block, co
   const int64_t first = skipped < 0 ? 0 : skipped / stride + 1;
   const int64_t last = std::min(count - 1, (end - block - 1) / stride);
   for (int64_t i = first; i <= last; ++i) {
-    if (block_touches(region, axis + 1, block + i * stride, begin, end)) return true;
+    if (block_touches(region, axis + 1, block + i * stride, begin, end, steps_left)) return true;
   }
   return false;
 }
@@ -27,7 +32,7 @@ bool block_touches(const Region& region, size_t axis, const std::byte* block, co
 bool block_overlaps(const Region& first, size_t axis, const std::byte* block, const Region& second,
                     int64_t& steps_left, bool if_unknown) {
   if (--steps_left < 0) return if_unknown;
-  if (!second.touches(block, block + first.extent(axis))) return false;
+  if (!block_touches(second, 0, second.start, block, block + first.extent(axis), steps_left)) return false;
   if (axis == first.axes.size()) return true;
   const auto [count, stride] = first.axes[axis];
   const int64_t skipped = second.start - block - first.extent(axis + 1);
@@ -37,6 +42,18 @@ bool block_overlaps(const Region& first, size_t axis, const std::byte* block, co
     if (block_overlaps(first, axis + 1, block + i * stride, second, steps_left, if_unknown)) return true;
   }
   return false;
+}
+
+// Whether the runs of one lie in the gaps between those of the other: all lie at multiples of one distance.
+bool interleave(const Region& first, const Region& second) {
+  int64_t distance = 0;
+  for (const Region* region : {&first, &second}) {
+    for (const Region::Axis& axis : region->axes) distance = std::gcd(distance, axis.stride);
+  }
+  if (distance == 0) return false;
+  const int64_t beyond = (second.start - first.start) % distance;
+  const int64_t begin = beyond < 0 ? beyond + distance : beyond;
+  return begin >= first.run && begin + second.run <= distance;
 }
 
 }  // namespace
@@ -71,7 +88,8 @@ Region Region::strided(const void* start, size_t element_bytes, int rank, const 
 }
 
 bool Region::touches(const std::byte* begin, const std::byte* end) const {
-  return !empty() && block_touches(*this, 0, start, begin, end);
+  int64_t steps_left = kMaxSteps;
+  return !empty() && block_touches(*this, 0, start, begin, end, steps_left);
 }
 
 int64_t Region::extent(size_t axis) const {
@@ -81,8 +99,7 @@ int64_t Region::extent(size_t axis) const {
 }
 
 bool overlap(const Region& first, const Region& second, bool if_unknown) {
-  constexpr int64_t kMaxSteps = 1 << 22;
-  if (first.empty() || second.empty()) return false;
+  if (first.empty() || second.empty() || interleave(first, second)) return false;
   int64_t steps_left = kMaxSteps;
   return block_overlaps(first, 0, first.start, second, steps_left, if_unknown);
 }

@@ -33,14 +33,14 @@ struct Region {
   const std::byte* end() const { return start + extent(0); }
   int64_t bytes_spanned() const { return extent(0); }
 
-  // Whether any byte of the region lies in [begin, end).
+  // Whether any byte of the region lies in [begin, end). If the search takes more than 2^22 steps, the result is true.
   bool touches(const std::byte* begin, const std::byte* end) const;
 
   // From the first byte to the last of one block of the axes from `axis` on.
   int64_t extent(size_t axis) const;
 };
 
-// Whether the regions share a byte. Where that takes too long to find out, which no usual strides do, the answer is as told.
+// Whether the regions share a byte. If the search takes more than 2^22 steps, the result is `if_unknown`.
 bool overlap(const Region& first, const Region& second, bool if_unknown = false);
 
 }  // namespace aclgrad

@@ -34,8 +34,7 @@ struct TensorView {
   bool is_dense_from(int axis) const;  // whether the elements along the axes from there on lie side by side
 };
 
-// Whether two elements lie at one address. Where that takes too long to find out, which no usual strides do, the answer is
-// yes.
+// Whether two elements lie at one address. If the search takes more than 2^22 steps, the result is true.
 bool repeats_elements(std::span<const int64_t> shape, std::span<const int64_t> strides);
 
 // The view as a tensor of the C++ interface, at an address.

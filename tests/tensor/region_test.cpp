@@ -87,6 +87,18 @@ TEST_F(Regions, EvenAndOddColumnsAreApart) {
   const View odd{1, {1, 1000, 500}, {0, 1000, 2}};
   EXPECT_FALSE(overlap(even.region(), odd.region()));
   EXPECT_TRUE(overlap(even.region(), even.region()));
+  const View many{0, {1, 3000, 3000}, {0, 6000, 2}}, others{1, {1, 3000, 3000}, {0, 6000, 2}};
+  EXPECT_FALSE(overlap(many.region(), others.region(), true)) << "however many there are";
+}
+
+TEST_F(Regions, ASearchThatTakesLongEndsAsTold) {
+  // No sum of these strides ends with a 5, near which very many come.
+  const int64_t shape[] = {8192, 8192, 8192, 2}, strides[] = {40970, 40960, 40950, 3};
+  const Region dense = Region::strided(base, 4, 4, shape, strides);
+  const Region between = Region::contiguous(base + 4 * int64_t{300'000'005}, 4);
+  EXPECT_TRUE(dense.touches(between.start, between.end()));
+  EXPECT_TRUE(overlap(dense, between, true));
+  EXPECT_FALSE(overlap(dense, between, false));
 }
 
 }  // namespace

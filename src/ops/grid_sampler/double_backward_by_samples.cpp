@@ -119,7 +119,7 @@ class DoubleBackwardBySamples : public SumsBySamples<Real, kTaps, 1, kAreScatter
     const Vector& vector = work.vector;
     alignas(64) Lanes gradients, results;
     set_to_zero(results);
-    visit_types_of<Real>(sampling_.type, [&]<class T>(T) HWY_ATTR {
+    visit_type<Real>(sampling_.type, [&]<class T>(T) HWY_ATTR {
       this->template with_gradients<T>(vector, channels, [&](const auto& gradient) HWY_ATTR {
         for (int64_t c = channels.begin; c < channels.end; ++c)
           hn::Store(gradient(c), D(), gradients[c - channels.begin]);

@@ -14,16 +14,6 @@ namespace aclgrad::ops::grid_sampler {
 template <class T>
 using RealOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// Calls function(T{}) with the element type, of those whose arithmetic is that of Real.
-template <class Real, class Function>
-void visit_types_of(DataType type, Function&& function) {
-  if constexpr (std::is_same_v<Real, double>) {
-    function(double{});
-  } else {
-    visit_float_type(type, function);
-  }
-}
-
 template <class T>
 RealOf<T> to_real(T value) {
   if constexpr (std::is_same_v<T, double>) {

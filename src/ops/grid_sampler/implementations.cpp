@@ -1,5 +1,5 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
-// The operators on the CPU: what of their problems needs an implementation, and which one.
+// Runs the operators on the CPU: answers empty problems, and chooses an implementation for all others.
 #include "ops/grid_sampler/implementations.h"
 
 #include <fmt/format.h>
@@ -109,7 +109,7 @@ constexpr Implementation kGradient[] = {
 
 // ---- The choice, for samplings that are not empty
 
-// Of a workspace that serves all implementations that may be chosen.
+// Returns the bytes that suffice for every implementation that may be chosen.
 size_t workspace_size(std::span<const Implementation> implementations, const Sampling& sampling) {
   size_t size = 0;
   for (const Implementation& candidate : implementations) {

@@ -64,7 +64,7 @@ bool CudaEventState::wait(Deadline deadline) const {
     const CudaDeviceScope scope(device_);
     check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
   } catch (const Error&) {
-    throw_failure();  // such as that the work is that of the parent of this process
+    throw_failure();  // which says more: in a forked child, that the work is the parent's
     throw;
   }
   throw_failure();

@@ -23,7 +23,8 @@ void queue_fill(const Fill& fill, cudaStream_t stream);
 // what a kernel refuses about its data is noted in memory that it shares with the host.
 //
 // The stream lives as long as the queue, so until the last call that uses it is over. close() is what waits: work that is
-// on the stream cannot be dropped, but for host tasks whose turn has not come.
+// on the stream cannot be dropped, but for host tasks whose turn has not come. mutex_ is never held during calls of CUDA,
+// which may block.
 class CudaQueue final : public FailingQueue {
  public:
   CudaQueue(int device, StopFlag context_stopped);
@@ -70,7 +71,6 @@ class CudaQueue final : public FailingQueue {
   void pass_on_data_failure(std::shared_ptr<FirstFailure> to);
   std::optional<Error> known_failure() const;
 
-  // The lock of the base is never held during calls of CUDA, which may block.
   const int device_;
   cudaStream_t stream_ = nullptr;
   Shared* shared_ = nullptr;
