@@ -108,8 +108,11 @@ def as_numpy(function: str, name: str, array: Any) -> numpy.ndarray[Any, Any]:
             raise _wrong_type(function, name, f"dtype {array.dtype}, layout {kind}") from None
     elif not isinstance(array, numpy.ndarray):
         try:
-            array = numpy.from_dlpack(array) if hasattr(array, "__dlpack__") else numpy.asarray(memoryview(array))
-        except (TypeError, BufferError):
+            if hasattr(array, "__array__"):  # JAX's bfloat16 comes by no other way
+                array = numpy.asarray(array)
+            else:
+                array = numpy.from_dlpack(array) if hasattr(array, "__dlpack__") else numpy.asarray(memoryview(array))
+        except (TypeError, BufferError, RuntimeError):
             raise _wrong_type(function, name, type(array).__name__) from None
     if isinstance(array, numpy.ma.MaskedArray):
         raise _wrong_type(function, name, "a masked array: fill it first")

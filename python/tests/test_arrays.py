@@ -70,6 +70,8 @@ def test_torch_tensors_whose_memory_does_not_hold_the_values(torch):
             with pytest.raises(TypeError, match="grad_output: expected a floating-point array, got dtype .*, layout "):
                 aclgrad.reference.grouped_bias_add_backward(tensor, [4])
     assert aclgrad.grouped_bias_add_backward(pending.resolve_neg(), [4]).tolist() == [[-4.0, -4.0, -4.0]]
+    with pytest.raises(TypeError, match="grad_output: expected a floating-point array, got OnlyDLPack"):
+        aclgrad.reference.grouped_bias_add_backward(OnlyDLPack(torch.ones(4, 3, dtype=torch.bfloat16)), [4])
 
 
 def test_gradients_of_torch_are_not_lost_silently(torch):
