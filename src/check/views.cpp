@@ -38,8 +38,8 @@ Interruption interruption_of(const void* context) {
   return {reinterpret_cast<const void*>(registers[REG_RIP]),
           (registers[REG_ERR] & kWrites) != 0 ? HostUse::writes : HostUse::reads};
 #elif defined(__aarch64__)
-  const auto& state = static_cast<const ucontext_t*>(context)->uc_mcontext;
-  return {reinterpret_cast<const void*>(state.pc), HostUse::uses};
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext;
+  return {reinterpret_cast<const void*>(registers.pc), HostUse::uses};
 #else
   static_cast<void>(context);
   return {nullptr, HostUse::uses};
