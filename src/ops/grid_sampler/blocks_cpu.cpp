@@ -10,7 +10,7 @@
 
 #include "ops/grid_sampler/axis-inl.h"
 #include "ops/grid_sampler/block-inl.h"
-#include "ops/grid_sampler/interleaved-inl.h"
+#include "ops/grid_sampler/coordinates-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
@@ -94,6 +94,54 @@ RowSpan span_of_samples(const Sampling& sampling, int64_t image, const Samples& 
   return {hn::GetLane(hn::MinOfLanes(d, first_row)), hn::GetLane(hn::MaxOfLanes(d, last_row))};
 }
 
+// The smallest and the largest coordinate of a chunk along the last axis. Returns whether pixels rise with coordinates from
+// one to the other.
+template <class Real, int kAxes>
+bool find_extremes(GridReader<Real, kAxes>& grid, const Axis& axis, const Samples& chunk, Real& smallest,
+                   Real& largest) {
+  const BlockTag<Real> d;
+  constexpr int64_t kVector = hn::MaxLanes(d);
+  if (axis.padding == Padding::reflection || chunk.count % kVector != 0) return false;
+  const auto limit =
+      hn::Set(d, static_cast<Real>(1 << 28) / static_cast<Real>(axis.size));  // all have a place
+  auto low = limit, high = hn::Neg(limit);
+  auto rise = hn::FirstN(d, kVector);
+  for (int64_t k = 0; k < chunk.count; k += kVector) {
+    hn::Vec<BlockTag<Real>> coordinates[kAxes];
+    grid.load(chunk.first + k, kVector, coordinates);
+    const auto last = coordinates[kAxes - 1];
+    rise = hn::And(rise, hn::Lt(hn::Abs(last), limit));
+    low = hn::Min(low, last);
+    high = hn::Max(high, last);
+  }
+  smallest = hn::GetLane(hn::MinOfLanes(d, low));
+  largest = hn::GetLane(hn::MaxOfLanes(d, high));
+  return hn::AllTrue(d, rise);
+}
+
+// Of at most kBlock chunks.
+template <class Real, int kAxes>
+void find_spans_of_chunks(const Sampling& sampling, int64_t image, const Samples& samples, RowSpan* spans) {
+  alignas(64) Real extremes[kAxes][kMaxSamples] = {};
+  Real *smallest = extremes[kAxes - 1], *largest = smallest + kBlock;
+  GridReader<Real, kAxes> grid(sampling.grid[image]);
+  const int64_t chunks = divide_up(samples.count, kMaxSamples);
+  uint32_t risen = 0;
+  for (int64_t k = 0; k < chunks; ++k) {
+    const Samples chunk = samples.part(k * kMaxSamples, kMaxSamples);
+    const bool rise = find_extremes(grid, sampling.last_axis(), chunk, smallest[k], largest[k]);
+    if (!rise) spans[k] = span_of_samples<Real, kAxes>(sampling, image, chunk);
+    risen |= uint32_t{rise} << k;
+  }
+  Block<Real, kAxes> blocks[2];
+  visit_taps_of<kAxes>(sampling.interpolation,
+                       [&](auto taps) { prepare_coordinates<taps>(sampling.axes, extremes, 1, 2, blocks); });
+  for (; risen != 0; risen &= risen - 1) {
+    const int k = __builtin_ctz(risen);
+    spans[k] = {blocks[0].spans[kAxes - 2].first[k], blocks[1].spans[kAxes - 2].last[k]};
+  }
+}
+
 }  // namespace
 
 template <int kAxes>
@@ -103,14 +151,16 @@ void prepare_blocks(const Sampling& sampling, int64_t image, const Samples& samp
 }
 
 void find_spans(const Sampling& sampling, double serial_nanoseconds, RowSpan* spans) {
+  constexpr int64_t kTaskSamples = kBlock * kMaxSamples;
+  const int64_t tasks = divide_up(sampling.samples, kTaskSamples);
   const int64_t chunks = divide_up(sampling.samples, kMaxSamples);
-  parallel_for(sampling.batch * chunks, serial_nanoseconds, [&](int64_t task) {
-    const int64_t image = task / chunks, first = task % chunks * kMaxSamples;
-    const Samples samples{first, std::min(kMaxSamples, sampling.samples - first)};
+  parallel_for(sampling.batch * tasks, serial_nanoseconds, [&](int64_t task) {
+    const int64_t image = task / tasks, first = task % tasks * kTaskSamples;
+    const Samples samples{first, std::min(kTaskSamples, sampling.samples - first)};
+    RowSpan* to = spans + image * chunks + first / kMaxSamples;
     visit_axes(sampling, [&](auto axes) {
-      spans[task] = sampling.type == DataType::float64
-                        ? span_of_samples<double, axes>(sampling, image, samples)
-                        : span_of_samples<float, axes>(sampling, image, samples);
+      sampling.type == DataType::float64 ? find_spans_of_chunks<double, axes>(sampling, image, samples, to)
+                                         : find_spans_of_chunks<float, axes>(sampling, image, samples, to);
     });
   });
 }

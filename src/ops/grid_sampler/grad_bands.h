@@ -2,6 +2,8 @@
 // How the gradient is cut where it is vectorised over samples: bands of rows, and where the sums of each are.
 #pragma once
 
+#include <numeric>
+
 #include "ops/grid_sampler/implementations.h"
 
 namespace aclgrad::ops::grid_sampler {
@@ -29,6 +31,8 @@ struct Sums {
 
 // Sizes that follow from the shape, and the workspace.
 struct SamplesLayout {
+  static constexpr int64_t kTargetTasks = 32;  // there may be twice as many, if images are many
+
   int64_t chunks;         // of samples, in an image
   int64_t max_bands;      // of an image
   int64_t max_slots;      // bands that are worked on at the same time
@@ -40,7 +44,6 @@ struct SamplesLayout {
 
   SamplesLayout(const Sampling& sampling, WorkspaceAllocator& allocator)
       : chunks(divide_up(sampling.samples, kChunkSamples)), adds_in_buffer(size_of(sampling.type) == 2) {
-    constexpr int64_t kTargetTasks = 32;
     // A sample next to a band's end is prepared twice.
     const bool interpolates = sampling.interpolation != Interpolation::nearest;
     const int64_t min_rows = sampling.axis_count == 2 || (adds_in_buffer && interpolates) ? 8 : 1;
@@ -61,25 +64,41 @@ struct SamplesLayout {
     buffers = allocator.take<float>(buffer_floats);
   }
 
-  // The fewer bands, the fewer samples lie in two; one thread needs none.
+  // The fewer bands, the fewer samples lie in two. There need be none where each thread has as many images as others.
   Bands bands_for(int64_t threads, const Sampling& sampling) const {
     // To find the one pixel of a nearest sample takes as long as to add to it; and between two slices lie many samples.
     const bool is_nearest = sampling.interpolation == Interpolation::nearest;
     const int64_t bands_per_thread = is_nearest ? 1 : sampling.axis_count == 3 ? 2 : 4;
     int64_t count = max_bands;
-    if (!adds_in_buffer)
-      count = threads == 1 ? 1 : std::min(count, divide_up(threads * bands_per_thread, sampling.batch));
+    if (!adds_in_buffer) {
+      const bool have_images = sampling.batch % threads == 0;
+      count = have_images ? 1 : std::min(count, divide_up(threads * bands_per_thread, sampling.batch));
+    }
     const int64_t height = sampling.last_axis().size;
     return {height, divide_up(height, count), max_slots};
   }
 
-  // Whether every band goes through most of the samples.
-  bool are_scattered(const Bands& bands, const Sampling& sampling) const {
-    constexpr int64_t kFewVisits = 3;  // of a chunk
+  // How many bands go through a chunk of samples, on average.
+  double visits_of_chunk(const Bands& bands, const Sampling& sampling) const {
+    const auto rows = static_cast<int32_t>(bands.rows);
     int64_t visits = 0;
     for (int64_t chunk = 0; chunk < sampling.batch * chunks; ++chunk)
-      visits += spans[chunk].last / bands.rows - spans[chunk].first / bands.rows + 1;
-    return visits > kFewVisits * sampling.batch * chunks;
+      visits += spans[chunk].last / rows - spans[chunk].first / rows + 1;
+    return static_cast<double>(visits) / static_cast<double>(sampling.batch * chunks);
+  }
+
+  // Whether no band has many more samples than others. Looks at some of them.
+  bool are_even(const Bands& bands, const Sampling& sampling) const {
+    constexpr int64_t kProbe = 7;  // not the same part of each row
+    int64_t of_bands[2 * kTargetTasks] = {};
+    const std::span<int64_t> samples(of_bands, static_cast<size_t>(sampling.batch * bands.count()));
+    for (int64_t chunk = 0; chunk < sampling.batch * chunks; chunk += kProbe) {
+      const int64_t first = chunk / chunks * bands.count();
+      for (int64_t band = spans[chunk].first / bands.rows; band <= spans[chunk].last / bands.rows; ++band)
+        ++samples[static_cast<size_t>(first + band)];
+    }
+    const int64_t mean = std::reduce(samples.begin(), samples.end()) / std::ssize(samples);
+    return *std::max_element(samples.begin(), samples.end()) <= mean + mean / 8;
   }
 
   // No more than threads need.

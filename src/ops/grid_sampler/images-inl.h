@@ -77,10 +77,16 @@ class ImagesBySamples {
     vector.bits = HWY_LIKELY(vector.count == kSamples) ? kAll : (uint32_t{1} << vector.count) - 1;
     vector.owned = wants_own_ ? vector.bits : 0;
     if (!vector.is_inside) {
+      const uint32_t all = vector.bits;
       const uint32_t begin_below = pixels.template first_rows_from<kReach>(last, band_.end);
-      vector.owned &= pixels.template first_rows_from<kReach>(last, band_.begin) & ~begin_below;
+      const uint32_t begin_inside = pixels.template first_rows_from<kReach>(last, band_.begin) & ~begin_below;
+      vector.owned &= begin_inside;
       vector.bits &= pixels.template last_rows_from<kReach>(last, band_.begin) & ~begin_below;
       if (vector.bits == 0) return false;
+      if constexpr (kReach != Reach::edge) {  // where some samples may have no pixels
+        const uint32_t end_below = pixels.template last_rows_from<kReach>(last, band_.end);
+        vector.is_inside = (begin_inside & ~end_below & all) == all;
+      }
     }
     if (wants_input_grad_ &&
         HWY_UNLIKELY(pixels.template last_rows_from<kReach>(last, sums_.missing.begin) != 0))
@@ -223,17 +229,23 @@ void differentiate_images(Problem sampling, const SamplesLayout& layout, double 
   Bands bands = layout.bands_for(is_cut ? thread_count() : 1, sampling);
   if (bands.count() > 1) {
     find_spans(sampling, 0.2 * nanoseconds, layout.spans);
-    if (layout.are_scattered(bands, sampling)) {
+    const double visits = layout.visits_of_chunk(bands, sampling);
+    // Every band goes through most of the samples.
+    if (visits > std::min(3.0, 0.5 * static_cast<double>(bands.count() + 1))) {
       // Below it two threads take as long as one.
       const bool pays = nanoseconds >= 7 * kMinParallelNanoseconds;
       bands = layout.fewer_bands(bands, pays ? thread_count() : 1, sampling);
-      if (sampling.wants_own() && pays && thread_count() > 1) {
+      if (sampling.wants_own() && pays && bands.count() > 1) {
         // Or a vector of samples would be differentiated for each band that owns one of them.
         Problem by_grid = sampling;
         by_grid.wants_input_grad = false;
         differentiate_by_grid(by_grid, nanoseconds / 2, differentiate);
         sampling.wants_grid_grad = sampling.wants_grad_grad_output = false;
       }
+    } else if (!layout.adds_in_buffer && thread_count() % sampling.batch == 0) {
+      // More would be shared by those threads who are done first, but have more samples in common.
+      const Bands few = layout.fewer_bands(bands, thread_count(), sampling);
+      if (layout.are_even(few, sampling)) bands = few;
     }
   }
   const int64_t count = bands.count();
