@@ -119,7 +119,7 @@ bool find_extremes(GridReader<Real, kAxes>& grid, const Axis& axis, const Sample
   return hn::AllTrue(d, rise);
 }
 
-// Of at most kBlock chunks.
+// Of at most kBlock chunks, whose smallest coordinates make up a block, and the largest another one.
 template <class Real, int kAxes>
 void find_spans_of_chunks(const Sampling& sampling, int64_t image, const Samples& samples, RowSpan* spans) {
   alignas(64) Real extremes[kAxes][kMaxSamples] = {};

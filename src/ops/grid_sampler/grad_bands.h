@@ -31,7 +31,8 @@ struct Sums {
 
 // Sizes that follow from the shape, and the workspace.
 struct SamplesLayout {
-  static constexpr int64_t kTargetTasks = 32;  // there may be twice as many, if images are many
+  // Bands of all images. As each image has a whole number, there may be up to twice as many.
+  static constexpr int64_t kTargetTasks = 32;
 
   int64_t chunks;         // of samples, in an image
   int64_t max_bands;      // of an image
@@ -64,7 +65,7 @@ struct SamplesLayout {
     buffers = allocator.take<float>(buffer_floats);
   }
 
-  // The fewer bands, the fewer samples lie in two. There need be none where each thread has as many images as others.
+  // The fewer bands, the fewer samples lie in two. Images are not cut if each thread gets as many of them.
   Bands bands_for(int64_t threads, const Sampling& sampling) const {
     // To find the one pixel of a nearest sample takes as long as to add to it; and between two slices lie many samples.
     const bool is_nearest = sampling.interpolation == Interpolation::nearest;
@@ -78,13 +79,14 @@ struct SamplesLayout {
     return {height, divide_up(height, count), max_slots};
   }
 
-  // How many bands go through a chunk of samples, on average.
-  double visits_of_chunk(const Bands& bands, const Sampling& sampling) const {
-    const auto rows = static_cast<int32_t>(bands.rows);
+  // Whether every band goes through most of the samples.
+  bool are_scattered(const Bands& bands, const Sampling& sampling) const {
+    constexpr int64_t kFewVisits = 3;                    // of a chunk, or half of few bands
+    const auto rows = static_cast<int32_t>(bands.rows);  // 64 bits take longer to divide by
     int64_t visits = 0;
     for (int64_t chunk = 0; chunk < sampling.batch * chunks; ++chunk)
       visits += spans[chunk].last / rows - spans[chunk].first / rows + 1;
-    return static_cast<double>(visits) / static_cast<double>(sampling.batch * chunks);
+    return 2 * visits > std::min(2 * kFewVisits, bands.count() + 1) * sampling.batch * chunks;
   }
 
   // Whether no band has many more samples than others. Looks at some of them.

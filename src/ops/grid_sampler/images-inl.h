@@ -83,7 +83,7 @@ class ImagesBySamples {
       vector.owned &= begin_inside;
       vector.bits &= pixels.template last_rows_from<kReach>(last, band_.begin) & ~begin_below;
       if (vector.bits == 0) return false;
-      if constexpr (kReach != Reach::edge) {  // where some samples may have no pixels
+      if constexpr (kReach != Reach::edge) {  // all samples have rows
         const uint32_t end_below = pixels.template last_rows_from<kReach>(last, band_.end);
         vector.is_inside = (begin_inside & ~end_below & all) == all;
       }
@@ -229,9 +229,7 @@ void differentiate_images(Problem sampling, const SamplesLayout& layout, double 
   Bands bands = layout.bands_for(is_cut ? thread_count() : 1, sampling);
   if (bands.count() > 1) {
     find_spans(sampling, 0.2 * nanoseconds, layout.spans);
-    const double visits = layout.visits_of_chunk(bands, sampling);
-    // Every band goes through most of the samples.
-    if (visits > std::min(3.0, 0.5 * static_cast<double>(bands.count() + 1))) {
+    if (layout.are_scattered(bands, sampling)) {
       // Below it two threads take as long as one.
       const bool pays = nanoseconds >= 7 * kMinParallelNanoseconds;
       bands = layout.fewer_bands(bands, pays ? thread_count() : 1, sampling);
@@ -243,7 +241,7 @@ void differentiate_images(Problem sampling, const SamplesLayout& layout, double 
         sampling.wants_grid_grad = sampling.wants_grad_grad_output = false;
       }
     } else if (!layout.adds_in_buffer && thread_count() % sampling.batch == 0) {
-      // More would be shared by those threads who are done first, but have more samples in common.
+      // With more bands, threads that are done early could take some of the others' work; but more samples lie in two.
       const Bands few = layout.fewer_bands(bands, thread_count(), sampling);
       if (layout.are_even(few, sampling)) bands = few;
     }
