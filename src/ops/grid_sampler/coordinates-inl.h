@@ -56,14 +56,14 @@ class GridReader {
   alignas(64) Real staged_[kAxes][kMaxSamples];
 };
 
-// Runs a forward kernel on all images: a new one for each part of the samples.
+// Runs a forward kernel on all images: a new one for each run of samples.
 template <class Forward>
-void sample_parts(const Sampling& sampling) {
-  for_each_part(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
-                forward_nanoseconds(sampling),
-                [](const Sampling& of_part, int64_t image, int64_t first, int64_t end) {
-                  Forward(of_part, image).sample(first, end);
-                });
+void sample_runs(const Sampling& sampling) {
+  for_each_run(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
+               forward_nanoseconds(sampling),
+               [](const Sampling& ordered, int64_t image, int64_t first, int64_t end) {
+                 Forward(ordered, image).sample(first, end);
+               });
 }
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

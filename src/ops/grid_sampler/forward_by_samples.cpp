@@ -70,7 +70,6 @@ class ForwardBySamples {
   using V = hn::Vec<D>;
   static constexpr int64_t kSamples = hn::MaxLanes(D());
   static constexpr int64_t kChunkSamples = 16 * kSamples;  // where they read stays in the first-level cache
-  static constexpr int64_t kAheadSamples = 32;  // for which pixels are asked for while others are sampled
 
   ForwardBySamples(const Sampling& sampling, int64_t image)
       : pixels_(sampling.input[image], sampling.axes),
@@ -78,7 +77,8 @@ class ForwardBySamples {
         input_(sampling.input[image]),
         output_(sampling.output[image]),
         prefetches_(outgrows_cache(sampling)),
-        is_far_(sampling.channels > 1 && is_far(sampling)),
+        in_strips_(sampling.in_strips),
+        ahead_samples_(ahead_samples(sampling)),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
 
@@ -164,8 +164,9 @@ class ForwardBySamples {
       const int64_t other = begin + kSamples;
       const Reach reach = find_vector(begin, kSamples, pixels, weights);
       const Reach other_reach = find_vector(other, kSamples, other_pixels, other_weights);
-      if (is_far_ && reach == Reach::interior && other_reach == Reach::interior && pays_to_ask(pixels)) {
-        for (const int64_t first : {begin, other}) prefetch_ahead(first + kAheadSamples);
+      if (ahead_samples_ > 0 && reach == Reach::interior && other_reach == Reach::interior &&
+          pays_to_ask(pixels)) {
+        for (const int64_t first : {begin, other}) prefetch_ahead(first + ahead_samples_);
       }
       sample_vector(reach, pixels, weights, begin, kSamples);
       sample_vector(other_reach, other_pixels, other_weights, other, kSamples);
@@ -180,17 +181,32 @@ class ForwardBySamples {
     return kTogether > 1 || std::abs(distance) <= kSamples / 2 * input_.row_stride;
   }
 
+  // For which pixels are asked for while others are sampled; 0 if none are. In strips they lie some rows below.
+  static int64_t ahead_samples(const Sampling& sampling) {
+    if (!is_far(sampling)) return 0;
+    if (sampling.in_strips) return 4 * sampling.output.first.width;
+    return sampling.channels > 1 ? 32 : 0;
+  }
+
   // What turned or scattered samples read lies in an order that the processor does not foretell.
   HWY_INLINE void prefetch_ahead(int64_t first) const {
+    if (kTogether == 1 && in_strips_) return prefetch_below(first);
+    prefetch<1, Pixels::kRows>(first);
+  }
+
+  // In strips a few of the samples read what is new in all lines.
+  HWY_NOINLINE void prefetch_below(int64_t first) const { prefetch<4, 1>(first); }
+
+  template <int kStep, int kRows>
+  HWY_INLINE void prefetch(int64_t first) const {
     V coordinates[kAxes];
     if (!grid_.look_ahead(first, coordinates)) return;
     alignas(64) OffsetOf<Real> offsets[kSamples];
     pixels_.find_near(coordinates, offsets);
     for (int64_t channel = 0; channel < input_.channels; channel += kTogether) {
       const T* from = input_.channel<T>(channel);
-      for (const int64_t offset : offsets) {
-        for (int row = 0; row < Pixels::kRows; ++row)
-          prefetch_for_later(from + offset + pixels_.step_to(row));
+      for (int64_t k = 0; k < kSamples; k += kStep) {
+        for (int row = 0; row < kRows; ++row) prefetch_for_later(from + offsets[k] + pixels_.step_to(row));
       }
     }
   }
@@ -320,7 +336,8 @@ class ForwardBySamples {
   const Image input_;
   const Image output_;
   const bool prefetches_;
-  const bool is_far_;
+  const bool in_strips_;
+  const int64_t ahead_samples_;
   const bool has_plain_output_;
   const bool has_interleaved_output_;
 };
@@ -332,23 +349,23 @@ void run_with_rows(const Sampling& sampling) {
     if constexpr (std::is_same_v<T, float>) {
       if (sampling.has_plain_rows && has_interleaved_rows(input)) {
         return visit_interleaved(sampling.channels, [&](auto channels) {
-          sample_parts<ForwardBySamples<T, kTaps, channels, kAxes, Access::few>>(sampling);
+          sample_runs<ForwardBySamples<T, kTaps, channels, kAxes, Access::few>>(sampling);
         });
       }
     }
     if constexpr (!std::is_same_v<T, double>) {
       if (sampling.channels > kFewChannels && input.channel_stride == 1 && sampling.channels % 4 == 0)
-        return sample_parts<ForwardBySamples<T, kTaps, 4, kAxes, Access::scattered>>(sampling);
+        return sample_runs<ForwardBySamples<T, kTaps, 4, kAxes, Access::scattered>>(sampling);
     }
     if (has_few_channels(sampling))
-      return sample_parts<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
+      return sample_runs<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
     if (sampling.has_plain_rows)
-      return sample_parts<ForwardBySamples<T, kTaps, 1, kAxes, Access::many>>(sampling);
+      return sample_runs<ForwardBySamples<T, kTaps, 1, kAxes, Access::many>>(sampling);
   } else if constexpr (std::is_same_v<T, float>) {
     if (has_few_channels(sampling) && sampling.input.first.column_stride == 1)
-      return sample_parts<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
+      return sample_runs<ForwardBySamples<T, kTaps, 1, kAxes, Access::few>>(sampling);
   }
-  sample_parts<ForwardBySamples<T, kTaps, 1, kAxes, Access::scattered>>(sampling);
+  sample_runs<ForwardBySamples<T, kTaps, 1, kAxes, Access::scattered>>(sampling);
 }
 
 void run_by_samples(const Sampling& sampling) {

@@ -43,7 +43,8 @@ struct Sampling {
   int64_t samples;  // of an image
   Axis axes[3];     // x, y and z; that of images has one pixel
   bool vectorises_over_channels;
-  bool has_plain_rows;  // that can be read as they lie, with offsets of 32 bits
+  bool has_plain_rows;     // that can be read as they lie, with offsets of 32 bits
+  bool in_strips = false;  // forward: the samples are worked on in strips of the grid
   Images input;
   Images grid;
   Images output;  // or its gradient
@@ -186,10 +187,11 @@ void for_each_round(const Sampling& sampling, int64_t images, Body&& body) {
     body(first, std::min(images, sampling.batch - first));
 }
 
-// Calls sample_part(sampling, image, first sample, end) for parts of at most so many samples. Where results are stored past
-// the caches, all parts but the first begin with a cache line.
-void for_each_part(const Sampling& sampling, int64_t max_samples, double serial_nanoseconds,
-                   void (*sample_part)(const Sampling&, int64_t, int64_t, int64_t));
+// Calls sample_run(sampling, image, first sample, end) for runs of about so many samples; or, where the grid turns away
+// from the rows of the images, for short runs in strips of the grid. Where results are stored past the caches, all runs but
+// the first begin with a cache line.
+void for_each_run(const Sampling& sampling, int64_t max_samples, double serial_nanoseconds,
+                  void (*sample_run)(const Sampling&, int64_t, int64_t, int64_t));
 
 // Rows of the image that have to do with some samples.
 struct RowSpan {

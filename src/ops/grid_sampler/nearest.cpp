@@ -348,9 +348,9 @@ class ForwardNearest {
 void run_nearest(const Sampling& sampling) {
   visit_axes(sampling, [&](auto axes) {
     const size_t bytes = size_of(sampling.type);
-    if (bytes == 8) return sample_parts<ForwardNearest<uint64_t, axes>>(sampling);
-    if (bytes == 4) return sample_parts<ForwardNearest<uint32_t, axes>>(sampling);
-    sample_parts<ForwardNearest<uint16_t, axes>>(sampling);
+    if (bytes == 8) return sample_runs<ForwardNearest<uint64_t, axes>>(sampling);
+    if (bytes == 4) return sample_runs<ForwardNearest<uint32_t, axes>>(sampling);
+    sample_runs<ForwardNearest<uint16_t, axes>>(sampling);
   });
 }
 
