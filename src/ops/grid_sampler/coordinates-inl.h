@@ -59,11 +59,11 @@ class GridReader {
 // Runs a forward kernel on all images: a new one for each run of samples.
 template <class Forward>
 void sample_runs(const Sampling& sampling) {
+  const auto sample = [](const Sampling& ordered, int64_t image, int64_t first, int64_t end) {
+    Forward(ordered, image).sample(first, end);
+  };
   for_each_run(sampling, sampling.channels <= kFewChannels ? 2048 : Forward::kChunkSamples,
-               forward_nanoseconds(sampling),
-               [](const Sampling& ordered, int64_t image, int64_t first, int64_t end) {
-                 Forward(ordered, image).sample(first, end);
-               });
+               forward_nanoseconds(sampling), +sample);  // a pointer, of one type for all kernels
 }
 
 }  // namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE

@@ -211,38 +211,44 @@ void differentiate_by_grid(const Problem& sampling, double nanoseconds,
   const int64_t share = divide_up(sampling.batch * sampling.samples, shares);
   const int64_t task_samples = std::min(kMaxTaskSamples, divide_up(share, kChunkSamples) * kChunkSamples);
   const RowBand all{0, sampling.last_axis().size};
-  const int64_t tasks = divide_up(sampling.samples, task_samples);
-  parallel_for(sampling.batch * tasks, nanoseconds, [&](int64_t index) {
-    const int64_t first = index % tasks * task_samples;
-    differentiate(sampling, index / tasks, all, Sums{},
-                  {first, std::min(first + task_samples, sampling.samples), nullptr});
-  });
+  for_each_run(sampling, task_samples, nanoseconds,
+               [&](const Sampling&, int64_t image, int64_t first, int64_t end) {
+                 differentiate(sampling, image, all, Sums{}, {first, end, nullptr});
+               });
 }
 
 template <class Problem>
-void differentiate_images(Problem sampling, const SamplesLayout& layout, double nanoseconds,
+void differentiate_images(Problem sampling, SamplesLayout layout, double nanoseconds,
                           DifferentiateBand<Problem> differentiate) {
   if (!sampling.wants_input_grad) return differentiate_by_grid(sampling, nanoseconds, differentiate);
+  const auto differentiate_own = [&] {
+    Problem by_grid = sampling;
+    by_grid.wants_input_grad = false;
+    differentiate_by_grid(by_grid, nanoseconds / 2, differentiate);
+    sampling.wants_grid_grad = sampling.wants_grad_grad_output = false;
+  };
+  const bool are_apart = reads_apart(sampling);
+  if (are_apart && sampling.wants_own()) differentiate_own();
+  if (layout.may_add_in_buffer) layout.adds_in_buffer |= suits_strips(sampling);
   // A nearest sample of one channel that two bands find costs as much as two threads save.
   const bool is_light = sampling.interpolation == Interpolation::nearest && sampling.channels == 1;
   const bool is_cut = nanoseconds >= kMinParallelNanoseconds && (!is_light || is_grid_smooth(sampling));
-  Bands bands = layout.bands_for(is_cut ? thread_count() : 1, sampling);
+  // Of a large image, half of the rows stay in the cache for addresses.
+  constexpr int64_t kMinBytes = 12 << 20;
+  const int64_t min_bands = are_apart && image_bytes(sampling) >= kMinBytes ? 2 : 1;
+  const int64_t threads = std::max<int64_t>(is_cut ? thread_count() : 1, min_bands);
+  Bands bands = layout.bands_for(threads, sampling);
   if (bands.count() > 1) {
     find_spans(sampling, 0.2 * nanoseconds, layout.spans);
     if (layout.are_scattered(bands, sampling)) {
       // Below it two threads take as long as one.
       const bool pays = nanoseconds >= 7 * kMinParallelNanoseconds;
-      bands = layout.fewer_bands(bands, pays ? thread_count() : 1, sampling);
-      if (sampling.wants_own() && pays && bands.count() > 1) {
-        // Or a vector of samples would be differentiated for each band that owns one of them.
-        Problem by_grid = sampling;
-        by_grid.wants_input_grad = false;
-        differentiate_by_grid(by_grid, nanoseconds / 2, differentiate);
-        sampling.wants_grid_grad = sampling.wants_grad_grad_output = false;
-      }
-    } else if (!layout.adds_in_buffer && thread_count() % sampling.batch == 0) {
+      bands = layout.fewer_bands(bands, pays ? threads : 1, sampling);
+      // Or a vector of samples would be differentiated for each band that owns one of them.
+      if (sampling.wants_own() && pays && bands.count() > 1) differentiate_own();
+    } else if (!layout.adds_in_buffer && threads % sampling.batch == 0) {
       // With more bands, threads that are done early could take some of the others' work; but more samples lie in two.
-      const Bands few = layout.fewer_bands(bands, thread_count(), sampling);
+      const Bands few = layout.fewer_bands(bands, threads, sampling);
       if (layout.are_even(few, sampling)) bands = few;
     }
   }
@@ -255,7 +261,8 @@ void differentiate_images(Problem sampling, const SamplesLayout& layout, double 
                   {0, sampling.samples, count > 1 ? layout.spans + image * layout.chunks : nullptr});
     if (!layout.adds_in_buffer) return;
     const int64_t pixels = sampling.pixels_of_band(band), first = sampling.pixels_of_band({0, band.begin});
-    store_pixels(sampling.input_grad[image], 0, sampling.channels, first, pixels, buffer, pixels);
+    store_pixels(sampling.input_grad[image], 0, sampling.channels, first, pixels, buffer,
+                 pixels + SamplesLayout::kBetweenPlanes);
   });
 }
 

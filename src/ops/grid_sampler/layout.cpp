@@ -197,63 +197,11 @@ GridSteps steps_of(const Sampling& sampling, int64_t max_probes = 64) {
 // How wide strips are, in samples: shorter pieces of rows take longer to read and write.
 constexpr int64_t kStripSamples = 256;
 
-// Whether the samples of a row of the grid read so many rows of the images that caches do not hold them until the next.
-bool suits_strips(const Sampling& sampling) {
-  // Twice the cache lines of the first level: of half as many, strips take up to 1.3 times as long.
-  constexpr double kMinLines = 1024;
-  constexpr int64_t kProbes = 16;
-  const int64_t width = sampling.output.first.width;
-  const auto max_lines = static_cast<double>(width * sampling.channels);
-  const bool has_planes = has_few_channels(sampling) && sampling.input.first.column_stride == 1;
-  if (sampling.axis_count != 2 || width <= kStripSamples || !has_planes || max_lines < kMinLines)
-    return false;
-  const GridSteps steps = steps_of(sampling, kProbes);
-  return steps.share(steps.climbs) * max_lines >= kMinLines && steps.share(steps.jumps) <= 0.5;
+bool is_smooth(const GridSteps& steps, const Sampling& sampling) {
+  // The more channels, the faster the alternative is.
+  const int64_t max_breaks = sampling.channels <= kFewChannels ? 5 : 3;
+  return steps.probes > 0 && steps.breaks <= steps.probes * max_breaks;
 }
-
-// How the samples of an image are cut: into runs of neighbours in a row, and parts of one run in each of some rows.
-class Parts {
- public:
-  Parts(const Sampling& sampling, int64_t max_samples)
-      : samples_(sampling.samples),
-        row_samples_(sampling.in_strips ? sampling.output.first.width : samples_),
-        run_samples_(sampling.in_strips ? kStripSamples : max_samples),
-        rows_(samples_ / row_samples_),
-        runs_(divide_up(row_samples_, run_samples_)) {
-    const Image& output = sampling.output.first;
-    const auto bytes = static_cast<int64_t>(size_of(output.type));
-    const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(output.data) % kLine);
-    line_samples_ = kLine / bytes;
-    lead_ = output.outgrows_caches && beyond % bytes == 0 ? (kLine - beyond) / bytes : 0;
-  }
-
-  int64_t count() const { return divide_up(rows_, kPartRows) * runs_; }
-
-  // Calls body(first sample, end) for the runs of a part.
-  template <class Body>
-  void for_each_run(int64_t part, Body&& body) const {
-    const int64_t run = part % runs_, first_row = part / runs_ * kPartRows;
-    for (int64_t row = first_row; row < std::min(first_row + kPartRows, rows_); ++row)
-      body(begin_of(row, run), begin_of(row, run + 1));
-  }
-
- private:
-  static constexpr int64_t kPartRows = 64, kLine = 64;
-
-  int64_t begin_of(int64_t row, int64_t run) const {
-    const int64_t sample = row * row_samples_ + std::min(run * run_samples_, row_samples_);
-    const int64_t to_line = (lead_ - sample) & (line_samples_ - 1);
-    return sample == 0 ? 0 : std::min(sample + to_line, samples_);
-  }
-
-  int64_t samples_;
-  int64_t row_samples_;  // all, where there are no strips
-  int64_t run_samples_;
-  int64_t rows_;
-  int64_t runs_;          // of a row
-  int64_t line_samples_;  // of a cache line
-  int64_t lead_;          // before the first line
-};
 
 }  // namespace
 
@@ -353,10 +301,7 @@ double double_backward_nanoseconds(const DoubleBackward& sampling) {
 }
 
 bool is_grid_smooth(const Sampling& sampling) {
-  // The more channels, the faster the alternative is.
-  const int64_t max_breaks = sampling.channels <= kFewChannels ? 5 : 3;
-  const GridSteps steps = steps_of(sampling);
-  return steps.probes > 0 && steps.breaks <= steps.probes * max_breaks;
+  return is_smooth(steps_of(sampling), sampling);
 }
 
 bool is_grid_turned(const Sampling& sampling) {
@@ -365,17 +310,48 @@ bool is_grid_turned(const Sampling& sampling) {
   return steps.probes > 0 && is_turned && steps.jumps <= steps.probes;
 }
 
-void for_each_run(const Sampling& sampling, int64_t max_samples, double serial_nanoseconds,
-                  void (*sample_run)(const Sampling&, int64_t, int64_t, int64_t)) {
-  Sampling ordered = sampling;
-  ordered.in_strips = suits_strips(sampling);
-  const Parts parts(ordered, max_samples);
-  const int64_t count = parts.count();
-  parallel_for(sampling.batch * count, serial_nanoseconds, [&](int64_t index) {
-    parts.for_each_run(index % count, [&](int64_t first, int64_t end) {
-      if (first < end) sample_run(ordered, index / count, first, end);
-    });
-  });
+bool suits_strips(const Sampling& sampling) {
+  // Twice the cache lines of the first level: of half as many, strips take up to 1.3 times as long.
+  constexpr double kMinLines = 1024;
+  constexpr int64_t kProbes = 16;
+  const int64_t width = sampling.output.first.width;
+  const auto max_lines = static_cast<double>(width * sampling.channels);
+  const bool has_planes = sampling.channels <= kFewChannels && sampling.input.first.column_stride == 1;
+  if (sampling.axis_count != 2 || width <= kStripSamples || !has_planes || max_lines < kMinLines)
+    return false;
+  const GridSteps steps = steps_of(sampling, kProbes);
+  return steps.share(steps.climbs) * max_lines >= kMinLines && steps.share(steps.jumps) <= 0.5;
+}
+
+bool reads_apart(const Sampling& sampling) {
+  constexpr int64_t kMinBytes = 3 << 20, kPage = 4096;
+  if (sampling.axis_count != 2 || sampling.channels > kFewChannels || image_bytes(sampling) < kMinBytes)
+    return false;
+  const GridSteps steps = steps_of(sampling);
+  if (is_smooth(steps, sampling)) return false;
+  const Image& input = sampling.input.first;
+  const bool has_channels = sampling.channels > 1;
+  if (steps.share(steps.jumps) > 0.5) return has_channels;
+  // Of one channel it pays where rows share lines of the first-level cache.
+  const bool has_pages = input.row_stride * static_cast<int64_t>(size_of(input.type)) % kPage == 0;
+  return input.column_stride == 1 && (has_channels || has_pages);
+}
+
+SampleRuns::SampleRuns(const Sampling& sampling, int64_t max_samples)
+    : samples_(sampling.samples),
+      row_samples_(sampling.in_strips ? sampling.output.first.width : samples_),
+      rows_(samples_ / row_samples_),
+      runs_(divide_up(row_samples_, sampling.in_strips ? kStripSamples : max_samples)),
+      run_samples_(divide_up(row_samples_, runs_)) {
+  // Many, and yet some parts for each thread.
+  constexpr int64_t kMinRows = 8, kMaxRows = 64, kPartsOfThread = 4;
+  part_rows_ = std::clamp(rows_ * runs_ / (kPartsOfThread * thread_count()), kMinRows, kMaxRows);
+  constexpr int64_t kLine = 64;
+  const Image& output = sampling.output.first;
+  const auto bytes = static_cast<int64_t>(size_of(output.type));
+  const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(output.data) % kLine);
+  line_samples_ = kLine / bytes;
+  lead_ = output.outgrows_caches && beyond % bytes == 0 ? (kLine - beyond) / bytes : 0;
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -44,7 +44,7 @@ struct Sampling {
   Axis axes[3];     // x, y and z; that of images has one pixel
   bool vectorises_over_channels;
   bool has_plain_rows;     // that can be read as they lie, with offsets of 32 bits
-  bool in_strips = false;  // forward: the samples are worked on in strips of the grid
+  bool in_strips = false;  // samples that need not keep their order are worked on in strips of the grid
   Images input;
   Images grid;
   Images output;  // or its gradient
@@ -187,11 +187,60 @@ void for_each_round(const Sampling& sampling, int64_t images, Body&& body) {
     body(first, std::min(images, sampling.batch - first));
 }
 
-// Calls sample_run(sampling, image, first sample, end) for runs of about so many samples; or, where the grid turns away
-// from the rows of the images, for short runs in strips of the grid. Where results are stored past the caches, all runs but
-// the first begin with a cache line.
-void for_each_run(const Sampling& sampling, int64_t max_samples, double serial_nanoseconds,
-                  void (*sample_run)(const Sampling&, int64_t, int64_t, int64_t));
+// Whether the samples of a row of the grid read so many rows of the images that caches do not hold them until the next.
+bool suits_strips(const Sampling& sampling);
+
+// Whether a gradient takes less time if what the samples themselves get is found first, and what pixels get then: the caches
+// do not hold both an image and its gradient, nor what samples that lie apart read.
+bool reads_apart(const Sampling& sampling);
+
+// How the samples of an image are cut: into runs of neighbours in a row, and parts of one run in each of some rows. Of
+// about `max_samples`; or, in strips, of short runs, one below the other. Where results are stored past the caches, all runs
+// but the first begin with a cache line.
+class SampleRuns {
+ public:
+  SampleRuns(const Sampling& sampling, int64_t max_samples);
+
+  int64_t parts() const { return divide_up(rows_, part_rows_) * runs_; }
+
+  // Calls body(first sample, end) for the runs of a part.
+  template <class Body>
+  void for_each(int64_t part, Body&& body) const {
+    const int64_t run = part % runs_, first_row = part / runs_ * part_rows_;
+    for (int64_t row = first_row; row < std::min(first_row + part_rows_, rows_); ++row) {
+      const int64_t first = begin_of(row, run), end = begin_of(row, run + 1);
+      if (first < end) body(first, end);
+    }
+  }
+
+ private:
+  int64_t begin_of(int64_t row, int64_t run) const {
+    const int64_t sample = row * row_samples_ + std::min(run * run_samples_, row_samples_);
+    const int64_t to_line = (lead_ - sample) & (line_samples_ - 1);
+    return sample == 0 ? 0 : std::min(sample + to_line, samples_);
+  }
+
+  int64_t samples_;
+  int64_t row_samples_;  // all, where there are no strips
+  int64_t rows_;
+  int64_t runs_;  // of a row
+  int64_t run_samples_;
+  int64_t part_rows_;
+  int64_t line_samples_;  // of a cache line
+  int64_t lead_;          // before the first line
+};
+
+// Calls body(sampling, image, first sample, end) for the runs of all images, in the order that suits the grid.
+template <class Body>
+void for_each_run(Sampling sampling, int64_t max_samples, double serial_nanoseconds, Body&& body) {
+  sampling.in_strips = suits_strips(sampling);
+  const SampleRuns runs(sampling, max_samples);
+  const int64_t parts = runs.parts();
+  parallel_for(sampling.batch * parts, serial_nanoseconds, [&](int64_t index) {
+    runs.for_each(index % parts,
+                  [&](int64_t first, int64_t end) { body(sampling, index / parts, first, end); });
+  });
+}
 
 // Rows of the image that have to do with some samples.
 struct RowSpan {

@@ -369,6 +369,38 @@ TEST(GridSampler2DDoubleBackward, ChannelsLastGivesTheSameBits) {
   }
 }
 
+// So large that what samples get is found before what pixels get, which are added up in a buffer where the grid is turned; in
+// short rows and alone it is neither.
+TEST(GridSampler2DDoubleBackward, ResultsAreTheSameAloneAndTogether) {
+  constexpr DataType kType = DataType::float32;
+  const Sampling s = sizes(1, 3, 512, 520, 90, 400);
+  Sampling in_short_rows = s;
+  in_short_rows.output_height *= 4, in_short_rows.output_width /= 4;
+  MoreInputs inputs(s, kType, 1.1);
+  for (bool is_turned : {false, true}) {
+    for (int64_t k = 0; is_turned && k < s.output_height * s.output_width; ++k) {
+      const std::div_t place = std::div(static_cast<int>(k), static_cast<int>(s.output_width));
+      inputs.grid[2 * k] = 2.0 * place.quot / 520, inputs.grid[2 * k + 1] = 2.0 * place.rem / 512 - 0.9;
+    }
+    inputs.grid = rounded(inputs.grid, kType);
+    const DoubleBackwardCall together(s, kType, inputs, Layout::contiguous);
+    DoubleBackwardCall alone(in_short_rows, kType, inputs, Layout::contiguous);
+    const TestTensor grad_grad_output(output_shape(s), kType), input_grad(input_shape(s), kType),
+        grid_grad(grid_shape(s), kType);
+    auto& problem = alone.problem;
+    problem.grad_input = {};
+    problem.grad_grad_output.data = grad_grad_output.tensor().data;
+    problem.grad_grid.data = grid_grad.tensor().data;
+    alone.run();
+    problem.grad_grad_output = problem.grad_grid = {};
+    problem.grad_input = input_grad.tensor();
+    alone.run();
+    EXPECT_TRUE(grad_grad_output.bytes() == together.grad_grad_output.bytes());
+    EXPECT_TRUE(grid_grad.bytes() == together.grid_grad.bytes());
+    EXPECT_TRUE(input_grad.bytes() == together.input_grad.bytes());
+  }
+}
+
 // Compares the slope of loss() along each variable, across two steps, with `expected`.
 template <class Loss>
 void expect_derivatives(Loss&& loss, std::vector<double>& variables, const std::vector<double>& expected) {
