@@ -51,6 +51,16 @@ class NearestPixels {
 
   // Of samples at these coordinates.
   HWY_INLINE void find(const V (&coordinates)[kAxes], Found& found) {
+    find_offsets(coordinates, found);
+    found.lines = 0;
+    if (max_lines_ == 0 || (patience_ == 0 && ++skipped_ < kMaxSkipped)) return;
+    if (found.bits == kAll) found.lines = find_lines(found);
+    patience_ = found.lines != 0 ? kMaxPatience : std::max(patience_ - 1, 0);
+    skipped_ = 0;
+  }
+
+  // The same without lines.
+  HWY_INLINE void find_offsets(const V (&coordinates)[kAxes], Found& found) const {
     const D d;
     const Integer integer;
     hn::Mask<D> reads;
@@ -68,11 +78,6 @@ class NearestPixels {
     offsets = hn::IfThenElseZero(hn::RebindMask(integer, reads), offsets);
     found.offsets = offsets;
     found.bits = bits_of(d, reads);
-    found.lines = 0;
-    if (max_lines_ == 0 || (patience_ == 0 && ++skipped_ < kMaxSkipped)) return;
-    if (found.bits == kAll) found.lines = find_lines(found);
-    patience_ = found.lines != 0 ? kMaxPatience : std::max(patience_ - 1, 0);
-    skipped_ = 0;
   }
 
   // Whether offsets are too large for vectors. Then those of the pixels are computed one by one.
@@ -167,7 +172,9 @@ class ForwardNearest {
         gathers_(input_.channels > 2 && input_.channels <= kFewChannels &&
                  input_.channels * input_.pixels() > kCacheElements),
         grid_(sampling.grid[image]),
-        pixels_(input_, sampling.axes, max_lines()) {}
+        pixels_(input_, sampling.axes, max_lines()),
+        asks_ahead_(input_.channels <= kFewChannels && !sampling.in_strips && !pixels_.is_far() &&
+                    (has_channels_last_ ? outgrows_cache(sampling) : is_far(sampling))) {}
 
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
@@ -191,6 +198,22 @@ class ForwardNearest {
     V coordinates[kAxes];
     grid_.load(first, count, coordinates);
     pixels_.find(coordinates, found);
+    if (asks_ahead_ && found.lines == 0) prefetch_ahead(first);
+  }
+
+  // What turned or scattered samples read lies in an order that the processor does not foretell.
+  HWY_NOINLINE void prefetch_ahead(int64_t first) const {
+    constexpr int64_t kAheadSamples = 64;
+    V coordinates[kAxes];
+    if (!grid_.look_ahead(first + kAheadSamples, coordinates)) return;
+    Found ahead;
+    pixels_.find_offsets(coordinates, ahead);
+    alignas(64) typename Pixels::Offset offsets[kSamples];
+    hn::Store(ahead.offsets, typename Pixels::Integer(), offsets);
+    const int64_t planes = has_channels_last_ ? 1 : input_.channels;
+    for (int64_t c = 0; c < planes; ++c) {
+      for (const int64_t offset : offsets) prefetch_for_later(input_.channel<Bits>(c) + offset);
+    }
   }
 
   // That are looked for. Of one channel, two take as long as elements anywhere.
@@ -343,6 +366,7 @@ class ForwardNearest {
   const bool gathers_;
   GridReader<Real, kAxes> grid_;
   Pixels pixels_;
+  const bool asks_ahead_;
 };
 
 void run_nearest(const Sampling& sampling) {
