@@ -272,7 +272,9 @@ size_t double_backward_by_samples_workspace_size(const DoubleBackward& sampling)
 void double_backward_by_samples(const DoubleBackward& sampling, void* workspace) {
   WorkspaceAllocator allocator(workspace);
   const SamplesLayout layout(sampling, allocator);
-  HWY_DYNAMIC_DISPATCH(run_double_backward_by_samples)(sampling, layout);
+  run_alike(sampling, [&](const DoubleBackward& alike) {
+    HWY_DYNAMIC_DISPATCH(run_double_backward_by_samples)(alike, layout);
+  });
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -39,7 +39,6 @@ struct SamplesLayout {
 
   int64_t chunks;     // of samples, in an image
   int64_t max_bands;  // of an image
-  int64_t max_slots;  // of a buffer
   int64_t channels;
   int64_t row_pixels;     // of volumes those of a slice
   int64_t buffer_floats;  // for one image at least, so that a band of a rough grid may be the whole of it
@@ -65,8 +64,8 @@ struct SamplesLayout {
     max_bands =
         std::min({divide_up(kTargetTasks, sampling.batch), height / min_rows, elements / kMinElements});
     max_bands = std::max<int64_t>(max_bands, 1);
-    max_slots = std::min(sampling.batch * max_bands, kMaxSlots);
-    buffer_floats = std::max(max_slots * band_floats(divide_up(height, max_bands)), band_floats(height));
+    const int64_t slots = std::min(sampling.batch * max_bands, kMaxSlots);
+    buffer_floats = std::max(slots * band_floats(divide_up(height, max_bands)), band_floats(height));
     if (!sampling.wants_input_grad) return;
     spans = allocator.take<RowSpan>(sampling.batch * chunks);
     buffers = allocator.take<float>(may_add_in_buffer ? buffer_floats : 0);
@@ -76,7 +75,7 @@ struct SamplesLayout {
   static bool has_planes_pages_apart(const Sampling& sampling) {
     constexpr int64_t kPageFloats = 1024, kMinChannels = 3, kMinBytes = 2 << 20;
     const Image& sums = sampling.input_grad.first;
-    return sampling.type == DataType::float32 && sampling.axis_count == 2 && sampling.adds_alike &&
+    return sampling.type == DataType::float32 && sampling.axis_count == 2 &&
            sampling.channels >= kMinChannels && image_bytes(sampling) >= kMinBytes &&
            4 * sampling.samples >= sampling.pixels && sums.column_stride == 1 &&
            sums.row_stride == sums.width && sums.channel_stride % kPageFloats == 0;
@@ -89,13 +88,17 @@ struct SamplesLayout {
     // To find the one pixel of a nearest sample takes as long as to add to it; and between two slices lie many samples.
     const bool is_nearest = sampling.interpolation == Interpolation::nearest;
     const int64_t bands_per_thread = is_nearest ? 1 : sampling.axis_count == 3 ? 2 : 4;
+    const int64_t wanted = divide_up(threads * bands_per_thread, sampling.batch);
     int64_t count = max_bands;
     if (!adds_in_buffer) {
       const bool have_images = sampling.batch % threads == 0;
-      count = have_images ? 1 : std::min(count, divide_up(threads * bands_per_thread, sampling.batch));
+      count = have_images ? 1 : std::min(count, wanted);
+    } else if (size_of(sampling.type) != 2) {
+      constexpr int64_t kMinBands = 8;
+      count = std::min(count, std::max(kMinBands, wanted));
     }
-    const int64_t height = sampling.last_axis().size;
-    return {height, divide_up(height, count), adds_in_buffer ? max_slots : sampling.batch * max_bands};
+    const int64_t height = sampling.last_axis().size, rows = divide_up(height, count);
+    return {height, rows, adds_in_buffer ? buffer_floats / band_floats(rows) : sampling.batch * max_bands};
   }
 
   // Whether every band goes through most of the samples.
@@ -144,5 +147,18 @@ struct SamplesLayout {
     return {planes, band.begin, band, are_slices};
   }
 };
+
+// Calls run(sampling) for a gradient whose sums lie as its input does. Else once for what the samples get, and once for
+// what the pixels get, with an input that lies as the sums do: it is not read.
+template <class Problem, class Run>
+void run_alike(const Problem& sampling, Run&& run) {
+  if (!sampling.wants_input_grad || sampling.adds_alike) return run(sampling);
+  Problem own = sampling, sums = sampling;
+  own.wants_input_grad = sums.wants_grid_grad = sums.wants_grad_grad_output = false;
+  if (own.wants_own()) run(own);
+  sums.input = layout_of_sums(sampling);
+  sums.has_plain_rows = has_plain_rows(sums.input.first);
+  run(sums);
+}
 
 }  // namespace aclgrad::ops::grid_sampler

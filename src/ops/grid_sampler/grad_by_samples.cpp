@@ -21,8 +21,8 @@ class GradBySamples : public SumsBySamples<RealOf<T>, kTaps, kTogether, kAreScat
  protected:
   using Real = RealOf<T>;
   using Base = SumsBySamples<Real, kTaps, kTogether, kAreScattered, kAxes, kFollow>;
-  using Base::kGroup, Base::kSamples, Base::adds_alike_, Base::grad_output_, Base::grid_,
-      Base::has_plain_gradient_, Base::input_, Base::pixels_, Base::wants_input_grad_;
+  using Base::kGroup, Base::kSamples, Base::grad_output_, Base::grid_, Base::has_plain_gradient_,
+      Base::input_, Base::pixels_, Base::wants_input_grad_;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Runs,
       typename Base::Taps, typename Base::V, typename Base::Vector;
 
@@ -30,7 +30,7 @@ class GradBySamples : public SumsBySamples<RealOf<T>, kTaps, kTogether, kAreScat
   GradBySamples(const Sampling& sampling, int64_t image, RowBand band, const Sums& sums)
       : Base(sampling, sampling.input[image], image, band, sums),
         prefetches_(outgrows_cache(sampling)),
-        takes_pairs_(kTakesPairs && (!wants_input_grad_ || (adds_alike_ && band.end - band.begin >= 2))) {}
+        takes_pairs_(kTakesPairs && (!wants_input_grad_ || band.end - band.begin >= 2)) {}
 
   // Samples [first, end), all of them inside of the band or not.
   void differentiate(int64_t first, int64_t end, bool is_inside) {
@@ -497,7 +497,7 @@ size_t grad_by_samples_workspace_size(const Sampling& sampling) {
 void grad_by_samples(const Sampling& sampling, void* workspace) {
   WorkspaceAllocator allocator(workspace);
   const SamplesLayout layout(sampling, allocator);
-  HWY_DYNAMIC_DISPATCH(run_by_samples)(sampling, layout);
+  run_alike(sampling, [&](const Sampling& alike) { HWY_DYNAMIC_DISPATCH(run_by_samples)(alike, layout); });
 }
 
 }  // namespace aclgrad::ops::grid_sampler

@@ -55,15 +55,13 @@ Sampling sampling_of(const GridSampling& problem, bool forward, const AnyTensor&
   return sampling;
 }
 
-// Whether the offsets of pixels of the input serve for the sums of its gradient, too: those of 16-bit types are contiguous.
+// Whether the offsets of pixels of the input serve for the sums of its gradient, too.
 bool adds_alike(const Sampling& sampling) {
-  const Image &input = sampling.input.first, &sums = sampling.input_grad.first;
-  const bool adds_in_buffer = size_of(sampling.type) == 2, is_interleaved = input.column_stride != 1;
-  const int64_t row_stride = adds_in_buffer ? input.width : sums.row_stride;
-  const int64_t slice_stride = adds_in_buffer ? input.height * input.width : sums.slice_stride;
-  return input.column_stride == (adds_in_buffer ? 1 : sums.column_stride) &&
-         (!is_interleaved || sums.channel_stride == 1) && input.row_stride == row_stride &&
-         (sampling.axis_count == 2 || input.slice_stride == slice_stride);
+  const Image &input = sampling.input.first, sums = layout_of_sums(sampling).first;
+  const bool is_interleaved = input.column_stride != 1;
+  return input.column_stride == sums.column_stride && (!is_interleaved || sums.channel_stride == 1) &&
+         input.row_stride == sums.row_stride &&
+         (sampling.axis_count == 2 || input.slice_stride == sums.slice_stride);
 }
 
 // Nearest interpolation has no grid_grad.
@@ -204,6 +202,13 @@ bool is_smooth(const GridSteps& steps, const Sampling& sampling) {
 }
 
 }  // namespace
+
+Images layout_of_sums(const Sampling& sampling) {
+  const Image& grad = sampling.input_grad.first;
+  if (size_of(sampling.type) != 2) return sampling.input_grad;
+  const Image planes = as_planes(grad, sampling.type, grad.width, grad.data);
+  return {planes, planes.channels * planes.channel_stride};
+}
 
 bool has_plain_rows(const Image& image) {
   const bool has_rows =

@@ -51,7 +51,7 @@ struct Sampling {
   // Of the gradient:
   Images input_grad;
   Images grid_grad;
-  bool adds_alike;  // input_grad has the offsets of the input
+  bool adds_alike;  // the sums of input_grad have the offsets of the input
   bool wants_input_grad;
   bool wants_grid_grad;
   bool wants_grad_grad_output;  // of its own gradient alone
@@ -67,6 +67,9 @@ struct Sampling {
     return (band.end - band.begin) * (pixels / last_axis().size);
   }
 };
+
+// How the sums of input_grad lie: those of 16-bit types in planes.
+Images layout_of_sums(const Sampling& sampling);
 
 // Whether an image can be read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.
 bool has_plain_rows(const Image& image);

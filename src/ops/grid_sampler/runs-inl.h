@@ -25,7 +25,6 @@ class RunsBySamples : public ImagesBySamples<Real, kTaps, kTogether, kAreScatter
  public:
   RunsBySamples(const Sampling& sampling, const Image& input, int64_t image, RowBand band, const Sums& sums)
       : Base(sampling, input, image, band, sums),
-        adds_alike_(!kAreScattered && sampling.adds_alike),
         rows_follow_(sums.rows.row_stride == sums.rows.width * kTogether &&
                      (kAxes == 2 || sums.rows.slice_stride == sums.rows.height * sums.rows.row_stride)) {}
 
@@ -54,7 +53,7 @@ class RunsBySamples : public ImagesBySamples<Real, kTaps, kTogether, kAreScatter
                             bool are_line, Runs& runs) const {
     runs.count = 0;
     if constexpr (kTaps == 2 && !kAreScattered && kReach != Reach::pairs) {
-      if (!vector.is_inside || vector.count != kSamples || !adds_alike_) return;
+      if (!vector.is_inside || vector.count != kSamples) return;
       if (are_line) {
         runs = {1, {{pixels.line(), kAll, kAllRows}}};
       } else {
@@ -145,8 +144,6 @@ class RunsBySamples : public ImagesBySamples<Real, kTaps, kTogether, kAreScatter
     const int64_t step = row % kTaps * sums_.rows.row_stride;
     return kAxes == 2 ? step : step + row / kTaps * sums_.rows.slice_stride;
   }
-
-  const bool adds_alike_;  // the offsets of pixels are those of their sums
 
  private:
   template <Reach kReach>

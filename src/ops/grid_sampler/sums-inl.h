@@ -21,8 +21,8 @@ template <class Real, int kTaps, int kTogether, bool kAreScattered, int kAxes, b
 class SumsBySamples : public RunsBySamples<Real, kTaps, kTogether, kAreScattered, kAxes> {
  protected:
   using Base = RunsBySamples<Real, kTaps, kTogether, kAreScattered, kAxes>;
-  using Base::kAll, Base::kGroup, Base::kRows, Base::kSamples, Base::adds_alike_, Base::band_, Base::pixels_,
-      Base::step_to, Base::sums_, Base::sums_of;
+  using Base::kAll, Base::kGroup, Base::kRows, Base::kSamples, Base::band_, Base::pixels_, Base::step_to,
+      Base::sums_, Base::sums_of;
   using typename Base::Channels, typename Base::D, typename Base::Pixels, typename Base::Runs,
       typename Base::Taps, typename Base::V, typename Base::Vector;
 
@@ -89,15 +89,15 @@ class SumsBySamples : public RunsBySamples<Real, kTaps, kTogether, kAreScattered
     const bool is_inside = vector.is_inside;
     uint32_t bits = vector.bits;
     alignas(64) Real wholes[kAxes][kSamples];
-    if (kReach == Reach::edge || kAreScattered || !is_inside || !adds_alike_) {
+    if (kReach == Reach::edge || kAreScattered || !is_inside) {
       for (int axis = 0; axis < kAxes; ++axis) hn::Store(taps[axis].whole, d, wholes[axis]);
     }
     constexpr bool kMayAddElements = kTaps == 2 && kReach == Reach::edge && !kAreScattered;
     bool adds_elements = false;  // of which those that are no taps get zeros
-    if constexpr (kMayAddElements) adds_elements = is_inside && adds_alike_ && pixels.has_elements();
+    if constexpr (kMayAddElements) adds_elements = is_inside && pixels.has_elements();
     if constexpr (kMayAddTogether && kReach != Reach::line) {
       const bool may_add = kReach == Reach::edge ? adds_elements : kReach == Reach::pairs || bits == kAll;
-      if (is_inside && adds_alike_ && may_add && are_apart(pixels))
+      if (is_inside && may_add && are_apart(pixels))
         return add_rows<kReach>(pixels, weight, bits, channels.begin, gradient);
     }
     constexpr int kPlanes = kGroup / kTogether;
@@ -118,7 +118,7 @@ class SumsBySamples : public RunsBySamples<Real, kTaps, kTogether, kAreScattered
         }
       }
     }
-    if (kAreScattered || !adds_alike_) return add_anywhere(sums, planes, bits, wholes, terms);
+    if (kAreScattered) return add_anywhere(sums, planes, bits, wholes, terms);
     if constexpr (!kAreScattered) {
       const auto add = [&](int64_t i) HWY_ATTR {
         const int64_t offset = kReach == Reach::line ? pixels.line() + i * kTogether : pixels.offsets()[i];
@@ -287,10 +287,10 @@ class SumsBySamples : public RunsBySamples<Real, kTaps, kTogether, kAreScattered
       if (is_inside) {
         const int64_t offset = rows.offset(first[2], first[1], first[0]);
         for (int plane = 0; plane < planes; ++plane) {
-          if (adds_alike_) {
-            add_pixels(sums[plane] + offset, terms[plane], i);
-          } else {
+          if constexpr (kAreScattered) {
             add_apart_pixels(sums[plane] + offset, terms[plane], i);
+          } else {
+            add_pixels(sums[plane] + offset, terms[plane], i);
           }
         }
         continue;

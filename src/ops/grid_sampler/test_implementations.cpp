@@ -240,7 +240,7 @@ std::vector<std::vector<std::byte>> bytes_of(std::span<const TestTensor> results
 
 // Turned so far that a wide grid is worked on in strips, and the gradient of a large image, whose planes lie whole pages
 // apart, added up in a buffer, after that of the grid. The same samples in short rows are not, nor is one gradient after
-// the other. Rows of results, which outgrow the caches, begin anywhere in a cache line.
+// the other. Rows of results, which outgrow the caches, begin anywhere in a cache line. The image may lie otherwise than they.
 TEST(GridSamplerLayouts, StripsGiveTheSameBits) {
   const Sampling size = sizes(1, 4, 1024, 960, 510, 522);
   Sampling in_short_rows = size;
@@ -249,17 +249,14 @@ TEST(GridSamplerLayouts, StripsGiveTheSameBits) {
   inputs.grid = rotated_grid(size, 1.2);
   for (DataType type : {DataType::float32, DataType::float16, DataType::float64}) {
     for (int mode : {0, 1, 2}) {
-      const auto sampled = [&](Sampling s, bool is_together, int64_t offset) {
+      const auto sampled = [&](Sampling s, Layout layout, bool is_together, int64_t offset) {
         s.mode = mode;
         const auto result = [&](const Shape& shape) {
           return TestTensor(shape, type, planar(shape), offset);
         };
-        const auto given = [&](const Shape& shape, const std::vector<double>& values) {
-          return TestTensor(shape, type, Layout::contiguous, values);
-        };
-        const TestTensor input = given(input_shape(s), inputs.input),
-                         grid = given(grid_shape(s), inputs.grid),
-                         grad_output = given(output_shape(s), inputs.grad_output);
+        const TestTensor input(input_shape(s), type, layout, inputs.input);
+        const TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+        const TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
         const TestTensor results[] = {result(output_shape(s)), result(input_shape(s)), result(grid_shape(s))};
         const auto forward = forward_problem(s, input, grid, results[0]);
         grid_sampler_2d(forward, Workspace(workspace_size(forward)));
@@ -277,8 +274,11 @@ TEST(GridSamplerLayouts, StripsGiveTheSameBits) {
         }
         return bytes_of(results);
       };
-      const auto expected = sampled(in_short_rows, false, 0);
-      for (int64_t offset : {0, 4}) EXPECT_TRUE(sampled(size, true, offset) == expected) << mode << offset;
+      const auto expected = sampled(in_short_rows, Layout::contiguous, false, 0);
+      for (Layout layout : {Layout::contiguous, Layout::channels_last}) {
+        for (int64_t offset : {0, 4})
+          EXPECT_TRUE(sampled(size, layout, true, offset) == expected) << mode << offset;
+      }
     }
   }
 }
