@@ -88,16 +88,12 @@ struct SamplesLayout {
     // To find the one pixel of a nearest sample takes as long as to add to it; and between two slices lie many samples.
     const bool is_nearest = sampling.interpolation == Interpolation::nearest;
     const int64_t bands_per_thread = is_nearest ? 1 : sampling.axis_count == 3 ? 2 : 4;
-    const int64_t wanted = divide_up(threads * bands_per_thread, sampling.batch);
-    int64_t count = max_bands;
-    if (!adds_in_buffer) {
-      const bool have_images = sampling.batch % threads == 0;
-      count = have_images ? 1 : std::min(count, wanted);
-    } else if (size_of(sampling.type) != 2) {
-      constexpr int64_t kMinBands = 8;
-      count = std::min(count, std::max(kMinBands, wanted));
-    }
-    const int64_t height = sampling.last_axis().size, rows = divide_up(height, count);
+    int64_t count = divide_up(threads * bands_per_thread, sampling.batch);
+    if (!adds_in_buffer && sampling.batch % threads == 0) count = 1;
+    // Buffers of 16-bit types are as small as may be. Those of floats are for large images, where few bands take less time.
+    constexpr int64_t kFewBands = 8;
+    if (adds_in_buffer) count = size_of(sampling.type) == 2 ? max_bands : std::max(count, kFewBands);
+    const int64_t height = sampling.last_axis().size, rows = divide_up(height, std::min(count, max_bands));
     return {height, rows, adds_in_buffer ? buffer_floats / band_floats(rows) : sampling.batch * max_bands};
   }
 
@@ -152,7 +148,7 @@ struct SamplesLayout {
 // what the pixels get, with an input that lies as the sums do: it is not read.
 template <class Problem, class Run>
 void run_alike(const Problem& sampling, Run&& run) {
-  if (!sampling.wants_input_grad || sampling.adds_alike) return run(sampling);
+  if (!sampling.wants_input_grad || adds_alike(sampling)) return run(sampling);
   Problem own = sampling, sums = sampling;
   own.wants_input_grad = sums.wants_grid_grad = sums.wants_grad_grad_output = false;
   if (own.wants_own()) run(own);

@@ -227,15 +227,15 @@ void differentiate_images(Problem sampling, SamplesLayout layout, double nanosec
     differentiate_by_grid(by_grid, nanoseconds / 2, differentiate);
     sampling.wants_grid_grad = sampling.wants_grad_grad_output = false;
   };
-  const bool are_apart = reads_apart(sampling);
-  if (are_apart && sampling.wants_own()) differentiate_own();
+  const bool is_own_first = finds_own_first(sampling);
+  if (is_own_first && sampling.wants_own()) differentiate_own();
   if (layout.may_add_in_buffer) layout.adds_in_buffer |= suits_strips(sampling);
   // A nearest sample of one channel that two bands find costs as much as two threads save.
   const bool is_light = sampling.interpolation == Interpolation::nearest && sampling.channels == 1;
   const bool is_cut = nanoseconds >= kMinParallelNanoseconds && (!is_light || is_grid_smooth(sampling));
   // Of a large image, half of the rows stay in the cache for addresses.
   constexpr int64_t kMinBytes = 12 << 20;
-  const int64_t min_bands = are_apart && image_bytes(sampling) >= kMinBytes ? 2 : 1;
+  const int64_t min_bands = is_own_first && image_bytes(sampling) >= kMinBytes ? 2 : 1;
   const int64_t threads = std::max<int64_t>(is_cut ? thread_count() : 1, min_bands);
   Bands bands = layout.bands_for(threads, sampling);
   if (bands.count() > 1) {

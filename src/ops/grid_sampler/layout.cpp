@@ -50,18 +50,8 @@ Sampling sampling_of(const GridSampling& problem, bool forward, const AnyTensor&
                                       (sampling.axis_count == 2 || sampling.channels >= kFewChannels) &&
                                       are_dense(sampling.samples, sampling.pixels);
   sampling.has_plain_rows = has_plain_rows(input);
-  sampling.adds_alike = sampling.wants_input_grad = sampling.wants_grid_grad = false;
-  sampling.wants_grad_grad_output = false;
+  sampling.wants_input_grad = sampling.wants_grid_grad = sampling.wants_grad_grad_output = false;
   return sampling;
-}
-
-// Whether the offsets of pixels of the input serve for the sums of its gradient, too.
-bool adds_alike(const Sampling& sampling) {
-  const Image &input = sampling.input.first, sums = layout_of_sums(sampling).first;
-  const bool is_interleaved = input.column_stride != 1;
-  return input.column_stride == sums.column_stride && (!is_interleaved || sums.channel_stride == 1) &&
-         input.row_stride == sums.row_stride &&
-         (sampling.axis_count == 2 || input.slice_stride == sums.slice_stride);
 }
 
 // Nearest interpolation has no grid_grad.
@@ -70,7 +60,6 @@ Sampling gradient_of(const Problem& problem) {
   Sampling sampling = sampling_of(problem, false, problem.grad_output);
   sampling.input_grad = images_of(problem.grad_input, sampling.type, problem.input.shape);
   sampling.grid_grad = images_of(problem.grad_grid, sampling.type, problem.grid.shape, true);
-  sampling.adds_alike = adds_alike(sampling);
   sampling.wants_input_grad = problem.grad_input.defined();
   sampling.wants_grid_grad = problem.grad_grid.defined() && problem.interpolation != Interpolation::nearest;
   return sampling;
@@ -210,6 +199,16 @@ Images layout_of_sums(const Sampling& sampling) {
   return {planes, planes.channels * planes.channel_stride};
 }
 
+bool adds_alike(const Sampling& sampling) {
+  const Image &input = sampling.input.first, sums = layout_of_sums(sampling).first;
+  const bool is_interleaved = input.column_stride != 1, has_halves = size_of(sampling.type) == 2;
+  if (is_interleaved && has_halves && sampling.axis_count == 2 && sampling.channels > kFewChannels)
+    return true;
+  return input.column_stride == sums.column_stride && (!is_interleaved || sums.channel_stride == 1) &&
+         input.row_stride == sums.row_stride &&
+         (sampling.axis_count == 2 || input.slice_stride == sums.slice_stride);
+}
+
 bool has_plain_rows(const Image& image) {
   const bool has_rows =
       image.column_stride == 1 ||
@@ -328,7 +327,7 @@ bool suits_strips(const Sampling& sampling) {
   return steps.share(steps.climbs) * max_lines >= kMinLines && steps.share(steps.jumps) <= 0.5;
 }
 
-bool reads_apart(const Sampling& sampling) {
+bool finds_own_first(const Sampling& sampling) {
   constexpr int64_t kMinBytes = 3 << 20, kPage = 4096;
   if (sampling.axis_count != 2 || sampling.channels > kFewChannels || image_bytes(sampling) < kMinBytes)
     return false;

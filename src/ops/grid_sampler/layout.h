@@ -51,7 +51,6 @@ struct Sampling {
   // Of the gradient:
   Images input_grad;
   Images grid_grad;
-  bool adds_alike;  // the sums of input_grad have the offsets of the input
   bool wants_input_grad;
   bool wants_grid_grad;
   bool wants_grad_grad_output;  // of its own gradient alone
@@ -70,6 +69,9 @@ struct Sampling {
 
 // How the sums of input_grad lie: those of 16-bit types in planes.
 Images layout_of_sums(const Sampling& sampling);
+
+// Whether the offsets of the input's pixels serve for these sums, too, or for neither: where each pixel is found on its own.
+bool adds_alike(const Sampling& sampling);
 
 // Whether an image can be read with 32-bit offsets (float64: 64-bit), in rows whose pixels lie side by side.
 bool has_plain_rows(const Image& image);
@@ -195,7 +197,7 @@ bool suits_strips(const Sampling& sampling);
 
 // Whether a gradient takes less time if what the samples themselves get is found first, and what pixels get then: the caches
 // do not hold both an image and its gradient, nor what samples that lie apart read.
-bool reads_apart(const Sampling& sampling);
+bool finds_own_first(const Sampling& sampling);
 
 // How the samples of an image are cut: into runs of neighbours in a row, and parts of one run in each of some rows. Of
 // about `max_samples`; or, in strips, of short runs, one below the other. Where results are stored past the caches, all runs

@@ -118,8 +118,9 @@ class SumsBySamples : public RunsBySamples<Real, kTaps, kTogether, kAreScattered
         }
       }
     }
-    if (kAreScattered) return add_anywhere(sums, planes, bits, wholes, terms);
-    if constexpr (!kAreScattered) {
+    if constexpr (kAreScattered) {
+      add_anywhere(sums, planes, bits, wholes, terms);
+    } else {
       const auto add = [&](int64_t i) HWY_ATTR {
         const int64_t offset = kReach == Reach::line ? pixels.line() + i * kTogether : pixels.offsets()[i];
         for (int plane = 0; plane < planes; ++plane) add_pixels(sums[plane] + offset, terms[plane], i);

@@ -499,7 +499,7 @@ TEST(GridSamplerImplementations, GiveTheSameBits) {
     const Implementation by_samples = ops::grid_sampler::gradient_implementations()[1];
     ASSERT_STREQ(by_samples.name, "by_samples");
     auto anywhere = gradient;
-    anywhere.has_plain_rows = anywhere.adds_alike = false;
+    anywhere.has_plain_rows = false;
     const std::vector<double> grad_output = call.grad_output.values();
     for (double factor : {1e-44, 1.0}) {
       call.grad_output.set(scaled(grad_output, factor));
