@@ -13,8 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace aclgrad::ops::grid_sampler::HWY_NAMESPACE {
 
 // Reads a grid, whose vectors of samples are asked for in their order. What does not lie in memory as a vector is loaded
-// some vectors ahead.
-template <class Real, int kAxes>
+// some vectors ahead. Others are prefetched: kPrefetchVectors ahead, while the processor waits for pixels.
+template <class Real, int kAxes, int64_t kPrefetchVectors = 4>
 class GridReader {
  public:
   using D = BlockTag<Real>;
@@ -27,7 +27,6 @@ class GridReader {
   // Of samples [first, first + count), at most as many as a vector has lanes. The lanes behind them hold any others.
   HWY_INLINE void load(int64_t first, int64_t count, V (&to)[kAxes]) {
     if (HWY_LIKELY(has_vectors_ && count == kSamples)) {
-      constexpr int64_t kPrefetchVectors = 4;  // those to come, while the processor waits for pixels
       const Real* from = grid_.channel<Real>(0) + kAxes * first;
       for (int axis = 0; axis < kAxes; ++axis)
         hwy::Prefetch(from + (kAxes * kPrefetchVectors + axis) * kSamples);

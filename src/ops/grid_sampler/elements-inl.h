@@ -34,39 +34,16 @@ HWY_INLINE void load_again() {
 template <class Real>
 using OffsetOf = hwy::MakeSigned<Real>;
 
-template <class D, class T>
-HWY_INLINE hn::Vec<D> load_two(D d, const T* first, const T* second) {
-  const hn::Half<D> one;
-  return hn::Combine(d, hn::LoadU(one, second), hn::LoadU(one, first));
-}
-
-// from[at[i]], one after the other: where they are in the first-level cache, to gather them takes as long, or longer.
-template <class T, size_t kSize, class Offsets>
-HWY_INLINE auto load_each(hn::Simd<T, kSize, 0> d, const T* from, Offsets at) {
-  const hn::DFromV<Offsets> integer;
-  const hn::Repartition<uint64_t, decltype(integer)> wide;
-  const hn::Simd<T, kSize / 2, 0> half;
-  if constexpr (sizeof(at) > 16) {
-    const hn::Half<decltype(integer)> half_integer;
-    return hn::Combine(d, load_each(half, from, hn::UpperHalf(half_integer, at)),
-                       load_each(half, from, hn::LowerHalf(half_integer, at)));
-  } else if constexpr (kSize > 2) {
-    const uint64_t low = hn::GetLane(hn::BitCast(wide, at)), high = hn::ExtractLane(hn::BitCast(wide, at), 1);
-    return hn::Combine(d, load_two(half, from + static_cast<uint32_t>(high), from + (high >> 32)),
-                       load_two(half, from + static_cast<uint32_t>(low), from + (low >> 32)));
-  } else {
-    return load_two(d, from + hn::GetLane(at), from + hn::ExtractLane(at, 1));
-  }
-}
-
-// Two elements side by side, of as many pairs as a vector has room for: from[at[i]] and the next one.
-template <class Real, size_t kSize>
-HWY_INLINE auto load_pairs(hn::Simd<Real, kSize, 0> d, const Real* from, const OffsetOf<Real>* at) {
-  if constexpr (kSize == 2) {
+// from[at[i]] and what follows it, kTogether elements of each: as vectors are put together here, they take no longer than
+// the processor's own gather, and less where they are in the first-level cache.
+template <size_t kTogether, class T, size_t kSize, class Offset>
+HWY_INLINE auto load_each(hn::Simd<T, kSize, 0> d, const T* from, const Offset* at) {
+  if constexpr (kSize == kTogether) {
     return hn::LoadU(d, from + *at);
   } else {
-    const hn::FixedTag<Real, kSize / 2> half;
-    return hn::Combine(d, load_pairs(half, from, at + kSize / 4), load_pairs(half, from, at));
+    const hn::Simd<T, kSize / 2, 0> half;
+    return hn::Combine(d, load_each<kTogether>(half, from, at + kSize / 2 / kTogether),
+                       load_each<kTogether>(half, from, at));
   }
 }
 
@@ -94,7 +71,9 @@ HWY_INLINE void widen_pairs(Half, hn::Vec<BitsTag> pairs, FloatVector& lower, Fl
 
 template <class D, class T, class Offset>
 HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (&to)[1]) {
-  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+  if constexpr (sizeof(T) == 2 && std::is_same_v<T, hn::TFromD<D>>) {
+    to[0] = load_each<1>(d, from, at);
+  } else if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
     to[0] = hn::GatherIndex(d, from, hn::Load(hn::RebindToSigned<D>(), at));
   } else {
     alignas(64) T elements[kLanes];
@@ -106,8 +85,8 @@ HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (
 template <class D, class T, class Offset>
 HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (&to)[2]) {
   if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
-    const auto low = load_pairs(d, from, at);
-    const auto high = load_pairs(d, from, at + hn::MaxLanes(D()) / 2);
+    const auto low = load_each<2>(d, from, at);
+    const auto high = load_each<2>(d, from, at + hn::MaxLanes(D()) / 2);
     to[0] = hn::ConcatEven(d, high, low);
     to[1] = hn::ConcatOdd(d, high, low);
   } else {
@@ -119,12 +98,20 @@ HWY_INLINE void load_elements(D d, const T* from, const Offset* at, hn::Vec<D> (
 
 template <class D, class T, class Offset>
 HWY_INLINE void load_four(D d, const T* from, const Offset* at, hn::Vec<D> (&to)[4]) {
-  if constexpr (std::is_same_v<T, double>) {
-    for (int k = 0; k < 4; ++k) to[k] = hn::GatherIndex(d, from + k, hn::Load(hn::RebindToSigned<D>(), at));
-  } else if constexpr (std::is_same_v<T, float>) {
-    const float* rows[hn::MaxLanes(D())];
-    for (size_t i = 0; i < hn::MaxLanes(D()); ++i) rows[i] = from + at[i];
+  constexpr size_t kSamples = hn::MaxLanes(D());
+  if constexpr (std::is_same_v<T, float>) {
+    const float* rows[kSamples];
+    for (size_t i = 0; i < kSamples; ++i) rows[i] = from + at[i];
     transpose_rows(d, rows, 0, to);
+  } else if constexpr (std::is_same_v<T, hn::TFromD<D>> && kSamples >= 4) {
+    hn::Vec<D> v[4];
+    for (size_t k = 0; k < 4; ++k) v[k] = load_each<4>(d, from, at + k * kSamples / 4);
+    const auto low_even = hn::ConcatEven(d, v[1], v[0]), high_even = hn::ConcatEven(d, v[3], v[2]);
+    const auto low_odd = hn::ConcatOdd(d, v[1], v[0]), high_odd = hn::ConcatOdd(d, v[3], v[2]);
+    to[0] = hn::ConcatEven(d, high_even, low_even), to[2] = hn::ConcatOdd(d, high_even, low_even);
+    to[1] = hn::ConcatEven(d, high_odd, low_odd), to[3] = hn::ConcatOdd(d, high_odd, low_odd);
+  } else if constexpr (std::is_same_v<T, double>) {
+    for (int k = 0; k < 4; ++k) to[k] = hn::GatherIndex(d, from + k, hn::Load(hn::RebindToSigned<D>(), at));
   } else {
     alignas(64) uint64_t bits[kLanes];
     copy_bits(from, at, bits);

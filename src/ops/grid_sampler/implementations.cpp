@@ -57,10 +57,10 @@ Suits suits_samples(const Sampling& sampling) {
 }
 
 Suits suits_nearest(const Sampling& sampling) {
-  const Image &input = sampling.input.first, &output = sampling.output.first;
+  const Image& input = sampling.input.first;
   if (has_few_channels(sampling) || !sampling.vectorises_over_channels || sampling.axis_count == 3)
     return Suits::all_grids;
-  if (input.channel_stride == 1) return output.channel_stride == 1 ? Suits::all_grids : Suits::no;
+  if (input.channel_stride == 1) return Suits::all_grids;
   // Many channels of scattered pixels are far apart, unless the second-level cache holds them all.
   constexpr int64_t kMaxChannels = 16, kMaxElements = 1 << 19;
   const bool is_small = sampling.type == DataType::float32 && sampling.channels <= kMaxChannels &&

@@ -35,9 +35,9 @@ class NearestPixels {
   static constexpr uint32_t kAll = (uint32_t{1} << kSamples) - 1;
 
   struct Found {
-    V pixels[kAxes];
-    hn::Vec<Integer> offsets;  // of elements, unless the image is too large; 0 where a sample reads nothing
-    uint32_t bits;             // of the samples that read something
+    alignas(
+        64) Offset offsets[kSamples];  // of elements, unless the image is too large; 0 where nothing is read
+    uint32_t bits;                     // of the samples that read something
     // All do, in so many lines, one or two, of pixels side by side; 0 if that is not so, or not known. In a line the
     // sample in lane i reads, or would read, the pixel that is i behind the one at offset `line`.
     int lines;
@@ -50,17 +50,19 @@ class NearestPixels {
       : NearestPixels(image, axes, max_lines, std::make_index_sequence<kAxes>()) {}
 
   // Of samples at these coordinates.
-  HWY_INLINE void find(const V (&coordinates)[kAxes], Found& found) {
-    find_offsets(coordinates, found);
+  HWY_INLINE void find(const V (&coordinates)[kAxes], V (&pixels)[kAxes], Found& found) {
+    const auto offsets = find_offsets(coordinates, pixels, found.bits);
+    hn::Store(offsets, Integer(), found.offsets);
     found.lines = 0;
     if (max_lines_ == 0 || (patience_ == 0 && ++skipped_ < kMaxSkipped)) return;
-    if (found.bits == kAll) found.lines = find_lines(found);
+    if (found.bits == kAll) found.lines = find_lines(offsets, found);
     patience_ = found.lines != 0 ? kMaxPatience : std::max(patience_ - 1, 0);
     skipped_ = 0;
   }
 
-  // The same without lines.
-  HWY_INLINE void find_offsets(const V (&coordinates)[kAxes], Found& found) const {
+  // Returns the offsets alone.
+  HWY_INLINE hn::Vec<Integer> find_offsets(const V (&coordinates)[kAxes], V (&pixels)[kAxes],
+                                           uint32_t& bits_of_reads) const {
     const D d;
     const Integer integer;
     hn::Mask<D> reads;
@@ -70,24 +72,22 @@ class NearestPixels {
       const V pixel = hn::Round(find_position<1>(d, axes_[k], coordinates[k], scale));
       const auto is_inside = hn::And(hn::Ge(pixel, hn::Zero(d)), hn::Le(pixel, axes_[k].last));
       reads = k == 0 ? is_inside : hn::And(reads, is_inside);
-      found.pixels[k] = pixel;
+      pixels[k] = pixel;
       const auto bits = hn::BitCast(integer, hn::Add(pixel, hn::Set(d, kUnits)));
       const auto stride = hn::Set(integer, static_cast<Offset>(strides_[k]));
       offsets = hn::Add(offsets, strides_[k] == 1 ? bits : hn::Mul(bits, stride));
     }
-    offsets = hn::IfThenElseZero(hn::RebindMask(integer, reads), offsets);
-    found.offsets = offsets;
-    found.bits = bits_of(d, reads);
+    bits_of_reads = bits_of(d, reads);
+    return hn::IfThenElseZero(hn::RebindMask(integer, reads), offsets);
   }
 
   // Whether offsets are too large for vectors. Then those of the pixels are computed one by one.
   bool is_far() const { return is_far_; }
 
-  HWY_INLINE void store_offsets(const Found& found, int64_t (&offsets)[kSamples]) const {
-    if (HWY_UNLIKELY(is_far_)) return find_far_offsets(found, offsets);
-    alignas(64) Offset stored[kSamples];
-    hn::Store(found.offsets, Integer(), stored);
-    std::copy_n(stored, kSamples, offsets);
+  HWY_INLINE void store_offsets(const V (&pixels)[kAxes], const Found& found,
+                                int64_t (&offsets)[kSamples]) const {
+    if (HWY_UNLIKELY(is_far_)) return find_far_offsets(pixels, found.bits, offsets);
+    std::copy_n(found.offsets, kSamples, offsets);
   }
 
  private:
@@ -95,9 +95,9 @@ class NearestPixels {
   static constexpr int kMaxPatience = 8;  // vectors without lines
   static constexpr int kMaxSkipped = 16;
 
-  HWY_INLINE int find_lines(Found& found) const {
+  HWY_INLINE int find_lines(hn::Vec<Integer> offsets, Found& found) const {
     const Integer integer;
-    const auto lines = hn::Sub(found.offsets, steps_);
+    const auto lines = hn::Sub(offsets, steps_);
     const auto is_in = [&](Offset line) HWY_ATTR { return hn::Eq(lines, hn::Set(integer, line)); };
     found.line[0] = hn::GetLane(lines);
     const auto is_in_first = is_in(found.line[0]);
@@ -128,11 +128,12 @@ class NearestPixels {
     minus_units_ = hn::Set(Integer(), static_cast<Offset>(Bits{0} - units));
   }
 
-  HWY_NOINLINE void find_far_offsets(const Found& found, int64_t (&offsets)[kSamples]) const {
+  HWY_NOINLINE void find_far_offsets(const V (&pixels)[kAxes], uint32_t bits,
+                                     int64_t (&offsets)[kSamples]) const {
     std::fill(offsets, offsets + kSamples, 0);
     for (int k = 0; k < kAxes; ++k) {
       alignas(64) Real along[kSamples];
-      hn::Store(hn::IfThenElseZero(mask_of(D(), found.bits), found.pixels[k]), D(), along);
+      hn::Store(hn::IfThenElseZero(mask_of(D(), bits), pixels[k]), D(), along);
       for (int64_t i = 0; i < kSamples; ++i) offsets[i] += static_cast<int64_t>(along[i]) * strides_[k];
     }
   }
@@ -162,55 +163,49 @@ class ForwardNearest {
   using BitsTag = hn::Rebind<Bits, D>;
   static constexpr int64_t kSamples = Pixels::kSamples;
   static constexpr int64_t kChunkSamples = 16 * kSamples;
+  static constexpr int64_t kFewChunkVectors = 8;  // of few channels
 
   ForwardNearest(const Sampling& sampling, int64_t image)
       : input_(sampling.input[image]),
         output_(sampling.output[image]),
         has_plain_output_(output_.has_contiguous_channels()),
-        has_channels_last_(input_.channels > 1 && input_.channel_stride == 1 && output_.channel_stride == 1),
+        reads_pixels_(input_.channels > 1 && input_.channel_stride == 1),
+        has_channels_last_(reads_pixels_ && output_.channel_stride == 1),
         prefetches_(outgrows_cache(sampling)),
-        gathers_(input_.channels > 2 && input_.channels <= kFewChannels &&
-                 input_.channels * input_.pixels() > kCacheElements),
         grid_(sampling.grid[image]),
         pixels_(input_, sampling.axes, max_lines()),
         asks_ahead_(input_.channels <= kFewChannels && !sampling.in_strips && !pixels_.is_far() &&
-                    (has_channels_last_ ? outgrows_cache(sampling) : is_far(sampling))) {}
+                    (reads_pixels_ ? outgrows_cache(sampling) : is_far(sampling))) {}
 
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
-    if (has_channels_last_ || pixels_.is_far()) return copy_pixels(first, end);
-    if (input_.channels > kFewChannels) return copy_chunks(first, end);
-    for (; first < end; first += kSamples) {
-      const int64_t count = std::min(kSamples, end - first);
-      Found found;
-      find(first, count, found);
-      copy_channels(found, input_.channel<Bits>(0), input_.channels, output_.channel<Bits>(0), first, count);
-    }
+    has_channels_last_ || pixels_.is_far() ? copy_pixels(first, end) : copy_chunks(first, end);
   }
 
  private:
   using Found = typename Pixels::Found;
 
-  // Beyond the first-level cache it takes less time to gather: fewer instructions stand between the loads of two vectors.
-  static constexpr int64_t kCacheElements = 1 << 16;
+  struct Span {
+    int64_t first;
+    int64_t count;
+  };
 
-  HWY_INLINE void find(int64_t first, int64_t count, Found& found) {
+  HWY_INLINE void find(Pixels& finder, int64_t first, int64_t count, V (&pixels)[kAxes], Found& found) {
     V coordinates[kAxes];
     grid_.load(first, count, coordinates);
-    pixels_.find(coordinates, found);
+    finder.find(coordinates, pixels, found);
     if (asks_ahead_ && found.lines == 0) prefetch_ahead(first);
   }
 
   // What turned or scattered samples read lies in an order that the processor does not foretell.
   HWY_NOINLINE void prefetch_ahead(int64_t first) const {
     constexpr int64_t kAheadSamples = 64;
-    V coordinates[kAxes];
+    V coordinates[kAxes], pixels[kAxes];
     if (!grid_.look_ahead(first + kAheadSamples, coordinates)) return;
-    Found ahead;
-    pixels_.find_offsets(coordinates, ahead);
     alignas(64) typename Pixels::Offset offsets[kSamples];
-    hn::Store(ahead.offsets, typename Pixels::Integer(), offsets);
-    const int64_t planes = has_channels_last_ ? 1 : input_.channels;
+    uint32_t bits;
+    hn::Store(pixels_.find_offsets(coordinates, pixels, bits), typename Pixels::Integer(), offsets);
+    const int64_t planes = reads_pixels_ ? 1 : input_.channels;
     for (int64_t c = 0; c < planes; ++c) {
       for (const int64_t offset : offsets) prefetch_for_later(input_.channel<Bits>(c) + offset);
     }
@@ -225,56 +220,103 @@ class ForwardNearest {
 
   // ---- Channel by channel
 
-  // A channel of many samples after the other, so that its pixels stay in the cache.
+  // Finds the pixels of some vectors of samples, then copies their elements.
   HWY_NOINLINE void copy_chunks(int64_t begin, int64_t end) {
+    const bool has_few = input_.channels <= kFewChannels;
+    const int64_t chunk_samples = has_few ? kFewChunkVectors * kSamples : kChunkSamples;
     Found chunk[kChunkSamples / kSamples];
-    for (; begin < end; begin += kChunkSamples) {
-      const int64_t count = std::min(kChunkSamples, end - begin);
-      for (int64_t k = 0; k < count; k += kSamples)
-        find(begin + k, std::min(kSamples, count - k), chunk[k / kSamples]);
-      for (int64_t channel = 0; channel < input_.channels; ++channel) {
-        const Bits* from = input_.channel<Bits>(channel);
-        Bits* to = output_.channel<Bits>(channel);
-        for (int64_t k = 0; k < count; k += kSamples)
-          copy_channels(chunk[k / kSamples], from, 1, to, begin + k, std::min(kSamples, count - k));
+    Pixels finder = pixels_;  // in registers
+    for (; begin < end; begin += chunk_samples) {
+      const int64_t count = std::min(chunk_samples, end - begin);
+      bool has_lines = false;
+      for (int64_t k = 0; k < count; k += kSamples) {
+        V pixels[kAxes];
+        Found& found = chunk[k / kSamples];
+        find(finder, begin + k, std::min(kSamples, count - k), pixels, found);
+        has_lines |= found.lines != 0;
       }
+      has_lines&& has_few ? copy_by_vectors(chunk, begin, count) : copy_by_channels(chunk, begin, count);
     }
   }
 
-  HWY_INLINE void copy_channels(const Found& found, const Bits* from, int64_t channels, Bits* to,
-                                int64_t first, int64_t count) const {
-    if (found.lines == 1) return copy_elements<1>(found, from, channels, to, first, count);
-    if (found.lines == 2) return copy_elements<2>(found, from, channels, to, first, count);
-    copy_elements<0>(found, from, channels, to, first, count);
+  // All channels of a vector of samples after the other: no branch takes another way in each channel.
+  HWY_INLINE void copy_by_vectors(const Found* chunk, int64_t first, int64_t count) const {
+    for (int64_t k = 0; k < count; k += kSamples) {
+      const Found& found = chunk[k / kSamples];
+      const Span samples{first + k, std::min(kSamples, count - k)};
+      if (found.lines == 1) copy_lines<1>(found, samples);
+      if (found.lines == 2) copy_lines<2>(found, samples);
+      if (found.lines == 0) copy_lines<0>(found, samples);
+    }
   }
 
   template <int kLines>
-  HWY_INLINE void copy_elements(const Found& found, const Bits* from, int64_t channels, Bits* to,
-                                int64_t first, int64_t count) const {
-    const bool is_plain = has_plain_output_ && count == kSamples;
-    for (int64_t c = 0; c < channels; ++c, from += input_.channel_stride, to += output_.channel_stride) {
-      const auto elements = elements_of<kLines>(found, from);
-      if (kLines != 0 && prefetches_) prefetch_next_row(from, found);
-      if (HWY_LIKELY(is_plain)) {
-        store(elements, to + first);
-        continue;
-      }
-      alignas(64) Bits staged[kSamples];
-      hn::Store(elements, BitsTag(), staged);
-      for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) { to[offset] = staged[k]; });
+  HWY_INLINE void copy_lines(const Found& found, Span samples) const {
+    const Bits* from = input_.channel<Bits>(0);
+    Bits* to = output_.channel<Bits>(0);
+    for (int64_t c = 0; c < input_.channels; ++c) {
+      copy_elements(elements_of<kLines>(found, from), to, samples);
+      from += input_.channel_stride, to += output_.channel_stride;
     }
   }
 
+  // A channel of all samples after the other, so that its pixels stay in the cache; or some channels that lie side by side.
+  HWY_INLINE void copy_by_channels(const Found* chunk, int64_t first, int64_t count) const {
+    const int64_t group = reads_pixels_ ? 4 : 1;
+    for (int64_t channel = 0; channel < input_.channels; channel += group) {
+      const int64_t channels = std::min(group, input_.channels - channel);
+      if (channels == 1) {
+        copy_some<1>(chunk, channel, first, count);
+      } else {
+        visit_interleaved(channels,
+                          [&](auto constant) { copy_some<constant>(chunk, channel, first, count); });
+      }
+    }
+  }
+
+  template <int kChannels>
+  HWY_NOINLINE void copy_some(const Found* chunk, int64_t channel, int64_t first, int64_t count) const {
+    const BitsTag d;
+    const Bits* const from = input_.channel<Bits>(channel);
+    Bits* const to = output_.channel<Bits>(channel);
+    for (int64_t k = 0; k < count; k += kSamples) {
+      const Found& found = chunk[k / kSamples];
+      const Span samples{first + k, std::min(kSamples, count - k)};
+      hn::Vec<BitsTag> elements[kChannels];
+      if constexpr (kChannels == 1) {
+        elements[0] = found.lines == 0   ? elements_of<0>(found, from)
+                      : found.lines == 1 ? elements_of<1>(found, from)
+                                         : elements_of<2>(found, from);
+      } else {
+        load_elements(d, from, found.offsets, elements);
+        for (auto& of_channel : elements) of_channel = hn::IfThenElseZero(mask_of(d, found.bits), of_channel);
+      }
+      for (int c = 0; c < kChannels; ++c)
+        copy_elements(elements[c], to + c * output_.channel_stride, samples);
+    }
+  }
+
+  // Of one channel.
   template <int kLines>
   HWY_INLINE hn::Vec<BitsTag> elements_of(const Found& found, const Bits* from) const {
     const BitsTag d;
     if constexpr (kLines == 0) {
-      const auto elements = elements_at(from, found.offsets);
-      return found.bits == Pixels::kAll ? elements : hn::IfThenElseZero(mask_of(d, found.bits), elements);
+      return hn::IfThenElseZero(mask_of(d, found.bits), load_each<1>(d, from, found.offsets));
+    } else {
+      if (prefetches_) prefetch_next_row(from, found);
+      const auto elements = hn::LoadU(d, from + found.line[0]);
+      if constexpr (kLines == 1) return elements;
+      return hn::IfThenElse(mask_of(d, found.in_first), elements, hn::LoadU(d, from + found.line[1]));
     }
-    const auto elements = hn::LoadU(d, from + found.line[0]);
-    if constexpr (kLines == 1) return elements;
-    return hn::IfThenElse(mask_of(d, found.in_first), elements, hn::LoadU(d, from + found.line[1]));
+  }
+
+  HWY_INLINE void copy_elements(hn::Vec<BitsTag> elements, Bits* to, Span samples) const {
+    if (HWY_LIKELY(has_plain_output_ && samples.count == kSamples))
+      return store(elements, to + samples.first);
+    alignas(64) Bits staged[kSamples];
+    hn::Store(elements, BitsTag(), staged);
+    for_each_pixel(output_, samples.first, samples.count,
+                   [&](int64_t k, int64_t offset) { to[offset] = staged[k]; });
   }
 
   // What the samples of the next row of a grid will read, above or below.
@@ -286,13 +328,6 @@ class ForwardNearest {
       prefetch_for_later(row);
       prefetch_for_later(row + kSamples - 1);
     }
-  }
-
-  HWY_INLINE hn::Vec<BitsTag> elements_at(const Bits* from, hn::Vec<typename Pixels::Integer> offsets) const {
-    if constexpr (sizeof(Bits) == sizeof(Real)) {
-      if (gathers_) return hn::GatherIndex(BitsTag(), from, offsets);
-    }
-    return load_each(BitsTag(), from, offsets);
   }
 
   HWY_INLINE void store(hn::Vec<BitsTag> elements, Bits* to) const {
@@ -307,10 +342,11 @@ class ForwardNearest {
   HWY_NOINLINE void copy_pixels(int64_t first, int64_t end) {
     for (; first < end; first += kSamples) {
       const int64_t count = std::min(kSamples, end - first);
+      V pixels[kAxes];
       Found found;
-      find(first, count, found);
+      find(pixels_, first, count, pixels, found);
       int64_t offsets[kSamples];
-      pixels_.store_offsets(found, offsets);
+      pixels_.store_offsets(pixels, found, offsets);
       if (!has_channels_last_) {
         copy_each(found, offsets, first, count);
       } else if (input_.channels > kFewChannels) {
@@ -361,10 +397,10 @@ class ForwardNearest {
   const Image input_;
   const Image output_;
   const bool has_plain_output_;
+  const bool reads_pixels_;  // whole: their channels lie side by side
   const bool has_channels_last_;
   const bool prefetches_;
-  const bool gathers_;
-  GridReader<Real, kAxes> grid_;
+  GridReader<Real, kAxes, 2 * kFewChunkVectors> grid_;
   Pixels pixels_;
   const bool asks_ahead_;
 };
@@ -372,8 +408,8 @@ class ForwardNearest {
 void run_nearest(const Sampling& sampling) {
   visit_axes(sampling, [&](auto axes) {
     const size_t bytes = size_of(sampling.type);
-    if (bytes == 8) return sample_runs<ForwardNearest<uint64_t, axes>>(sampling);
-    if (bytes == 4) return sample_runs<ForwardNearest<uint32_t, axes>>(sampling);
+    if (bytes == 8) return sample_runs<ForwardNearest<double, axes>>(sampling);
+    if (bytes == 4) return sample_runs<ForwardNearest<float, axes>>(sampling);
     sample_runs<ForwardNearest<uint16_t, axes>>(sampling);
   });
 }
@@ -458,13 +494,13 @@ class GradNearest {
   // Returns whether any sample adds to the band; then the rows that they add to are zeroed.
   HWY_INLINE bool find(int64_t first, int64_t count, bool is_inside, Vector& vector) {
     const D d;
-    V coordinates[kAxes];
+    V coordinates[kAxes], pixels[kAxes];
     grid_.load(first, count, coordinates);
     typename Pixels::Found found;
-    pixels_.find(coordinates, found);
+    pixels_.find(coordinates, pixels, found);
     uint32_t bits = found.bits;
     if (HWY_UNLIKELY(count != kSamples)) bits &= (uint32_t{1} << count) - 1;
-    const V row = found.pixels[kAxes - 1];
+    const V row = pixels[kAxes - 1];
     if (!is_inside) bits &= rows_from(d, row, band_.begin) & ~rows_from(d, row, band_.end);
     if (bits == 0) return false;
     if (HWY_UNLIKELY((rows_from(d, row, sums_.missing.begin) & bits) != 0)) {
@@ -477,7 +513,7 @@ class GradNearest {
     vector.lines = bits == Pixels::kAll && are_lines_of_band(found) ? found.lines : 0;
     vector.in_first = found.in_first;
     std::copy_n(found.line, 2, vector.line);
-    pixels_.store_offsets(found, vector.offsets);
+    pixels_.store_offsets(pixels, found, vector.offsets);
     return true;
   }
 

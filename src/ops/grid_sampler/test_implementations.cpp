@@ -176,6 +176,26 @@ TEST(GridSamplerLayouts, InterleavedRowsGiveTheSameBits) {
   }
 }
 
+// Nearest samples copy two to four channels of a pixel at once, where they lie side by side, into planes.
+TEST(GridSamplerLayouts, WholePixelsOfAnyTypeGiveTheSameBits) {
+  for (int64_t channels : {2, 3, 4, 7}) {
+    Sampling s = sizes(2, channels, 20, 24, 22, 26);
+    s.mode = 1;
+    for (DataType type : {DataType::float32, DataType::float16, DataType::float64}) {
+      const Inputs inputs(s, type, 1.2);
+      const auto sampled = [&](Layout layout) {
+        const TestTensor input(input_shape(s), type, layout, inputs.input);
+        const TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
+        const TestTensor output(output_shape(s), type, Layout::contiguous);
+        const auto forward = forward_problem(s, input, grid, output);
+        grid_sampler_2d(forward, Workspace(workspace_size(forward)));
+        return output.values();
+      };
+      EXPECT_EQ(sampled(Layout::channels_last), sampled(Layout::contiguous)) << channels << name_of(type);
+    }
+  }
+}
+
 // The further a grid is rotated, the fewer neighbouring samples read neighbouring pixels.
 std::vector<double> rotated_grid(const Sampling& s, double angle) {
   std::vector<double> grid;
