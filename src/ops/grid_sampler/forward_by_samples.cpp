@@ -76,9 +76,9 @@ class ForwardBySamples {
         grid_(sampling.grid[image]),
         input_(sampling.input[image]),
         output_(sampling.output[image]),
+        ahead_samples_(ahead_samples(sampling)),
         prefetches_(outgrows_cache(sampling)),
         in_strips_(sampling.in_strips),
-        ahead_samples_(ahead_samples(sampling)),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
 
@@ -335,9 +335,9 @@ class ForwardBySamples {
   GridReader<Real, kAxes> grid_;
   const Image input_;
   const Image output_;
+  const int64_t ahead_samples_;
   const bool prefetches_;
   const bool in_strips_;
-  const int64_t ahead_samples_;
   const bool has_plain_output_;
   const bool has_interleaved_output_;
 };
