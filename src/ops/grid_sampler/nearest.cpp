@@ -434,8 +434,7 @@ class GradNearest {
   // Samples [first, end), all of them inside of the band or not: a few channels of a chunk of them at a time.
   void differentiate(int64_t first, int64_t end, bool is_inside) {
     Vector chunk[kChunkSamples / kSamples];
-    const bool is_chunked = target_.channels > kGroup && !has_channels_last_;
-    const int64_t most = is_chunked ? kChunkSamples / kSamples : 1;
+    const int64_t most = has_channels_last_ ? 1 : kChunkSamples / kSamples;
     while (first < end) {
       int64_t vectors = 0;
       for (; vectors < most && first < end; first += kSamples) {
