@@ -225,7 +225,7 @@ class ForwardNearest {
     const bool has_few = input_.channels <= kFewChannels;
     const int64_t chunk_samples = has_few ? kFewChunkVectors * kSamples : kChunkSamples;
     Found chunk[kChunkSamples / kSamples];
-    Pixels finder = pixels_;  // in registers
+    Pixels finder = pixels_;  // a copy, of which the compiler keeps much in registers
     for (; begin < end; begin += chunk_samples) {
       const int64_t count = std::min(chunk_samples, end - begin);
       bool has_lines = false;
@@ -235,23 +235,27 @@ class ForwardNearest {
         find(finder, begin + k, std::min(kSamples, count - k), pixels, found);
         has_lines |= found.lines != 0;
       }
-      has_lines&& has_few ? copy_by_vectors(chunk, begin, count) : copy_by_channels(chunk, begin, count);
+      if (has_lines && has_few) {
+        copy_by_vectors(chunk, begin, count);
+      } else {
+        copy_by_channels(chunk, begin, count);
+      }
     }
   }
 
-  // All channels of a vector of samples after the other: no branch takes another way in each channel.
+  // A vector of samples after the other, in all channels: what depends on its lines is decided once.
   HWY_INLINE void copy_by_vectors(const Found* chunk, int64_t first, int64_t count) const {
     for (int64_t k = 0; k < count; k += kSamples) {
       const Found& found = chunk[k / kSamples];
       const Span samples{first + k, std::min(kSamples, count - k)};
-      if (found.lines == 1) copy_lines<1>(found, samples);
-      if (found.lines == 2) copy_lines<2>(found, samples);
-      if (found.lines == 0) copy_lines<0>(found, samples);
+      if (found.lines == 0) copy_vector<0>(found, samples);
+      if (found.lines == 1) copy_vector<1>(found, samples);
+      if (found.lines == 2) copy_vector<2>(found, samples);
     }
   }
 
   template <int kLines>
-  HWY_INLINE void copy_lines(const Found& found, Span samples) const {
+  HWY_INLINE void copy_vector(const Found& found, Span samples) const {
     const Bits* from = input_.channel<Bits>(0);
     Bits* to = output_.channel<Bits>(0);
     for (int64_t c = 0; c < input_.channels; ++c) {
@@ -260,7 +264,7 @@ class ForwardNearest {
     }
   }
 
-  // A channel of all samples after the other, so that its pixels stay in the cache; or some channels that lie side by side.
+  // A channel after the other, or some that lie side by side, of all samples: so pixels stay in the cache.
   HWY_INLINE void copy_by_channels(const Found* chunk, int64_t first, int64_t count) const {
     const int64_t group = reads_pixels_ ? 4 : 1;
     for (int64_t channel = 0; channel < input_.channels; channel += group) {
@@ -296,7 +300,7 @@ class ForwardNearest {
     }
   }
 
-  // Of one channel.
+  // What a vector of samples reads in one channel.
   template <int kLines>
   HWY_INLINE hn::Vec<BitsTag> elements_of(const Found& found, const Bits* from) const {
     const BitsTag d;
