@@ -137,6 +137,8 @@ def main() -> None:
         sys.exit(bool(problems))
 
     chosen = [fault for fault in faults if re.search(options.filter, str(fault))]
+    if not chosen:
+        sys.exit(f"no fault matches {options.filter}")
     copy_tree()
     subprocess.run(["cmake", "--preset", "test"], cwd=COPY, capture_output=True, check=True)
     suites = sorted({suite for fault in chosen for suite in fault.suites})
