@@ -57,15 +57,13 @@ Suits suits_samples(const Sampling& sampling) {
 }
 
 Suits suits_nearest(const Sampling& sampling) {
-  const Image& input = sampling.input.first;
   if (has_few_channels(sampling) || !sampling.vectorises_over_channels || sampling.axis_count == 3)
     return Suits::all_grids;
-  if (input.channel_stride == 1) return Suits::all_grids;
   // Many channels of scattered pixels are far apart, unless the second-level cache holds them all.
-  constexpr int64_t kMaxChannels = 16, kMaxElements = 1 << 19;
-  const bool is_small = sampling.type == DataType::float32 && sampling.channels <= kMaxChannels &&
-                        sampling.channels * sampling.pixels <= kMaxElements;
-  return input.column_stride != 1 || is_small ? Suits::all_grids : Suits::smooth_grids;
+  int64_t max_elements = 1 << 17;
+  if (sampling.type == DataType::float32) max_elements = sampling.channels <= 16 ? 1 << 19 : 1 << 18;
+  const bool is_small = sampling.channels * sampling.pixels <= max_elements;
+  return sampling.input.first.column_stride != 1 || is_small ? Suits::all_grids : Suits::smooth_grids;
 }
 
 // The gradient has other bits by channels, which therefore must not depend on strides, nor on the grid; but for sums that
