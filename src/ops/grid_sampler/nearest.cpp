@@ -153,14 +153,14 @@ class NearestPixels {
 // ---- Forward
 
 // Copies elements as they are: of either type of 16 bits in the same way.
-template <class Bits, int kAxes>
+template <class T, int kAxes>
 class ForwardNearest {
  public:
-  using Real = std::conditional_t<sizeof(Bits) == 8, double, float>;
+  using Real = std::conditional_t<sizeof(T) == 8, double, float>;
   using Pixels = NearestPixels<Real, kAxes>;
   using D = typename Pixels::D;
   using V = typename Pixels::V;
-  using BitsTag = hn::Rebind<Bits, D>;
+  using ElementsTag = hn::Rebind<T, D>;
   static constexpr int64_t kSamples = Pixels::kSamples;
   static constexpr int64_t kChunkSamples = 16 * kSamples;
   static constexpr int64_t kFewChunkVectors = 8;  // of few channels
@@ -185,11 +185,6 @@ class ForwardNearest {
  private:
   using Found = typename Pixels::Found;
 
-  struct Span {
-    int64_t first;
-    int64_t count;
-  };
-
   HWY_INLINE void find(Pixels& finder, int64_t first, int64_t count, V (&pixels)[kAxes], Found& found) {
     V coordinates[kAxes];
     grid_.load(first, count, coordinates);
@@ -207,7 +202,7 @@ class ForwardNearest {
     hn::Store(pixels_.find_offsets(coordinates, pixels, bits), typename Pixels::Integer(), offsets);
     const int64_t planes = reads_pixels_ ? 1 : input_.channels;
     for (int64_t c = 0; c < planes; ++c) {
-      for (const int64_t offset : offsets) prefetch_for_later(input_.channel<Bits>(c) + offset);
+      for (const int64_t offset : offsets) prefetch_for_later(input_.channel<T>(c) + offset);
     }
   }
 
@@ -247,7 +242,7 @@ class ForwardNearest {
   HWY_INLINE void copy_by_vectors(const Found* chunk, int64_t first, int64_t count) const {
     for (int64_t k = 0; k < count; k += kSamples) {
       const Found& found = chunk[k / kSamples];
-      const Span samples{first + k, std::min(kSamples, count - k)};
+      const Samples samples{first + k, std::min(kSamples, count - k)};
       if (found.lines == 0) copy_vector<0>(found, samples);
       if (found.lines == 1) copy_vector<1>(found, samples);
       if (found.lines == 2) copy_vector<2>(found, samples);
@@ -255,9 +250,9 @@ class ForwardNearest {
   }
 
   template <int kLines>
-  HWY_INLINE void copy_vector(const Found& found, Span samples) const {
-    const Bits* from = input_.channel<Bits>(0);
-    Bits* to = output_.channel<Bits>(0);
+  HWY_INLINE void copy_vector(const Found& found, Samples samples) const {
+    const T* from = input_.channel<T>(0);
+    T* to = output_.channel<T>(0);
     for (int64_t c = 0; c < input_.channels; ++c) {
       copy_elements(elements_of<kLines>(found, from), to, samples);
       from += input_.channel_stride, to += output_.channel_stride;
@@ -280,13 +275,13 @@ class ForwardNearest {
 
   template <int kChannels>
   HWY_NOINLINE void copy_some(const Found* chunk, int64_t channel, int64_t first, int64_t count) const {
-    const BitsTag d;
-    const Bits* const from = input_.channel<Bits>(channel);
-    Bits* const to = output_.channel<Bits>(channel);
+    const ElementsTag d;
+    const T* const from = input_.channel<T>(channel);
+    T* const to = output_.channel<T>(channel);
     for (int64_t k = 0; k < count; k += kSamples) {
       const Found& found = chunk[k / kSamples];
-      const Span samples{first + k, std::min(kSamples, count - k)};
-      hn::Vec<BitsTag> elements[kChannels];
+      const Samples samples{first + k, std::min(kSamples, count - k)};
+      hn::Vec<ElementsTag> elements[kChannels];
       if constexpr (kChannels == 1) {
         elements[0] = found.lines == 0   ? elements_of<0>(found, from)
                       : found.lines == 1 ? elements_of<1>(found, from)
@@ -302,8 +297,8 @@ class ForwardNearest {
 
   // What a vector of samples reads in one channel.
   template <int kLines>
-  HWY_INLINE hn::Vec<BitsTag> elements_of(const Found& found, const Bits* from) const {
-    const BitsTag d;
+  HWY_INLINE hn::Vec<ElementsTag> elements_of(const Found& found, const T* from) const {
+    const ElementsTag d;
     if constexpr (kLines == 0) {
       return hn::IfThenElseZero(mask_of(d, found.bits), load_each<1>(d, from, found.offsets));
     } else {
@@ -314,31 +309,31 @@ class ForwardNearest {
     }
   }
 
-  HWY_INLINE void copy_elements(hn::Vec<BitsTag> elements, Bits* to, Span samples) const {
+  HWY_INLINE void copy_elements(hn::Vec<ElementsTag> elements, T* to, Samples samples) const {
     if (HWY_LIKELY(has_plain_output_ && samples.count == kSamples))
       return store(elements, to + samples.first);
-    alignas(64) Bits staged[kSamples];
-    hn::Store(elements, BitsTag(), staged);
+    alignas(64) T staged[kSamples];
+    hn::Store(elements, ElementsTag(), staged);
     for_each_pixel(output_, samples.first, samples.count,
                    [&](int64_t k, int64_t offset) { to[offset] = staged[k]; });
   }
 
   // What the samples of the next row of a grid will read, above or below.
-  HWY_INLINE void prefetch_next_row(const Bits* from, const Found& found) const {
+  HWY_INLINE void prefetch_next_row(const T* from, const Found& found) const {
     const int64_t second = found.line[found.lines - 1];
-    const Bits* above = from + std::min<int64_t>(found.line[0], second) - input_.row_stride;
-    const Bits* below = from + std::max<int64_t>(found.line[0], second) + input_.row_stride;
-    for (const Bits* row : {above, below}) {
+    const T* above = from + std::min<int64_t>(found.line[0], second) - input_.row_stride;
+    const T* below = from + std::max<int64_t>(found.line[0], second) + input_.row_stride;
+    for (const T* row : {above, below}) {
       prefetch_for_later(row);
       prefetch_for_later(row + kSamples - 1);
     }
   }
 
-  HWY_INLINE void store(hn::Vec<BitsTag> elements, Bits* to) const {
-    constexpr bool kCanStream = sizeof(Bits) * kSamples >= 16;
+  HWY_INLINE void store(hn::Vec<ElementsTag> elements, T* to) const {
+    constexpr bool kCanStream = sizeof(T) * kSamples >= 16;
     const bool streams =
         kCanStream && output_.outgrows_caches && reinterpret_cast<uintptr_t>(to) % sizeof(elements) == 0;
-    streams ? hn::Stream(elements, BitsTag(), to) : hn::StoreU(elements, BitsTag(), to);
+    streams ? hn::Stream(elements, ElementsTag(), to) : hn::StoreU(elements, ElementsTag(), to);
   }
 
   // ---- Pixel by pixel
@@ -365,9 +360,9 @@ class ForwardNearest {
   template <class Count>
   HWY_INLINE void copy_together(Count channels, const Found& found, const int64_t (&offsets)[kSamples],
                                 int64_t first, int64_t count) const {
-    const size_t bytes = static_cast<size_t>(channels) * sizeof(Bits);
-    const Bits* from = input_.channel<Bits>(0);
-    Bits* to = output_.channel<Bits>(0);
+    const size_t bytes = static_cast<size_t>(channels) * sizeof(T);
+    const T* from = input_.channel<T>(0);
+    T* to = output_.channel<T>(0);
     if (found.lines == 1 && count == kSamples && output_.is_flat() && output_.flat_stride() == channels) {
       std::memcpy(to + first * channels, from + found.line[0], kSamples * bytes);
       return;
@@ -390,10 +385,10 @@ class ForwardNearest {
 
   void copy_each(const Found& found, const int64_t (&offsets)[kSamples], int64_t first, int64_t count) const {
     for (int64_t channel = 0; channel < input_.channels; ++channel) {
-      const Bits* from = input_.channel<Bits>(channel);
-      Bits* to = output_.channel<Bits>(channel);
+      const T* from = input_.channel<T>(channel);
+      T* to = output_.channel<T>(channel);
       for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) {
-        to[offset] = (found.bits >> k & 1) != 0 ? from[offsets[k]] : Bits{0};
+        to[offset] = (found.bits >> k & 1) != 0 ? from[offsets[k]] : T{0};
       });
     }
   }
