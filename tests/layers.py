@@ -6,7 +6,7 @@ import re
 import sys
 
 # From the ground up: a layer may include itself and those before it. securec is a library of its own.
-LAYERS = ["securec", "base", "cuda", "tensor", "runtime", "executor", "aten", "ops", "check"]
+LAYERS = ["securec", "base", "cuda", "tensor", "runtime", "executor", "ops", "aten", "check"]
 
 # The headers that users see. Those of other libraries stand in angle brackets.
 PUBLIC = {"acl", "aclgrad", "aclnn", "aclnnop", "hccl", "securec.h"}
