@@ -40,6 +40,9 @@ def main() -> None:
         return
     counts = counts_in(old)
     untested = [name for name, (samples, _) in counts.items() if samples == 0]
+    for page in ("README.md", "CHANGELOG.md"):
+        if not re.search(rf"\b{len(counts)}\b[\w ]* functions", (SOURCE / page).read_text()):
+            raise SystemExit(f"{page} does not say that there are {len(counts)} functions")
     if untested or not head or old != lists(counts):
         raise SystemExit(f"{PAGE} is not of functions.txt: run tests/aten, then document.py (untested: {untested})")
 
