@@ -25,7 +25,8 @@ def _three_digits(value: float) -> str:
 
 
 def _speedup(value: float) -> str:
-    return f"{value:.1f}" if value < 10 else f"{value:.0f}"
+    """Three digits about 1, so that what is slower is seen."""
+    return f"{value:.{2 if value < 1.1 else 1 if value < 10 else 0}f}"
 
 
 def _times(times: dict[str, float], name: str) -> str:
@@ -233,14 +234,17 @@ def page(summary: dict) -> str:
             "one thread counts for both. The tables name the one that was the fastest with all threads."),
         *_paragraph(
             "Where memory bandwidth bounds the problems of a table, its last column says how much of the bandwidth the "
-            "compulsory bytes use with all threads: every input read once, every output written once."),
+            "compulsory bytes use with all threads: every input read once, every output written once. The bandwidth was "
+            "measured once, by a loop that reads; where a machine's speed varies, more than 100 % is possible."),
         *_in_numpy_memory(summary),
         *_paragraph(
             "N is the number of images, C that of channels, then come the sides; *to* others: those of the output. "
-            "*Smooth* grids distort an image a little, as in registration; *random* ones sample it anywhere. In NSA "
+            "*Smooth* grids distort an image a little, as in registration; *random* ones sample it anywhere. *Grid only* is "
+            "the gradient of the grid alone, *border* the padding. In NSA "
             "compression T is the number of tokens, N that of heads, D the size of a head, 32/16 block and stride. "
             "MSDA's *encoder* is that of Deformable DETR, 22223 queries on 4 levels, whose samples are *local* or "
-            "*uniformly random*; *bs* is the batch."),
+            "*uniformly random*; *BEV* is a level of a bird's-eye view; *bs* is the batch. *Even* groups of the "
+            "grouped bias-add have the same size; the k-th of *skewed* ones has 1/k of the first one's."),
         *_paragraph("`./dev bench --filter MSDA` measures the problems of one operator on your machine.")]
     for operator in dict.fromkeys(p["operator"] for p in summary["problems"]):
         problems = [p for p in summary["problems"] if p["operator"] == operator]
