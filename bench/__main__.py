@@ -7,7 +7,7 @@
     ./dev bench overhead                     what a call costs from Python (bench/overhead.py)
     ./dev bench sizes                        how the cost of a call grows with its problem, on one thread, ours alone
     ./dev bench cells --seconds 0.3          a dense table against PyTorch, OpenVINO, OpenCV, JAX and plain C, the
-                                             slowest cells last; on a GPU (--device cuda) against PyTorch, with the
+                                             slowest cells last; on a GPU (python3 -m bench cells --device cuda) against PyTorch, with the
                                              package that is installed
     ./dev bench --filter MSDA --no-compile   cases whose name holds the word, without torch.compile
     ./dev bench --before PREFIX              the library of another install prefix, too, in the same turns

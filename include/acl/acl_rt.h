@@ -6,7 +6,7 @@
 ///   ACL_ERROR_RT_CONTEXT_NULL         107002: the thread has no context, and the function needs one
 ///   ACL_ERROR_RT_STREAM_CONTEXT       107003: the stream was destroyed, or work is queued in another context
 ///   ACL_ERROR_RT_INVALID_HANDLE       107017: the event or the context was destroyed
-///   ACL_ERROR_RT_FEATURE_NOT_SUPPORT  207000: this library does not have the feature
+///   ACL_ERROR_RT_FEATURE_NOT_SUPPORT  207000: this library, or the device, does not have the feature
 /// Sizes are in bytes, time-outs in milliseconds; a time-out of -1 waits for ever.
 #ifndef ACLGRAD_ACL_ACL_RT_H
 #define ACLGRAD_ACL_ACL_RT_H
@@ -267,8 +267,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEvent(aclrtEvent event);
 /// The same with a time-out; when it passes, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT (507047).
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
 
-/// Milliseconds between two reached marks. Either not recorded: 507000; made without ACL_EVENT_TIME_LINE:
-/// 107006; not reached: 507006. The second was reached first: 107007.
+/// Milliseconds between two reached marks. Either made without ACL_EVENT_TIME_LINE: 107006; not recorded:
+/// 507000; not reached: 507006. The second was reached first: 107007.
 ACL_FUNC_VISIBILITY aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent);
 
 // ---- Memory ----

@@ -18,7 +18,7 @@
 // that its error grows with the logarithm of the row count.
 // Deterministic: bitwise the same results for any number of threads, any row stride and any instruction set; on a
 // CUDA GPU bitwise the same run after run.
-// Source: the document of aclnnGroupedBiasAddGrad, and its V2 for counts.
+// Source: the document of aclnnGroupedBiasAddGrad. Counts are those of V2, which has no document.
 #pragma once
 
 #include "aclgrad/types.h"

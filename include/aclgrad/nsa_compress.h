@@ -86,7 +86,7 @@ struct NsaCompressDoubleBackward : NsaCompression {
 // the last one equals the number of tokens. The addresses of input and weight may be null.
 ACLGRAD_API int64_t count_windows(const NsaCompression& problem);
 
-// Bytes of workspace that the operator needs. They depend on shapes alone.
+// Bytes of workspace that the operator needs. They follow from shapes and what is wanted.
 ACLGRAD_API size_t workspace_size(const NsaCompress& problem);
 ACLGRAD_API size_t workspace_size(const NsaCompressBackward& problem);
 ACLGRAD_API size_t workspace_size(const NsaCompressDoubleBackward& problem);

@@ -150,7 +150,7 @@ ACL_FUNC_VISIBILITY aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* exe
                                                               const size_t relativeIndex,
                                                               aclTensorList* tensors, void* addr);
 
-// The six again, under names that some programs use.
+// The same six, with a capital A, as some programs call them.
 ACL_FUNC_VISIBILITY aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t index,
                                                  aclTensor* tensor, void* addr);
 ACL_FUNC_VISIBILITY aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t index,

@@ -12,8 +12,8 @@ extern "C" {
 /// Phase 1. Mathematics and parameters as in aclnn_grid_sampler2d_backward.h.
 ///   out  out, [N, C, Ho, Wo]
 /// All tensors share one data type: FLOAT, FLOAT16, BFLOAT16 or DOUBLE, the last not with bicubic. A
-/// coordinate that is not finite gives NaN with bicubic; else 0 with zeros padding, and with the others pixel
-/// 0, except that border padding moves an infinity to the border.
+/// coordinate that is not finite gives NaN with bicubic; else 0 with zeros padding, and with the others the
+/// position of pixel 0 along its axis, except that border padding moves an infinity to the border.
 ///
 /// 161001  a tensor is null
 /// 161002  data type, mode, number of axes, or sizes that disagree

@@ -2,7 +2,7 @@
 /// op::float4_e2m1: a sign, 2 bits of exponent, 1 of mantissa: 0, 0.5, 1, 1.5, 2, 3, 4 and 6. In the lower half of a byte:
 /// who packs two into one byte does it by `value`. C++ only.
 ///
-/// Conversion rounds to nearest even; what is beyond 6 gives 6, and NaN, which there is none of, 6, too.
+/// Conversion rounds to nearest even; what is beyond 6 gives 6, and so does NaN, which this type does not have.
 #ifndef ACLGRAD_ACLNN_OPDEV_FLOAT4_E2M1_H
 #define ACLGRAD_ACLNN_OPDEV_FLOAT4_E2M1_H
 

@@ -1,7 +1,7 @@
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 """The operators in PyTorch: with gradients, under torch.compile, torch.export and autocast, on CPUs.
 
-Where aclgrad was built with CUDA, they also take tensors on NVIDIA GPUs (tested on an H100). There they run on the
+Where aclgrad was built with CUDA, they also take tensors on NVIDIA GPUs (tested on an H200). There they run on the
 current stream, wait for nothing, and can be captured in CUDA graphs. `torch.use_deterministic_algorithms` makes their
 results bitwise reproducible.
 

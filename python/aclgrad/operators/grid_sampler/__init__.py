@@ -38,7 +38,7 @@ def grid_sample(
 
     Returns:
         [N, C, Ho, Wo]. A coordinate that is NaN or infinite gives NaN with bicubic. Else it gives 0 with zeros padding,
-        and with the others pixel 0; but border padding brings an infinity to the border.
+        and with the others the position of pixel 0 along its axis; but border padding brings an infinity to the border.
 
     >>> import aclgrad, numpy
     >>> image = numpy.arange(4.0).reshape(1, 1, 2, 2)
