@@ -186,8 +186,9 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return entry(__func__, [&] {
     require_pointer(status, {"aclrtStreamQuery", "status"});
-    const Queue& queue = *stream_of_any_context("aclrtStreamQuery", stream)->queue;
-    *status = runtime_observer->is_idle(queue) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    const std::shared_ptr<Stream> found = stream_of_any_context("aclrtStreamQuery", stream);
+    *status =
+        runtime_observer->is_idle(*found->queue) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
   });
 }
 

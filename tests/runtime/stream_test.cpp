@@ -58,6 +58,23 @@ TEST_F(StreamTest, IsNotReadyWhileItsLastWorkRuns) {
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
 }
 
+TEST_F(StreamTest, StaysWhileItIsAskedThoughAnotherThreadDestroysIt) {
+  struct DestroyInBetween : RuntimeObserver {
+    bool is_idle(const Queue& queue) override {
+      runtime_observer = &no_observer;
+      in_other_thread([this] { EXPECT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS); });
+      EXPECT_FALSE(lifetime.expired());
+      return lifetime.expired() || queue.idle();
+    }
+    aclrtStream stream = nullptr;
+    std::weak_ptr<Queue> lifetime;
+  } destroys;
+  destroys.stream = stream_;
+  destroys.lifetime = queue_of_stream("test", stream_);
+  runtime_observer = &destroys;
+  EXPECT_EQ(query(stream_), ACL_STREAM_STATUS_COMPLETE);
+}
+
 TEST_F(StreamTest, RunsInOrderWhereverTasksRun) {
   std::vector<int> order;
   for (int i = 0; i < 1000; ++i) {
