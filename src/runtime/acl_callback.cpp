@@ -1,6 +1,7 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Callbacks at the C interface: host functions that take their turn in a stream and run in a thread of the
 // program, which asks for them with aclrtProcessReport.
+#include <cxxabi.h>
 #include <pthread.h>
 
 #include <deque>
@@ -58,6 +59,11 @@ void drop_callbacks(Subscription& subscription) {
   });
 }
 
+Error callback_has_thrown(std::string_view what) {
+  return Error(ACL_ERROR_FAILURE, fmt::format("A callback has thrown an exception: {}", what),
+               "The program's own function failed.", "Catch exceptions in the callback.");
+}
+
 // In the thread of the program. The stream goes on though the callback throws.
 void run(Callback& callback) {
   struct Returned {
@@ -70,8 +76,11 @@ void run(Callback& callback) {
   try {
     runtime_observer->run_callback(callback.note, callback.function, callback.user_data);
   } catch (const std::exception& exception) {
-    throw Error(ACL_ERROR_FAILURE, fmt::format("A callback has thrown an exception: {}", exception.what()),
-                "The program's own function failed.", "Catch exceptions in the callback.");
+    throw callback_has_thrown(exception.what());
+  } catch (const abi::__forced_unwind&) {  // the thread was cancelled or ends itself, which nothing may stop
+    throw;
+  } catch (...) {
+    throw callback_has_thrown("an object that is no std::exception");
   }
 }
 
