@@ -442,7 +442,8 @@ typedef enum aclrtCallbackBlockType {
 } aclrtCallbackBlockType;
 
 /// Names the thread that runs the stream's callbacks in aclrtProcessReport, by its pthread_t. The stream has
-/// one: ACL_ERROR_RT_STREAM_SUBSCRIBE (107011).
+/// one: ACL_ERROR_RT_STREAM_SUBSCRIBE (107011). Callbacks that have not begun are dropped with the stream; and when the
+/// thread ends, if that has called this function or aclrtProcessReport.
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /// Queues `fn`; with ACL_CALLBACK_BLOCK later work of the stream waits until it has returned. No thread has
@@ -454,7 +455,7 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void* userDat
 /// else 100000; when it passes, 507012; thread not subscribed: 107012; the callback throws: 500001.
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
-/// Ends the subscription; callbacks that have not run are dropped. Not the stream's thread: 107012.
+/// Ends the subscription; callbacks that have not begun are dropped. Not the stream's thread: 107012.
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 #ifdef __cplusplus

@@ -2,7 +2,6 @@
 #include "base/error.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -14,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/observer.h"
+#include "base/thread_key.h"
 
 namespace aclgrad {
 namespace {
@@ -84,8 +84,7 @@ struct ThreadMessages {
   std::string taken;
 };
 
-// Plain data with a key to release it, rather than an object with a destructor: the C library ends the process where it
-// has no memory to register the destructor of a thread's object. Without the object there may be the flag.
+// Plain data with a key to release it. Without the object there may be the flag.
 thread_local ThreadMessages* thread_messages = nullptr;
 thread_local bool message_lost = false;
 
@@ -94,19 +93,12 @@ void release_messages(void* messages) {
   thread_messages = nullptr;
 }
 
-// Made while the library is loaded, as making it later could be under way in another thread when the process forks.
-struct MessagesKey {
-  pthread_key_t key{};
-  bool is_made = pthread_key_create(&key, release_messages) == 0;
-};
-
-const MessagesKey messages_key;
+const ThreadKey messages_key(release_messages);
 
 ThreadMessages& make_thread_messages() {
   if (thread_messages != nullptr) return *thread_messages;
-  if (!messages_key.is_made) throw std::bad_alloc();
   auto messages = std::make_unique<ThreadMessages>();
-  if (pthread_setspecific(messages_key.key, messages.get()) != 0) throw std::bad_alloc();
+  messages_key.set(messages.get());
   return *(thread_messages = messages.release());
 }
 

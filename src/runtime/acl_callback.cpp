@@ -10,6 +10,7 @@
 
 #include "acl/acl_rt.h"
 #include "base/never_destroyed.h"
+#include "base/thread_key.h"
 #include "runtime/entry.h"
 #include "runtime/fork.h"
 #include "runtime/observer.h"
@@ -26,37 +27,47 @@ struct Callback {
   Note note;  // the observer's
   std::shared_ptr<Subscription> subscription;
   State state = State::due;
-};
-
-// Where the callbacks for one thread wait. Guarded by the progress board.
-struct CallbackMailbox {
-  std::deque<std::shared_ptr<Callback>> due;
-  int subscribed_streams = 0;
+  uint64_t turn = 0;  // among the callbacks that are due
 };
 
 // Of a thread to the callbacks of a stream. Guarded by the progress board.
 struct Subscription {
-  std::shared_ptr<CallbackMailbox> mailbox;
+  uint64_t thread = 0;  // its pthread_t
+  std::deque<std::shared_ptr<Callback>> due{};
   bool has_ended = false;
 };
 
 namespace {
 
-// By the thread's pthread_t. Guarded by the progress board; never destroyed, as that.
-constexpr Singleton<std::map<uint64_t, std::shared_ptr<CallbackMailbox>>> mailboxes{};
+// Those that have not ended, by thread. Guarded by the progress board; never destroyed, as that.
+constexpr Singleton<std::multimap<uint64_t, std::shared_ptr<Subscription>>> subscriptions{};
 
 uint64_t this_thread() {
   return static_cast<uint64_t>(pthread_self());
 }
 
-// Those of the subscription that have not run.
-void drop_callbacks(Subscription& subscription) {
-  subscription.has_ended = true;
-  std::erase_if(subscription.mailbox->due, [&](const std::shared_ptr<Callback>& callback) {
-    if (callback->subscription.get() != &subscription) return false;
-    callback->state = Callback::State::abandoned;
+// Drops the callbacks that have not begun.
+template <class Condition>
+void end_where(Condition&& condition) {
+  std::erase_if(subscriptions(), [&](const auto& each) {
+    Subscription& subscription = *each.second;
+    if (!condition(subscription)) return false;
+    subscription.has_ended = true;
+    for (const auto& callback : subscription.due) callback->state = Callback::State::abandoned;
+    subscription.due.clear();
     return true;
   });
+}
+
+// A later thread may get the number of one that has ended. The stream keeps the subscription until it is unsubscribed.
+const ThreadKey thread_end([](void*) {
+  announce([] {
+    end_where([](const Subscription& subscription) { return subscription.thread == this_thread(); });
+  });
+});
+
+void end_subscriptions_with_this_thread() {
+  thread_end.set(&thread_end);
 }
 
 Error callback_has_thrown(std::string_view what) {
@@ -90,7 +101,9 @@ void deliver(Queue& queue, const std::shared_ptr<Callback>& callback, bool block
     if (callback->subscription->has_ended) {
       callback->state = Callback::State::abandoned;
     } else {
-      callback->subscription->mailbox->due.push_back(callback);
+      static uint64_t last_turn = 0;
+      callback->turn = ++last_turn;
+      callback->subscription->due.push_back(callback);
     }
   });
   ProgressBoard& board = progress_board();
@@ -101,46 +114,58 @@ void deliver(Queue& queue, const std::shared_ptr<Callback>& callback, bool block
   }
   if (callback->state == Callback::State::abandoned) {
     throw Error(ACL_ERROR_RT_STREAM_NO_CB_REG,
-                "A callback was not run: its thread has unsubscribed from the stream.");
+                "A callback was not run: its thread's subscription to the stream has ended.");
   }
+}
+
+// The subscription of this thread whose callback is due for longest; null where none is due.
+Subscription* longest_due() {
+  Subscription* longest = nullptr;
+  const auto [first, last] = subscriptions().equal_range(this_thread());
+  for (auto each = first; each != last; ++each) {
+    Subscription& other = *each->second;
+    if (other.due.empty()) continue;
+    if (longest == nullptr || other.due.front()->turn < longest->due.front()->turn) longest = &other;
+  }
+  return longest;
 }
 
 std::shared_ptr<Callback> next_callback(Deadline deadline) {
   ProgressBoard& board = progress_board();
   std::unique_lock lock(board.mutex);
-  const auto found = mailboxes().find(this_thread());
-  if (found == mailboxes().end()) {
+  if (!subscriptions().contains(this_thread())) {
     throw Error(ACL_ERROR_RT_THREAD_SUBSCRIBE,
                 "The calling thread has not subscribed to the callbacks of a stream.",
                 "aclrtSubscribeReport was not called, or with the number of another thread.",
                 "Call aclrtSubscribeReport with this thread's number before aclrtProcessReport.");
   }
-  const std::shared_ptr<CallbackMailbox> mailbox = found->second;
+  Subscription* subscription = nullptr;
   const auto has_news = [&] {
-    return !mailbox->due.empty() || mailbox->subscribed_streams == 0 || board.exiting;
+    subscription = longest_due();
+    return subscription != nullptr || !subscriptions().contains(this_thread()) || board.exiting;
   };
   if (!wait_until(board.changed, lock, deadline, has_news)) return nullptr;
-  if (mailbox->due.empty()) {
+  if (subscription == nullptr) {
     throw Error(ACL_ERROR_RT_THREAD_SUBSCRIBE,
                 "The thread's subscription ended while it waited for callbacks.",
                 "aclrtUnSubscribeReport was called, or the stream was destroyed.",
                 "End the loop of aclrtProcessReport here.");
   }
-  std::shared_ptr<Callback> callback = std::move(mailbox->due.front());
-  mailbox->due.pop_front();
+  std::shared_ptr<Callback> callback = std::move(subscription->due.front());
+  subscription->due.pop_front();
   return callback;
 }
 
 }  // namespace
 
 void continue_callbacks_in_child() {
-  for (auto& [thread, mailbox] : mailboxes()) mailbox->due.clear();  // the parent runs them
+  for (auto& [thread, subscription] : subscriptions()) subscription->due.clear();  // the parent runs them
+  end_where([](const Subscription& subscription) { return subscription.thread != this_thread(); });
 }
 
 void end_subscription(Stream& stream) {
   announce([&] {
-    if (stream.subscription == nullptr) return;
-    --stream.subscription->mailbox->subscribed_streams;  // what is due already may still be run
+    end_where([&](const Subscription& subscription) { return &subscription == stream.subscription.get(); });
     stream.subscription = nullptr;
   });
 }
@@ -152,13 +177,13 @@ using namespace aclgrad;
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   return entry(__func__, [&] {
     const std::shared_ptr<Stream> found = stream_of_any_context("aclrtSubscribeReport", stream);
+    end_subscriptions_with_this_thread();
     std::lock_guard lock(progress_board().mutex);
     require(found->subscription == nullptr, ACL_ERROR_RT_STREAM_SUBSCRIBE, {"aclrtSubscribeReport", "stream"},
             "a stream that no thread has subscribed to", "one that has a subscriber");
-    const auto& mailbox =
-        mailboxes().try_emplace(threadId, std::make_shared<CallbackMailbox>()).first->second;
-    found->subscription = std::make_shared<Subscription>(Subscription{mailbox});
-    ++mailbox->subscribed_streams;
+    const auto subscription = std::make_shared<Subscription>(Subscription{threadId});
+    subscriptions().emplace(threadId, subscription);
+    found->subscription = subscription;
   });
 }
 
@@ -166,15 +191,12 @@ aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
   return entry(__func__, [&] {
     const std::shared_ptr<Stream> found = stream_of_any_context("aclrtUnSubscribeReport", stream);
     announce([&] {
-      const auto mailbox = mailboxes().find(threadId);
       const std::shared_ptr<Subscription> subscription = found->subscription;
-      const bool is_theirs =
-          mailbox != mailboxes().end() && subscription != nullptr && mailbox->second == subscription->mailbox;
-      require(is_theirs, ACL_ERROR_RT_THREAD_SUBSCRIBE, {"aclrtUnSubscribeReport", "threadId"},
-              "the thread that has subscribed to the stream", threadId);
-      drop_callbacks(*subscription);
+      require(subscription != nullptr && subscription->thread == threadId, ACL_ERROR_RT_THREAD_SUBSCRIBE,
+              {"aclrtUnSubscribeReport", "threadId"}, "the thread that has subscribed to the stream",
+              threadId);
+      end_where([&](const Subscription& each) { return &each == subscription.get(); });
       found->subscription = nullptr;
-      if (--mailbox->second->subscribed_streams == 0) mailboxes().erase(mailbox);
     });
   });
 }
@@ -202,6 +224,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
 
 aclError aclrtProcessReport(int32_t timeout) {
   return entry(__func__, [&] {
+    end_subscriptions_with_this_thread();
     const std::shared_ptr<Callback> callback =
         next_callback(deadline_after(timeout, ACL_ERROR_INVALID_PARAM, {"aclrtProcessReport", "timeout"}));
     if (callback == nullptr) {

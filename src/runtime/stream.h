@@ -65,7 +65,7 @@ bool deterministic_requested() noexcept;
 
 void* create_stream(void* context_handle, const Context& context);
 
-// The stream ends: no thread is subscribed to its callbacks any more.
+// The stream ends: no thread is subscribed to its callbacks any more. Those that have not begun are dropped.
 void end_subscription(Stream& stream);
 
 // As queue_of_stream(), for what may be asked of a stream of any context.

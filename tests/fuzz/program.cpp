@@ -451,7 +451,7 @@ void Program::release_all() {
   end_all<Kind::device_memory>(aclrtFree);
   end_all<Kind::host_memory>(aclrtFreeHost);
   while (aclFinalize() == ACL_SUCCESS) continue;
-  while (aclrtProcessReport(1) == ACL_SUCCESS) continue;  // what streams that are gone have left
+  require(aclrtProcessReport(1) == ACL_ERROR_RT_THREAD_SUBSCRIBE, "subscriptions end with their streams");
   for (int option = ACL_OPT_DETERMINISTIC; option <= ACL_OPT_ENABLE_KERNEL_EARLY_START; ++option) {
     aclrtSetSysParamOpt(static_cast<aclSysParamOpt>(option), 0);
   }

@@ -105,6 +105,7 @@ TEST_F(CallbackTest, ChecksParameters) {
   EXPECT_EQ(aclrtLaunchCallback(count_call, &call, outside_of<aclrtCallbackBlockType>(2), stream_),
             ACL_ERROR_INVALID_PARAM);
   EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), other_), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+  EXPECT_EQ(aclrtUnSubscribeReport(this_thread() + 1, stream_), ACL_ERROR_RT_THREAD_SUBSCRIBE);
   EXPECT_EQ(aclrtUnSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
 }
 
@@ -147,21 +148,62 @@ TEST_F(CallbackTest, UnsubscribingBeforeItsTurnFreesTheStreamToo) {
 }
 
 TEST_F(CallbackTest, TheSubscriptionEndsWithItsStream) {
-  const aclrtStream stream = new_stream();
-  ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream), ACL_SUCCESS);
+  for (const auto destroy : {aclrtDestroyStream, aclrtDestroyStreamForce}) {
+    const aclrtStream stream = new_stream();
+    ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream), ACL_SUCCESS);
+    Call call;
+    ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_NO_BLOCK, stream), ACL_SUCCESS);
+    ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS);
+    ASSERT_EQ(destroy(stream), ACL_SUCCESS);
+    EXPECT_EQ(aclrtProcessReport(-1), ACL_ERROR_RT_THREAD_SUBSCRIBE) << "rather than wait for ever";
+    EXPECT_THAT(recent_message(), HasSubstr("The calling thread has not subscribed"));
+    EXPECT_EQ(call.count, 0);
+  }
+}
+
+TEST_F(CallbackTest, AreDroppedWhenTheirThreadEnds) {
   Call call;
-  ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_NO_BLOCK, stream), ACL_SUCCESS);
-  ASSERT_EQ(aclrtDestroyStream(stream), ACL_SUCCESS);
-  EXPECT_EQ(aclrtProcessReport(-1), ACL_SUCCESS) << "it was due before";
-  EXPECT_EQ(call.count, 1);
-  EXPECT_EQ(aclrtProcessReport(-1), ACL_ERROR_RT_THREAD_SUBSCRIBE) << "rather than wait for ever";
+  uint64_t ended = 0;
+  in_other_thread([&] {
+    ended = this_thread();
+    ASSERT_EQ(aclrtSetCurrentContext(context_), ACL_SUCCESS);
+    ASSERT_EQ(aclrtSubscribeReport(ended, stream_), ACL_SUCCESS);
+    for (const auto block : {ACL_CALLBACK_NO_BLOCK, ACL_CALLBACK_BLOCK})
+      ASSERT_EQ(aclrtLaunchCallback(count_call, &call, block, stream_), ACL_SUCCESS);
+    ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  });
+  EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 10000), ACL_ERROR_RT_AICORE_EXCEPTION);
+  in_other_thread([&] {  // probably with the number of the first
+    EXPECT_EQ(aclrtSubscribeReport(this_thread(), other_), ACL_SUCCESS);
+    EXPECT_EQ(aclrtProcessReport(20), ACL_ERROR_RT_REPORT_TIMEOUT);
+  });
+  EXPECT_EQ(call.count, 0);
+  EXPECT_EQ(aclrtUnSubscribeReport(ended, stream_), ACL_SUCCESS) << "programs do so when they have joined it";
 }
 
 TEST_F(CallbackTest, ForcedDestroyEndsAWaitForACallback) {
   ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
   Call call;
   ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   EXPECT_EQ(aclrtDestroyStreamForce(stream_), ACL_SUCCESS);
+  EXPECT_EQ(aclrtProcessReport(20), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+  EXPECT_EQ(call.count, 0);
+}
+
+TEST_F(CallbackTest, OfTwoStreamsRunInTheOrderInWhichTheyAreDue) {
+  static std::string order;
+  order.clear();
+  for (const aclrtStream stream : {stream_, other_})
+    ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream), ACL_SUCCESS);
+  for (const aclrtStream stream : {other_, stream_, other_}) {
+    const auto note = [](void* of) { order += of == nullptr ? 's' : 'o'; };
+    ASSERT_EQ(aclrtLaunchCallback(note, stream == stream_ ? nullptr : stream, ACL_CALLBACK_NO_BLOCK, stream),
+              ACL_SUCCESS);
+    ASSERT_EQ(aclrtSynchronizeStream(stream), ACL_SUCCESS);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(aclrtProcessReport(-1), ACL_SUCCESS);
+  EXPECT_EQ(order, "oso");
 }
 
 }  // namespace

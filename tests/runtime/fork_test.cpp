@@ -290,7 +290,11 @@ TEST_F(ForkTest, CallbacksOfTheParentStayWithIt) {
     const auto count = [](void*) { ++calls; };
     REQUIRE(aclrtLaunchCallback(count, nullptr, ACL_CALLBACK_NO_BLOCK, stream) == ACL_SUCCESS);
     REQUIRE(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
+    const aclrtStream of_another_thread = new_stream();
+    REQUIRE(aclrtSubscribeReport(1, of_another_thread) == ACL_SUCCESS);
     run_child([&] {
+      REQUIRE(aclrtLaunchCallback(count, nullptr, ACL_CALLBACK_NO_BLOCK, of_another_thread) == ACL_SUCCESS);
+      REQUIRE(aclrtSynchronizeStream(of_another_thread) == ACL_ERROR_RT_AICORE_EXCEPTION);
       REQUIRE(aclrtProcessReport(50) == ACL_ERROR_RT_REPORT_TIMEOUT && calls == 0);
       REQUIRE(aclrtLaunchCallback(count, nullptr, ACL_CALLBACK_NO_BLOCK, stream) == ACL_SUCCESS);
       REQUIRE(aclrtProcessReport(-1) == ACL_SUCCESS && calls == 1);
