@@ -2,9 +2,7 @@
 // Start and end of the library at the C interface.
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -14,13 +12,12 @@
 #include "base/never_destroyed.h"
 #include "runtime/entry.h"
 #include "runtime/fork.h"
+#include "runtime/json.h"
 #include "runtime/observer.h"
 #include "runtime/stream.h"
 
 namespace aclgrad {
 namespace {
-
-using Json = nlohmann::json;
 
 struct Library {
   std::mutex turn;   // held while a thread starts or ends the library, as long as the queued work takes
@@ -34,12 +31,7 @@ constexpr Singleton<Library> library{};
 // An object; empty where there is no file.
 Json read_configuration(Parameter parameter, const char* path) {
   if (path == nullptr || *path == '\0') return Json::object();
-  std::ifstream file(path);
-  file.peek();  // a folder opens, too
-  require(!file.fail(), ACL_ERROR_INVALID_FILE, parameter, "a readable file", path);
-  Json configuration = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  require(configuration.is_object(), ACL_ERROR_PARSE_FILE, parameter, "a file with a JSON object", path);
-  return configuration;
+  return read_json(parameter, path, ACL_ERROR_INVALID_FILE, ACL_ERROR_PARSE_FILE);
 }
 
 std::optional<int> implicit_device(const Json& configuration) {

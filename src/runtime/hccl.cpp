@@ -3,20 +3,17 @@
 #include "hccl/hccl.h"
 
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/handle_registry.h"
 #include "hccl/hccl_comm_resource.h"
 #include "runtime/device.h"
 #include "runtime/entry.h"
+#include "runtime/json.h"
 
 using namespace aclgrad;
 
 namespace {
-
-using Json = nlohmann::json;
 
 struct Communicator {
   std::string name;
@@ -58,12 +55,8 @@ std::vector<Json> members(const std::vector<Json>& objects, const char* key) {
 
 // The name of the communicator of the only device in the rank table.
 std::string name_from_table(Parameter parameter, const char* path) {
-  std::ifstream file(path);
-  file.peek();  // a folder opens, too
-  require(!file.fail(), HCCL_E_OPEN_FILE_FAILURE, parameter, "a readable file", path);
-  const Json table = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  std::vector<Json> devices;
-  if (table.is_object()) devices = members(members({table}, "server_list"), "device");
+  const Json table = read_json(parameter, path, HCCL_E_OPEN_FILE_FAILURE, HCCL_E_PARA);
+  const std::vector<Json> devices = members(members({table}, "server_list"), "device");
   require(!devices.empty(), HCCL_E_PARA, parameter,
           "a file with a JSON object that has devices in a server_list", path);
   require(devices.size() == 1, HCCL_E_NOT_SUPPORT, parameter,

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -101,6 +102,12 @@ void in_threads(int count, const Body& body) {
 inline std::string recent_message() {
   const char* message = aclGetRecentErrMsg();
   return message != nullptr ? message : "";
+}
+
+// As JSON.
+inline std::string nested_lists(int levels) {
+  const auto count = static_cast<size_t>(levels);
+  return std::string(count, '[') + std::string(count, ']');
 }
 
 // A file with the text, gone when the test ends.

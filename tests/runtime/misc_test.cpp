@@ -258,9 +258,12 @@ TEST(Hccl, RankTableOfOneDevice) {
 TEST(Hccl, RankTablesThatAreRefused) {
   HcclComm communicator = nullptr;
   EXPECT_EQ(HcclCommInitClusterInfo(TextFile(kTwoDevices).path(), 0, &communicator), HCCL_E_NOT_SUPPORT);
-  for (const char* wrong : {"", "{", "[]", "3", "{}", R"({"server_list": []})", R"({"server_list": [3]})",
-                            R"({"server_list": 3})", R"({"server_list": [{"device": []}]})"}) {
-    EXPECT_EQ(HcclCommInitClusterInfo(TextFile(wrong).path(), 0, &communicator), HCCL_E_PARA) << wrong;
+  const std::string deep = R"({"server_list": [{"device": [{"device_id": )" + nested_lists(200000) + "}]}]}";
+  for (const std::string_view wrong :
+       {"", "{", "[]", "3", "{}", R"({"server_list": []})", R"({"server_list": [3]})",
+        R"({"server_list": 3})", R"({"server_list": [{"device": []}]})", deep.c_str()}) {
+    EXPECT_EQ(HcclCommInitClusterInfo(TextFile(wrong).path(), 0, &communicator), HCCL_E_PARA)
+        << wrong.substr(0, 99);
   }
   recent_message();
   EXPECT_EQ(HcclCommInitClusterInfo("/nowhere/table.json", 0, &communicator), HCCL_E_OPEN_FILE_FAILURE);

@@ -54,6 +54,12 @@ TEST(ProcessTest, InitChecksItsFile) {
     REQUIRE(init_with("{") == ACL_ERROR_PARSE_FILE);
     REQUIRE(init_with("[]") == ACL_ERROR_PARSE_FILE);
     REQUIRE(init_with("") == ACL_ERROR_PARSE_FILE);
+    for (const int levels : {101, 200000}) {
+      const std::string deep = R"({"defaultDevice": {"default_device": )" + nested_lists(levels - 2) + "}}";
+      REQUIRE(init_with(deep) == ACL_ERROR_PARSE_FILE);
+      REQUIRE(recent_message().find("at most 100 levels") != std::string::npos);
+    }
+    REQUIRE(aclnnInit(TextFile(R"({"other": )" + nested_lists(99) + "}").path()) == OK);
     REQUIRE(aclnnInit("/nonexistent/acl.json") == ACL_ERROR_INVALID_FILE);
   });
 }
