@@ -26,10 +26,11 @@ ACL_FUNC_VISIBILITY aclDataType aclGetTensorDescType(const aclTensorDesc* desc);
 /// ACL_FORMAT_UNDEFINED for null.
 ACL_FUNC_VISIBILITY aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc);
 
-/// Bytes of all elements; 0 for null.
+/// Bytes of all elements; 0 for null, and where a size is negative or size_t cannot hold the bytes.
 ACL_FUNC_VISIBILITY size_t aclGetTensorDescSize(const aclTensorDesc* desc);
 
-/// Product of the sizes, 1 without dimensions; 0 for null.
+/// Product of the sizes, 1 without dimensions; 0 for null, and where a size is negative or size_t cannot hold the
+/// product.
 ACL_FUNC_VISIBILITY size_t aclGetTensorDescElementCount(const aclTensorDesc* desc);
 
 /// 0 for null.

@@ -1,6 +1,8 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Data buffers and tensor descriptions of the older single-operator interface, and its operators, which are
 // refused.
+#include <fmt/ranges.h>
+
 #include <memory>
 #include <vector>
 
@@ -45,10 +47,16 @@ T* make_handle(Values&&... values) {
   return object.release();
 }
 
-size_t element_count(const aclTensorDesc& desc) {
-  size_t count = 1;
-  for (int64_t dim : desc.dims) count *= static_cast<size_t>(dim);
-  return count;
+// The product of the factor and all sizes; 0 with a message where it does not fit.
+size_t times_sizes(size_t factor, const aclTensorDesc& desc, Parameter parameter) {
+  bool overflows = false;
+  for (int64_t dim : desc.dims) overflows |= __builtin_mul_overflow(factor, dim, &factor);
+  if (!overflows) return factor;
+  guarded(ACL_ERROR_BAD_ALLOC, [&] {
+    throw bad_parameter(ACL_ERROR_INVALID_PARAM, parameter, "sizes whose product fits in size_t",
+                        fmt::format("[{}]", fmt::join(desc.dims, ", ")));
+  });
+  return 0;
 }
 
 aclError refuse(const char* function) {
@@ -113,13 +121,15 @@ aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
 }
 
 size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
-  const aclTensorDesc* live = live_or_null(desc, {"aclGetTensorDescSize", "desc"});
-  return live != nullptr ? element_count(*live) * aclDataTypeSize(live->type) : 0;
+  const Parameter parameter{"aclGetTensorDescSize", "desc"};
+  const aclTensorDesc* live = live_or_null(desc, parameter);
+  return live != nullptr ? times_sizes(aclDataTypeSize(live->type), *live, parameter) : 0;
 }
 
 size_t aclGetTensorDescElementCount(const aclTensorDesc* desc) {
-  const aclTensorDesc* live = live_or_null(desc, {"aclGetTensorDescElementCount", "desc"});
-  return live != nullptr ? element_count(*live) : 0;
+  const Parameter parameter{"aclGetTensorDescElementCount", "desc"};
+  const aclTensorDesc* live = live_or_null(desc, parameter);
+  return live != nullptr ? times_sizes(1, *live, parameter) : 0;
 }
 
 size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {

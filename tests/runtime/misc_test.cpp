@@ -200,6 +200,28 @@ TEST(Legacy, TensorDescs) {
   aclDestroyTensorDesc(scalar);
 }
 
+TEST(Legacy, SizesWhoseProductDoesNotFitHaveNone) {
+  constexpr int64_t kLarge = int64_t{1} << 32;
+  struct Case {
+    std::vector<int64_t> dims;
+    size_t count;
+    size_t bytes;
+  };
+  for (const auto& [dims, count, bytes] :
+       {Case{{kLarge, kLarge}, 0, 0}, Case{{INT64_MAX, 4, -1}, 0, 0}, Case{{2, -1}, 0, 0},
+        Case{{kLarge, kLarge / 2}, size_t{1} << 63, 0},
+        Case{{kLarge, kLarge / 8}, size_t{1} << 61, size_t{1} << 63}}) {
+    aclTensorDesc* desc =
+        aclCreateTensorDesc(ACL_FLOAT, static_cast<int>(dims.size()), dims.data(), ACL_FORMAT_ND);
+    recent_message();
+    EXPECT_EQ(aclGetTensorDescElementCount(desc), count);
+    EXPECT_EQ(recent_message().empty(), count > 0);
+    EXPECT_EQ(aclGetTensorDescSize(desc), bytes);
+    EXPECT_EQ(recent_message().empty(), bytes > 0);
+    aclDestroyTensorDesc(desc);
+  }
+}
+
 TEST(Legacy, OperatorsByNameAreRefused) {
   recent_message();
   EXPECT_EQ(aclopSetModelDir("models"), ACL_ERROR_FEATURE_UNSUPPORTED);
