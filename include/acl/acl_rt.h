@@ -21,7 +21,8 @@ extern "C" {
 
 /// Starts the library. `configPath` names a JSON file, or is null for the defaults. A repeated call returns
 /// ACL_ERROR_REPEAT_INITIALIZE (100002), which may be ignored. Unreadable file: 100003; bad JSON, or more than 100
-/// levels of it: 100006; not the configuration of the process's first aclInit: 100000.
+/// levels of it: 100006; not the configuration of the process's first aclInit, or a default_device that is no number:
+/// 100000; one that is no device: 107001.
 ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
 
 /// Ends what aclInit began, however often it was called. Without a matching aclInit:

@@ -151,7 +151,7 @@ void act_on_context_table_locks(LockAction action) {
 }
 
 void set_implicit_device(std::optional<int> device_id) {
-  if (device_id) check_device({"aclInit", "deviceId"}, *device_id);
+  if (device_id) check_device({"aclInit", kImplicitDevice}, *device_id);
   state().implicit_device = device_id.value_or(-1);
 }
 

@@ -43,7 +43,7 @@ std::optional<int> implicit_device(const Json& configuration) {
   int device_id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), device_id);
   require(error == std::errc() && end == text.data() + text.size(), ACL_ERROR_INVALID_PARAM,
-          {"aclInit", "configPath defaultDevice.default_device"}, "the number of a device", text);
+          {"aclInit", kImplicitDevice}, "the number of a device", text);
   return device_id;
 }
 

@@ -41,7 +41,8 @@ std::optional<int> current_device_id() noexcept;
 
 void reset_all_devices();
 
-// The device on which a thread without a context works, where the configuration names one.
+// The device on which a thread without a context works, where the configuration names one; and its place in aclInit.
+inline constexpr std::string_view kImplicitDevice = "configPath defaultDevice.default_device";
 void set_implicit_device(std::optional<int> device_id);
 
 struct Subscription;
