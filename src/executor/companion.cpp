@@ -80,7 +80,7 @@ class ComputationWork final : public Work {
       : name_(name), computation_(std::move(computation)) {
     for (const Source& source : sources) {
       storages_.push_back({source.argument, source.tensor != nullptr ? source.tensor->data : nullptr,
-                           const_cast<aclTensor*>(source.tensor)});
+                           const_cast<aclTensor*>(source.tensor), source.parameter->name});
     }
   }
 
@@ -90,7 +90,7 @@ class ComputationWork final : public Work {
     void** storages = few;
     if (storages_.size() > kMaxArguments) storages = (many.resize(storages_.size()), many.data());
     for (size_t i = 0; i < storages_.size(); ++i) {
-      const auto [argument, address, handle] = storages_[i];
+      const auto& [argument, address, handle, name] = storages_[i];
       const bool is_watched = argument == nullptr && executor_observer != nullptr;
       storages[i] = argument != nullptr ? launch.view(*argument).base
                     : is_watched        ? executor_observer->library_address(address)
@@ -98,7 +98,7 @@ class ComputationWork final : public Work {
     }
     try {
       computation_->run(storages, [this](size_t tensor, const std::vector<int64_t>& shape) {
-        set_shape(*storages_[tensor].handle, shape);
+        set_shape(storages_[tensor], shape);
       });
     } catch (const std::bad_alloc&) {
       throw;
@@ -111,10 +111,16 @@ class ComputationWork final : public Work {
   struct Storage {
     const Argument* argument;  // of the plan; null: the address stays
     void* address;
-    aclTensor* handle;  // for a shape that the data decides: it is alive then, because phase 2 waits
+    aclTensor* handle;  // for a shape that the data decides
+    const char* name;
   };
 
-  static void set_shape(aclTensor& tensor, const std::vector<int64_t>& shape) {
+  // Phase 2 waits: the handle is alive, unless it was destroyed between the phases.
+  static void set_shape(const Storage& storage, const std::vector<int64_t>& shape) {
+    if (!is_live_handle(storage.handle, HandleKind::tensor))
+      throw std::invalid_argument(storage.name +
+                                  std::string(": expected a live tensor, got one that was destroyed."));
+    aclTensor& tensor = *storage.handle;
     int64_t stride = 1;
     tensor.view_shape = shape;
     tensor.strides.assign(shape.size(), 1);

@@ -183,6 +183,20 @@ void places_of_what_is_not_zero() {
   }
 }
 
+// The handle that would get the shape is gone.
+void output_destroyed_between_the_phases() {
+  DeviceTensor x({2, 3}, 1), places({6, 2}, 0, ACL_INT64);
+  aclrtStream stream = nullptr;
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  CHECK(aclrtCreateStream(&stream) == 0);
+  CHECK(aclnnNonzeroGetWorkspaceSize(x.handle, places.handle, &size, &executor) == 0);
+  places.destroy_handle();
+  CHECK(aclnnNonzero(nullptr, size, executor, stream) == 0 && aclrtSynchronizeStream(stream) == 507015);
+  const char* message = "aclnnNonzero: out: expected a live tensor, got one that was destroyed";
+  CHECK(std::strstr(aclGetRecentErrMsg(), message) != nullptr && aclrtDestroyStream(stream) == 0);
+}
+
 // What programs do with a weight before they multiply with it. Here its layout stays.
 void private_formats(aclrtStream stream) {
   DeviceTensor weight({3, 4}, 5), cast({3, 4}, 0);
@@ -257,6 +271,7 @@ int main() {
   late_failure();
   unserved_argument();
   places_of_what_is_not_zero();
+  if (std::getenv("ACLGRAD_CHECK") == nullptr) output_destroyed_between_the_phases();  // which it finds
   private_formats(stream);
 
   std::vector<std::thread> threads;
