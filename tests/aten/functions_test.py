@@ -12,7 +12,7 @@ import torch
 from library import FUNCTIONS, INT4, Call, Function, Memory, Worker
 import made_compositions  # noqa: F401
 from made import ARGUMENTS, BESIDE_SAMPLES, REFERENCES, arguments_for
-from random_numbers import RANDOM
+from random_numbers import RANDOM, SLOPES
 from samples import NoSample, calls_of, copied, functional, leaves, overload, record, solve, wanted_operators
 from tensors import TYPES, call_of, call_with, contiguous, strided, tensor_of, untouched, written
 
@@ -379,7 +379,43 @@ def test_refuses_indices_outside_of_the_image(name, samples, worker):
     assert (answer.phase, answer.status) == (3, 507015) and "indices: expected indices from 0 to " in answer.message
 
 
-def test_refuses_an_output_that_only_begins_with_the_result(worker):
-    (answer,) = worker.call([call_with("Randperm", 5, 1, 0, torch.zeros(10, dtype=torch.int64))])
-    assert (answer.phase, answer.status) == (3, 507015)
-    assert "out: expected [5] of Long, got [10] of Long" in answer.message
+@pytest.mark.parametrize("name", ["MedianDim", "NanMedianDim"])
+def test_takes_the_median_of_one_element_that_is_repeated(name, worker):
+    one = torch.tensor([3.0]).expand(16, 16)
+    (answer,) = worker.call([call_with(name, one, 1, True, one[:, :1].clone(), torch.zeros(16, 1, dtype=torch.int64))])
+    assert not answer.status, answer.message
+    values, indices = written(FUNCTIONS[name], answer)
+    assert (values == 3).all() and (indices < 16).all() and (indices >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["RReluWithNoise", "InplaceRReluWithNoise"])
+def test_writes_noise_of_any_strides(name, worker):
+    x = torch.arange(-8.0, 4).reshape(3, 4)
+    answers = {}
+    for layout in (contiguous, strided):
+        call = call_of(FUNCTIONS[name], {"self": x, "noise": x, **SLOPES, "seed": 5, "offset": 0}, [x], layout)
+        (answers[layout],) = worker.call([call])
+        assert untouched(call.values["noise"], answers[layout].values["noise"])
+    for p in ("self", "noise", *(["out"] if name == "RReluWithNoise" else [])):
+        assert torch.equal(*(tensor_of(answer.values[p]) for answer in answers.values())), p
+
+
+def wrong(name: str, *values: Any, words: str, late: bool = False) -> Any:
+    """A call that has to be refused: in phase 1, or where only the kernel sees what is wrong, by the synchronisation."""
+    return pytest.param(call_with(name, *values), words, (3, 507015) if late else (1, 161002), id=f"{name}: {words}")
+
+
+X, ROWS, INDEX = torch.zeros(2, 3), torch.zeros(5, 4), torch.zeros(5, dtype=torch.int64)
+WRONG = [
+    wrong("Randperm", 5, 1, 0, torch.zeros(10, dtype=torch.int64), words="out: expected shape [5], got [10]"),
+    wrong("Randperm", 6, 1, 0, torch.zeros(6, 8)[::3, ::3], words="out: expected shape [6], got [2, 3]"),
+    *[wrong("EmbeddingDenseBackward", ROWS, INDEX + i, 10, -1, scale, torch.zeros(10, 4), words=f"0 to 9, got {i}", late=True)
+      for i in (300, -3, 10**8) for scale in (True, False)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, words, answered", WRONG)
+def test_says_what_is_wrong(call, words, answered, worker):
+    (answer,) = worker.call([call])
+    assert (answer.phase, answer.status) == answered, answer.message
+    assert words in answer.message
