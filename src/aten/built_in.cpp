@@ -174,6 +174,7 @@ IValue dense(const Arguments& a) {
 // Of the axes of a tensor. An empty vector of integers stands for an axis without an index where another axis has one.
 IValue indexed(const Arguments& a) {
   const std::vector<at::Tensor> given = a.at(0).toTensorVector();
+  if (given.empty()) refuse("indices", "indices of at least one axis", "none");
   const auto is_empty = [](const at::Tensor& index) {
     return index.dim() == 1 && index.numel() == 0 && c10::isIntegralType(index.scalar_type(), false);
   };
@@ -224,7 +225,7 @@ IValue along(const Arguments& a) {
   if (vector.dim() != 1 || vector.numel() == 1) return vector;
   const int64_t rank = a.at(2).toTensor().dim();
   std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
-  shape.at(static_cast<size_t>(c10::maybe_wrap_dim(a.at(1).toInt(), rank))) = vector.numel();
+  shape.at(static_cast<size_t>(c10::maybe_wrap_dim(a.at(1).toInt(), rank, false))) = vector.numel();
   return vector.view(shape);
 }
 

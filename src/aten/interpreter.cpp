@@ -26,6 +26,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -45,10 +46,14 @@ std::string text_of(at::IntArrayRef sizes, at::ScalarType type) {
   return text.str();
 }
 
-// PyTorch's words without its stack and its advice.
+// PyTorch's words without its stack and its advice, which is to report some of them as bugs.
 std::string words_of(const c10::Error& error) {
   const std::string words = error.what_without_backtrace();
-  return words.substr(0, words.find("\nException raised from"));
+  constexpr std::string_view kAdvice = "please report a bug to PyTorch. ";
+  const size_t advice = words.find(kAdvice);
+  const size_t begin = advice == std::string::npos ? 0 : advice + kAdvice.size();
+  const std::string rest = words.substr(begin, words.find("\nException raised from", begin) - begin);
+  return rest.empty() ? words.substr(0, words.find(" INTERNAL ASSERT FAILED")) + " does not hold" : rest;
 }
 
 // Whether the operator cannot tell shapes without computing.
@@ -291,6 +296,19 @@ void find_targets(Prepared& prepared) {
   }
 }
 
+[[noreturn]] void refuse_with(const std::string& words, const std::string& parameter = "arguments") {
+  throw std::invalid_argument(parameter + ": expected such that PyTorch takes, got: " + words);
+}
+
+// The parameter with a number that does not convert: a complex one, where there is one.
+std::string unconverted(const Prepared& prepared) {
+  for (size_t i = 0; i < prepared.function->count; ++i) {
+    const IValue& value = prepared.values[i];
+    if (value.isComplexDouble()) return prepared.function->parameters[i].name;
+  }
+  return "arguments";
+}
+
 // The results' shapes and types; none where PyTorch cannot tell them without computing.
 std::optional<std::vector<at::Tensor>> results_on_meta(const Prepared& prepared,
                                                        std::vector<at::Tensor>& tensors) {
@@ -304,7 +322,13 @@ std::optional<std::vector<at::Tensor>> results_on_meta(const Prepared& prepared,
     return flatten(prepared.program->evaluate(with_tensors(prepared, tensors)));
   } catch (const c10::Error& error) {
     if (lacks_meta(error)) return std::nullopt;
-    throw std::invalid_argument("arguments: expected such that PyTorch takes, got: " + words_of(error));
+    refuse_with(words_of(error));
+  } catch (const std::invalid_argument&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {  // such as a number that a type does not hold
+    refuse_with(error.what(), unconverted(prepared));
   }
 }
 

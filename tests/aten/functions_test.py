@@ -411,6 +411,16 @@ WRONG = [
     wrong("Randperm", 6, 1, 0, torch.zeros(6, 8)[::3, ::3], words="out: expected shape [6], got [2, 3]"),
     *[wrong("EmbeddingDenseBackward", ROWS, INDEX + i, 10, -1, scale, torch.zeros(10, 4), words=f"0 to 9, got {i}", late=True)
       for i in (300, -3, 10**8) for scale in (True, False)],
+    wrong("Celu", X, 1j, X, words="cannot be converted to type double"),
+    wrong("Cumprod", X, 1j, torch.float32, X, words="cannot be converted to type int64_t"),
+    wrong("Arange", 0, 2j, 1, X[0], words="cannot be converted to type double"),
+    wrong("AvgPool2d", X[None], [1, 2**40], [1], [0], False, True, 0, 0, X[None], words="cannot be converted to type int"),
+    wrong("Quantize", X[0, 0], X[0], None, torch.int8, 0, X[0, 0], words="tensor has no dimensions"),
+    wrong("AscendQuantV3", X[0, 0], X[0], None, False, "round", torch.int8, 0, X[0, 0], words="tensor has no dimensions"),
+    wrong("Index", X, [], X, words="indices: expected indices of at least one axis, got none"),
+    wrong("IndexPutImpl", X, [], X, False, False, words="indices: expected indices of at least one axis, got none"),
+    wrong("ScatterNd", X, INDEX[None, :0], X, X, words="indices: expected indices of at least one axis, got none"),
+    wrong("Renorm", X.to(torch.uint64), 2, 0, 1, X.to(torch.uint64), words="PyTorch: Unrecognized ScalarType: UInt64", late=True),
 ]  # fmt: skip
 
 

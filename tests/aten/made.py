@@ -81,6 +81,8 @@ one = dict  # the arguments of a call
 
 # ---- Element by element ----
 named("AddRelu", lambda self, other, alpha: (self + alpha * other).relu(), one(self=A, other=B, alpha=0.5))
+named("InplaceAddRelu", lambda selfRef, other, alpha: (selfRef + alpha * other).relu(),
+      *[one(selfRef=A.to(t), other=B.to(t), alpha=0.5) for t in (torch.float32, torch.bfloat16)])  # fmt: skip
 named("AddV3", lambda self, other, alpha: self + alpha * other, one(self=1.5, other=A, alpha=2.0))
 named("InplaceAddV3", lambda selfRef, other, alpha: selfRef + alpha * other, one(selfRef=1.5, other=A, alpha=2.0))
 named("AxpyV2", lambda self, other, alpha: self + other * alpha, one(self=A, other=B, alpha=torch.tensor([0.5])))
