@@ -60,18 +60,66 @@ void check_size(const Node& node, const at::Tensor& tensor, const IValue& size, 
   refuse(name_of(node), c10::str("shape ", at::IntArrayRef(shape), where), c10::str(got));
 }
 
+void check_entries(const Node& node, size_t entries, int64_t expected) {
+  if (entries == static_cast<size_t>(expected)) return;
+  refuse(name_of(node), std::to_string(expected) + " entries", std::to_string(entries));
+}
+
 // A tensor or a list as it is, with so many elements or of a shape, but for axes at the end; null stays null. For operators
 // that read outside of tensors that are too small.
 IValue sized(const Nodes& nodes, const Values& values) {
   const IValue x = nodes.at(0).evaluate(values), size = nodes.at(1).evaluate(values);
   const int64_t free_axes = nodes.size() > 2 ? nodes[2].evaluate(values).toInt() : 0;
   if (x.isTensor()) check_size(nodes[0], x.toTensor(), size, free_axes);
-  if (!x.isList()) return x;
+  if (x.isIntList()) check_entries(nodes[0], x.toIntList().size(), size.toInt());
+  if (!x.isList() || x.isIntList()) return x;
   const auto members = x.toListRef(), sizes = size.toListRef();
   if (members.size() != sizes.size())
     refuse(name_of(nodes[0]), std::to_string(sizes.size()) + " tensors", std::to_string(members.size()));
   for (size_t i = 0; i < members.size(); ++i) check_size(nodes[0], members[i].toTensor(), sizes[i], 0);
   return x;
+}
+
+// For operators that take what they are given for granted.
+IValue needed(const Nodes& nodes, const Values& values) {
+  IValue x = nodes.at(0).evaluate(values);
+  if (x.isNone()) refuse(name_of(nodes[0]), "an argument", "null");
+  return x;
+}
+
+// A tensor none of whose last axes is empty, or none at all.
+IValue filled(const Nodes& nodes, const Values& values) {
+  const IValue x = nodes.at(0).evaluate(values);
+  const at::IntArrayRef sizes = x.toTensor().sizes();
+  const size_t axes =
+      nodes.size() > 1 ? static_cast<size_t>(nodes[1].evaluate(values).toInt()) : sizes.size();
+  if (c10::multiply_integers(sizes.slice(sizes.size() - std::min(axes, sizes.size()))) != 0) return x;
+  refuse(name_of(nodes[0]), c10::str("elements along each of the last ", axes, " axes"), c10::str(sizes));
+}
+
+// A number that is not 0; with a tensor, one that is not 0 in the tensor's type, where that has integers. For operators
+// whose division by 0 would end the process.
+IValue divisor(const Nodes& nodes, const Values& values) {
+  const IValue x = nodes.at(0).evaluate(values);
+  at::Scalar number = x.toScalar();
+  if (nodes.size() > 1) {
+    const at::ScalarType type = nodes[1].evaluate(values).toTensor().scalar_type();
+    if (!c10::isIntegralType(type, true)) return x;
+    number = c10::scalar_to_tensor(number).to(type).item();
+  }
+  if (number.equal(0)) refuse(name_of(nodes[0]), "a number that is not 0", c10::str(x));
+  return x;
+}
+
+// A scale along an axis, with the axis' size before and after; none where it is not positive. With one that is too small,
+// some operators read behind the axis.
+IValue scale(const Nodes& nodes, const Values& values) {
+  const IValue x = nodes.at(0).evaluate(values);
+  const double factor = x.toDouble();
+  const int64_t before = nodes.at(1).evaluate(values).toInt(), after = nodes.at(2).evaluate(values).toInt();
+  if (!(factor > 0)) return {};
+  if (static_cast<double>(after - 1) < static_cast<double>(before) * factor) return x;
+  refuse(name_of(nodes[0]), c10::str("a scale from ", before, " to ", after), c10::str(factor));
 }
 
 void check_indices(const Node& node, const at::Tensor& indices, int64_t end) {
@@ -258,6 +306,10 @@ const std::map<std::string, BuiltIn>& built_in_functions() {
       {"index_of", index_of},
       {"sized", sized},
       {"below", below},
+      {"needed", needed},
+      {"filled", filled},
+      {"divisor", divisor},
+      {"scale", scale},
       {"halves", halves},
       {"generator", evaluated(seeded_generator)},
       {"kept", evaluated(kept)},

@@ -12,6 +12,7 @@ import torch
 from library import FUNCTIONS, INT4, Call, Function, Memory, Worker
 import made_compositions  # noqa: F401
 from made import ARGUMENTS, BESIDE_SAMPLES, REFERENCES, arguments_for
+from made_wrong import WRONG
 from random_numbers import RANDOM, SLOPES
 from samples import NoSample, calls_of, copied, functional, leaves, overload, record, solve, wanted_operators
 from tensors import TYPES, call_of, call_with, contiguous, strided, tensor_of, untouched, written
@@ -360,12 +361,14 @@ def test_refuses_tensors_outside_of_which_pytorch_would_read(samples, worker):
 def test_takes_what_is_empty_and_padding_of_any_value(worker):
     nothing, three, grad = torch.zeros(2, 0), torch.zeros(3), torch.zeros(3, 0)
     places = torch.tensor([1])
+    no_images, kernel, window = torch.zeros(0, 3, 6), torch.zeros(3, 3, 3), ([1], [1], [1], False, [0], 1)
     log_probs, targets = torch.zeros(4, 2, 5), torch.tensor([[1, 2, 3], [1, 100, -100]])
     calls = [
         call_with("SwiGlu", nothing, -1, nothing),
         call_with("LayerNormBackward", grad, grad, [0], three[:, None], three[:, None], None, None, [True, False, False], grad, None, None),
         call_with("CtcLoss", log_probs, targets, [4, 4], [3, 1], 0, False, torch.zeros(2), torch.zeros(2, 4, 7)),
         call_with("Index", three.repeat(3, 1), [places[:, None], places[:0, None]], torch.zeros(0, 1)),
+        call_with("ConvolutionBackward", no_images, no_images, kernel, None, *window, [True] * 3, 0, no_images, kernel, three),
     ]
     for call, answer in zip(calls, worker.call(calls), strict=True):
         assert not answer.status, (call.function, answer.message)
@@ -398,30 +401,6 @@ def test_writes_noise_of_any_strides(name, worker):
         assert untouched(call.values["noise"], answers[layout].values["noise"])
     for p in ("self", "noise", *(["out"] if name == "RReluWithNoise" else [])):
         assert torch.equal(*(tensor_of(answer.values[p]) for answer in answers.values())), p
-
-
-def wrong(name: str, *values: Any, words: str, late: bool = False) -> Any:
-    """A call that has to be refused: in phase 1, or where only the kernel sees what is wrong, by the synchronisation."""
-    return pytest.param(call_with(name, *values), words, (3, 507015) if late else (1, 161002), id=f"{name}: {words}")
-
-
-X, ROWS, INDEX = torch.zeros(2, 3), torch.zeros(5, 4), torch.zeros(5, dtype=torch.int64)
-WRONG = [
-    wrong("Randperm", 5, 1, 0, torch.zeros(10, dtype=torch.int64), words="out: expected shape [5], got [10]"),
-    wrong("Randperm", 6, 1, 0, torch.zeros(6, 8)[::3, ::3], words="out: expected shape [6], got [2, 3]"),
-    *[wrong("EmbeddingDenseBackward", ROWS, INDEX + i, 10, -1, scale, torch.zeros(10, 4), words=f"0 to 9, got {i}", late=True)
-      for i in (300, -3, 10**8) for scale in (True, False)],
-    wrong("Celu", X, 1j, X, words="cannot be converted to type double"),
-    wrong("Cumprod", X, 1j, torch.float32, X, words="cannot be converted to type int64_t"),
-    wrong("Arange", 0, 2j, 1, X[0], words="cannot be converted to type double"),
-    wrong("AvgPool2d", X[None], [1, 2**40], [1], [0], False, True, 0, 0, X[None], words="cannot be converted to type int"),
-    wrong("Quantize", X[0, 0], X[0], None, torch.int8, 0, X[0, 0], words="tensor has no dimensions"),
-    wrong("AscendQuantV3", X[0, 0], X[0], None, False, "round", torch.int8, 0, X[0, 0], words="tensor has no dimensions"),
-    wrong("Index", X, [], X, words="indices: expected indices of at least one axis, got none"),
-    wrong("IndexPutImpl", X, [], X, False, False, words="indices: expected indices of at least one axis, got none"),
-    wrong("ScatterNd", X, INDEX[None, :0], X, X, words="indices: expected indices of at least one axis, got none"),
-    wrong("Renorm", X.to(torch.uint64), 2, 0, 1, X.to(torch.uint64), words="PyTorch: Unrecognized ScalarType: UInt64", late=True),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("call, words, answered", WRONG)

@@ -23,6 +23,10 @@ def overload(name: str) -> Any:
     return getattr(getattr(torch.ops.aten, packet), kind or "default")
 
 
+# Built-in functions that give their first argument, as it is or converted.
+AS_THEY_ARE = "default to.dtype axes dense indexed sized needed filled divisor below squeeze widened".split()
+
+
 class NoSample(Exception):
     pass
 
@@ -53,9 +57,9 @@ def solve(node: Node, value: Any, mathematics: Mathematics, found: dict[str, Any
 
 def solve_call(node: Node, value: Any, mathematics: Mathematics, found: dict[str, Any]) -> None:
     name, arguments = node[1], [argument for _, argument in node[2]]
-    if name == "positive":
+    if name in ("positive", "scale"):
         solve(arguments[0], 0 if value is None else value, mathematics, found)
-    elif name in ("default", "to.dtype", "axes", "dense", "indexed", "sized", "below", "squeeze", "widened"):
+    elif name in AS_THEY_ARE:
         solve(arguments[0], value, mathematics, found)
     elif name == "none_if":
         solve(arguments[0], arguments[1][1] if value is None else value, mathematics, found)
@@ -68,7 +72,7 @@ def solve_call(node: Node, value: Any, mathematics: Mathematics, found: dict[str
             found[arguments[0][2][0][1][1]] = None
         else:
             solve(arguments[2], value, mathematics, found)
-    elif name == "choose" and (checked := [a for a in arguments[1:] if a[:2] == ("call", "sized")]):
+    elif name == "choose" and (checked := [a for a in arguments[1:] if a[0] == "call" and a[1] in ("sized", "filled")]):
         solve(checked[0], value, mathematics, found)
     elif name == "choose" and all(a[0] == "literal" for a in arguments[1:]):
         choices = [a[1] for a in arguments[1:]]
