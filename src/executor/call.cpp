@@ -116,9 +116,7 @@ const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is
     check_live(tensor, HandleKind::tensor, name);
     argument.format = tensor->format;
     argument.handle = tensor;
-    take_checked_view(argument.view, plan_->operator_name, name, *tensor);
-    if (is_output && repeats_elements(tensor->view_shape, tensor->strides))
-      refuse(name, "memory of its own for each element", "strides " + format_shape(tensor->strides));
+    take_view(argument.view, name, *tensor, is_output);
     argument.given = true;  // only now: whoever looks at a call that was refused meets no half of a view
   } catch (const Error& error) {  // if a later tensor is null, that comes first
     if (!wrong_view_) wrong_view_ = error;
@@ -173,9 +171,15 @@ void Call::check_not_null(const void* pointer, std::string_view parameter) const
   aclgrad::check_not_null(plan_->operator_name, parameter, pointer);
 }
 
-void Call::check_fixed(const char* name, const aclTensor& tensor) const {
-  TensorView view;
+void Call::take_view(TensorView& view, const char* name, const aclTensor& tensor, bool is_output) const {
   take_checked_view(view, plan_->operator_name, name, tensor);
+  if (is_output && repeats_elements(tensor.view_shape, tensor.strides))
+    refuse(name, "memory of its own for each element", "strides " + format_shape(tensor.strides));
+}
+
+void Call::check_fixed(const char* name, const aclTensor& tensor, bool is_output) const {
+  TensorView view;
+  take_view(view, name, tensor, is_output);
   if (!view.empty() && view.base == nullptr) throw lacks_data(plan_->operator_name, name);
 }
 

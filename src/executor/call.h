@@ -78,7 +78,7 @@ class Call final : public Contract {
   void check_live(const void* handle, HandleKind kind, std::string_view parameter) const;
   void check_not_null(const void* pointer, std::string_view parameter) const;
   // Of a tensor that is no argument of the plan, so that its address is the one of phase 1: its view, and that it has data.
-  void check_fixed(const char* name, const aclTensor& tensor) const;
+  void check_fixed(const char* name, const aclTensor& tensor, bool is_output) const;
   [[noreturn]] void refuse(std::string_view parameter, std::string_view expected,
                            std::string_view got) const override;
 
@@ -119,6 +119,7 @@ class Call final : public Contract {
   };
 
   void check_given(const aclTensor* tensor, std::string_view parameter) const;  // 161001
+  void take_view(TensorView& view, const char* name, const aclTensor& tensor, bool is_output) const;
   template <class Void>
   const Argument& bind(const Argument& argument, BasicTensor<Void>& tensor);
 

@@ -67,7 +67,7 @@ void declare(Call& call, std::vector<Source>& sources) {
       if (all || (is_given_alone && call.arguments().size() < kMaxArguments)) {
         source.argument = &call.declare(parameter.name, source.tensor, outputs);
       } else if (source.tensor != nullptr) {
-        call.check_fixed(parameter.name, *source.tensor);
+        call.check_fixed(parameter.name, *source.tensor, outputs);
       }
     }
   }

@@ -90,4 +90,6 @@ WRONG = [
     wrong("FusedMatmul", ROWS[:4], ROWS[:4], None, None, "mul", 0, ROWS[:4].clone(), words="x3: expected an argument, got null"),
     *[wrong(f"ForeachAddc{kind}", [X, X], [X, X], [X], torch.ones(2), [X.clone(), X.clone()], words="x3: expected 2 tensors, got 1")
       for kind in ("divList", "divScalarList", "mulList", "mulScalarList")],
+    wrong("ForeachAbs", [X[i % 2] for i in range(12)], [X[0, :1].expand(3) if i == 1 else torch.zeros(3) for i in range(12)],
+          words="memory of its own for each element"),
 ]  # fmt: skip
