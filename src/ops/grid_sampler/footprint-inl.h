@@ -31,8 +31,9 @@ class Footprint {
   static constexpr int kRows = kTapsOfSample<kTaps, kAxes> / kTaps;  // that it reads
   static constexpr int kRowElements = kTaps * kTogether;             // that it reads of each
 
-  HWY_INLINE Footprint(const Image& image, const Axis* axes)
-      : Footprint(image, axes, std::make_index_sequence<kAxes>()) {}
+  // Whether the next row of the grid is expected to lie above in the image.
+  HWY_INLINE Footprint(const Image& image, const Axis* axes, bool goes_up = false)
+      : Footprint(image, axes, goes_up, std::make_index_sequence<kAxes>()) {}
 
   // Of samples at these coordinates, whose taps are found. At an edge they may become pairs of pixels, with their weights.
   HWY_INLINE Reach find(const V (&coordinates)[kAxes], Taps (&taps)[kAxes], bool may_be_pairs = false) {
@@ -82,38 +83,29 @@ class Footprint {
       }
     } else if constexpr (kReach == Reach::interior) {
       load_elements(d, from + step_to(row), offsets_[0], pixels);
-    } else if constexpr (kReach == Reach::pairs) {
-      load_row<Reach::interior>(from, row, pixels);
+    } else if constexpr (kReach == Reach::pairs || kReach == Reach::line_at_edge) {
+      if constexpr (kReach == Reach::pairs) load_row<Reach::interior>(from, row, pixels);
+      if constexpr (kReach == Reach::line_at_edge) load_line<kTogether>(d, from + edge_lines_[row], pixels);
       for (int k = 0; k < kRowElements; ++k)
         pixels[k] = hn::IfThenElseZero(is_pixel_[row][k / kTogether], pixels[k]);
-    } else if constexpr (kReach == Reach::line_at_edge) {
-      load_line<kTogether>(d, from + edge_lines_[row], pixels);
-      for (int column = 0; column < kTaps; ++column) {
-        for (int c = 0; c < kTogether; ++c) {
-          V& pixel = pixels[column * kTogether + c];
-          pixel = hn::IfThenElseZero(is_pixel_[row][column], pixel);
-        }
-      }
     } else {
       load_edge_row(from, row, pixels);
     }
   }
 
-  // Asks for what the samples of the next row of a grid will be the first to read of a channel, if they lie as these do:
-  // the row above or the row below, in the last slice.
+  // Asks for what the samples of the next row of a grid will be the first to read of a channel, if they lie as these do.
   template <Reach kReach, class T>
   HWY_INLINE void prefetch_next_row(const T* from) const {
-    if (kReach != Reach::line && kReach != Reach::lines) return;
-    const bool has_others = kReach == Reach::lines && kMaxLines > 2;
-    const int64_t other = has_others ? other_line_[other_lines_ - 1] : line_;
-    const T* above = from + std::min(line_, other) + step_to(kRows - kTaps) - row_stride_;
-    const T* below = from + std::max(line_, other) + step_to(kRows - 1) + row_stride_;
-    prefetch_for_later(above);
-    prefetch_for_later(below);
-    if constexpr (kMaxLines > 2) {
-      prefetch_for_later(above + kSamples - 1);
-      prefetch_for_later(below + kSamples - 1);
-    }
+    from += next_row_;
+    if constexpr (kReach == Reach::line) prefetch_line<kTogether>(D(), from + line_);
+    if constexpr (kReach == Reach::lines)
+      prefetch_lines<kTogether>(D(), from, line_, other_line_[other_lines_ - 1], next_row_ < 0);
+    if (kReach == Reach::interior && is_in_rows(kSamples / 4)) prefetch_four(D(), from, offsets_[0]);
+  }
+
+  // Whether the first and the last of interior samples are so many rows apart at most.
+  HWY_INLINE bool is_in_rows(int64_t rows) const {
+    return std::abs(int64_t{offsets_[0][kSamples - 1]} - offsets_[0][0]) <= rows * row_stride_;
   }
 
   // Where samples at these coordinates have their first tap, or where the interior samples next to them have it.
@@ -214,13 +206,14 @@ class Footprint {
   static constexpr Real kUnits = std::is_same_v<Real, float> ? Real{1 << 23} : Real{int64_t{1} << 52};
 
   template <size_t... kAxis>
-  HWY_INLINE Footprint(const Image& image, const Axis* axes, std::index_sequence<kAxis...>)
+  HWY_INLINE Footprint(const Image& image, const Axis* axes, bool goes_up, std::index_sequence<kAxis...>)
       : axes_{VectorAxis<D>(axes[kAxis])...},
         last_first_tap_{hn::Set(D(), static_cast<Real>(axes[kAxis].size - kTaps))...},
         steps_(hn::Mul(hn::Iota(Integer(), 0), hn::Set(Integer(), kTogether))),
         surplus_(offsets_of_units(image)),
         row_stride_(image.row_stride),
         slice_stride_(image.slice_stride),
+        next_row_(goes_up ? step_to(kRows - kTaps) - row_stride_ : step_to(kRows - 1) + row_stride_),
         has_pairs_(std::min({axes[kAxis].size...}) >= 2),
         has_dense_rows_((image.depth * image.height == 1 || image.row_stride == image.width * kTogether) &&
                         (image.depth == 1 || image.slice_stride == image.height * image.row_stride)),
@@ -384,10 +377,11 @@ class Footprint {
   hn::Mask<D> is_in_other_[kMaxLines - 1];
   const int64_t row_stride_;
   const int64_t slice_stride_;
-  const bool has_pairs_;               // along each axis
-  const bool has_dense_rows_;          // which follow each other without a gap
-  const int64_t last_line_;            // whose rows may be read whole, where they are dense
-  int64_t line_ = 0;                   // where the first of neighbours has its first tap
+  const int64_t next_row_;     // from the first tap: what the next row of the grid reads, in the last slice
+  const bool has_pairs_;       // along each axis
+  const bool has_dense_rows_;  // which follow each other without a gap
+  const int64_t last_line_;    // whose rows may be read whole, where they are dense
+  int64_t line_ = 0;           // where the first of neighbours has its first tap
   int64_t other_line_[kMaxLines - 1];  // where it would have it in another line
   int other_lines_ = 0;
   bool is_line_at_edge_ = false;

@@ -72,12 +72,12 @@ class ForwardBySamples {
   static constexpr int64_t kChunkSamples = 16 * kSamples;  // where they read stays in the first-level cache
 
   ForwardBySamples(const Sampling& sampling, int64_t image)
-      : pixels_(sampling.input[image], sampling.axes),
+      : pixels_(sampling.input[image], sampling.axes, sampling.goes_up),
         grid_(sampling.grid[image]),
         input_(sampling.input[image]),
         output_(sampling.output[image]),
         ahead_samples_(ahead_samples(sampling)),
-        prefetches_(outgrows_cache(sampling)),
+        prefetches_(outgrows_cache(sampling) && !sampling.in_strips),
         in_strips_(sampling.in_strips),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
@@ -116,7 +116,8 @@ class ForwardBySamples {
   HWY_INLINE void interpolate(const Pixels& pixels, const T* from, const Weight& weight,
                               V (&values)[kTogether]) const {
     set_to_zero(values);
-    if (prefetches_) pixels.template prefetch_next_row<kReach>(from);
+    // Of interior samples beside this: it would have registers from the sums.
+    if (kReach != Reach::interior && prefetches_) pixels.template prefetch_next_row<kReach>(from);
     for (int row = 0; row < Pixels::kRows; ++row) {
       V taps[kTaps * kTogether];
       if constexpr (kAccess == Access::few) {
@@ -164,9 +165,13 @@ class ForwardBySamples {
       const int64_t other = begin + kSamples;
       const Reach reach = find_vector(begin, kSamples, pixels, weights);
       const Reach other_reach = find_vector(other, kSamples, other_pixels, other_weights);
-      if (ahead_samples_ > 0 && reach == Reach::interior && other_reach == Reach::interior &&
-          pays_to_ask(pixels)) {
-        for (const int64_t first : {begin, other}) prefetch_ahead(first + ahead_samples_);
+      if (reach == Reach::interior && other_reach == Reach::interior) {
+        if (ahead_samples_ == 0) {
+          prefetch_next_row(pixels);
+          prefetch_next_row(other_pixels);
+        } else if (kTogether > 1 || pixels.is_in_rows(kSamples * 3 / 4)) {
+          for (const int64_t first : {begin, other}) prefetch_ahead(first + ahead_samples_);
+        }
       }
       sample_vector(reach, pixels, weights, begin, kSamples);
       sample_vector(other_reach, other_pixels, other_weights, other, kSamples);
@@ -174,18 +179,17 @@ class ForwardBySamples {
     return begin;
   }
 
-  // Whether it pays to ask for pixels. Each plane takes requests of its own: then neighbouring samples must share lines of
-  // the cache.
-  HWY_INLINE bool pays_to_ask(const Pixels& pixels) const {
-    const int64_t distance = int64_t{pixels.offsets()[kSamples - 1]} - pixels.offsets()[0];
-    return kTogether > 1 || std::abs(distance) <= kSamples / 2 * input_.row_stride;
+  HWY_INLINE void prefetch_next_row(const Pixels& pixels) const {
+    for (int64_t channel = 0; prefetches_ && channel < input_.channels; channel += kTogether)
+      pixels.template prefetch_next_row<Reach::interior>(input_.channel<T>(channel));
   }
 
-  // For which pixels are asked for while others are sampled; 0 if none are. In strips they lie some rows below.
+  // For which pixels are asked for while others are sampled; 0 if none are. In strips they lie some rows below. Of planes,
+  // each of which takes requests of its own, the next row is asked for instead.
   static int64_t ahead_samples(const Sampling& sampling) {
     if (!is_far(sampling)) return 0;
     if (sampling.in_strips) return 4 * sampling.output.first.width;
-    return sampling.channels > 1 ? 32 : 0;
+    return kTogether > 1 ? 32 : 0;
   }
 
   // What turned or scattered samples read lies in an order that the processor does not foretell.

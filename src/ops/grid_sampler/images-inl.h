@@ -39,7 +39,8 @@ class ImagesBySamples {
   // `input` is what the samples read, or one of two images.
   ImagesBySamples(const Sampling& sampling, const Image& input, int64_t image, RowBand band, const Sums& sums)
       : grid_(sampling.grid[image]),
-        pixels_(input, sampling.axes),  // NOLINT: clang-tidy 14 does not see that the delegate sets all
+        pixels_(input, sampling.axes,
+                sampling.goes_up),  // NOLINT: clang-tidy 14 does not see that the delegate sets all
         wants_input_grad_(sampling.wants_input_grad),
         wants_own_(sampling.wants_own()),
         band_(band),
@@ -220,6 +221,7 @@ void differentiate_by_grid(const Problem& sampling, double nanoseconds,
 template <class Problem>
 void differentiate_images(Problem sampling, SamplesLayout layout, double nanoseconds,
                           DifferentiateBand<Problem> differentiate) {
+  sampling.goes_up = goes_up(sampling);
   if (!sampling.wants_input_grad) return differentiate_by_grid(sampling, nanoseconds, differentiate);
   const auto differentiate_own = [&] {
     Problem by_grid = sampling;

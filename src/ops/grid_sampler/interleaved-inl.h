@@ -58,6 +58,30 @@ HWY_INLINE void load_line(D d, const T* from, V (&taps)[kCount]) {
   }
 }
 
+// Asks for the cache lines of the pixels that neighbouring samples read, the first of which is at `from`.
+template <int kChannels, class D, class T>
+HWY_INLINE void prefetch_line(D, const T* from) {
+#pragma GCC unroll 4
+  for (size_t k = 0; k < kChannels; ++k) prefetch_for_later(from + k * hn::MaxLanes(D()));
+}
+
+// The same of samples that lie in two lines: all of both, and the last pixel of the one that lies further where the next row
+// of a grid goes. The processor foretells that row only where each of its pieces goes on to the right of the one before.
+template <int kChannels, class D, class T>
+HWY_INLINE void prefetch_lines(D d, const T* from, int64_t first, int64_t second, bool goes_up) {
+  prefetch_line<kChannels>(d, from + first);
+  prefetch_line<kChannels>(d, from + second);
+  const int64_t further = (second > first) != goes_up ? second : first;
+  prefetch_for_later(from + further + static_cast<int64_t>(hn::MaxLanes(d) - 1) * kChannels);
+}
+
+// Asks for the pixels of four of the samples: most of the others share their cache lines.
+template <class D, class T, class Offset>
+HWY_INLINE void prefetch_four(D, const T* from, const Offset* offsets) {
+#pragma GCC unroll 4
+  for (size_t k = 0; k < 4; ++k) prefetch_for_later(from + offsets[k * hn::MaxLanes(D()) / 4]);
+}
+
 template <class D, int kChannels, class V = hn::Vec<D>>
 HWY_INLINE void store_interleaved(D d, const V (&v)[kChannels], hn::TFromD<D>* to) {
   if constexpr (kChannels == 2) hn::StoreInterleaved2(v[0], v[1], d, to);

@@ -314,9 +314,22 @@ bool is_grid_turned(const Sampling& sampling) {
   return steps.probes > 0 && is_turned && steps.jumps <= steps.probes;
 }
 
+bool goes_up(const Sampling& sampling) {
+  const Image& grid = sampling.grid.first;
+  if (!outgrows_cache(sampling) || grid.height < 2) return false;
+  const int64_t row = grid.height / 2, column = grid.width / 2;
+  bool is_above = false;
+  visit_element_type(grid.type, [&]<class T>(T) {
+    const T* ys = grid.channel<T>(1) + grid.depth / 2 * grid.slice_stride;
+    is_above = to_real(ys[grid.offset(row, column)]) < to_real(ys[grid.offset(row - 1, column)]);
+  });
+  return is_above;
+}
+
 bool suits_strips(const Sampling& sampling) {
-  // Twice the cache lines of the first level: of half as many, strips take up to 1.3 times as long.
-  constexpr double kMinLines = 1024;
+  // Twice the cache lines of the first level: of half as many, strips take up to 1.3 times as long. Where a grid turns so
+  // little that pixels of its next row are asked for, of more.
+  constexpr double kMinLines = 1024, kMinLinesOfLittleTurned = 1400, kLittle = 0.25;
   constexpr int64_t kProbes = 16;
   const int64_t width = sampling.output.first.width;
   const auto max_lines = static_cast<double>(width * sampling.channels);
@@ -324,7 +337,9 @@ bool suits_strips(const Sampling& sampling) {
   if (sampling.axis_count != 2 || width <= kStripSamples || !has_planes || max_lines < kMinLines)
     return false;
   const GridSteps steps = steps_of(sampling, kProbes);
-  return steps.share(steps.climbs) * max_lines >= kMinLines && steps.share(steps.jumps) <= 0.5;
+  const double climbs = steps.share(steps.climbs);
+  const double min_lines = climbs <= kLittle ? kMinLinesOfLittleTurned : kMinLines;
+  return climbs * max_lines >= min_lines && steps.share(steps.jumps) <= 0.5;
 }
 
 bool finds_own_first(const Sampling& sampling) {

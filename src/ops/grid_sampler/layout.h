@@ -45,6 +45,7 @@ struct Sampling {
   bool vectorises_over_channels;
   bool has_plain_rows;     // that can be read as they lie, with offsets of 32 bits
   bool in_strips = false;  // samples that need not keep their order are worked on in strips of the grid
+  bool goes_up = false;    // the next row of the grid is expected above in the image, where that matters
   Images input;
   Images grid;
   Images output;  // or its gradient
@@ -180,6 +181,10 @@ inline bool is_far(const Sampling& sampling) {
   return image_bytes(sampling) > kCacheBytes;
 }
 
+// Whether a row of the grid lies above the row before it, in the middle of the first grid, so that pixels that are asked for
+// some time before are those above.
+bool goes_up(const Sampling& sampling);
+
 // How many images are worked on together, so that so many bytes hold what each takes.
 inline int64_t images_of_round(const Sampling& sampling, int64_t bytes, int64_t bytes_of_image) {
   return std::clamp<int64_t>(bytes / bytes_of_image, 1, sampling.batch);
@@ -239,6 +244,7 @@ class SampleRuns {
 template <class Body>
 void for_each_run(Sampling sampling, int64_t max_samples, double serial_nanoseconds, Body&& body) {
   sampling.in_strips = suits_strips(sampling);
+  sampling.goes_up = goes_up(sampling);
   const SampleRuns runs(sampling, max_samples);
   const int64_t parts = runs.parts();
   parallel_for(sampling.batch * parts, serial_nanoseconds, [&](int64_t index) {

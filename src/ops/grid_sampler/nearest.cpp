@@ -172,6 +172,7 @@ class ForwardNearest {
         reads_pixels_(input_.channels > 1 && input_.channel_stride == 1),
         has_channels_last_(reads_pixels_ && output_.channel_stride == 1),
         prefetches_(outgrows_cache(sampling)),
+        next_row_(sampling.goes_up ? -input_.row_stride : input_.row_stride),
         grid_(sampling.grid[image]),
         pixels_(input_, sampling.axes, max_lines()),
         asks_ahead_(input_.channels <= kFewChannels && !sampling.in_strips && !pixels_.is_far() &&
@@ -302,7 +303,8 @@ class ForwardNearest {
     if constexpr (kLines == 0) {
       return hn::IfThenElseZero(mask_of(d, found.bits), load_each<1>(d, from, found.offsets));
     } else {
-      if (prefetches_) prefetch_next_row(from, found);
+      if (prefetches_)
+        prefetch_lines<1>(D(), from + next_row_, found.line[0], found.line[found.lines - 1], next_row_ < 0);
       const auto elements = hn::LoadU(d, from + found.line[0]);
       if constexpr (kLines == 1) return elements;
       return hn::IfThenElse(mask_of(d, found.in_first), elements, hn::LoadU(d, from + found.line[1]));
@@ -316,17 +318,6 @@ class ForwardNearest {
     hn::Store(elements, ElementsTag(), staged);
     for_each_pixel(output_, samples.first, samples.count,
                    [&](int64_t k, int64_t offset) { to[offset] = staged[k]; });
-  }
-
-  // What the samples of the next row of a grid will read, above or below.
-  HWY_INLINE void prefetch_next_row(const T* from, const Found& found) const {
-    const int64_t second = found.line[found.lines - 1];
-    const T* above = from + std::min<int64_t>(found.line[0], second) - input_.row_stride;
-    const T* below = from + std::max<int64_t>(found.line[0], second) + input_.row_stride;
-    for (const T* row : {above, below}) {
-      prefetch_for_later(row);
-      prefetch_for_later(row + kSamples - 1);
-    }
   }
 
   HWY_INLINE void store(hn::Vec<ElementsTag> elements, T* to) const {
@@ -399,6 +390,7 @@ class ForwardNearest {
   const bool reads_pixels_;  // whole: their channels lie side by side
   const bool has_channels_last_;
   const bool prefetches_;
+  const int64_t next_row_;
   GridReader<Real, kAxes, 2 * kFewChunkVectors> grid_;
   Pixels pixels_;
   const bool asks_ahead_;
