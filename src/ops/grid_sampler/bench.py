@@ -14,6 +14,7 @@ from bench.case import SIZES, Call, Case, Work, gradient_of, joined
 _BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
 _MODES = ("bilinear", "nearest", "bicubic")
 _ZEROS, _BORDER = 0, 1
+_TURNS = {"tilted": (0.996, 0.087), "rotated": (0.87, 0.5)}  # by 5 and 30 degrees: cosine and sine
 
 
 def _layouts(image):
@@ -34,8 +35,9 @@ def _grid(kind, n, sides):
         return torch.rand(n, *sides, len(sides)) * 2.1 - 1.05
     axes = torch.meshgrid(*(torch.linspace(-1, 1, side) for side in sides), indexing="ij")[::-1]
     xs, ys, zs = axes if len(axes) == 3 else (*axes, axes[0])
-    if kind == "rotated":  # by 30 degrees
-        axes = [0.87 * xs - 0.5 * ys, 0.5 * xs + 0.87 * ys]
+    if kind in _TURNS:
+        cosine, sine = _TURNS[kind]
+        axes = [cosine * xs - sine * ys, sine * xs + cosine * ys]
     else:
         shifts = torch.sin(3 * ys), torch.cos(2 * zs), torch.sin(2 * xs)
         axes = [axis + 0.05 * shift for axis, shift in zip(axes, shifts, strict=False)]
@@ -217,12 +219,12 @@ def _cells():
     """Those of volumes are few."""
     contiguous, last, both = torch.contiguous_format, torch.channels_last, ("cpu", "cuda")
     passes = {"forward": (), "both gradients": (0, 1), "grad_input": (0,), "grad_grid": (1,)}
-    grids = {_BILINEAR: ("smooth", "rotated", "random"), _BICUBIC: ("smooth", "random"), _NEAREST: ("rotated", "random")}
+    grids = {_BILINEAR: ("smooth", *_TURNS, "random"), _BICUBIC: ("smooth", "random"), _NEAREST: ("rotated", "random")}
     for n, c, h, w in _cell_sizes():
         for layout, mode in itertools.product((contiguous, last), grids):
             for grid, (title, wanted) in itertools.product(grids[mode], passes.items()):
                 is_alone = len(wanted) == 1
-                if is_alone and (mode != _BILINEAR or layout == last or h not in (64, 512) or grid == "rotated"):
+                if is_alone and (mode != _BILINEAR or layout == last or h not in (64, 512) or grid in _TURNS):
                     continue
                 if layout == last and c not in (3, 4, 64):
                     continue
