@@ -116,7 +116,7 @@ class ForwardBySamples {
   HWY_INLINE void interpolate(const Pixels& pixels, const T* from, const Weight& weight,
                               V (&values)[kTogether]) const {
     set_to_zero(values);
-    // Of interior samples beside this: it would have registers from the sums.
+    // For interior samples sample_by_twos() does it: here it would take registers from the sums.
     if (kReach != Reach::interior && prefetches_) pixels.template prefetch_next_row<kReach>(from);
     for (int row = 0; row < Pixels::kRows; ++row) {
       V taps[kTaps * kTogether];

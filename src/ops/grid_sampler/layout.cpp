@@ -328,7 +328,7 @@ bool goes_up(const Sampling& sampling) {
 
 bool suits_strips(const Sampling& sampling) {
   // Twice the cache lines of the first level: of half as many, strips take up to 1.3 times as long. Where a grid turns so
-  // little that pixels of its next row are asked for, of more.
+  // little that the pixels of its next row are asked for, it takes more lines.
   constexpr double kMinLines = 1024, kMinLinesOfLittleTurned = 1400, kLittle = 0.25;
   constexpr int64_t kProbes = 16;
   const int64_t width = sampling.output.first.width;

@@ -181,8 +181,8 @@ inline bool is_far(const Sampling& sampling) {
   return image_bytes(sampling) > kCacheBytes;
 }
 
-// Whether a row of the grid lies above the row before it, in the middle of the first grid, so that pixels that are asked for
-// some time before are those above.
+// Whether each row of the grid lies above the row before it, which is looked up in the middle of the first grid: then the
+// pixels above are asked for some time before they are read, and not those below.
 bool goes_up(const Sampling& sampling);
 
 // How many images are worked on together, so that so many bytes hold what each takes.
