@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <sstream>
@@ -363,16 +362,12 @@ void check_on_meta(Prepared& prepared) {
   prepared.into_outputs = can_be_written && prepared.program->has_out();
 }
 
-// Set when the process ends, before PyTorch's own objects do.
-std::atomic<bool> has_ended = false;
-
 class AtenInterpreter final : public companion::Interpreter {
  public:
   explicit AtenInterpreter(std::mutex& mutex) : mutex_(mutex) {}
 
   std::unique_ptr<companion::Computation> plan(const Function& function,
                                                const companion::Value* arguments) override {
-    if (has_ended) throw std::runtime_error("PyTorch has ended: expected a call before the end of main.");
     std::vector<int64_t> offsets;
     offsets.reserve(8);
     for_each_tensor(function, arguments, [&](const Parameter& parameter, const aclTensor* tensor) {
@@ -439,6 +434,5 @@ extern "C" __attribute__((visibility("default"))) aclgrad::companion::Interprete
     std::mutex& mutex) {
   at::set_num_threads(aclgrad::thread_count());
   pthread_atfork(nullptr, nullptr, [] { at::set_num_threads(1); });
-  std::atexit([] { aclgrad::aten::has_ended = true; });
   return *new aclgrad::aten::AtenInterpreter(mutex);
 }

@@ -197,24 +197,6 @@ void output_destroyed_between_the_phases() {
   CHECK(std::strstr(aclGetRecentErrMsg(), message) != nullptr && aclrtDestroyStream(stream) == 0);
 }
 
-// Its destructor runs after PyTorch's own.
-struct AfterMain {
-  ~AfterMain() {
-    float number = 1;
-    const int64_t size = 1;
-    aclTensor* x = aclCreateTensor(&size, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &size, 1, &number);
-    uint64_t bytes = 0;
-    aclOpExecutor* executor = nullptr;
-    const aclnnStatus status = aclnnMulGetWorkspaceSize(x, x, x, &bytes, &executor);
-    if (status != 561101 || std::strstr(aclGetRecentErrMsg(), "PyTorch has ended") == nullptr) {
-      std::printf("after main: %d\n", status);
-      std::fflush(stdout);
-      std::_Exit(1);
-    }
-    aclDestroyTensor(x);
-  }
-} after_main;
-
 // What programs do with a weight before they multiply with it. Here its layout stays.
 void private_formats(aclrtStream stream) {
   DeviceTensor weight({3, 4}, 5), cast({3, 4}, 0);
