@@ -49,14 +49,12 @@ T* make_handle(Values&&... values) {
 
 // The product of the factor and all sizes; 0 with a message where it does not fit.
 size_t times_sizes(size_t factor, const aclTensorDesc& desc, Parameter parameter) {
-  bool overflows = false;
-  for (int64_t dim : desc.dims) overflows |= __builtin_mul_overflow(factor, dim, &factor);
-  if (!overflows) return factor;
-  guarded(ACL_ERROR_BAD_ALLOC, [&] {
-    throw bad_parameter(ACL_ERROR_INVALID_PARAM, parameter, "sizes whose product fits in size_t",
-                        fmt::format("[{}]", fmt::join(desc.dims, ", ")));
+  const Status status = guarded(ACL_ERROR_BAD_ALLOC, [&] {
+    for (int64_t dim : desc.dims)
+      require(!__builtin_mul_overflow(factor, dim, &factor), ACL_ERROR_INVALID_PARAM, parameter,
+              "sizes whose product fits in size_t", fmt::format("[{}]", fmt::join(desc.dims, ", ")));
   });
-  return 0;
+  return status == ACL_SUCCESS ? factor : 0;
 }
 
 aclError refuse(const char* function) {
