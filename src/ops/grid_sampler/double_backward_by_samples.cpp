@@ -41,7 +41,7 @@ class DoubleBackwardBySamples : public SumsBySamples<Real, kTaps, 1, kAreScatter
   DoubleBackwardBySamples(const DoubleBackward& sampling, int64_t image, RowBand band, const Sums& sums)
       : Base(sampling, first_source(sampling)[image], image, band, sums),
         along_(sampling.grad_grad_grid[image]),
-        others_(sampling.grad_grad_input[image], sampling.axes),  // NOLINT: as in the base
+        others_(sampling.grad_grad_input[image], sampling.axes, sampling.goes_up),  // NOLINT: as in the base
         sampling_(sampling),
         results_(sampling.grad_grad_output[image]),
         sources_{{sampling.has_grad_grad_grid, sampling.input[image]},

@@ -32,7 +32,7 @@ class Footprint {
   static constexpr int kRowElements = kTaps * kTogether;             // that it reads of each
 
   // Whether the next row of the grid is expected to lie above in the image.
-  HWY_INLINE Footprint(const Image& image, const Axis* axes, bool goes_up = false)
+  HWY_INLINE Footprint(const Image& image, const Axis* axes, bool goes_up)
       : Footprint(image, axes, goes_up, std::make_index_sequence<kAxes>()) {}
 
   // Of samples at these coordinates, whose taps are found. At an edge they may become pairs of pixels, with their weights.

@@ -39,8 +39,7 @@ class ImagesBySamples {
   // `input` is what the samples read, or one of two images.
   ImagesBySamples(const Sampling& sampling, const Image& input, int64_t image, RowBand band, const Sums& sums)
       : grid_(sampling.grid[image]),
-        pixels_(input, sampling.axes,
-                sampling.goes_up),  // NOLINT: clang-tidy 14 does not see that the delegate sets all
+        pixels_(input, sampling.axes, sampling.goes_up),  // NOLINT: clang-tidy does not see the delegate
         wants_input_grad_(sampling.wants_input_grad),
         wants_own_(sampling.wants_own()),
         band_(band),

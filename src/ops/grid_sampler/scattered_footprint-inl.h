@@ -26,7 +26,7 @@ class ScatteredFootprint {
   static constexpr size_t kSamples = hn::MaxLanes(D());
   static constexpr int kRows = kTapsOfSample<kTaps, kAxes> / kTaps;  // that it reads
 
-  HWY_INLINE ScatteredFootprint(const Image& image, const Axis* axes, bool = false)
+  HWY_INLINE ScatteredFootprint(const Image& image, const Axis* axes, bool /*goes_up*/)
       : ScatteredFootprint(image, axes, std::make_index_sequence<kAxes>()) {}
 
   // Of samples at these coordinates, whose taps are found.
