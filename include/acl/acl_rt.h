@@ -21,8 +21,8 @@ extern "C" {
 
 /// Starts the library. `configPath` names a JSON file, or is null for the defaults. A repeated call returns
 /// ACL_ERROR_REPEAT_INITIALIZE (100002), which may be ignored. Unreadable file: 100003; bad JSON, or more than 100
-/// levels of it: 100006; not the configuration of the process's first aclInit, or a default_device that is no number:
-/// 100000; one that is no device: 107001.
+/// levels of it: 100006; another configuration than the process's first aclInit had, or a default_device that is not
+/// an integer: 100000; no device of that number: 107001.
 ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
 
 /// Ends what aclInit began, however often it was called. Without a matching aclInit:
@@ -443,8 +443,8 @@ typedef enum aclrtCallbackBlockType {
 } aclrtCallbackBlockType;
 
 /// Names the thread that runs the stream's callbacks in aclrtProcessReport, by its pthread_t. The stream has
-/// one: ACL_ERROR_RT_STREAM_SUBSCRIBE (107011). Callbacks that have not begun are dropped with the stream; and when the
-/// thread ends, if that has called this function or aclrtProcessReport.
+/// one: ACL_ERROR_RT_STREAM_SUBSCRIBE (107011). Callbacks that have not begun are dropped when the stream is
+/// destroyed. They are also dropped when the thread ends, if it has called this function or aclrtProcessReport.
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /// Queues `fn`; with ACL_CALLBACK_BLOCK later work of the stream waits until it has returned. No thread has

@@ -34,7 +34,8 @@
 //   bilinear, nearest  reflection    at 0                 none
 //   bicubic            any           NaN                  none
 //
-// "At 0": along the axis of that coordinate the sample lies at pixel 0. "None": the sample adds nothing to grad_input, and its grad_grid is zero. No grid makes a kernel access other memory.
+// "At 0": along the axis of that coordinate the sample lies at pixel 0. "None": the sample adds nothing to grad_input, and
+// its grad_grid is zero. No grid makes a kernel access other memory.
 //
 // Positions are rounded to the arithmetic type, and mirrored without a further rounding error. From 2^24 pixels on (double:
 // 2^53) the neighbours of a bicubic tap are the same number: all taps of an axis read one pixel, and grad_grid is zero.
@@ -73,7 +74,7 @@ enum class Interpolation : int32_t { bilinear = 0, nearest = 1, bicubic = 2 };
 enum class Padding : int32_t { zeros = 0, border = 1, reflection = 2 };
 
 // What forward operator and gradient have in common. Any extent may be 0, but the forward operator needs a pixel for what
-// it samples. Strides may be any of at least 0; images may have their channels last.
+// it samples. Any strides of at least 0; images may have their channels last.
 struct GridSampling {
   ConstTensor input;  // [N, C, H, W]; H and W at most 2^30 - 128
   ConstTensor grid;   // [N, Ho, Wo, 2] as (x, y)

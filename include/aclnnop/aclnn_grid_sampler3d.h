@@ -11,10 +11,9 @@ extern "C" {
 
 /// Phase 1. Mathematics and parameters as in aclnn_grid_sampler3d_backward.h.
 ///   out  out, [N, C, Do, Ho, Wo]
-/// All tensors share one data type: FLOAT, FLOAT16, BFLOAT16 or DOUBLE. A coordinate that is not finite gives
-/// 0 with zeros padding, and with the others the position of voxel 0 along its axis, except that border padding
-/// moves an infinity to the border. The formats of input and out are ND, NCDHW or NDHWC. Where that of input is NDHWC, the axes of both
-/// are [N, D, H, W, C], whatever the format of out says; not with DOUBLE.
+/// All tensors share one data type: FLOAT, FLOAT16, BFLOAT16 or DOUBLE. Coordinates that are not finite count as in
+/// aclnn_grid_sampler2d.h. The formats of input and out are ND, NCDHW or NDHWC. Where that of input is NDHWC, the
+/// axes of both are [N, D, H, W, C], whatever the format of out says; not with DOUBLE.
 ///
 /// 161001  a tensor is null
 /// 161002  data type, format, mode, number of axes, or sizes that disagree; strict: NDHWC other than with
