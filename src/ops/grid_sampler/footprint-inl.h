@@ -127,6 +127,8 @@ class Footprint {
   // Where the first tap of each sample is, if all are pixels: of neighbours, or of each. At an edge of an image that has
   // elements: where those of a row begin that each sample reads.
   HWY_INLINE int64_t line() const { return line_; }
+  HWY_INLINE int64_t other_line() const { return other_line_[0]; }  // of two
+  HWY_INLINE hn::Mask<D> is_in_other() const { return is_in_other_[0]; }
   HWY_INLINE const Offset* offsets(int row = 0) const { return offsets_[row]; }
   // Those of a line, of which only the first is found.
   HWY_INLINE void find_offsets_of_line() {

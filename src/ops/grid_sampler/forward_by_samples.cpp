@@ -228,27 +228,89 @@ class ForwardBySamples {
   HWY_INLINE void sample_vector(Reach reach, const Pixels& pixels, const Weights& weights, int64_t first,
                                 int64_t count) const {
     if constexpr (kTaps == 2) {
-      if (reach == Reach::pairs) return sample_channels<Reach::pairs>(pixels, weights, first, count);
+      if (reach == Reach::pairs) return sample_reach<Reach::pairs>(pixels, weights, first, count);
     }
     switch (reach) {
       case Reach::line:
-        return sample_channels<Reach::line>(pixels, weights, first, count);
+        return sample_reach<Reach::line>(pixels, weights, first, count);
       case Reach::lines:
-        return sample_channels<Reach::lines>(pixels, weights, first, count);
+        return sample_reach<Reach::lines>(pixels, weights, first, count);
       case Reach::interior:
-        return sample_channels<Reach::interior>(pixels, weights, first, count);
+        return sample_reach<Reach::interior>(pixels, weights, first, count);
       case Reach::line_at_edge:
-        return sample_channels<Reach::line_at_edge>(pixels, weights, first, count);
+        return sample_reach<Reach::line_at_edge>(pixels, weights, first, count);
       case Reach::edge:
       case Reach::pairs:
         const Weights of_edge = weights;  // a copy, so that the others need no memory
-        return sample_edge(pixels, of_edge, first, count);
+        return sample_apart<Reach::edge>(pixels, of_edge, first, count);
     }
   }
 
-  HWY_NOINLINE void sample_edge(const Pixels& pixels, const Weights& weights, int64_t first,
-                                int64_t count) const {
-    sample_channels<Reach::edge>(pixels, weights, first, count);
+  // Whether pixels are loaded as they lie in memory, instead of channel by channel.
+  static constexpr bool has_whole_pixels(Reach reach) {
+    if (kTogether == 1) return false;
+    return reach == Reach::line || reach == Reach::lines || (kTogether == 4 && reach == Reach::interior);
+  }
+
+  template <Reach kReach>
+  HWY_INLINE void sample_reach(const Pixels& pixels, const Weights& weights, int64_t first,
+                               int64_t count) const {
+    if constexpr (has_whole_pixels(kReach)) {
+      if (HWY_LIKELY(count == kSamples && (has_plain_output_ || has_interleaved_output_)))
+        return sample_pixels<kReach>(pixels, weights, first);
+      const Weights of_others = weights;  // a copy, as above
+      sample_apart<kReach>(pixels, of_others, first, count);
+    } else {
+      sample_channels<kReach>(pixels, weights, first, count);
+    }
+  }
+
+  // Weights are brought to the elements of each pixel: that takes fewer steps than to bring the elements to their samples.
+  template <Reach kReach>
+  HWY_INLINE void sample_pixels(const Pixels& pixels, const Weights& weights, int64_t first) const {
+    const D d;
+    const T* from = input_.channel<T>(0);
+    if (kReach != Reach::interior && prefetches_) pixels.template prefetch_next_row<kReach>(from);
+    V values[kTogether];
+    set_to_zero(values);
+    for (int k = 0; k < kTapCount; ++k) {
+      const TapIndex<kTaps> tap(k);
+      const V weight = weights.of(tap);
+      for (int i = 0; i < kTogether; ++i) {
+        const V elements = load_tap<kReach>(pixels, from, tap, i);
+        values[i] = hn::MulAdd(for_elements<kTogether>(d, weight, i), elements, values[i]);
+      }
+    }
+    alignas(64) Real staged[kTogether * kSamples];
+    Real* const elements = has_plain_output_ ? staged : output_.channel<Real>(0) + first * kTogether;
+    for (int i = 0; i < kTogether; ++i)
+      hn::StoreU(hn::Add(values[i], hn::Zero(d)), d, elements + i * kSamples);
+    if (!has_plain_output_) return;
+    load_interleaved(d, staged, values);
+    store_channels(0, values, first);
+  }
+
+  // Vector k of the elements of the pixels that are this tap of samples, in the order of memory.
+  template <Reach kReach>
+  HWY_INLINE V load_tap(const Pixels& pixels, const T* from, TapIndex<kTaps> tap, int k) const {
+    const D d;
+    from += pixels.step_to(tap.slice * kTaps + tap.row) + tap.column * kTogether;
+    if constexpr (kReach == Reach::interior) {
+      return load_each<kTogether>(d, from, pixels.offsets() + k * kSamples / kTogether);
+    } else {
+      from += k * kSamples;
+      const V elements = hn::LoadU(d, from + pixels.line());
+      if constexpr (kReach == Reach::line) return elements;
+      const V is_in_other = for_elements<kTogether>(d, hn::VecFromMask(d, pixels.is_in_other()), k);
+      return hn::IfThenElse(hn::MaskFromVec(is_in_other), hn::LoadU(d, from + pixels.other_line()), elements);
+    }
+  }
+
+  // For what is rare, so that the loop over samples stays short.
+  template <Reach kReach>
+  HWY_NOINLINE void sample_apart(const Pixels& pixels, const Weights& weights, int64_t first,
+                                 int64_t count) const {
+    sample_channels<kReach>(pixels, weights, first, count);
   }
 
   template <Reach kReach>
@@ -265,10 +327,7 @@ class ForwardBySamples {
       interpolate<kReach>(
           pixels, from, [&](int k) HWY_ATTR { return weights.of(TapIndex<kTaps>(k)); }, values);
       if (HWY_LIKELY(is_whole && has_plain_output_)) {
-        for (int c = 0; c < kTogether; ++c) {
-          T* to = output_.channel<T>(channel + c) + first;
-          store_plain(values[c], streams_to(to), to);
-        }
+        store_channels(channel, values, first);
       } else if (kTogether > 1 && is_whole && has_interleaved_output_) {
         store_interleaved(D(), values, output_.channel<Real>(0) + first * kTogether);
       } else {
@@ -277,6 +336,13 @@ class ForwardBySamples {
     }
     if (HWY_UNLIKELY(!is_whole || !(has_plain_output_ || has_interleaved_output_)))
       store_pixels(output_, 0, input_.channels, first, count, staged[0], kSamples);
+  }
+
+  HWY_INLINE void store_channels(int64_t channel, const V (&values)[kTogether], int64_t first) const {
+    for (int c = 0; c < kTogether; ++c) {
+      T* to = output_.channel<T>(channel + c) + first;
+      store_plain(values[c], streams_to(to), to);
+    }
   }
 
   // ---- Any number of channels: chunk by chunk of samples

@@ -58,6 +58,15 @@ HWY_INLINE void load_line(D d, const T* from, V (&taps)[kCount]) {
   }
 }
 
+// Repeats what samples have for each element of their pixels, in the order of memory: vector k of those.
+template <int kChannels, class D, class V = hn::Vec<D>>
+HWY_INLINE V for_elements(D d, V of_samples, int k) {
+  constexpr int kSamples = static_cast<int>(hn::MaxLanes(D()));
+  alignas(64) hwy::MakeSigned<hn::TFromD<D>> samples[kSamples];
+  for (int i = 0; i < kSamples; ++i) samples[i] = (k * kSamples + i) / kChannels;
+  return hn::TableLookupLanes(of_samples, hn::SetTableIndices(d, samples));
+}
+
 // Asks for the cache lines of the pixels that neighbouring samples read, the first of which is at `from`.
 template <int kChannels, class D, class T>
 HWY_INLINE void prefetch_line(D, const T* from) {

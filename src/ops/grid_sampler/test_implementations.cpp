@@ -224,6 +224,21 @@ TEST(GridSamplerLayouts, RotatedGridsGiveTheSameBits) {
   }
 }
 
+// Pixels of two to four channels are loaded and stored as they are, in a line, in two, or each on its own.
+TEST(GridSamplerLayouts, RotatedWholePixelsGiveTheSameBits) {
+  for (int64_t channels : {2, 3, 4}) {
+    const Sampling size = sizes(1, channels, 90, 130, 60, 91);
+    Inputs inputs(size, DataType::float32, 1);
+    for (const double angle : {0.0, 0.05, 0.5}) {
+      SCOPED_TRACE(angle);
+      inputs.grid = rotated_grid(size, angle);
+      for_each_mode(size, DataType::float32, [&](const Sampling& s) {
+        expect_same_bits(s, inputs, {channels_last, channels_last});
+      });
+    }
+  }
+}
+
 // So many samples that their gradient is added in an order of its own, by the direction in which they follow each other.
 TEST(GridSamplerLayouts, TurnedGridsGiveTheSameBits) {
   for (int64_t channels : {1, 2}) {
