@@ -171,6 +171,8 @@ class ForwardNearest {
         has_plain_output_(output_.has_contiguous_channels()),
         reads_pixels_(input_.channels > 1 && input_.channel_stride == 1),
         has_channels_last_(reads_pixels_ && output_.channel_stride == 1),
+        has_dense_output_(has_channels_last_ && output_.is_flat() &&
+                          output_.flat_stride() == output_.channels),
         prefetches_(outgrows_cache(sampling)),
         next_row_(sampling.goes_up ? -input_.row_stride : input_.row_stride),
         grid_(sampling.grid[image]),
@@ -180,7 +182,8 @@ class ForwardNearest {
 
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
-    has_channels_last_ || pixels_.is_far() ? copy_pixels(first, end) : copy_chunks(first, end);
+    if (pixels_.is_far()) return copy_far_pixels(first, end);
+    has_channels_last_ ? copy_pixels(first, end) : copy_chunks(first, end);
   }
 
  private:
@@ -327,9 +330,76 @@ class ForwardNearest {
     streams ? hn::Stream(elements, ElementsTag(), to) : hn::StoreU(elements, ElementsTag(), to);
   }
 
-  // ---- Pixel by pixel
+  // ---- Pixel by pixel, where their channels come last
 
   HWY_NOINLINE void copy_pixels(int64_t first, int64_t end) {
+    Pixels finder = pixels_;  // a copy, of which the compiler keeps much in registers
+    for (; first < end; first += kSamples) {
+      const int64_t count = std::min(kSamples, end - first);
+      V pixels[kAxes];
+      Found found;
+      find(finder, first, count, pixels, found);
+      if (input_.channels > kFewChannels) {
+        copy_together(input_.channels, found, first, count);
+      } else {
+        visit_interleaved(input_.channels,
+                          [&](auto channels) HWY_ATTR { copy_together(channels, found, first, count); });
+      }
+    }
+  }
+
+  template <class Count>
+  HWY_INLINE void copy_together(Count channels, const Found& found, int64_t first, int64_t count) const {
+    const size_t bytes = static_cast<size_t>(channels) * sizeof(T);
+    const T* from = input_.channel<T>(0);
+    T* to = output_.channel<T>(0);
+    if (count == kSamples && has_dense_output_) {
+      T* const dense = to + first * channels;
+      if (found.lines == 1) {
+        std::memcpy(dense, from + found.line[0], kSamples * bytes);
+        return;
+      }
+      if constexpr (fills_vectors<Count>()) return copy_vectors<Count::value>(found, dense);
+      if (found.bits == Pixels::kAll) {
+#pragma GCC unroll 16
+        for (int64_t k = 0; k < kSamples; ++k)
+          std::memcpy(dense + k * channels, from + found.offsets[k], bytes);
+        return;
+      }
+    }
+    for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) {
+      if (HWY_LIKELY(found.bits >> k & 1)) {
+        std::memcpy(to + offset, from + found.offsets[k], bytes);
+      } else {
+        std::memset(to + offset, 0, bytes);
+      }
+    });
+  }
+
+  // Whether some pixels of so many channels, a constant, are a vector.
+  template <class Count>
+  static constexpr bool fills_vectors() {
+    if constexpr (std::is_same_v<Count, int64_t> || sizeof(T) < 4) {
+      return false;
+    } else {
+      return kSamples % Count::value == 0;
+    }
+  }
+
+  // For samples that read nothing the pixel at offset 0 is loaded, but zero is stored.
+  template <int kTogether>
+  HWY_INLINE void copy_vectors(const Found& found, T* to) const {
+    const ElementsTag d;
+    const auto reads = hn::VecFromMask(d, mask_of(d, found.bits));
+    for (int k = 0; k < kTogether; ++k, to += kSamples) {
+      auto elements = load_each<kTogether>(d, input_.channel<T>(0), found.offsets + k * kSamples / kTogether);
+      if (HWY_UNLIKELY(found.bits != Pixels::kAll))
+        elements = hn::And(elements, for_elements<kTogether>(d, reads, k));
+      hn::StoreU(elements, d, to);
+    }
+  }
+
+  HWY_NOINLINE void copy_far_pixels(int64_t first, int64_t end) {
     for (; first < end; first += kSamples) {
       const int64_t count = std::min(kSamples, end - first);
       V pixels[kAxes];
@@ -337,50 +407,13 @@ class ForwardNearest {
       find(pixels_, first, count, pixels, found);
       int64_t offsets[kSamples];
       pixels_.store_offsets(pixels, found, offsets);
-      if (!has_channels_last_) {
-        copy_each(found, offsets, first, count);
-      } else if (input_.channels > kFewChannels) {
-        copy_together(input_.channels, found, offsets, first, count);
-      } else {
-        visit_interleaved(input_.channels,
-                          [&](auto channels) { copy_together(channels, found, offsets, first, count); });
+      for (int64_t channel = 0; channel < input_.channels; ++channel) {
+        const T* from = input_.channel<T>(channel);
+        T* to = output_.channel<T>(channel);
+        for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) {
+          to[offset] = (found.bits >> k & 1) != 0 ? from[offsets[k]] : T{0};
+        });
       }
-    }
-  }
-
-  template <class Count>
-  HWY_INLINE void copy_together(Count channels, const Found& found, const int64_t (&offsets)[kSamples],
-                                int64_t first, int64_t count) const {
-    const size_t bytes = static_cast<size_t>(channels) * sizeof(T);
-    const T* from = input_.channel<T>(0);
-    T* to = output_.channel<T>(0);
-    if (found.lines == 1 && count == kSamples && output_.is_flat() && output_.flat_stride() == channels) {
-      std::memcpy(to + first * channels, from + found.line[0], kSamples * bytes);
-      return;
-    }
-    if (found.bits == Pixels::kAll && count == kSamples && output_.is_flat()) {
-      const int64_t stride = output_.flat_stride();
-      to += first * stride;
-#pragma GCC unroll 16
-      for (int64_t k = 0; k < kSamples; ++k) std::memcpy(to + k * stride, from + offsets[k], bytes);
-      return;
-    }
-    for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) {
-      if (HWY_LIKELY(found.bits >> k & 1)) {
-        std::memcpy(to + offset, from + offsets[k], bytes);
-      } else {
-        std::memset(to + offset, 0, bytes);
-      }
-    });
-  }
-
-  void copy_each(const Found& found, const int64_t (&offsets)[kSamples], int64_t first, int64_t count) const {
-    for (int64_t channel = 0; channel < input_.channels; ++channel) {
-      const T* from = input_.channel<T>(channel);
-      T* to = output_.channel<T>(channel);
-      for_each_pixel(output_, first, count, [&](int64_t k, int64_t offset) {
-        to[offset] = (found.bits >> k & 1) != 0 ? from[offsets[k]] : T{0};
-      });
     }
   }
 
@@ -389,6 +422,7 @@ class ForwardNearest {
   const bool has_plain_output_;
   const bool reads_pixels_;  // whole: their channels lie side by side
   const bool has_channels_last_;
+  const bool has_dense_output_;  // with channels last
   const bool prefetches_;
   const int64_t next_row_;
   GridReader<Real, kAxes, 2 * kFewChunkVectors> grid_;

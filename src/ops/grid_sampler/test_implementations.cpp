@@ -176,22 +176,24 @@ TEST(GridSamplerLayouts, InterleavedRowsGiveTheSameBits) {
   }
 }
 
-// Nearest samples copy two to four channels of a pixel at once, where they lie side by side, into planes.
+// Nearest samples copy two to four channels of a pixel at once, where they lie side by side: into planes, or as they are.
 TEST(GridSamplerLayouts, WholePixelsOfAnyTypeGiveTheSameBits) {
   for (int64_t channels : {2, 3, 4, 7}) {
     Sampling s = sizes(2, channels, 20, 24, 22, 26);
     s.mode = 1;
     for (DataType type : {DataType::float32, DataType::float16, DataType::float64}) {
       const Inputs inputs(s, type, 1.2);
-      const auto sampled = [&](Layout layout) {
-        const TestTensor input(input_shape(s), type, layout, inputs.input);
+      const auto sampled = [&](Layout input_layout, Layout output_layout) {
+        const TestTensor input(input_shape(s), type, input_layout, inputs.input);
         const TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-        const TestTensor output(output_shape(s), type, Layout::contiguous);
+        const TestTensor output(output_shape(s), type, output_layout);
         const auto forward = forward_problem(s, input, grid, output);
         grid_sampler_2d(forward, Workspace(workspace_size(forward)));
         return output.values();
       };
-      EXPECT_EQ(sampled(Layout::channels_last), sampled(Layout::contiguous)) << channels << name_of(type);
+      const auto expected = sampled(Layout::contiguous, Layout::contiguous);
+      for (Layout layout : {Layout::contiguous, Layout::channels_last})
+        EXPECT_EQ(sampled(Layout::channels_last, layout), expected) << channels << name_of(type);
     }
   }
 }
