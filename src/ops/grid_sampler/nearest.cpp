@@ -210,9 +210,11 @@ class ForwardNearest {
     }
   }
 
-  // That are looked for. Of one channel, two take as long as elements anywhere.
+  // That are looked for. Of one channel, two take as long as elements anywhere, and so do those of pixels that are vectors. Of
+  // pixels that caches do not hold, those of a second line that no sample reads would be waited for.
   int max_lines() const {
-    if (has_channels_last_) return input_.column_stride == input_.channels ? 1 : 0;
+    if (has_channels_last_ && input_.column_stride != input_.channels) return 0;
+    if (has_channels_last_) return kRepeatsForElements && input_.channels < 4 && !prefetches_ ? 2 : 1;
     if (input_.column_stride != 1) return 0;
     return input_.channels == 1 ? 1 : 2;
   }
@@ -359,7 +361,10 @@ class ForwardNearest {
         std::memcpy(dense, from + found.line[0], kSamples * bytes);
         return;
       }
-      if constexpr (fills_vectors<Count>()) return copy_vectors<Count::value>(found, dense);
+      if constexpr (kRepeatsForElements && !std::is_same_v<Count, int64_t>) {
+        if (found.lines == 2) return copy_two_lines<Count::value>(found, dense);
+        if constexpr (kSamples % Count::value == 0) return copy_vectors<Count::value>(found, dense);
+      }
       if (found.bits == Pixels::kAll) {
 #pragma GCC unroll 16
         for (int64_t k = 0; k < kSamples; ++k)
@@ -376,13 +381,17 @@ class ForwardNearest {
     });
   }
 
-  // Whether some pixels of so many channels, a constant, are a vector.
-  template <class Count>
-  static constexpr bool fills_vectors() {
-    if constexpr (std::is_same_v<Count, int64_t> || sizeof(T) < 4) {
-      return false;
-    } else {
-      return kSamples % Count::value == 0;
+  static constexpr bool kRepeatsForElements = sizeof(T) >= 4;
+
+  template <int kTogether>
+  HWY_INLINE void copy_two_lines(const Found& found, T* to) const {
+    const ElementsTag d;
+    const T* first = input_.channel<T>(0) + found.line[0];
+    const T* second = input_.channel<T>(0) + found.line[1];
+    const auto are_in_first = hn::VecFromMask(d, mask_of(d, found.in_first));
+    for (int k = 0; k < kTogether; ++k, first += kSamples, second += kSamples, to += kSamples) {
+      const auto is_in_first = hn::MaskFromVec(for_elements<kTogether>(d, are_in_first, k));
+      hn::StoreU(hn::IfThenElse(is_in_first, hn::LoadU(d, first), hn::LoadU(d, second)), d, to);
     }
   }
 
