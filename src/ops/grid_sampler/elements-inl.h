@@ -47,6 +47,24 @@ HWY_INLINE auto load_each(hn::Simd<T, kSize, 0> d, const T* from, const Offset* 
   }
 }
 
+// to[c] is of the elements of plane c, which lie `stride` apart. Each offset is read once for all planes.
+template <size_t kPlanes, class T, size_t kSize, class Offset, class V = hn::Vec<hn::Simd<T, kSize, 0>>>
+HWY_INLINE void load_planes(hn::Simd<T, kSize, 0> d, const T* from, int64_t stride, const Offset* at,
+                            V (&to)[kPlanes]) {
+  if constexpr (kSize <= 4) {
+    int64_t offsets[kSize];
+    for (size_t i = 0; i < kSize; ++i) offsets[i] = at[i];
+    for (size_t c = 0; c < kPlanes; ++c)
+      to[c] = load_each<1>(d, from + static_cast<int64_t>(c) * stride, offsets);
+  } else {
+    const hn::Simd<T, kSize / 2, 0> half;
+    hn::Vec<decltype(half)> lower[kPlanes], upper[kPlanes];
+    load_planes(half, from, stride, at, lower);
+    load_planes(half, from, stride, at + kSize / 2, upper);
+    for (size_t c = 0; c < kPlanes; ++c) to[c] = hn::Combine(d, upper[c], lower[c]);
+  }
+}
+
 template <class Bits, class T>
 HWY_INLINE void copy_bits(const T* from, const int32_t* at, Bits (&to)[kLanes]) {
   for (size_t i = 0; i < kLanes; ++i) std::memcpy(to + i, from + at[i], sizeof(Bits));

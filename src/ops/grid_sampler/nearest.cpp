@@ -164,6 +164,8 @@ class ForwardNearest {
   static constexpr int64_t kSamples = Pixels::kSamples;
   static constexpr int64_t kChunkSamples = 16 * kSamples;
   static constexpr int64_t kFewChunkVectors = 8;  // of few channels
+  // Two planes are gone through together where the second-level cache holds all planes and the results.
+  static constexpr int64_t kMaxBytesOfPlanes = 1 << 19;
 
   ForwardNearest(const Sampling& sampling, int64_t image)
       : input_(sampling.input[image]),
@@ -173,6 +175,8 @@ class ForwardNearest {
         has_channels_last_(reads_pixels_ && output_.channel_stride == 1),
         has_dense_output_(has_channels_last_ && output_.is_flat() &&
                           output_.flat_stride() == output_.channels),
+        has_small_planes_(has_few_channels(sampling) && !reads_pixels_ &&
+                          input_.channels * input_.pixels() * int64_t{sizeof(T)} <= kMaxBytesOfPlanes),
         prefetches_(outgrows_cache(sampling)),
         next_row_(sampling.goes_up ? -input_.row_stride : input_.row_stride),
         grid_(sampling.grid[image]),
@@ -267,10 +271,12 @@ class ForwardNearest {
 
   // A channel after the other, or some that lie side by side, of all samples: so pixels stay in the cache.
   HWY_INLINE void copy_by_channels(const Found* chunk, int64_t first, int64_t count) const {
-    const int64_t group = reads_pixels_ ? 4 : 1;
+    const int64_t group = reads_pixels_ ? 4 : has_small_planes_ ? 2 : 1;
     for (int64_t channel = 0; channel < input_.channels; channel += group) {
       const int64_t channels = std::min(group, input_.channels - channel);
-      if (channels == 1) {
+      if (channels == 2 && has_small_planes_) {
+        copy_two_planes(chunk, channel, first, count);
+      } else if (channels == 1) {
         copy_some<1>(chunk, channel, first, count);
       } else {
         visit_interleaved(channels,
@@ -298,6 +304,20 @@ class ForwardNearest {
       }
       for (int c = 0; c < kChannels; ++c)
         copy_elements(elements[c], to + c * output_.channel_stride, samples);
+    }
+  }
+
+  HWY_NOINLINE void copy_two_planes(const Found* chunk, int64_t channel, int64_t first, int64_t count) const {
+    const ElementsTag d;
+    const T* const from = input_.channel<T>(channel);
+    for (int64_t k = 0; k < count; k += kSamples) {
+      const Found& found = chunk[k / kSamples];
+      const Samples samples{first + k, std::min(kSamples, count - k)};
+      hn::Vec<ElementsTag> elements[2];
+      load_planes(d, from, input_.channel_stride, found.offsets, elements);
+      for (int c = 0; c < 2; ++c)
+        copy_elements(hn::IfThenElseZero(mask_of(d, found.bits), elements[c]),
+                      output_.channel<T>(channel + c), samples);
     }
   }
 
@@ -432,6 +452,7 @@ class ForwardNearest {
   const bool reads_pixels_;  // whole: their channels lie side by side
   const bool has_channels_last_;
   const bool has_dense_output_;  // with channels last
+  const bool has_small_planes_;
   const bool prefetches_;
   const int64_t next_row_;
   GridReader<Real, kAxes, 2 * kFewChunkVectors> grid_;
