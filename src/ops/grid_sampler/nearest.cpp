@@ -214,8 +214,8 @@ class ForwardNearest {
     }
   }
 
-  // That are looked for. Of one channel, two take as long as elements anywhere, and so do those of pixels that are vectors. Of
-  // pixels that caches do not hold, those of a second line that no sample reads would be waited for.
+  // That are looked for. Two lines take as long as elements anywhere where there is one channel, and where vectors hold whole
+  // pixels. Where the caches do not hold the image, the unread part of the second line would be waited for.
   int max_lines() const {
     if (has_channels_last_ && input_.column_stride != input_.channels) return 0;
     if (has_channels_last_) return kRepeatsForElements && input_.channels < 4 && !prefetches_ ? 2 : 1;
@@ -401,7 +401,7 @@ class ForwardNearest {
     });
   }
 
-  static constexpr bool kRepeatsForElements = sizeof(T) >= 4;
+  static constexpr bool kRepeatsForElements = sizeof(T) >= 4;  // for_elements() takes no narrower ones
 
   template <int kTogether>
   HWY_INLINE void copy_two_lines(const Found& found, T* to) const {
