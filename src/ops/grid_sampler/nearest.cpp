@@ -178,6 +178,8 @@ class ForwardNearest {
         has_small_planes_(has_few_channels(sampling) && !reads_pixels_ &&
                           input_.channels * input_.pixels() * int64_t{sizeof(T)} <= kMaxBytesOfPlanes),
         prefetches_(outgrows_cache(sampling)),
+        last_pixel_(static_cast<typename Pixels::Offset>(
+            input_.offset(input_.depth - 1, input_.height - 1, input_.width - 1))),
         next_row_(sampling.goes_up ? -input_.row_stride : input_.row_stride),
         grid_(sampling.grid[image]),
         pixels_(input_, sampling.axes, max_lines()),
@@ -187,7 +189,7 @@ class ForwardNearest {
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
     if (pixels_.is_far()) return copy_far_pixels(first, end);
-    has_channels_last_ ? copy_pixels(first, end) : copy_chunks(first, end);
+    copy_chunks(first, end);
   }
 
  private:
@@ -197,20 +199,16 @@ class ForwardNearest {
     V coordinates[kAxes];
     grid_.load(first, count, coordinates);
     finder.find(coordinates, pixels, found);
-    if (asks_ahead_ && found.lines == 0) prefetch_ahead(first);
+    if (asks_ahead_ && found.lines == 0) prefetch(found);
   }
 
-  // What turned or scattered samples read lies in an order that the processor does not foretell.
-  HWY_NOINLINE void prefetch_ahead(int64_t first) const {
-    constexpr int64_t kAheadSamples = 64;
-    V coordinates[kAxes], pixels[kAxes];
-    if (!grid_.look_ahead(first + kAheadSamples, coordinates)) return;
-    alignas(64) typename Pixels::Offset offsets[kSamples];
-    uint32_t bits;
-    hn::Store(pixels_.find_offsets(coordinates, pixels, bits), typename Pixels::Integer(), offsets);
+  // What turned or scattered samples read lies in an order that the processor does not foretell. It is copied once the pixels
+  // of the whole chunk are found.
+  HWY_INLINE void prefetch(const Found& found) const {
     const int64_t planes = reads_pixels_ ? 1 : input_.channels;
     for (int64_t c = 0; c < planes; ++c) {
-      for (const int64_t offset : offsets) prefetch_for_later(input_.channel<T>(c) + offset);
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kSamples; ++k) prefetch_for_later(input_.channel<T>(c) + found.offsets[k]);
     }
   }
 
@@ -240,7 +238,9 @@ class ForwardNearest {
         find(finder, begin + k, std::min(kSamples, count - k), pixels, found);
         has_lines |= found.lines != 0;
       }
-      if (has_lines && has_few) {
+      if (has_channels_last_) {
+        copy_by_pixels(chunk, begin, count);
+      } else if (has_lines && has_few) {
         copy_by_vectors(chunk, begin, count);
       } else {
         copy_by_channels(chunk, begin, count);
@@ -354,20 +354,15 @@ class ForwardNearest {
 
   // ---- Pixel by pixel, where their channels come last
 
-  HWY_NOINLINE void copy_pixels(int64_t first, int64_t end) {
-    Pixels finder = pixels_;  // a copy, of which the compiler keeps much in registers
-    for (; first < end; first += kSamples) {
-      const int64_t count = std::min(kSamples, end - first);
-      V pixels[kAxes];
-      Found found;
-      find(finder, first, count, pixels, found);
-      if (input_.channels > kFewChannels) {
-        copy_together(input_.channels, found, first, count);
-      } else {
-        visit_interleaved(input_.channels,
-                          [&](auto channels) HWY_ATTR { copy_together(channels, found, first, count); });
-      }
-    }
+  HWY_INLINE void copy_by_pixels(const Found* chunk, int64_t first, int64_t count) const {
+    if (input_.channels > kFewChannels) return copy_pixels(input_.channels, chunk, first, count);
+    visit_interleaved(input_.channels, [&](auto channels) { copy_pixels(channels, chunk, first, count); });
+  }
+
+  template <class Count>
+  HWY_NOINLINE void copy_pixels(Count channels, const Found* chunk, int64_t first, int64_t count) const {
+    for (int64_t k = 0; k < count; k += kSamples)
+      copy_together(channels, chunk[k / kSamples], first + k, std::min(kSamples, count - k));
   }
 
   template <class Count>
@@ -383,7 +378,9 @@ class ForwardNearest {
       }
       if constexpr (kRepeatsForElements && !std::is_same_v<Count, int64_t>) {
         if (found.lines == 2) return copy_two_lines<Count::value>(found, dense);
-        if constexpr (kSamples % Count::value == 0) return copy_vectors<Count::value>(found, dense);
+        if constexpr (kSamples >= 4) {
+          if (Count::value != 3 || !reads_last_pixel(found)) return copy_vectors<Count::value>(found, dense);
+        }
       }
       if (found.bits == Pixels::kAll) {
 #pragma GCC unroll 16
@@ -403,6 +400,12 @@ class ForwardNearest {
 
   static constexpr bool kRepeatsForElements = sizeof(T) >= 4;  // for_elements() takes no narrower ones
 
+  // The last one of the image, behind which nothing may be read.
+  HWY_INLINE bool reads_last_pixel(const Found& found) const {
+    const typename Pixels::Integer integer;
+    return !hn::AllFalse(integer, hn::Eq(hn::Load(integer, found.offsets), hn::Set(integer, last_pixel_)));
+  }
+
   template <int kTogether>
   HWY_INLINE void copy_two_lines(const Found& found, T* to) const {
     const ElementsTag d;
@@ -419,12 +422,39 @@ class ForwardNearest {
   template <int kTogether>
   HWY_INLINE void copy_vectors(const Found& found, T* to) const {
     const ElementsTag d;
+    hn::Vec<ElementsTag> elements[kTogether];
+    load_pixels_in_order(found, elements);
     const auto reads = hn::VecFromMask(d, mask_of(d, found.bits));
-    for (int k = 0; k < kTogether; ++k, to += kSamples) {
-      auto elements = load_each<kTogether>(d, input_.channel<T>(0), found.offsets + k * kSamples / kTogether);
+    for (int k = 0; k < kTogether; ++k) {
       if (HWY_UNLIKELY(found.bits != Pixels::kAll))
-        elements = hn::And(elements, for_elements<kTogether>(d, reads, k));
-      hn::StoreU(elements, d, to);
+        elements[k] = hn::And(elements[k], for_elements<kTogether>(d, reads, k));
+      hn::StoreU(elements[k], d, to + k * kSamples);
+    }
+  }
+
+  // Vectors of the elements of the samples' pixels, in the order of memory.
+  template <int kTogether>
+  HWY_INLINE void load_pixels_in_order(const Found& found,
+                                       hn::Vec<ElementsTag> (&elements)[kTogether]) const {
+    const ElementsTag d;
+    const T* from = input_.channel<T>(0);
+    if constexpr (kTogether != 3) {
+      for (int k = 0; k < kTogether; ++k)
+        elements[k] = load_each<kTogether>(d, from, found.offsets + k * kSamples / kTogether);
+    } else {
+      hn::Vec<ElementsTag> fours[4];  // of each pixel, and what follows it
+      for (int k = 0; k < 4; ++k) fours[k] = load_each<4>(d, from, found.offsets + k * kSamples / 4);
+      for (int k = 0; k < 3; ++k) {
+        alignas(64) typename Pixels::Offset lanes[kSamples];
+        for (int64_t i = 0; i < kSamples; ++i) {
+          const int64_t element = (k * kSamples + i) % (kSamples * 3 / 4);
+          lanes[i] = static_cast<typename Pixels::Offset>(element / 3 * 4 + element % 3);
+        }
+        const auto table = hn::SetTableIndices(d, lanes);
+        elements[k] =
+            hn::IfThenElse(hn::FirstN(d, kSamples * (3 - k) / 4), hn::TableLookupLanes(fours[k], table),
+                           hn::TableLookupLanes(fours[k + 1], table));
+      }
     }
   }
 
@@ -454,6 +484,7 @@ class ForwardNearest {
   const bool has_dense_output_;  // with channels last
   const bool has_small_planes_;
   const bool prefetches_;
+  const typename Pixels::Offset last_pixel_;  // its offset
   const int64_t next_row_;
   GridReader<Real, kAxes, 2 * kFewChunkVectors> grid_;
   Pixels pixels_;
