@@ -47,6 +47,15 @@ class GradBySamples : public SumsBySamples<RealOf<T>, kTaps, kTogether, kAreScat
   }
 
  protected:
+  // Between scattered pixels the processor does not foresee the gradients.
+  template <Reach kReach>
+  HWY_INLINE void prefetch_gradients(const Vector& vector) const {
+    constexpr int64_t kAheadSamples = 64;
+    if (kReach == Reach::line || kReach == Reach::lines || !has_plain_gradient_) return;
+    for (int64_t c = 0; c < input_.channels; ++c)
+      __builtin_prefetch(grad_output_.template channel<T>(c) + vector.first + kAheadSamples);
+  }
+
   static HWY_INLINE Slopes<V> slopes_of(const Taps (&taps)[kAxes], const V (&sums)[4]) {
     const auto& [x, y] = taps;
     const V x_slope = hn::MulAdd(y.weight[1], sums[1], hn::Mul(y.weight[0], sums[0]));
@@ -105,7 +114,7 @@ class GradBySamples : public SumsBySamples<RealOf<T>, kTaps, kTogether, kAreScat
   HWY_INLINE void differentiate_few(const Taps (&taps)[kAxes], Vector vector) {
     if (!this->template find_bits<kReach>(pixels_, taps, vector)) return;
     const Channels all{0, input_.channels};
-    if constexpr (kReach != Reach::line && kReach != Reach::lines) prefetch_gradients(vector);
+    prefetch_gradients<kReach>(vector);
     // As a function of its own it would find all of this in memory.
     this->template with_gradients<T>(
         vector, all, [&](const auto& gradient) HWY_ATTR __attribute__((always_inline)) {
@@ -136,14 +145,6 @@ class GradBySamples : public SumsBySamples<RealOf<T>, kTaps, kTogether, kAreScat
           this->template find_runs<kReach>(pixels_, taps, vector, kReach == Reach::line, runs);
           add_to_sums<kReach>(pixels_, taps, vector, runs, all, gradient);
         });
-  }
-
-  // Between scattered pixels the processor does not foresee the gradients of three channels and more.
-  HWY_INLINE void prefetch_gradients(const Vector& vector) const {
-    constexpr int64_t kAheadSamples = 64, kMaxForeseen = 2;
-    if (input_.channels <= kMaxForeseen || !has_plain_gradient_) return;
-    for (int64_t c = 0; c < input_.channels; ++c)
-      __builtin_prefetch(grad_output_.template channel<T>(c) + vector.first + kAheadSamples);
   }
 
   // ---- Any number of channels: chunk by chunk of samples
@@ -391,6 +392,7 @@ class GradOfLanes : public GradBySamples<float, 2, 1, false, 2> {
     Taps taps[2];
     visit_reach<true>(pixels_.find(coordinates, taps), [&](auto reach) HWY_ATTR {
       find_bits<reach>(pixels_, taps, vector);
+      prefetch_gradients<reach>(vector);
       V lanes[4][kLanes];  // of each tap
       for (auto& of_tap : lanes) set_to_zero(of_tap);
       for (int64_t first = 0; first < 2 * kLanes; first += kLanes)
