@@ -184,7 +184,7 @@ class ForwardNearest {
         grid_(sampling.grid[image]),
         pixels_(input_, sampling.axes, max_lines()),
         asks_ahead_(input_.channels <= kFewChannels && !sampling.in_strips && !pixels_.is_far() &&
-                    (reads_pixels_ ? outgrows_cache(sampling) : is_far(sampling))) {}
+                    (reads_pixels_ ? outgrows_cache(sampling) : sampling.has_far_rows)) {}
 
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
