@@ -69,10 +69,12 @@ Suits suits_nearest(const Sampling& sampling) {
 // The gradient has other bits by channels, which therefore must not depend on strides, nor on the grid; but for sums that
 // are the same.
 Suits suits_gradient_of_samples(const Sampling& sampling) {
-  constexpr int64_t kCacheElements = 1 << 21;
+  constexpr int64_t kCacheElements = 1 << 21, kMaxScattered = 1 << 22;
   if (!sampling.vectorises_over_channels) return Suits::all_grids;
-  const bool is_small = sampling.channels * sampling.pixels < kCacheElements;
-  return is_small && sums_lanes(sampling) ? Suits::all_grids : Suits::no;
+  if (!sums_lanes(sampling)) return Suits::no;
+  const int64_t elements = sampling.channels * sampling.pixels;
+  if (elements < kCacheElements) return Suits::all_grids;
+  return elements <= kMaxScattered ? Suits::scattered_grids : Suits::no;
 }
 
 // Of nearest interpolation all have the same bits.
@@ -118,13 +120,19 @@ size_t workspace_size(std::span<const Implementation> implementations, const Sam
   return size;
 }
 
+bool has_such_grids(const Sampling& sampling, Suits grids) {
+  if (grids == Suits::all_grids) return true;
+  if (grids == Suits::scattered_grids) return is_grid_scattered(sampling);
+  return is_grid_smooth(sampling) == (grids == Suits::smooth_grids);
+}
+
 // The first one in the list that applies and suits. Its name is logged at the debug level.
 void run(const char* operator_name, std::span<const Implementation> implementations, const Sampling& sampling,
          void* workspace) {
   for (const Implementation& candidate : implementations) {
     const Suits grids = suits(candidate, sampling);
     if (grids == Suits::no) continue;
-    if (grids != Suits::all_grids && is_grid_smooth(sampling) != (grids == Suits::smooth_grids)) continue;
+    if (!has_such_grids(sampling, grids)) continue;
     if (log_enabled(LogLevel::debug))
       log(LogLevel::debug, fmt::format("{}: {}", operator_name, candidate.name));
     return candidate.run(sampling, workspace);

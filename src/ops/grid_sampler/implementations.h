@@ -10,7 +10,7 @@
 namespace aclgrad::ops::grid_sampler {
 
 // Where an implementation is the fastest of those that are left, as far as types, sizes and strides tell.
-enum class Suits { no, smooth_grids, rough_grids, all_grids };
+enum class Suits { no, smooth_grids, rough_grids, scattered_grids, all_grids };
 
 struct Implementation {
   const char* name;

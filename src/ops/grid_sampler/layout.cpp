@@ -190,6 +190,10 @@ bool is_smooth(const GridSteps& steps, const Sampling& sampling) {
   return steps.probes > 0 && steps.breaks <= steps.probes * max_breaks;
 }
 
+bool is_scattered(const GridSteps& steps) {
+  return steps.share(steps.jumps) > 0.5;
+}
+
 constexpr int64_t kProbesOfRows = 16;
 
 // Cache lines of planes between which the samples of a row of the grid go from row to row of the image.
@@ -315,6 +319,10 @@ bool is_grid_smooth(const Sampling& sampling) {
   return is_smooth(steps_of(sampling), sampling);
 }
 
+bool is_grid_scattered(const Sampling& sampling) {
+  return is_scattered(steps_of(sampling));
+}
+
 bool is_grid_turned(const Sampling& sampling) {
   const GridSteps steps = steps_of(sampling);
   const bool is_turned = steps.climbs >= 2 * steps.probes && steps.climbs <= steps.across + steps.probes;
@@ -347,7 +355,7 @@ bool suits_strips(const Sampling& sampling) {
   const GridSteps steps = steps_of(sampling, kProbesOfRows);
   double min_lines = steps.share(steps.climbs) <= kLittle ? kMinLinesOfLittleTurned : kMinLines;
   if (sampling.interpolation == Interpolation::nearest) min_lines = kMinLinesOfNearest;
-  return lines_of_row(steps, sampling) >= min_lines && steps.share(steps.jumps) <= 0.5;
+  return lines_of_row(steps, sampling) >= min_lines && !is_scattered(steps);
 }
 
 bool has_far_rows(const Sampling& sampling) {
@@ -366,7 +374,7 @@ bool finds_own_first(const Sampling& sampling) {
   if (is_smooth(steps, sampling)) return false;
   const Image& input = sampling.input.first;
   const bool has_channels = sampling.channels > 1;
-  if (steps.share(steps.jumps) > 0.5) return has_channels;
+  if (is_scattered(steps)) return has_channels;
   // Of one channel it pays where rows share lines of the first-level cache.
   const bool has_pages = input.row_stride * static_cast<int64_t>(size_of(input.type)) % kPage == 0;
   return input.column_stride == 1 && (has_channels || has_pages);

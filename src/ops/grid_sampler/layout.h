@@ -160,6 +160,9 @@ inline bool is_channels_last(const Image& image) {
 // Whether most samples of the grid read the pixels next to those of the sample before. Looks at some of them.
 bool is_grid_smooth(const Sampling& sampling);
 
+// Whether most read pixels apart from those of the sample before.
+bool is_grid_scattered(const Sampling& sampling);
+
 // Whether most read pixels near those of the sample before, but in other rows: more to its right or left than above or
 // below.
 bool is_grid_turned(const Sampling& sampling);

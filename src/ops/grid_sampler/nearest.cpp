@@ -81,6 +81,12 @@ class NearestPixels {
     return hn::IfThenElseZero(hn::RebindMask(integer, reads), offsets);
   }
 
+  // Whether a sample reads the last pixel of the image, behind which nothing may be read.
+  HWY_INLINE bool reads_last(const Found& found) const {
+    const Integer integer;
+    return !hn::AllFalse(integer, hn::Eq(hn::Load(integer, found.offsets), hn::Set(integer, last_)));
+  }
+
   // Whether offsets are too large for vectors. Then those of the pixels are computed one by one.
   bool is_far() const { return is_far_; }
 
@@ -117,6 +123,7 @@ class NearestPixels {
       : axes_{VectorAxis<D>(axes[kAxis])...},
         strides_{image.column_stride, image.row_stride, image.slice_stride} {
     const int64_t last = image.offset(image.depth - 1, image.height - 1, image.width - 1);
+    last_ = static_cast<Offset>(last);
     last_line_ = static_cast<Offset>(last - (kSamples - 1) * image.column_stride);
     steps_ = hn::Mul(hn::Iota(Integer(), 0), hn::Set(Integer(), static_cast<Offset>(image.column_stride)));
     is_far_ = std::is_same_v<Real, float> &&
@@ -145,6 +152,7 @@ class NearestPixels {
   int skipped_ = 0;
   bool is_far_;
   int max_lines_;
+  Offset last_;                   // pixel
   Offset last_line_;              // that is one for all lanes
   hn::Vec<Integer> steps_;        // in a line
   hn::Vec<Integer> minus_units_;  // by which the offsets are too large at first
@@ -178,13 +186,10 @@ class ForwardNearest {
         has_small_planes_(has_few_channels(sampling) && !reads_pixels_ &&
                           input_.channels * input_.pixels() * int64_t{sizeof(T)} <= kMaxBytesOfPlanes),
         prefetches_(outgrows_cache(sampling)),
-        last_pixel_(static_cast<typename Pixels::Offset>(
-            input_.offset(input_.depth - 1, input_.height - 1, input_.width - 1))),
+        asks_ahead_(input_.channels <= kFewChannels && (reads_pixels_ ? prefetches_ : sampling.has_far_rows)),
         next_row_(sampling.goes_up ? -input_.row_stride : input_.row_stride),
         grid_(sampling.grid[image]),
-        pixels_(input_, sampling.axes, max_lines()),
-        asks_ahead_(input_.channels <= kFewChannels && !sampling.in_strips && !pixels_.is_far() &&
-                    (reads_pixels_ ? outgrows_cache(sampling) : sampling.has_far_rows)) {}
+        pixels_(input_, sampling.axes, max_lines()) {}
 
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
@@ -379,7 +384,8 @@ class ForwardNearest {
       if constexpr (kRepeatsForElements && !std::is_same_v<Count, int64_t>) {
         if (found.lines == 2) return copy_two_lines<Count::value>(found, dense);
         if constexpr (kSamples >= 4) {
-          if (Count::value != 3 || !reads_last_pixel(found)) return copy_vectors<Count::value>(found, dense);
+          if (Count::value != 3 || !pixels_.reads_last(found))
+            return copy_vectors<Count::value>(found, dense);
         }
       }
       if (found.bits == Pixels::kAll) {
@@ -399,12 +405,6 @@ class ForwardNearest {
   }
 
   static constexpr bool kRepeatsForElements = sizeof(T) >= 4;  // for_elements() takes no narrower ones
-
-  // The last one of the image, behind which nothing may be read.
-  HWY_INLINE bool reads_last_pixel(const Found& found) const {
-    const typename Pixels::Integer integer;
-    return !hn::AllFalse(integer, hn::Eq(hn::Load(integer, found.offsets), hn::Set(integer, last_pixel_)));
-  }
 
   template <int kTogether>
   HWY_INLINE void copy_two_lines(const Found& found, T* to) const {
@@ -461,9 +461,10 @@ class ForwardNearest {
   HWY_NOINLINE void copy_far_pixels(int64_t first, int64_t end) {
     for (; first < end; first += kSamples) {
       const int64_t count = std::min(kSamples, end - first);
-      V pixels[kAxes];
+      V coordinates[kAxes], pixels[kAxes];
+      grid_.load(first, count, coordinates);
       Found found;
-      find(pixels_, first, count, pixels, found);
+      pixels_.find(coordinates, pixels, found);
       int64_t offsets[kSamples];
       pixels_.store_offsets(pixels, found, offsets);
       for (int64_t channel = 0; channel < input_.channels; ++channel) {
@@ -484,11 +485,10 @@ class ForwardNearest {
   const bool has_dense_output_;  // with channels last
   const bool has_small_planes_;
   const bool prefetches_;
-  const typename Pixels::Offset last_pixel_;  // its offset
+  const bool asks_ahead_;
   const int64_t next_row_;
   GridReader<Real, kAxes, 2 * kFewChunkVectors> grid_;
   Pixels pixels_;
-  const bool asks_ahead_;
 };
 
 void run_nearest(const Sampling& sampling) {
