@@ -343,8 +343,8 @@ bool goes_up(const Sampling& sampling) {
 
 bool suits_strips(const Sampling& sampling) {
   // Twice the cache lines of the first level: of half as many, strips take up to 1.3 times as long. Where a grid turns so
-  // little that the pixels of its next row are asked for, it takes more lines; and for nearest samples, which read one line
-  // each: of 1500, strips take twice as long.
+  // little that the pixels of its next row are asked for, it takes more lines; and for nearest samples, which read one row
+  // each: of 1500, strips take up to twice as long.
   constexpr double kMinLines = 1024, kMinLinesOfLittleTurned = 1400, kMinLinesOfNearest = 2000,
                    kLittle = 0.25;
   const int64_t width = sampling.output.first.width;
@@ -358,10 +358,11 @@ bool suits_strips(const Sampling& sampling) {
   return lines_of_row(steps, sampling) >= min_lines && !is_scattered(steps);
 }
 
-bool has_far_rows(const Sampling& sampling) {
+bool asks_ahead(const Sampling& sampling) {
   // Where grids turn by 15 degrees, to ask for pixels of fewer lines takes up to 1.5 times as long, by 30 degrees 0.8 times.
   constexpr double kMinLines = 1500, kMinClimbs = 0.4;
-  if (!is_far(sampling) || sampling.axis_count == 3) return is_far(sampling);
+  if (sampling.interpolation != Interpolation::nearest || !is_far(sampling)) return false;
+  if (sampling.axis_count == 3) return true;
   const GridSteps steps = steps_of(sampling, kProbesOfRows);
   return steps.share(steps.climbs) >= kMinClimbs || lines_of_row(steps, sampling) >= kMinLines;
 }

@@ -43,10 +43,10 @@ struct Sampling {
   int64_t samples;  // of an image
   Axis axes[3];     // x, y and z; that of images has one pixel
   bool vectorises_over_channels;
-  bool has_plain_rows;     // that can be read as they lie, with offsets of 32 bits
-  bool in_strips = false;  // samples that need not keep their order are worked on in strips of the grid
-  bool goes_up = false;    // the next row of the grid is expected above in the image, where that matters
-  bool has_far_rows = false;
+  bool has_plain_rows;      // that can be read as they lie, with offsets of 32 bits
+  bool in_strips = false;   // samples that need not keep their order are worked on in strips of the grid
+  bool goes_up = false;     // the next row of the grid is expected above in the image, where that matters
+  bool asks_ahead = false;  // nearest samples of planes ask for pixels some time before they read them
   Images input;
   Images grid;
   Images output;  // or its gradient
@@ -204,8 +204,8 @@ void for_each_round(const Sampling& sampling, int64_t images, Body&& body) {
 // Whether the samples of a row of the grid read so many rows of the images that caches do not hold them until the next.
 bool suits_strips(const Sampling& sampling);
 
-// Of large images in planes, whether caches do not hold what a row of the grid reads until the next row.
-bool has_far_rows(const Sampling& sampling);
+// Whether nearest samples take less time if they ask for the pixels of large images in planes.
+bool asks_ahead(const Sampling& sampling);
 
 // Whether a gradient takes less time if what the samples themselves get is found first, and what pixels get then: the caches
 // do not hold both an image and its gradient, nor what samples that lie apart read.
@@ -252,7 +252,7 @@ template <class Body>
 void for_each_run(Sampling sampling, int64_t max_samples, double serial_nanoseconds, Body&& body) {
   sampling.in_strips = suits_strips(sampling);
   sampling.goes_up = goes_up(sampling);
-  sampling.has_far_rows = has_far_rows(sampling);
+  sampling.asks_ahead = asks_ahead(sampling);
   const SampleRuns runs(sampling, max_samples);
   const int64_t parts = runs.parts();
   parallel_for(sampling.batch * parts, serial_nanoseconds, [&](int64_t index) {
