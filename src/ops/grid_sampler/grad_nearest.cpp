@@ -35,10 +35,10 @@ class GradNearest {
   // Samples [first, end), all of them inside of the band or not: a few channels of a chunk of them at a time.
   void differentiate(int64_t first, int64_t end, bool is_inside) {
     Vector chunk[kChunkSamples / kSamples];
-    const int64_t most = has_channels_last_ ? 1 : kChunkSamples / kSamples;
+    const int64_t max_vectors = has_channels_last_ ? 1 : kChunkSamples / kSamples;
     while (first < end) {
       int64_t vectors = 0;
-      for (; vectors < most && first < end; first += kSamples) {
+      for (; vectors < max_vectors && first < end; first += kSamples) {
         if (find(first, std::min(kSamples, end - first), is_inside, chunk[vectors])) ++vectors;
       }
       if (vectors == 0) continue;

@@ -71,25 +71,27 @@ aclgrad::Shape overlapping(const Shape& shape) {
 struct Layouts {
   Strides input;
   Strides output;  // or grad_output
+  Strides grad_input = input;
+  DataType type = DataType::float32;
+  int64_t elements_after = 0;  // a line of 64 bytes, where results begin
 };
 
-TestTensor placed(const Shape& shape, Strides strides, const std::vector<double>& values = {}) {
-  return {shape, DataType::float32, strides(shape), 0, values};
-}
+using Results = std::vector<std::vector<std::byte>>;
 
 // All tensors of a forward call and of a gradient.
+template <class S>
 struct Images {
-  const Sampling& sampling;
+  const S& sampling;
   TestTensor input, grid, output, grad_output, grad_input, grad_grid;
 
-  Images(const Sampling& s, const Inputs& inputs, const Layouts& layouts)
+  Images(const S& s, const Inputs& inputs, const Layouts& layouts)
       : sampling(s),
-        input(placed(input_shape(s), layouts.input, inputs.input)),
-        grid(placed(grid_shape(s), planar, inputs.grid)),
-        output(placed(output_shape(s), layouts.output == overlapping ? planar : layouts.output)),
-        grad_output(placed(output_shape(s), layouts.output, inputs.grad_output)),
-        grad_input(placed(input_shape(s), layouts.input)),
-        grad_grid(placed(grid_shape(s), planar)) {}
+        input(input_shape(s), layouts.type, layouts.input(input_shape(s)), 0, inputs.input),
+        grid(grid_shape(s), layouts.type, planar(grid_shape(s)), 0, inputs.grid),
+        output(result(output_shape(s), layouts.output == overlapping ? planar : layouts.output, layouts)),
+        grad_output(output_shape(s), layouts.type, layouts.output(output_shape(s)), 0, inputs.grad_output),
+        grad_input(result(input_shape(s), layouts.grad_input, layouts)),
+        grad_grid(result(grid_shape(s), planar, layouts)) {}
 
   // The same values in rows of each channel.
   Images in_planes() const {
@@ -97,19 +99,43 @@ struct Images {
     same.grad_output = grad_output.values();
     same.input = input.values();
     same.grid = grid.values();
-    return Images(sampling, same, {planar, planar});
+    return Images(sampling, same, {planar, planar, planar, input.type()});
   }
 
   void interpolate() {
     const auto forward = forward_problem(sampling, input, grid, output);
-    grid_sampler_2d(forward, Workspace(workspace_size(forward)));
+    const Workspace workspace(workspace_size(forward));
+    if constexpr (kIs3D<S>) {
+      grid_sampler_3d(forward, workspace);
+    } else {
+      grid_sampler_2d(forward, workspace);
+    }
   }
 
   void differentiate(bool wants_grad_input = true, bool wants_grad_grid = true) {
     auto backward = backward_problem(sampling, grad_output, input, grid, grad_input, grad_grid);
     if (!wants_grad_input) backward.grad_input = {};
     if (!wants_grad_grid) backward.grad_grid = {};
-    grid_sampler_2d_backward(backward, Workspace(workspace_size(backward)));
+    const Workspace workspace(workspace_size(backward));
+    if constexpr (kIs3D<S>) {
+      grid_sampler_3d_backward(backward, workspace);
+    } else {
+      grid_sampler_2d_backward(backward, workspace);
+    }
+  }
+
+  Results results() const {
+    Results bytes;
+    for (const TestTensor* tensor : {&output, &grad_input, &grad_grid}) {
+      EXPECT_TRUE(tensor->holes_untouched());
+      bytes.push_back(tensor->bytes());
+    }
+    return bytes;
+  }
+
+ private:
+  static TestTensor result(const Shape& shape, Strides strides, const Layouts& layouts) {
+    return {shape, layouts.type, strides(shape), layouts.elements_after};
   }
 };
 
@@ -121,11 +147,7 @@ void expect_same_bits(const Sampling& s, const Inputs& inputs, const Layouts& la
   expected.differentiate();
   images.interpolate();
   images.differentiate();
-  EXPECT_EQ(images.output.values(), expected.output.values());
-  EXPECT_TRUE(images.output.holes_untouched());
-  EXPECT_EQ(images.grad_input.values(), expected.grad_input.values());
-  EXPECT_TRUE(images.grad_input.holes_untouched());
-  EXPECT_EQ(images.grad_grid.values(), expected.grad_grid.values());
+  EXPECT_TRUE(images.results() == expected.results());
 
   Images one_by_one(s, inputs, layouts);
   const std::vector<std::byte> untouched = one_by_one.grad_grid.bytes();
@@ -183,7 +205,7 @@ TEST(GridSamplerLayouts, WholePixelsOfAnyTypeGiveTheSameBits) {
     s.mode = 1;
     for (DataType type : {DataType::float32, DataType::float16, DataType::float64}) {
       Inputs inputs(s, type, 1.2);
-      std::fill_n(inputs.grid.end() - 200, 2, 0.98);  // the last pixel, behind which nothing may be read
+      std::fill_n(inputs.grid.end() - 200, 2, 0.98);  // the last pixel, behind which memory ends
       const auto sampled = [&](Layout input_layout, Layout output_layout) {
         const TestTensor input(input_shape(s), type, input_layout, inputs.input);
         const TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
@@ -267,15 +289,6 @@ TEST(GridSamplerLayouts, FarPixelsGiveTheSameBits) {
   }
 }
 
-std::vector<std::vector<std::byte>> bytes_of(std::span<const TestTensor> results) {
-  std::vector<std::vector<std::byte>> bytes;
-  for (const TestTensor& tensor : results) {
-    EXPECT_TRUE(tensor.holes_untouched());
-    bytes.push_back(tensor.bytes());
-  }
-  return bytes;
-}
-
 // Turned so far that a wide grid is worked on in strips, and the gradient of a large image, whose planes lie whole pages
 // apart, added up in a buffer, after that of the grid. The same samples in short rows are not, nor is one gradient after
 // the other. Rows of results, which outgrow the caches, begin anywhere in a cache line. The image may lie otherwise than they.
@@ -287,35 +300,18 @@ TEST(GridSamplerLayouts, StripsGiveTheSameBits) {
   inputs.grid = rotated_grid(size, 1.2);
   for (DataType type : {DataType::float32, DataType::float16, DataType::float64}) {
     for (int mode : {0, 1, 2}) {
-      const auto sampled = [&](Sampling s, Layout layout, bool is_together, int64_t offset) {
+      const auto sampled = [&](Sampling s, Strides input, bool is_together, int64_t elements_after) {
         s.mode = mode;
-        const auto result = [&](const Shape& shape) {
-          return TestTensor(shape, type, planar(shape), offset);
-        };
-        const TestTensor input(input_shape(s), type, layout, inputs.input);
-        const TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-        const TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
-        const TestTensor results[] = {result(output_shape(s)), result(input_shape(s)), result(grid_shape(s))};
-        const auto forward = forward_problem(s, input, grid, results[0]);
-        grid_sampler_2d(forward, Workspace(workspace_size(forward)));
-        auto backward = backward_problem(s, grad_output, input, grid, results[1], results[2]);
-        const auto differentiate = [&] {
-          grid_sampler_2d_backward(backward, Workspace(workspace_size(backward)));
-        };
-        if (is_together) {
-          differentiate();
-        } else {
-          const Tensor grad_grid = std::exchange(backward.grad_grid, {});
-          differentiate();
-          backward.grad_grid = grad_grid, backward.grad_input = {};
-          differentiate();
-        }
-        return bytes_of(results);
+        Images images(s, inputs, {input, planar, planar, type, elements_after});
+        images.interpolate();
+        images.differentiate(true, is_together);
+        if (!is_together) images.differentiate(false, true);
+        return images.results();
       };
-      const auto expected = sampled(in_short_rows, Layout::contiguous, false, 0);
-      for (Layout layout : {Layout::contiguous, Layout::channels_last}) {
-        for (int64_t offset : {0, 4})
-          EXPECT_TRUE(sampled(size, layout, true, offset) == expected) << mode << offset;
+      const auto expected = sampled(in_short_rows, planar, false, 0);
+      for (const auto input : {planar, channels_last}) {
+        for (int64_t elements_after : {0, 4})
+          EXPECT_TRUE(sampled(size, input, true, elements_after) == expected) << mode << elements_after;
       }
     }
   }
@@ -369,30 +365,19 @@ TEST(GridSamplerLayouts, RepeatedRowsGiveTheSameBits) {
   EXPECT_EQ(images.output.values(), expected.output.values());
 }
 
-template <class AnySampling, class Forward, class Backward>
-void expect_same_bits_past_the_caches(const AnySampling& s,
-                                      void (*interpolate)(const Forward&, const WorkspaceView&),
-                                      void (*differentiate)(const Backward&, const WorkspaceView&)) {
+template <class S>
+void expect_same_bits_past_the_caches(const S& s) {
   for (DataType type : {DataType::float32, DataType::float64}) {
     SCOPED_TRACE(describe(s, type));
     Inputs inputs(s, type, 1);
     inputs.grid = smooth_grid(s, type);
-    const TestTensor input(input_shape(s), type, Layout::contiguous, inputs.input);
-    const TestTensor grid(grid_shape(s), type, Layout::contiguous, inputs.grid);
-    const TestTensor grad_output(output_shape(s), type, Layout::contiguous, inputs.grad_output);
-    // Of results that begin with a line of 64 bytes, or one element after.
-    const auto run = [&](bool is_beside) {
-      const auto result = [&](const Shape& shape) {
-        return TestTensor(shape, type, planar(shape), is_beside ? 1 : 0);
-      };
-      const TestTensor results[] = {result(output_shape(s)), result(input_shape(s)), result(grid_shape(s))};
-      const auto forward = forward_problem(s, input, grid, results[0]);
-      interpolate(forward, Workspace(workspace_size(forward)));
-      const auto backward = backward_problem(s, grad_output, input, grid, results[1], results[2]);
-      differentiate(backward, Workspace(workspace_size(backward)));
-      return bytes_of(results);
+    const auto results_after = [&](int64_t elements) {
+      Images images(s, inputs, {planar, planar, planar, type, elements});
+      images.interpolate();
+      images.differentiate();
+      return images.results();
     };
-    EXPECT_TRUE(run(false) == run(true));
+    EXPECT_TRUE(results_after(0) == results_after(1));
   }
 }
 
@@ -400,10 +385,10 @@ void expect_same_bits_past_the_caches(const AnySampling& s,
 TEST(GridSamplerLayouts, GivesTheSameBitsPastTheCaches) {
   for (const Sampling& s :
        {sizes(1, 1, 700, 740, 720, 750), sizes(1, 36, 160, 200, 176, 210), sizes(2, 3, 400, 500, 400, 500)}) {
-    expect_same_bits_past_the_caches(s, grid_sampler_2d, grid_sampler_2d_backward);
+    expect_same_bits_past_the_caches(s);
   }
   for (const Sampling3D& s : {sizes(1, 1, 70, 72, 74, 70, 72, 75), sizes(1, 20, 20, 48, 64, 20, 48, 70)})
-    expect_same_bits_past_the_caches(s, grid_sampler_3d, grid_sampler_3d_backward);
+    expect_same_bits_past_the_caches(s);
 }
 
 // ---- Implementations by their names
