@@ -123,8 +123,9 @@ ACL_FUNC_VISIBILITY aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor)
 /// free: ACLNN_ERR_INNER (561000).
 ACL_FUNC_VISIBILITY aclnnStatus aclDestroyOpExecutor(aclOpExecutor* executor);
 
-// The next phase 2 reads argument `index` at `addr`. Members of a list argument count one by one. The index
-// is out of range, or that argument was null in phase 1: ACLNN_ERR_PARAM_INVALID (161002).
+// The next phase 2 reads argument `index` at `addr`. Members of a list argument count one by one. A tensor
+// that is changed in place is an input and an output, and has one address. The index is out of range, or
+// that argument was null in phase 1: ACLNN_ERR_PARAM_INVALID (161002).
 /// `index` counts inputs, then outputs.
 ACL_FUNC_VISIBILITY aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index,
                                                  aclTensor* tensor, void* addr);

@@ -56,12 +56,20 @@ Region region_of(const TensorView& view) {
   return Region::strided(first, element, view.rank, view.shape.data(), view.strides.data());
 }
 
-std::vector<Use> outputs_of(const Plan& plan) {
+// The outputs that held nothing of the program's before: they share no memory with an input, and are none.
+std::vector<Use> new_outputs_of(const Plan& plan) {
+  const auto is_known = [](const Argument& argument) {
+    return argument.given && argument.view.base != nullptr;
+  };
   std::vector<Use> outputs;
-  for (const Argument& argument : plan.arguments) {
-    const bool is_known = argument.is_output && argument.given && argument.view.base != nullptr;
-    if (!is_known) continue;
-    outputs.push_back({argument.name, region_of(argument.view), true, Side::device, false});
+  for (const Argument& output : plan.arguments) {
+    if (!output.is_output || !is_known(output)) continue;
+    const Region region = region_of(output.view);
+    const bool is_new =
+        std::none_of(plan.arguments.begin(), plan.arguments.end(), [&](const Argument& argument) {
+          return argument.is_input && is_known(argument) && overlap(region_of(argument.view), region);
+        });
+    if (is_new) outputs.push_back({output.name, region, true, Side::device, false});
   }
   return outputs;
 }
@@ -145,8 +153,9 @@ void Checker::phase_2_begins(std::string_view operator_name, const aclOpExecutor
 
 void Checker::phase_1_failed(std::string_view operator_name, const Plan* plan) noexcept {
   std::lock_guard lock(calls_mutex);
-  as_far_as_memory_goes(
-      [&] { note_failed_phase_1(operator_name, plan != nullptr ? outputs_of(*plan) : std::vector<Use>()); });
+  as_far_as_memory_goes([&] {
+    note_failed_phase_1(operator_name, plan != nullptr ? new_outputs_of(*plan) : std::vector<Use>());
+  });
 }
 
 void Checker::work_begins(std::string_view operator_name, const Plan& plan, Addresses& addresses,

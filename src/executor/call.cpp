@@ -104,12 +104,11 @@ Call::Call(std::string_view operator_name)
   plan_->deterministic = deterministic_requested();
 }
 
-const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is_output) {
-  const int index = plan_->inputs + plan_->outputs;
-  (is_output ? plan_->outputs : plan_->inputs) += 1;
-  Argument& argument = plan_->arguments.at(static_cast<size_t>(index));
+const Argument& Call::declare(const char* name, const aclTensor* tensor, bool is_input, bool is_output) {
+  Argument& argument = plan_->arguments.at(plan_->argument_count);
   argument.name = name;
-  argument.index = index;
+  argument.index = static_cast<int>(plan_->argument_count++);
+  argument.is_input = is_input;
   argument.is_output = is_output;
   if (tensor == nullptr) return argument;
   try {

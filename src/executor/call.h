@@ -38,7 +38,7 @@ class Call final : public Contract {
 
   // An argument that may be null. A dead handle is refused, and so is a view that leaves its storage: by the first check
   // that fails, by check_views() or by finish(). The reference stays valid as long as the plan, so that a kernel may capture it.
-  const Argument& declare(const char* name, const aclTensor* tensor, bool is_output);
+  const Argument& declare(const char* name, const aclTensor* tensor, bool is_input, bool is_output);
   void check_views() const {
     if (wrong_view_) throw *wrong_view_;
   }
@@ -47,15 +47,15 @@ class Call final : public Contract {
   template <class Void>
   const Argument& input(const char* name, const aclTensor* handle, BasicTensor<Void>& tensor) {
     check_given(handle, name);  // null: 161001
-    return bind(declare(name, handle, false), tensor);
+    return bind(declare(name, handle, true, false), tensor);
   }
   template <class Void>
   const Argument& optional_input(const char* name, const aclTensor* handle, BasicTensor<Void>& tensor) {
-    return bind(declare(name, handle, false), tensor);  // null: not given
+    return bind(declare(name, handle, true, false), tensor);  // null: not given
   }
   const Argument& output(const char* name, const aclTensor* handle, Tensor& tensor) {
     check_given(handle, name);
-    return bind(declare(name, handle, true), tensor);
+    return bind(declare(name, handle, false, true), tensor);
   }
   // The copy of the values, at which the tensor points: none where the array is null.
   std::vector<int64_t> integers(const char* name, const aclIntArray* array, ConstTensor& tensor);
@@ -66,10 +66,8 @@ class Call final : public Contract {
   }
 
   std::span<const Argument> arguments() const {
-    const auto outputs = static_cast<size_t>(plan_->outputs);
-    return std::span(plan_->arguments).first(static_cast<size_t>(plan_->inputs) + outputs);
+    return std::span(plan_->arguments).first(plan_->argument_count);
   }
-  std::span<const Argument> inputs() const { return arguments().first(static_cast<size_t>(plan_->inputs)); }
 
   // Checks beside those of the contract: 161002, and for null 161001.
   using Contract::check;

@@ -54,21 +54,19 @@ std::vector<Source> tensors_of(const Function& function, const Value* values) {
   return sources;
 }
 
-// Inputs first, as the functions that set addresses count them.
 void declare(Call& call, std::vector<Source>& sources) {
   const bool all = sources.size() <= kMaxArguments;
-  for (const bool outputs : {false, true}) {
-    for (Source& source : sources) {
-      const Parameter& parameter = *source.parameter;
-      const bool in_list = parameter.kind == Kind::tensor_list;
-      if ((parameter.role != Role::input) != outputs) continue;
-      if (in_list) call.check_live(source.tensor, HandleKind::tensor, parameter.name);
-      const bool is_given_alone = source.tensor != nullptr && !in_list;
-      if (all || (is_given_alone && call.arguments().size() < kMaxArguments)) {
-        source.argument = &call.declare(parameter.name, source.tensor, outputs);
-      } else if (source.tensor != nullptr) {
-        call.check_fixed(parameter.name, *source.tensor, outputs);
-      }
+  for (Source& source : sources) {
+    const Parameter& parameter = *source.parameter;
+    const bool in_list = parameter.kind == Kind::tensor_list;
+    const bool is_input = parameter.role == Role::input || parameter.role == Role::in_place;
+    const bool is_output = parameter.role != Role::input;
+    if (in_list) call.check_live(source.tensor, HandleKind::tensor, parameter.name);
+    const bool is_given_alone = source.tensor != nullptr && !in_list;
+    if (all || (is_given_alone && call.arguments().size() < kMaxArguments)) {
+      source.argument = &call.declare(parameter.name, source.tensor, is_input, is_output);
+    } else if (source.tensor != nullptr) {
+      call.check_fixed(parameter.name, *source.tensor, is_output);
     }
   }
 }

@@ -140,32 +140,38 @@ aclnnStatus destroy(std::string_view function, aclOpExecutor* executor) {
 
 enum class Counted { all, inputs, outputs };
 
+std::vector<const Argument*> arguments_of(const Plan& plan, Counted counted) {
+  std::vector<const Argument*> arguments;
+  for (const Argument& argument : plan.arguments)
+    if (argument.is_input && counted != Counted::outputs) arguments.push_back(&argument);
+  for (const Argument& argument : plan.arguments)
+    if (argument.is_output && counted != Counted::inputs) arguments.push_back(&argument);
+  return arguments;
+}
+
 aclnnStatus set_address(std::string_view function, aclOpExecutor* executor, Counted counted, size_t index,
                         const aclTensor* tensor, void* address) {
   return guarded(ACLNN_ERR_INNER, [&] {
     const ExecutorClaim claim(function, executor);
     if (tensor == nullptr) refuse_null(function, "a tensor");
     check_handle(function, tensor);
-    const Plan& plan = *claim->plan;
-    const int first = counted == Counted::outputs ? plan.inputs : 0;
-    const int last = counted == Counted::inputs ? plan.inputs : plan.inputs + plan.outputs;
-    if (index >= static_cast<size_t>(last - first)) {
+    const std::vector<const Argument*> arguments = arguments_of(*claim->plan, counted);
+    if (index >= arguments.size()) {
       const char* what = std::array{"tensors", "inputs", "outputs"}[static_cast<size_t>(counted)];
       throw Error(ACLNN_ERR_PARAM_INVALID,
                   fmt::format("{}.index: expected less than {}, the number of {}, got {}.", function,
-                              last - first, what, index),
+                              arguments.size(), what, index),
                   "The index counts other arguments than the function does.",
                   fmt::format("Count the {} of phase 1 in their order, from 0.", what));
     }
-    const size_t argument = static_cast<size_t>(first) + index;
-    if (!plan.arguments[argument].given) {
+    if (!arguments[index]->given) {
       throw Error(
           ACLNN_ERR_PARAM_INVALID,
           fmt::format("{}.index: expected a tensor that was given in phase 1, got {}, which was null.",
                       function, index),
           "The argument is optional, and this call goes without it.", "Call phase 1 again with the tensor.");
     }
-    claim->addresses[argument] = address;
+    claim->addresses[static_cast<size_t>(arguments[index]->index)] = address;
   });
 }
 

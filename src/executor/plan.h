@@ -23,8 +23,9 @@ struct Argument {
 
   const char* name = nullptr;
   int index = 0;
-  bool given = false;  // false for an optional tensor that was null
-  bool used = true;    // false where the kernel neither reads nor writes it, though it was given
+  bool given = false;     // false for an optional tensor that was null
+  bool used = true;       // false where the kernel neither reads nor writes it, though it was given
+  bool is_input = false;  // one that is changed in place is both
   bool is_output = false;
   bool partly_used = false;  // the contents of other arguments choose parts of it
   aclFormat format = ACL_FORMAT_ND;
@@ -74,9 +75,8 @@ struct Plan {
   explicit Plan(std::string_view name) : operator_name(name) {}
 
   std::string_view operator_name;
-  std::array<Argument, kMaxArguments> arguments;  // inputs, then outputs, in the order of the call
-  int inputs = 0;
-  int outputs = 0;
+  std::array<Argument, kMaxArguments> arguments;  // in the order of the call
+  size_t argument_count = 0;
   std::array<Operand, kMaxArguments> operands;
   size_t operand_count = 0;
   uint64_t workspace_size = 0;            // bytes

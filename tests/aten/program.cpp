@@ -138,6 +138,26 @@ void late_failure() {
   CHECK(aclrtDestroyStream(stream) == 0);
 }
 
+// The stride of an axis with one element is not used.
+void stride_of_one_element(aclrtStream stream) {
+  DeviceTensor a({1, 4}, 3), out({1, 4}, 0);
+  const int64_t strides[] = {INT64_MIN, 1};
+  CHECK(aclInitTensor(a.handle, a.shape.data(), 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, a.shape.data(), 2,
+                      a.data) == 0);
+  run(stream, aclnnMulGetWorkspaceSize, aclnnMul, a.handle, a.handle, out.handle);
+  CHECK(aclrtSynchronizeStream(stream) == 0 && out.get()[3] == 9);
+}
+
+// A program may ask whether a call in place is accepted, and compute otherwise if it is not.
+void refused_in_place(aclrtStream stream) {
+  DeviceTensor a({4}, 2), wrong({3}, 1), out({4}, 0);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  CHECK(aclnnInplaceMulGetWorkspaceSize(a.handle, wrong.handle, &size, &executor) == 161002);
+  run(stream, aclnnMulGetWorkspaceSize, aclnnMul, a.handle, a.handle, out.handle);
+  CHECK(aclrtSynchronizeStream(stream) == 0 && out.get()[3] == 4);
+}
+
 // Paged keys.
 void unserved_argument() {
   DeviceTensor query({1, 3, 2, 4}, 1), keys({1, 5, 1, 4}, 1), values({1, 5, 1, 4}, 1), out({1, 3, 2, 4}, 0);
@@ -269,6 +289,8 @@ int main() {
   two_streams();
   repeatable(stream);
   late_failure();
+  stride_of_one_element(stream);
+  refused_in_place(stream);
   unserved_argument();
   places_of_what_is_not_zero();
   if (std::getenv("ACLGRAD_CHECK") == nullptr) output_destroyed_between_the_phases();  // which it finds

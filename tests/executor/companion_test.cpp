@@ -33,6 +33,13 @@ constexpr Parameter kOtherParameters[] = {{"x", Kind::tensor},
                                           {"mode", Kind::integer},
                                           {"firstOptional", Kind::tensor, Role::output, true},
                                           {"out", Kind::tensor, Role::sized_by_data}};
+// y is changed in place.
+constexpr Parameter kInPlaceParameters[] = {{"y", Kind::tensor, Role::in_place},
+                                            {"listOptional", Kind::tensor_list, Role::input, true},
+                                            {"mode", Kind::integer},
+                                            {"x", Kind::tensor}};
+constexpr Function kInPlaceFunction = {"aclnnInPlace", kInPlaceParameters, 4, "not run"};
+
 constexpr const aclTensor* none = nullptr;
 constexpr Function kOtherFunction = {"aclnnOther", kOtherParameters, 5, "not run"};
 
@@ -162,6 +169,22 @@ TEST_F(CompanionFunction, OutputsThatAreNotGivenCountAsOutputs) {
   EXPECT_EQ(aclSetInputTensorAddr(executor, 1, out, other), 161002) << "there is one input";
   EXPECT_EQ(aclSetAclOpExecutorRepeatable(executor), 561000) << "its data decides a shape";
   EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+}
+
+TEST_F(CompanionFunction, TensorsThatAreChangedInPlaceCountAsInputsAndAsOutputs) {
+  const Value arguments[] = {out, static_cast<const aclTensorList*>(nullptr), int64_t{0}, x};
+  uint64_t size = 0;
+  ASSERT_EQ(plan_function(kInPlaceFunction, arguments, tested_interpreter, &size, &executor), 0);
+  EXPECT_EQ(aclSetInputTensorAddr(executor, 2, x, nullptr), 161002) << "there are two inputs";
+  EXPECT_EQ(aclSetOutputTensorAddr(executor, 1, out, nullptr), 161002) << "there is one output";
+  EXPECT_EQ(aclSetTensorAddr(executor, 3, out, nullptr), 161002) << "there are three tensors";
+  std::vector<float> y(4, 5), other_x(4, 0);
+  ASSERT_EQ(aclSetInputTensorAddr(executor, 0, out, y.data()), 0);
+  ASSERT_EQ(aclSetInputTensorAddr(executor, 1, x, other_x.data()), 0);
+  ASSERT_EQ(aclSetTensorAddr(executor, 2, out, y.data()), 0);
+  ASSERT_EQ(run_function(kInPlaceFunction, nullptr, 0, executor, stream), 0);
+  ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+  EXPECT_THAT(other_x, testing::Each(5)) << "the interpreter copies the first tensor to the second";
 }
 
 TEST_F(CompanionFunction, RefusesListsWithScalarsThatAreNotAlive) {

@@ -147,8 +147,8 @@ void check_formats(const Call& call) {
 }
 
 bool has_empty_input(const Call& call) {
-  const auto inputs = call.inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [](const Argument& input) { return input.empty(); });
+  const auto all = call.arguments();
+  return std::any_of(all.begin(), all.end(), [](const Argument& any) { return any.is_input && any.empty(); });
 }
 
 void plan_grad(Call& call, const Inputs& in, const aclTensor* gradOutput, const aclTensor* gradValue,

@@ -121,10 +121,15 @@ PROGRAM(right_refused_plan) {
   Tensor out = tensor(gradient.output, {kGroups, kColumns});
   std::vector<float> result(kOutputs);
   Operator<aclnnGroupedBiasAddGradGetWorkspaceSize, aclnnGroupedBiasAddGrad> refused;
-  const auto try_refused = [&] { require(refused.try_plan(out, nullptr, out) != ACL_SUCCESS); };
+  Tensor flat = tensor(gradient.input, {kGroups * kRows, kColumns});  // refused without groups
+  const auto try_refused = [&] { require(refused.try_plan(flat, nullptr, out) != ACL_SUCCESS); };
   const auto read = [&] {
     must(aclrtMemcpy(result.data(), kOutputBytes, gradient.output, kOutputBytes, ACL_MEMCPY_DEVICE_TO_HOST));
   };
+
+  // The output is the input, too, and holds what the program wrote.
+  require(refused.try_plan(out, nullptr, out) != ACL_SUCCESS);
+  read();
 
   // Another operator writes the result.
   try_refused();
