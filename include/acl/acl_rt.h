@@ -447,13 +447,15 @@ typedef enum aclrtCallbackBlockType {
 /// destroyed. They are also dropped when the thread ends, if it has called this function or aclrtProcessReport.
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
-/// Queues `fn`; with ACL_CALLBACK_BLOCK later work of the stream waits until it has returned. No thread has
-/// subscribed to the stream: ACL_ERROR_RT_STREAM_NO_CB_REG (107015).
+/// Queues `fn`; with ACL_CALLBACK_BLOCK later work of the stream waits until it has returned. So the subscribed
+/// thread must not wait for the stream without a time-out; if it destroys the stream, `fn` is dropped. No thread
+/// has subscribed to the stream: ACL_ERROR_RT_STREAM_NO_CB_REG (107015).
 ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void* userData,
                                                  aclrtCallbackBlockType blockType, aclrtStream stream);
 
 /// Waits for a callback that is due and runs it in the calling thread. The time-out must be -1 or positive,
-/// else 100000; when it passes, 507012; thread not subscribed: 107012; the callback throws: 500001.
+/// else 100000; when it passes, 507012; thread not subscribed: 107012; the callback throws: 500001. It may end the
+/// thread with pthread_exit.
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
 /// Ends the subscription; callbacks that have not begun are dropped. Not the stream's thread: 107012.

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "acl/acl_rt.h"
@@ -24,7 +25,8 @@ struct Callback {
 
   aclrtCallback function;
   void* user_data;
-  Note note;  // the observer's
+  bool blocks;  // later work of the stream waits for it
+  Note note;    // the observer's
   std::shared_ptr<Subscription> subscription;
   State state = State::due;
   uint64_t turn = 0;  // among the callbacks that are due
@@ -35,6 +37,7 @@ struct Subscription {
   uint64_t thread = 0;  // its pthread_t
   std::deque<std::shared_ptr<Callback>> due{};
   bool has_ended = false;
+  bool thread_waits = false;  // for the stream, so that it runs no callback
 };
 
 namespace {
@@ -46,15 +49,24 @@ uint64_t this_thread() {
   return static_cast<uint64_t>(pthread_self());
 }
 
-// Drops the callbacks that have not begun.
+// Drops callbacks that have not begun.
+template <class Condition>
+void drop_where(Subscription& subscription, Condition&& condition) {
+  std::erase_if(subscription.due, [&](const std::shared_ptr<Callback>& callback) {
+    if (!condition(*callback)) return false;
+    callback->state = Callback::State::abandoned;
+    return true;
+  });
+}
+
+// Drops their callbacks that have not begun.
 template <class Condition>
 void end_where(Condition&& condition) {
   std::erase_if(subscriptions(), [&](const auto& each) {
     Subscription& subscription = *each.second;
     if (!condition(subscription)) return false;
     subscription.has_ended = true;
-    for (const auto& callback : subscription.due) callback->state = Callback::State::abandoned;
-    subscription.due.clear();
+    drop_where(subscription, [](const Callback&) { return true; });
     return true;
   });
 }
@@ -75,8 +87,8 @@ Error callback_has_thrown(std::string_view what) {
                "The program's own function failed.", "Catch exceptions in the callback.");
 }
 
-// In the thread of the program. The stream goes on though the callback throws.
-void run(Callback& callback) {
+// In the thread of the program, which the callback may end. The stream goes on though it throws: what, is returned.
+std::optional<Error> run(Callback& callback) {
   struct Returned {
     Callback& callback;
     ~Returned() {
@@ -86,19 +98,21 @@ void run(Callback& callback) {
   const Returned returned{callback};
   try {
     runtime_observer->run_callback(callback.note, callback.function, callback.user_data);
+    return std::nullopt;
   } catch (const std::exception& exception) {
-    throw callback_has_thrown(exception.what());
+    return callback_has_thrown(exception.what());
   } catch (const abi::__forced_unwind&) {  // the thread was cancelled or ends itself, which nothing may stop
     throw;
   } catch (...) {
-    throw callback_has_thrown("an object that is no std::exception");
+    return callback_has_thrown("an object that is no std::exception");
   }
 }
 
 // The part of a launch that runs on the stream.
-void deliver(Queue& queue, const std::shared_ptr<Callback>& callback, bool block) {
+void deliver(Queue& queue, const std::shared_ptr<Callback>& callback) {
   announce([&] {
-    if (callback->subscription->has_ended) {
+    const Subscription& subscription = *callback->subscription;
+    if (subscription.has_ended || (callback->blocks && subscription.thread_waits)) {
       callback->state = Callback::State::abandoned;
     } else {
       static uint64_t last_turn = 0;
@@ -108,13 +122,14 @@ void deliver(Queue& queue, const std::shared_ptr<Callback>& callback, bool block
   });
   ProgressBoard& board = progress_board();
   std::unique_lock lock(board.mutex);
-  if (block) {
+  if (callback->blocks) {
     board.changed.wait(
         lock, [&] { return callback->state != Callback::State::due || board.exiting || queue.closing(); });
   }
   if (callback->state == Callback::State::abandoned) {
     throw Error(ACL_ERROR_RT_STREAM_NO_CB_REG,
-                "A callback was not run: its thread's subscription to the stream has ended.");
+                "A callback was not run: its thread's subscription to the stream has ended, or the thread "
+                "waits for the end of the stream.");
   }
 }
 
@@ -170,6 +185,15 @@ void end_subscription(Stream& stream) {
   });
 }
 
+void note_wait_for_end(Stream& stream, bool waits) {
+  announce([&] {
+    const std::shared_ptr<Subscription>& subscription = stream.subscription;
+    if (subscription == nullptr || subscription->thread != this_thread()) return;
+    subscription->thread_waits = waits;
+    if (waits) drop_where(*subscription, [](const Callback& callback) { return callback.blocks; });
+  });
+}
+
 }  // namespace aclgrad
 
 using namespace aclgrad;
@@ -217,15 +241,17 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
             "a stream that a thread has subscribed to", "one without a subscriber");
     const bool block = blockType == ACL_CALLBACK_BLOCK;
     Note note = runtime_observer->callback_queued(*queue, block);
-    const auto callback = std::make_shared<Callback>(Callback{fn, userData, std::move(note), subscription});
-    queue->submit_host([callback, block](Queue& on) { deliver(on, callback, block); });
+    const auto callback =
+        std::make_shared<Callback>(Callback{fn, userData, block, std::move(note), subscription});
+    queue->submit_host([callback](Queue& on) { deliver(on, callback); });
   });
 }
 
 aclError aclrtProcessReport(int32_t timeout) {
-  return entry(__func__, [&] {
+  std::shared_ptr<Callback> callback;
+  const aclError status = entry(__func__, [&] {
     end_subscriptions_with_this_thread();
-    const std::shared_ptr<Callback> callback =
+    callback =
         next_callback(deadline_after(timeout, ACL_ERROR_INVALID_PARAM, {"aclrtProcessReport", "timeout"}));
     if (callback == nullptr) {
       throw Error(ACL_ERROR_RT_REPORT_TIMEOUT,
@@ -233,6 +259,11 @@ aclError aclrtProcessReport(int32_t timeout) {
                   "The stream has not come to a callback yet, or none was launched.",
                   "Call aclrtProcessReport again until all callbacks have run.");
     }
-    run(*callback);
+  });
+  if (status != ACL_SUCCESS) return status;
+  const std::optional<Error> failure =
+      run(*callback);  // not within entry(), which ends the process with the thread
+  return entry(__func__, [&] {
+    if (failure) throw *failure;
   });
 }

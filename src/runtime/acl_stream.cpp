@@ -28,11 +28,13 @@ Error not_live(std::string_view function, void* stream) {
 // Waits for the work. A failure that nobody asked for goes to the log.
 void finish(Stream& stream) {
   runtime_observer->stream_ends(*stream.queue, StreamEnd::finish);
+  note_wait_for_end(stream, true);
   try {
     runtime_observer->synchronize(*stream.queue, std::nullopt);
   } catch (const Error& error) {
     log(LogLevel::error, error.text());
   }
+  note_wait_for_end(stream, false);
 }
 
 void close(Stream& stream) {
@@ -109,6 +111,7 @@ bool synchronize_device(int device_id, Deadline deadline) {
 }
 
 void finish_all_streams() {
+  streams().for_each([](void*, Stream& stream) { note_wait_for_end(stream, true); });
   streams().for_each([](void*, Stream& stream) { finish(stream); });
 }
 
@@ -125,6 +128,9 @@ void continue_streams_in_child() {
 }
 
 void destroy_streams_of(void* context_handle) {
+  streams().for_each([&](void*, Stream& stream) {
+    if (stream.context == context_handle) note_wait_for_end(stream, true);
+  });
   streams().for_each([&](void* handle, Stream& stream) {
     if (stream.context != context_handle || streams().remove(handle) == nullptr) return;
     finish(stream);

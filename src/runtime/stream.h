@@ -69,6 +69,11 @@ void* create_stream(void* context_handle, const Context& context);
 // The stream ends: no thread is subscribed to its callbacks any more. Those that have not begun are dropped.
 void end_subscription(Stream& stream);
 
+// The calling thread waits for the end of the stream from here on, or no longer. If it is the subscriber, it runs no
+// callback meanwhile: those that hold the stream up are dropped. Streams may wait for each other, so this comes first for
+// all of which the end is waited for.
+void note_wait_for_end(Stream& stream, bool waits);
+
 // As queue_of_stream(), for what may be asked of a stream of any context.
 std::shared_ptr<Stream> stream_of_any_context(std::string_view function, void* stream);
 

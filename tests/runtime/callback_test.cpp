@@ -161,6 +161,45 @@ TEST_F(CallbackTest, TheSubscriptionEndsWithItsStream) {
   }
 }
 
+TEST_F(CallbackTest, MayEndTheirThread) {
+  bool has_returned = false;
+  in_other_thread([&] {
+    ASSERT_EQ(aclrtSetCurrentContext(context_), ACL_SUCCESS);
+    ASSERT_EQ(aclrtSubscribeReport(this_thread(), stream_), ACL_SUCCESS);
+    const auto end_thread = [](void*) { pthread_exit(nullptr); };
+    ASSERT_EQ(aclrtLaunchCallback(end_thread, nullptr, ACL_CALLBACK_BLOCK, stream_), ACL_SUCCESS);
+    aclrtProcessReport(-1);
+    has_returned = true;
+  });
+  EXPECT_FALSE(has_returned);
+  EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 10000), ACL_SUCCESS);
+}
+
+// It cannot run them while it waits.
+TEST_F(CallbackTest, ThatHoldStreamsUpAreDroppedWhenTheirThreadDestroysThem) {
+  Call call;
+  const aclrtStream alone = new_stream();
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), alone), ACL_SUCCESS);
+  for (int i = 0; i < 2; ++i)
+    ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, alone), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyStream(alone), ACL_SUCCESS);
+
+  aclrtContext before = nullptr, context = nullptr;
+  ASSERT_EQ(aclrtGetCurrentContext(&before), ACL_SUCCESS);
+  ASSERT_EQ(aclrtCreateContext(&context, 0), ACL_SUCCESS);
+  const aclrtStream streams[] = {new_stream(), new_stream(), new_stream()};
+  aclrtEvent event = nullptr;
+  ASSERT_EQ(aclrtCreateEvent(&event), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSubscribeReport(this_thread(), streams[1]), ACL_SUCCESS);
+  ASSERT_EQ(aclrtLaunchCallback(count_call, &call, ACL_CALLBACK_BLOCK, streams[1]), ACL_SUCCESS);
+  ASSERT_EQ(aclrtRecordEvent(event, streams[1]), ACL_SUCCESS);
+  for (int i : {0, 2}) ASSERT_EQ(aclrtStreamWaitEvent(streams[i], event), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyContext(context), ACL_SUCCESS);
+  EXPECT_EQ(aclrtSetCurrentContext(before), ACL_SUCCESS);
+  EXPECT_EQ(aclrtDestroyEvent(event), ACL_SUCCESS);
+  EXPECT_EQ(call.count, 0);
+}
+
 TEST_F(CallbackTest, AreDroppedWhenTheirThreadEnds) {
   Call call;
   uint64_t ended = 0;
