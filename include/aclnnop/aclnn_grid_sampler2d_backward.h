@@ -16,7 +16,8 @@ extern "C" {
 ///   inputGrad[tap]  = sum of w * gradOutput over the samples that read it
 ///   gridGrad        = sum over c and taps of dw/d(x, y) * input * gradOutput; zero for nearest
 /// A coordinate that is not finite contributes nothing, except that border padding moves an infinity to the
-/// border with bilinear and nearest. A finite coordinate of any size is padded like any other.
+/// border with bilinear and nearest, unless its axis has one pixel and corners are aligned. A finite coordinate
+/// of any size is padded like any other.
 ///
 ///   gradOutput         [N, C, Ho, Wo]
 ///   input              [N, C, H, W], H and W not 0

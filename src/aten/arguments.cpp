@@ -156,6 +156,7 @@ TensorSpec spec_of(const Parameter& parameter, const aclTensor& tensor) {
   TensorSpec spec{parameter.name, parameter.role, known_type(tensor.type, parameter.name, true),
                   tensor.view_shape, tensor.strides};
   spec.is_int4 = tensor.type == ACL_INT4;
+  for (int64_t& stride : spec.strides) stride = std::max<int64_t>(stride, 0);  // those below it lead nowhere
   int64_t last = 0;
   for (size_t i = 0; i < spec.sizes.size(); ++i) {
     if (spec.sizes[i] == 0) return spec;

@@ -49,7 +49,8 @@ def common_header(functions: list[Function]) -> str:
 ///
 /// 161001  a pointer is null that may not be
 /// 161002  types, shapes or attributes that PyTorch refuses, or outputs of another shape or type than the results'
-/// What only the kernels can refuse, such as an index in device memory, comes out of the next synchronisation.
+/// What only the kernels can refuse, such as an index in device memory, comes out of the next synchronisation: 507015. So
+/// does all of it of functions whose shapes PyTorch computes only together with the results, such as aclnnAbs.
 #ifndef ACLGRAD_ACLNNOP_ACLNN_ATEN_H
 #define ACLGRAD_ACLNNOP_ACLNN_ATEN_H
 
