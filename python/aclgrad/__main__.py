@@ -154,6 +154,8 @@ def _verify(options: argparse.Namespace) -> int:
     report = verify(operator.name, inputs, outputs, attributes, max_ulp=options.max_ulp)
     print(json.dumps(report.as_json(), indent=2) if options.json else report)
     if options.report is not None:
+        if not pathlib.Path(options.report).suffix:
+            options.report += ".png"  # as matplotlib does
         try:
             report.plot(options.report)
         except OSError as error:
@@ -175,8 +177,17 @@ def _named_arrays(assignments: Sequence[str]) -> dict[str, Any]:
     return arrays
 
 
+def _split(file: str) -> list[str]:
+    """Path, and what follows it: type, shape. The path itself may have colons."""
+    for details in (0, 1):
+        parts = file.rsplit(":", details)
+        if parts[0].endswith((".npy", ".npz")):
+            return parts
+    return file.rsplit(":", 2)
+
+
 def _load(name: str, file: str) -> Any:
-    path, *details = file.split(":")
+    path, *details = _split(file)
     suffix = pathlib.Path(path).suffix
     if suffix == ".npz":
         if details:

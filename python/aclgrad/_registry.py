@@ -105,7 +105,8 @@ def as_numpy(function: str, name: str, array: Any) -> numpy.ndarray[Any, Any]:
             array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
         except (TypeError, RuntimeError):  # its message is about PyTorch's inside
             kind = "nested" if array.is_nested else array.layout
-            raise _wrong_type(function, name, f"dtype {array.dtype}, layout {kind}") from None
+            got = f"dtype {array.dtype}, layout {kind}, device {array.device}"
+            raise _wrong_type(function, name, got) from None
     elif not isinstance(array, numpy.ndarray):
         try:
             if hasattr(array, "__array__"):  # JAX's bfloat16 comes by no other way

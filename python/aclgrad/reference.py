@@ -3,7 +3,7 @@
 
 Arguments are those of the functions of the same names in `aclgrad`, without `output_mask` and `out`: arrays of any
 floating-point types, which need not be the same and are widened first, of any library and device, with or without a
-gradient. Results are new float64 NumPy arrays. Positions are computed in float32 unless the arrays are float64.
+gradient. Results are new float64 NumPy arrays. Positions are computed in float32 unless the arrays are float64 or wider.
 
 >>> import aclgrad.reference, numpy
 >>> aclgrad.reference.nsa_compress(numpy.ones((6, 1, 1), numpy.float16), numpy.ones((4, 1)), None, 4, 2).ravel()
@@ -40,7 +40,7 @@ def _reference_of(function: Function) -> Callable[..., Any]:
         if in_double is None:
             return function.call(**values)
         first = next(array for array in floats if array != "grad_output")
-        return in_double(*values.values(), floats[first].dtype == numpy.float64)
+        return in_double(*values.values(), floats[first].dtype.itemsize >= 8)
 
     reference.__name__ = reference.__qualname__ = function.name
     reference.__doc__ = f"See `aclgrad.{function.name}`."

@@ -112,7 +112,7 @@ def test_patched_grid_sample_compiles():
     torch.testing.assert_close(result, F.grid_sample(IMAGE, GRID, align_corners=True))
 
 
-# PyTorch's are few channels, small results, and large images of which little is sampled.
+# PyTorch's are few channels, small results, and images of which little is sampled.
 OURS = [
     ("bilinear", (1, 2, 128, 128), (128, 128)),
     ("nearest", (1, 4, 512, 512), (512, 512)),
@@ -124,6 +124,7 @@ PYTORCHS = [
     ("bilinear", (1, 1, 256, 256), (256, 256)),
     ("bilinear", (1, 64, 8, 8), (4, 4)),
     ("bilinear", (1, 64, 512, 512), (32, 32)),
+    ("bilinear", (4000, 3, 2, 2), (2, 2)),
     ("nearest", (1, 3, 512, 512), (512, 512)),
     ("bicubic", (1, 1, 32, 32), (32, 32)),
     ("nearest", (1, 1, 8, 8, 8), (8, 8, 8)),
@@ -204,6 +205,39 @@ def test_a_subclass_may_handle_grid_sample(monkeypatch):
         monkeypatch.setattr(Subclass, "handled", [original])
         assert F.grid_sample(image, GRID) == {"mode": "bilinear", "padding_mode": "zeros", "align_corners": None}
     assert calls["grid_sample"] == 1
+
+
+@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_2d"])
+def test_a_subclass_may_handle_what_lies_behind_grid_sample(name, monkeypatch):
+    original = getattr(torch, name)
+    with aclgrad.torch.patched("grid_sample"):
+        monkeypatch.setattr(Subclass, "handled", [original])
+        assert getattr(torch, name)(IMAGE.as_subclass(Subclass), GRID, 0, 0, False) == {}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_distributed_tensors_go_to_the_original():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        image, grid = (distribute_tensor(tensor, mesh, [Shard(0)]) for tensor in (IMAGE, GRID))
+        with aclgrad.torch.patched("grid_sample"):
+            assert type(F.grid_sample(image, grid, align_corners=False)) is DTensor
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("wrong", [(0.0, 0, False), (0, 0.0, False), (["bilinear"],)])
+def test_modes_of_other_types_are_refused_as_pytorch_does(wrong):
+    function = "grid_sample" if len(wrong) == 1 else "grid_sampler"
+    with pytest.raises((TypeError, ValueError)) as expected:
+        getattr(F if len(wrong) == 1 else torch, function)(IMAGE, GRID, *wrong)
+    with aclgrad.torch.patched("grid_sample"), pytest.raises(expected.type) as got:
+        getattr(F if len(wrong) == 1 else torch, function)(IMAGE, GRID, *wrong)
+    assert str(got.value) == str(expected.value)
 
 
 def test_a_mode_sees_grid_sample():

@@ -271,6 +271,16 @@ def test_traced(name, records):
     assert same_bits(*(torch.autograd.grad(r, floats, torch.ones_like(r)) for r in (result, expected)))
 
 
+def test_a_symbolic_trace_serves_images_and_volumes():
+    class Sampler(torch.nn.Module):
+        def forward(self, image, grid):
+            return aclgrad.torch.grid_sample(image, grid, "nearest")
+
+    traced = torch.fx.symbolic_trace(Sampler())
+    for image, grid in (sample_arguments()[:2], (torch.randn(1, 2, 4, 5, 3), torch.rand(1, 3, 3, 2, 3))):
+        assert torch.equal(traced(image, grid), Sampler()(image, grid))
+
+
 def _in_new_process(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
 

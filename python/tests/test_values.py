@@ -32,6 +32,14 @@ def test_matches_the_definition(case, dtype):
         assert relative_error(actual, expected) <= TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("dtype", [">f8", "longdouble"])
+def test_the_reference_computes_wide_types_in_double(dtype):
+    generator = numpy.random.default_rng(0)
+    arrays = generator.random((1, 1, 64, 64)), generator.random((1, 8, 8, 2)) * 2 - 1
+    wide = (array.astype(dtype) for array in arrays)
+    assert numpy.array_equal(aclgrad.reference.grid_sample(*wide), aclgrad.reference.grid_sample(*arrays))
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_rows_of_more_pixels_than_float_has_numbers_for(mode):
     row = (numpy.arange(2**25) % 1009 + 1).astype(numpy.float32).reshape(1, 1, 1, -1)

@@ -185,6 +185,13 @@ def test_command_with_single_files(files, capsys):
     assert "grad_weight" not in capsys.readouterr().out
 
 
+def test_paths_may_have_colons(files, tmp_path, capsys):
+    place = tmp_path / "run_12:30"
+    place.symlink_to(files)
+    inputs = [f"{name}={place / name}.npy" for name in ("grad_output", "x", "weight", "cu_seqlens")]
+    assert verify_files("--input", *inputs, "--output", grad_x_in(place)) == 0
+
+
 def test_command_fails_with_status_1(files, capsys):
     assert verify_files(files / "all.npz", "--output", grad_x_in(files, wrong={17: 2.5})) == 1
     assert "[0, 0, 17]" in capsys.readouterr().out

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .. import _core
 from ..operators.grid_sampler.torch import MODES, PADDING_MODES, grid_sample
@@ -48,9 +49,9 @@ def patch(*targets: Target, verbose: bool = False) -> list[str]:
     """Replaces the implementations of others by ours, in this process and until `unpatch`.
 
     What ours cannot do still goes to the original: other devices than the CPU and, where aclgrad was built with CUDA,
-    GPUs; other numbers of axes; types that differ. Where a coordinate is NaN or infinite, results may differ from
-    PyTorch's on CPUs: see `grid_sample` and `multi_scale_deformable_attention`. `python -m aclgrad.torch` lists what is
-    found.
+    GPUs; subclasses such as DTensor; other numbers of axes; types that differ. Where a coordinate is NaN or infinite,
+    results may differ from PyTorch's on CPUs: see `grid_sample` and `multi_scale_deformable_attention`. `python -m
+    aclgrad.torch` lists what is found.
 
     Args:
         targets: any of the following; all of them by default. What cannot be imported is left out, with a warning if
@@ -181,6 +182,8 @@ def _is_ours(*tensors: Any) -> bool:
     have_one_type = True
     for tensor in tensors:
         if not (isinstance(tensor, Tensor) and tensor.device == device and tensor.dtype in _TYPES):
+            return False
+        if type(tensor) is not Tensor and is_traceable_wrapper_subclass(tensor):  # such as DTensor
             return False
         have_one_type &= tensor.dtype == dtype
     if is_exported_to_onnx() or not (first.is_cpu or (first.is_cuda and device.index < _gpu_count())):
@@ -349,19 +352,19 @@ def _is_installed(package: str) -> bool:
 def _has_kernel(input: Tensor, grid: Tensor, mode: str, ranks: Sequence[int] = (4, 5)) -> bool:
     """Whether there are images to sample, or volumes, which have no bicubic mode."""
     rank = input.dim()
-    return rank == grid.dim() and rank in ranks and (rank == 4 or mode != "bicubic")
+    return rank == grid.dim() and rank in ranks and isinstance(mode, str) and (rank == 4 or mode != "bicubic")
 
 
-# By the axes and the mode: the least channels, and the least elements of a result, from which on our kernels were
-# faster than PyTorch's, forward and backward, where the image has not many more pixels than are sampled.
+# By the axes and the mode: the least channels, elements of a result and samples of an image, from which on our kernels
+# were faster than PyTorch's, forward and backward, where the image has not many more pixels than are sampled.
 _FASTER_FROM = {
-    (4, "bilinear"): (2, 2**15),
-    (4, "nearest"): (4, 2**20),
-    (4, "bicubic"): (1, 2**11),
-    (5, "bilinear"): (1, 2**12),
-    (5, "nearest"): (1, 2**12),
+    (4, "bilinear"): (2, 2**15, 9),
+    (4, "nearest"): (4, 2**20, 49),
+    (4, "bicubic"): (1, 2**11, 16),
+    (5, "bilinear"): (1, 2**12, 8),
+    (5, "nearest"): (1, 2**12, 27),
 }
-_MOST_PIXELS_FOR_EACH_SAMPLE = 8
+_MAX_PIXELS_FOR_EACH_SAMPLE = 8
 
 
 def _is_faster(input: Tensor, grid: Tensor, mode: str) -> bool:
@@ -376,7 +379,9 @@ def _is_faster(input: Tensor, grid: Tensor, mode: str) -> bool:
     if least is None or samples * input.shape[1] < least[1]:
         return False
     batch, channels, *sides = input.shape
-    return channels >= least[0] and batch * math.prod(sides) <= samples * _MOST_PIXELS_FOR_EACH_SAMPLE
+    if channels < least[0] or samples < batch * least[2]:
+        return False
+    return batch * math.prod(sides) <= samples * _MAX_PIXELS_FOR_EACH_SAMPLE
 
 
 def _derives_beyond_pytorch() -> bool:
@@ -428,6 +433,10 @@ def _warnings_about_default_corners(original: Callable[..., Tensor]) -> list[str
     return [str(warning.message) for warning in caught]
 
 
+def _is_mode(number: object) -> bool:
+    return isinstance(number, int) and 0 <= number < len(MODES)
+
+
 def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """With numbers for the modes, as the functions behind `grid_sample` have them. `ranks` are of their tensors."""
 
@@ -436,7 +445,11 @@ def _grid_sampler(*ranks: int) -> Callable[[Callable[..., Tensor]], Callable[...
             input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
         ) -> Tensor:
             if not torch.jit.is_scripting():  # type: ignore[attr-defined]
-                if interpolation_mode in (0, 1, 2) and padding_mode in (0, 1, 2) and _is_ours(input, grid):
+                if torch.overrides.has_torch_function_variadic(input, grid):
+                    return torch.overrides.handle_torch_function(
+                        original, (input, grid), input, grid, interpolation_mode, padding_mode, align_corners
+                    )
+                if _is_mode(interpolation_mode) and _is_mode(padding_mode) and _is_ours(input, grid):
                     mode = MODES[interpolation_mode]
                     if _has_kernel(input, grid, mode, ranks) and _is_faster(input, grid, mode):
                         return grid_sample(input, grid, mode, PADDING_MODES[padding_mode], align_corners)

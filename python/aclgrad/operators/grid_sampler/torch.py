@@ -215,6 +215,10 @@ def grid_sample(
     >>> output.item(), grid.grad.ravel()
     (1.5, tensor([1., 2.]))
     """
+    if not isinstance(input, Tensor) and torch.overrides.has_torch_function_variadic(input, grid):
+        # What stands for a tensor need not tell its axes, as in torch.fx.symbolic_trace.
+        arguments = (input, grid, mode, padding_mode, align_corners)
+        return torch.overrides.handle_torch_function(grid_sample, (input, grid), *arguments)
     if align_corners is not False:  # None means False, as for PyTorch's function
         align_corners = align_corners is not None and check_flag("torch.grid_sample", "align_corners", align_corners)
     return _operator_for(input)(input, grid, mode, padding_mode, align_corners)
