@@ -32,6 +32,11 @@ aclgrad::Shape channels_last(const Shape& shape) {
   return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
+aclgrad::Shape channels_last_of_volumes(const Shape& shape) {
+  const int64_t row = shape[1] * shape[4];
+  return {row * shape[2] * shape[3], 1, row * shape[3], row, shape[1]};
+}
+
 aclgrad::Shape channels_last_in_longer_rows(const Shape& shape) {
   const int64_t row = shape[1] * shape[3] + 5;
   return {row * shape[2], 1, row, shape[1]};
@@ -140,7 +145,8 @@ struct Images {
 };
 
 // Both operators in these layouts, against contiguous tensors.
-void expect_same_bits(const Sampling& s, const Inputs& inputs, const Layouts& layouts) {
+template <class S>
+void expect_same_bits(const S& s, const Inputs& inputs, const Layouts& layouts) {
   Images images(s, inputs, layouts);
   Images expected = images.in_planes();
   expected.interpolate();
@@ -218,6 +224,16 @@ TEST(GridSamplerLayouts, WholePixelsOfAnyTypeGiveTheSameBits) {
       for (Layout layout : {Layout::contiguous, Layout::channels_last})
         EXPECT_EQ(sampled(Layout::channels_last, layout), expected) << channels << name_of(type);
     }
+  }
+}
+
+TEST(GridSamplerLayouts, WholeVoxelsGiveTheSameBits) {
+  for (int64_t channels : {2, 3, 4}) {
+    const Sampling3D size = sizes(2, channels, 9, 10, 11, 8, 9, 10);
+    const Inputs inputs(size, DataType::float32, 1.2);
+    for_each_mode(size, DataType::float32, [&](const Sampling3D& s) {
+      expect_same_bits(s, inputs, {channels_last_of_volumes, channels_last_of_volumes});
+    });
   }
 }
 
