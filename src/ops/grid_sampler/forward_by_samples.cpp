@@ -82,6 +82,13 @@ class ForwardBySamples {
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
 
+  // Another image of the same sampling.
+  void go_to(const Sampling& sampling, int64_t image) {
+    input_.data = sampling.input[image].data;
+    output_.data = sampling.output[image].data;
+    grid_.go_to(sampling.grid[image]);
+  }
+
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
     if constexpr (kAccess == Access::few) {
@@ -148,8 +155,12 @@ class ForwardBySamples {
   HWY_INLINE void sample_few_channels(int64_t begin, int64_t end) {
     Pixels pixels = pixels_;
     Weights weights;
+    const int64_t last = end - begin < kSamples ? begin : end - kSamples;
     if (kTaps == 2 && end - begin >= 2 * kSamples) begin = sample_by_twos(begin, end, pixels, weights);
     for (; begin < end; begin += kSamples) {
+      // The last vector may have samples of the one before. To bicubic interpolation of large images it costs more than it
+      // saves small ones: `last` takes a register.
+      if (kTaps == 2) begin = std::min(begin, last);
       const int64_t count = std::min(kSamples, end - begin);
       const Reach reach = find_vector(begin, count, pixels, weights);
       sample_vector(reach, pixels, weights, begin, count);
@@ -353,12 +364,11 @@ class ForwardBySamples {
     auto* chunk = reinterpret_cast<Found*>(room);
     for (int64_t k = 0; k < std::min(kChunkVectors, divide_up(end - begin, kSamples)); ++k)
       std::construct_at(&chunk[k].pixels, pixels_);
-    for (; begin < end; begin += kChunkSamples) {
-      const int64_t count = std::min(kChunkSamples, end - begin);
-      find_chunk(begin, count, chunk);
+    for_each_chunk<kSamples>(begin, end, kChunkSamples, [&](int64_t first, int64_t count) HWY_ATTR {
+      find_chunk(first, count, chunk);
       for (int64_t channel = 0; channel < input_.channels; channel += kGroup)
-        sample_chunk(chunk, begin, count, channel, std::min(kGroup, input_.channels - channel));
-    }
+        sample_chunk(chunk, first, count, channel, std::min(kGroup, input_.channels - channel));
+    });
   }
 
   HWY_INLINE void find_chunk(int64_t begin, int64_t count, Found* chunk) {
@@ -403,8 +413,8 @@ class ForwardBySamples {
 
   const Pixels pixels_;
   GridReader<Real, kAxes> grid_;
-  const Image input_;
-  const Image output_;
+  Image input_;
+  Image output_;
   const int64_t ahead_samples_;
   const bool prefetches_;
   const bool in_strips_;

@@ -49,6 +49,13 @@ class ForwardNearest {
         grid_(sampling.grid[image]),
         pixels_(input_, sampling.axes, max_lines()) {}
 
+  // Another image of the same sampling.
+  void go_to(const Sampling& sampling, int64_t image) {
+    input_.data = sampling.input[image].data;
+    output_.data = sampling.output[image].data;
+    grid_.go_to(sampling.grid[image]);
+  }
+
   // Samples [first, end).
   void sample(int64_t first, int64_t end) {
     if (pixels_.is_far()) return copy_far_pixels(first, end);
@@ -92,23 +99,22 @@ class ForwardNearest {
     const int64_t chunk_samples = has_few ? kFewChunkVectors * kSamples : kChunkSamples;
     Found chunk[kChunkSamples / kSamples];
     Pixels finder = pixels_;  // a copy, of which the compiler keeps much in registers
-    for (; begin < end; begin += chunk_samples) {
-      const int64_t count = std::min(chunk_samples, end - begin);
+    for_each_chunk<kSamples>(begin, end, chunk_samples, [&](int64_t first, int64_t count) HWY_ATTR {
       bool has_lines = false;
       for (int64_t k = 0; k < count; k += kSamples) {
         V pixels[kAxes];
         Found& found = chunk[k / kSamples];
-        find(finder, begin + k, std::min(kSamples, count - k), pixels, found);
+        find(finder, first + k, std::min(kSamples, count - k), pixels, found);
         has_lines |= found.lines != 0;
       }
       if (has_channels_last_) {
-        copy_by_pixels(chunk, begin, count);
+        copy_by_pixels(chunk, first, count);
       } else if (has_lines && has_few) {
-        copy_by_vectors(chunk, begin, count);
+        copy_by_vectors(chunk, first, count);
       } else {
-        copy_by_channels(chunk, begin, count);
+        copy_by_channels(chunk, first, count);
       }
-    }
+    });
   }
 
   // A vector of samples after the other, in all channels: what depends on its lines is decided once.
@@ -335,8 +341,8 @@ class ForwardNearest {
     }
   }
 
-  const Image input_;
-  const Image output_;
+  Image input_;
+  Image output_;
   const bool has_plain_output_;
   const bool reads_pixels_;  // whole: their channels lie side by side
   const bool has_channels_last_;

@@ -206,14 +206,15 @@ template <class Problem>
 void differentiate_by_grid(const Problem& sampling, double nanoseconds,
                            DifferentiateBand<Problem> differentiate) {
   // Long enough to be worth its beginning; short enough for each thread to get some, where threads share the work.
-  constexpr int64_t kMaxTaskSamples = 2048, kTasksOfThread = 4;
+  constexpr int64_t kMaxTaskSamples = 2048;
   const int64_t shares = nanoseconds >= kMinParallelNanoseconds ? kTasksOfThread * thread_count() : 1;
   const int64_t share = divide_up(sampling.batch * sampling.samples, shares);
   const int64_t task_samples = std::min(kMaxTaskSamples, divide_up(share, kChunkSamples) * kChunkSamples);
   const RowBand all{0, sampling.last_axis().size};
   for_each_run(sampling, task_samples, nanoseconds,
-               [&](const Sampling&, int64_t image, int64_t first, int64_t end) {
-                 differentiate(sampling, image, all, Sums{}, {first, end, nullptr});
+               [&](const Sampling&, int64_t first_image, int64_t images, int64_t first, int64_t end) {
+                 for (int64_t image = first_image; image < first_image + images; ++image)
+                   differentiate(sampling, image, all, Sums{}, {first, end, nullptr});
                });
 }
 

@@ -20,11 +20,16 @@ Images images_of(const AnyTensor& tensor, DataType type, const Shape& extents, b
             x = channels_last ? last - 1 : last;
   const int y = x - 1, z = x - 2;
   const bool is_volume = last == 4;
+  const auto size = static_cast<int64_t>(size_of(type));
   const int64_t elements = std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies());
+  const int64_t channel_bytes = extents[x] * extents[y] * (is_volume ? extents[z] : 1) * size;
+  // Small images that share cache lines would have many that are stored past the caches in part.
+  constexpr int64_t kLine = 64, kManyLines = 64;
+  const bool has_lines = channel_bytes % kLine == 0 || channel_bytes >= kManyLines * kLine;
   return {{const_cast<void*>(static_cast<const void*>(tensor.data)), type, extents[channel],
            is_volume ? extents[z] : 1, extents[y], extents[x], strides[channel],
            is_volume ? strides[z] : extents[y] * strides[y], strides[y], strides[x],
-           outgrows_caches(elements * static_cast<int64_t>(size_of(type)))},
+           has_lines && outgrows_caches(elements * size)},
           strides[0]};
 }
 

@@ -247,7 +247,11 @@ class SampleRuns {
   int64_t lead_;          // before the first line
 };
 
-// Calls body(sampling, image, first sample, end) for the runs of all images, in the order that suits the grid.
+// So many, so that all threads are done at about the same time.
+inline constexpr int64_t kTasksOfThread = 4;
+
+// Calls body(sampling, first image, images, first sample, end) for the runs of all images, in the order that suits the grid.
+// Images of few samples are several at a time.
 template <class Body>
 void for_each_run(Sampling sampling, int64_t max_samples, double serial_nanoseconds, Body&& body) {
   sampling.in_strips = suits_strips(sampling);
@@ -255,9 +259,15 @@ void for_each_run(Sampling sampling, int64_t max_samples, double serial_nanoseco
   sampling.asks_ahead = asks_ahead(sampling);
   const SampleRuns runs(sampling, max_samples);
   const int64_t parts = runs.parts();
-  parallel_for(sampling.batch * parts, serial_nanoseconds, [&](int64_t index) {
+  const int64_t threads = serial_nanoseconds >= kMinParallelNanoseconds ? thread_count() : 1;
+  const int64_t max_images = divide_up(sampling.batch, kTasksOfThread * threads);
+  const int64_t of_task = max_samples / std::max<int64_t>(sampling.samples, 1);
+  const int64_t images = parts > 1 ? 1 : std::clamp<int64_t>(of_task, 1, std::max<int64_t>(max_images, 1));
+  parallel_for(divide_up(sampling.batch, images) * parts, serial_nanoseconds, [&](int64_t index) {
+    const int64_t image = index / parts * images;
+    const int64_t count = std::min(images, sampling.batch - image);
     runs.for_each(index % parts,
-                  [&](int64_t first, int64_t end) { body(sampling, index / parts, first, end); });
+                  [&](int64_t first, int64_t end) { body(sampling, image, count, first, end); });
   });
 }
 

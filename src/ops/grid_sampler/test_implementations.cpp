@@ -353,6 +353,26 @@ TEST(GridSamplerLayouts, ScatteredSamplesGiveTheSameBitsOnAnyThreads) {
   set_thread_count(0);
 }
 
+// Some are worked on together.
+TEST(GridSamplerLayouts, ManySmallImagesGiveTheSameBitsOnAnyThreads) {
+  for (const Sampling& size :
+       {sizes(3001, 3, 4, 5, 2, 3), sizes(1501, 1, 6, 7, 5, 5), sizes(701, 9, 4, 5, 3, 7)}) {
+    const Inputs inputs(size, DataType::float32, 1.2);
+    for_each_mode(size, DataType::float32, [&](const Sampling& s) {
+      const auto results_on = [&](int threads) {
+        set_thread_count(threads);
+        Images images(s, inputs, {planar, planar});
+        images.interpolate();
+        images.differentiate();
+        return images.results();
+      };
+      EXPECT_TRUE(results_on(1) == results_on(5));
+      expect_close(s, inputs);
+    });
+  }
+  set_thread_count(0);
+}
+
 // The last of these are so large that one is copied after the other.
 TEST(GridSamplerLayouts, TransposedImagesGiveTheSameBits) {
   for (const Sampling& size :
