@@ -1,10 +1,10 @@
 // Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 // Callbacks at the C interface: host functions that take their turn in a stream and run in a thread of the
 // program, which asks for them with aclrtProcessReport.
-#include <cxxabi.h>
 #include <pthread.h>
 
 #include <deque>
+#include <exception>
 #include <map>
 #include <optional>
 #include <utility>
@@ -101,9 +101,9 @@ std::optional<Error> run(Callback& callback) {
     return std::nullopt;
   } catch (const std::exception& exception) {
     return callback_has_thrown(exception.what());
-  } catch (const abi::__forced_unwind&) {  // the thread was cancelled or ends itself, which nothing may stop
-    throw;
   } catch (...) {
+    // No exception of C++: the thread ends itself or was cancelled, which nothing may stop.
+    if (std::current_exception() == nullptr) throw;
     return callback_has_thrown("an object that is no std::exception");
   }
 }
