@@ -12,6 +12,9 @@ namespace {
 // Version
 static_assert(ACL_MAJOR_VERSION == 1 && ACL_MINOR_VERSION == 17 && ACL_PATCH_VERSION == 0);
 
+// Enumerators have their types' names, too
+static_assert(aclDataType::ACL_FLOAT == ACL_FLOAT && aclFormat::ACL_FORMAT_ND == ACL_FORMAT_ND);
+
 // Streams and events
 static_assert(ACL_STREAM_FAST_LAUNCH == 1 && ACL_STREAM_FAST_SYNC == 2 && ACL_STREAM_PERSISTENT == 4);
 static_assert(ACL_STREAM_HUGE == 8 && ACL_STREAM_CPU_SCHEDULE == 0x10 && ACL_STREAM_DEVICE_USE_ONLY == 0x20);

@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
 # Copyright the aclgrad authors. SPDX-License-Identifier: Apache-2.0
 # consume.sh CASE PREFIX WORK BUILD: builds programs against the installed PREFIX in the way of CASE, in the folder
-# WORK, and runs them. Each program checks the numbers that it computes. BUILD is where the prefix was built.
+# WORK, and runs them. BUILD is where the prefix was built. Of most cases the programs are those of the documents.
 set -eu
 case=$1 prefix=$2 work=$3 build=$4
 sources=$(cd "$(dirname "$0")" && pwd)
+root=$(realpath "$sources/../..")
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
 unset CMAKE_PREFIX_PATH PKG_CONFIG_PATH LD_LIBRARY_PATH
 
-build_and_run() {  # CMake project, program
-  cmake -S "$sources/$1" -B "$1" >configure.log || { cat configure.log; return 1; }
+build_and_run() {  # CMake project
+  cmake -S "$sources/$1" -B "$1" -DPROGRAMS="$work" >configure.log || { cat configure.log; return 1; }
   cmake --build "$1"
-  "$1/$2"
+  prints_what_it_says "$1/program" program.cpp
 }
 
 compile_and_run() {  # compiler with its standard, source, further options
-  local compile=$1 source=$2 program=${2%.*}
+  local compile=$1 source=$2 program
+  program=$(basename "${2%.*}")
   shift 2
   echo "$compile $source"
-  $compile -pedantic -Wall -Wextra -Werror "$sources/$source" -o "$program" -I "$prefix/include" -L "$prefix/lib64" "$@"
+  $compile -pedantic -Wall -Wextra -Werror "$source" -o "$program" -I "$prefix/include" -L "$prefix/lib64" "$@"
   "./$program"
 }
 
@@ -28,9 +30,9 @@ compile_and_run() {  # compiler with its standard, source, further options
 custom_package() {
   export DDK_PATH=$prefix
   export LD_LIBRARY_PATH=$prefix/lib64
-  build_and_run custom_package program  # the default of NPU_HOST_LIB: .../acllib/lib64/stub
+  build_and_run custom_package  # the default of NPU_HOST_LIB: .../acllib/lib64/stub
   rm -r custom_package
-  NPU_HOST_LIB=$prefix/lib64/stub build_and_run custom_package program
+  NPU_HOST_LIB=$prefix/lib64/stub build_and_run custom_package
 }
 
 # One line of g++ with the include folders and libraries of the documents' examples.
@@ -42,10 +44,10 @@ one_line() {
     "-lopapi -lopapi_transformer -lopapi_math -lascendcl -lacl_rt -lnnopbase -lpthread -lhccl" \
     "-lopapi -lopapi_nn -lascendcl -lnnopbase -lc_sec -lhccl_fwk -lhccl"; do
     echo "g++ $libraries"
-    g++ "$sources/program.cpp" -o program \
+    g++ program.cpp -o program \
       -I "$ASCEND_HOME_PATH/include" -I "$ASCEND_HOME_PATH/include/aclnnop" -I "$ASCEND_HOME_PATH/include/aclnn" \
       -L "$ASCEND_OPP_PATH/lib64" -L "$ASCEND_HOME_PATH/lib64" $libraries
-    ./program
+    prints_what_it_says ./program program.cpp
   done
 }
 
@@ -53,16 +55,16 @@ one_line() {
 absolute_libraries() {
   export ASCEND_INSTALL_PATH=$prefix
   source "$ASCEND_INSTALL_PATH/bin/setenv.bash"
-  build_and_run absolute_libraries program
+  build_and_run absolute_libraries
 }
 
 # The sources as a folder of another project: the library is a target, and nothing else of aclgrad is built or installed.
 # Compiling it once more shows no more than finding what would be compiled. The library is shared, whatever others are.
 subdirectory() {
-  local root=$sources/../.. targets
-  ln -s "$(realpath "$root")" aclgrad
+  local targets
+  ln -s "$root" aclgrad
   {
-    printf 'cmake_minimum_required(VERSION 3.25)\nproject(app C CXX)\nadd_executable(program %s)\n' "$sources/native.cpp"
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(app C CXX)\nadd_executable(program sums.cpp)\n'
     block cmake "$root/docs/guides/install.md"
   } >CMakeLists.txt
   cmake -S . -B build -G Ninja -DACLGRAD_CUDA=OFF -DBUILD_SHARED_LIBS=OFF >configure.log || { cat configure.log; return 1; }
@@ -76,22 +78,22 @@ subdirectory() {
 
 find_package() {
   export CMAKE_PREFIX_PATH=$prefix
-  build_and_run find_package native
-  find_package/program
+  build_and_run find_package
+  prints_what_it_says find_package/sums sums.cpp
   find_package/host_data
 }
 
 pkg_config() {
   export PKG_CONFIG_PATH=$prefix/lib64/pkgconfig
   export LD_LIBRARY_PATH=$prefix/lib64
-  g++ -std=c++17 "$sources/native.cpp" $(pkg-config --cflags --libs aclgrad) -o native
-  ./native
+  g++ sums.cpp $(pkg-config --cflags --libs aclgrad) -o sums
+  prints_what_it_says ./sums sums.cpp
 }
 
 # Headers, library, pkg-config and CMake name one version, and what may break a program is not found in its place.
 version() {
   source "$prefix/set_env.sh"
-  compile_and_run "gcc -std=c11" version.c -laclgrad
+  compile_and_run "gcc -std=c11" "$sources/version.c" -laclgrad
   local of_library
   of_library=$(./version)
   strings "$prefix/lib64/libaclgrad.so" | grep -q "aclgrad $of_library\$"  # other constants may stand before it
@@ -111,8 +113,8 @@ version() {
 version_of_tree() {
   export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a
   mkdir -p tree/cmake tree/include
-  cp "$sources/../../cmake/version.sh" tree/cmake
-  cp -r "$sources/../../include/aclgrad" tree/include
+  cp "$root/cmake/version.sh" tree/cmake
+  cp -r "$root/include/aclgrad" tree/include
   local version
   git init --quiet .
   version=$(tree/cmake/version.sh)
@@ -141,13 +143,10 @@ found_by_cmake() {  # version
 # The programs of README and guides as they stand there; what each prints is in a comment of its own. Those of the C++
 # interface are also built with the CMakeLists.txt beside them.
 readme() {
-  local root=$sources/../.. program
-  block cpp "$root/README.md" >sums.cpp
-  block cpp "$root/docs/guides/laptop.md" >laptop.cpp
+  local program
   block cpp "$root/docs/guides/cpp.md" >sample.cpp
-  for program in sums laptop sample; do
-    g++ -std=c++11 -pedantic -Wall -Wextra -Werror "$program.cpp" -o "$program" -I "$prefix/include" -L "$prefix/lib64" \
-      -Wl,-rpath,"$prefix/lib64" -laclgrad
+  for program in sums program sample; do
+    compile_and_run "g++ -std=c++11" "$program.cpp" -Wl,-rpath,"$prefix/lib64" -laclgrad
     prints_what_it_says "./$program" "$program.cpp"
   done
 
@@ -159,12 +158,10 @@ readme() {
 
 # The commands of the guides as they stand there, one after the other, beside the programs that they build.
 guides() {
-  local root pages archive=aclgrad-0-linux-x86_64
-  root=$(realpath "$sources/../..")
-  pages=$root/docs/guides
+  local pages=$root/docs/guides archive=aclgrad-0-linux-x86_64
   mkdir -p laptop/build cpp ci archive install
   ln -s "$prefix" laptop/build/prefix
-  block cpp "$pages/laptop.md" | tee laptop/sums.cpp archive/program.cpp >ci/program.cpp
+  tee laptop/sums.cpp archive/program.cpp >ci/program.cpp <program.cpp
   block cpp "$pages/cpp.md" >cpp/sample.cpp
   block cmake "$pages/cpp.md" >cpp/CMakeLists.txt
   (cd laptop && blocks sh "$pages/laptop.md" | sh -eu)
@@ -211,7 +208,8 @@ standards() {
     for standard in 11 14 17 20 23; do
       $compiler -std=c++$standard -E -x c++ /dev/null >/dev/null 2>&1 || standard=2b
       compile_and_run "$compiler -std=c++$standard" program.cpp -lopapi -lnnopbase -lascendcl
-      compile_and_run "$compiler -std=c++$standard" host_data.cpp -I "$prefix/include/aclnnop" -lc_sec -lnnopbase -lhccl_fwk
+      prints_what_it_says ./program program.cpp
+      compile_and_run "$compiler -std=c++$standard" "$sources/host_data.cpp" -I "$prefix/include/aclnnop" -lc_sec -lnnopbase -lhccl_fwk
     done
   done
 }
@@ -227,8 +225,8 @@ c11() {
   source "$prefix/set_env.sh"
   local compiler
   for compiler in $(compilers gcc clang clang-14); do
-    compile_and_run "$compiler -std=c11" operator.c -lopapi -lnnopbase -lascendcl
-    compile_and_run "$compiler -std=c11" host_data.c -lc_sec
+    compile_and_run "$compiler -std=c11" "$sources/operator.c" -lopapi -lnnopbase -lascendcl
+    compile_and_run "$compiler -std=c11" "$sources/host_data.c" -lc_sec
   done
   # What is for C++ alone says so.
   for header in aclnn/opdev/{fp16_t,hifloat8,platform}.h opdev/bfloat16.h; do
@@ -311,10 +309,12 @@ relocated() {
   one_line
   [ "$ASCEND_HOME_PATH" = "$prefix" ]
   find moved -name '*.so*' -type f -exec strip --strip-debug {} +  # debug information names the sources, and may
-  if grep -rlF --exclude libaclgrad_aten_interpreter.so -e "$build" -e "$(dirname "$(dirname "$sources")")" moved; then
+  if grep -rlF --exclude libaclgrad_aten_interpreter.so -e "$build" -e "$root" moved; then
     echo "These files of the prefix name the folders of the build or the sources." >&2
     return 1
   fi
 }
 
+block cpp "$root/docs/guides/laptop.md" >program.cpp  # of the C interface
+block cpp "$root/README.md" >sums.cpp                 # of the C++ interface
 "$case"

@@ -2,4 +2,4 @@
 // Custom operators are included without a folder.
 #include "aclnn_grouped_bias_add_grad.h"
 
-#include "../program.cpp"
+#include "program.cpp"
