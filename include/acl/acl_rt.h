@@ -448,8 +448,8 @@ typedef enum aclrtCallbackBlockType {
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 
 /// Queues `fn`; with ACL_CALLBACK_BLOCK later work of the stream waits until it has returned. So the subscribed
-/// thread must not wait for the stream without a time-out; if it destroys the stream, `fn` is dropped. No thread
-/// has subscribed to the stream: ACL_ERROR_RT_STREAM_NO_CB_REG (107015).
+/// thread must not wait for the stream without a time-out. No thread has subscribed to the stream:
+/// ACL_ERROR_RT_STREAM_NO_CB_REG (107015).
 ACL_FUNC_VISIBILITY aclError aclrtLaunchCallback(aclrtCallback fn, void* userData,
                                                  aclrtCallbackBlockType blockType, aclrtStream stream);
 

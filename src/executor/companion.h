@@ -29,8 +29,8 @@ enum class Kind : uint8_t {
   real,
 };
 
-// A tensor that is changed in place is an input and an output. One that is sized by data has room for the largest result that there can
-// be; phase 2 gives its handle the shape of the result.
+// A tensor that is changed in place is an input and an output. One that is sized by data has room for the largest result
+// that there can be; phase 2 gives its handle the shape of the result.
 enum class Role : uint8_t { input, output, in_place, sized_by_data };
 
 struct Parameter {

@@ -140,13 +140,12 @@ aclnnStatus destroy(std::string_view function, aclOpExecutor* executor) {
 
 enum class Counted { all, inputs, outputs };
 
-std::vector<const Argument*> arguments_of(const Plan& plan, Counted counted) {
-  std::vector<const Argument*> arguments;
+template <class Body>
+void for_each_counted(const Plan& plan, Counted counted, Body&& body) {
   for (const Argument& argument : plan.arguments)
-    if (argument.is_input && counted != Counted::outputs) arguments.push_back(&argument);
+    if (argument.is_input && counted != Counted::outputs) body(argument);
   for (const Argument& argument : plan.arguments)
-    if (argument.is_output && counted != Counted::inputs) arguments.push_back(&argument);
-  return arguments;
+    if (argument.is_output && counted != Counted::inputs) body(argument);
 }
 
 aclnnStatus set_address(std::string_view function, aclOpExecutor* executor, Counted counted, size_t index,
@@ -155,23 +154,27 @@ aclnnStatus set_address(std::string_view function, aclOpExecutor* executor, Coun
     const ExecutorClaim claim(function, executor);
     if (tensor == nullptr) refuse_null(function, "a tensor");
     check_handle(function, tensor);
-    const std::vector<const Argument*> arguments = arguments_of(*claim->plan, counted);
-    if (index >= arguments.size()) {
+    size_t count = 0;
+    const Argument* found = nullptr;
+    for_each_counted(*claim->plan, counted, [&](const Argument& argument) {
+      if (count++ == index) found = &argument;
+    });
+    if (found == nullptr) {
       const char* what = std::array{"tensors", "inputs", "outputs"}[static_cast<size_t>(counted)];
       throw Error(ACLNN_ERR_PARAM_INVALID,
-                  fmt::format("{}.index: expected less than {}, the number of {}, got {}.", function,
-                              arguments.size(), what, index),
+                  fmt::format("{}.index: expected less than {}, the number of {}, got {}.", function, count,
+                              what, index),
                   "The index counts other arguments than the function does.",
                   fmt::format("Count the {} of phase 1 in their order, from 0.", what));
     }
-    if (!arguments[index]->given) {
+    if (!found->given) {
       throw Error(
           ACLNN_ERR_PARAM_INVALID,
           fmt::format("{}.index: expected a tensor that was given in phase 1, got {}, which was null.",
                       function, index),
           "The argument is optional, and this call goes without it.", "Call phase 1 again with the tensor.");
     }
-    claim->addresses[static_cast<size_t>(arguments[index]->index)] = address;
+    claim->addresses[static_cast<size_t>(found->index)] = address;
   });
 }
 
