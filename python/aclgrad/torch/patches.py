@@ -374,12 +374,12 @@ def _is_faster(input: Tensor, grid: Tensor, mode: str) -> bool:
         return True
     if torch.compiler.is_compiling() or torch._C._is_tracing() or _derives_beyond_pytorch():
         return True
-    least = _FASTER_FROM.get((input.dim(), mode))
-    samples = grid.numel() // max(grid.shape[-1], 1)
-    if least is None or samples * input.shape[1] < least[1]:
+    if (rule := _FASTER_FROM.get((input.dim(), mode))) is None:
         return False
+    min_channels, min_elements, min_samples = rule
     batch, channels, *sides = input.shape
-    if channels < least[0] or samples < batch * least[2]:
+    samples = grid.numel() // max(grid.shape[-1], 1)
+    if channels < min_channels or samples * channels < min_elements or samples < batch * min_samples:
         return False
     return batch * math.prod(sides) <= samples * _MAX_PIXELS_FOR_EACH_SAMPLE
 
