@@ -93,7 +93,7 @@ HWY_INLINE void for_each_chunk(int64_t begin, int64_t end, int64_t chunk_samples
 template <class Forward>
 void sample_runs(const Sampling& sampling) {
   const auto sample = [](const Sampling& ordered, int64_t image, int64_t images, int64_t first, int64_t end) {
-    Forward forward(ordered, image);
+    Forward forward(ordered);
     for (int64_t k = 0; k < images; ++k) {
       forward.go_to(ordered, image + k);
       forward.sample(first, end);

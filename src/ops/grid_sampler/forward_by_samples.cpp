@@ -71,18 +71,18 @@ class ForwardBySamples {
   static constexpr int64_t kSamples = hn::MaxLanes(D());
   static constexpr int64_t kChunkSamples = 16 * kSamples;  // where they read stays in the first-level cache
 
-  ForwardBySamples(const Sampling& sampling, int64_t image)
-      : pixels_(sampling.input[image], sampling.axes, sampling.goes_up),
-        grid_(sampling.grid[image]),
-        input_(sampling.input[image]),
-        output_(sampling.output[image]),
+  explicit ForwardBySamples(const Sampling& sampling)
+      : pixels_(sampling.input.first, sampling.axes, sampling.goes_up),
+        grid_(sampling.grid.first),
+        input_(sampling.input.first),
+        output_(sampling.output.first),
         ahead_samples_(ahead_samples(sampling)),
         prefetches_(outgrows_cache(sampling) && !sampling.in_strips),
         in_strips_(sampling.in_strips),
         has_plain_output_(output_.type == data_type_of<T> && output_.has_contiguous_channels()),
         has_interleaved_output_(kTogether > 1 && has_interleaved_rows(output_) && output_.is_flat()) {}
 
-  // Another image of the same sampling.
+  // What is sampled from here on.
   void go_to(const Sampling& sampling, int64_t image) {
     input_.data = sampling.input[image].data;
     output_.data = sampling.output[image].data;

@@ -33,9 +33,9 @@ class ForwardNearest {
   // Two planes are gone through together where the second-level cache holds all planes and the results.
   static constexpr int64_t kMaxBytesOfPlanes = 1 << 19;
 
-  ForwardNearest(const Sampling& sampling, int64_t image)
-      : input_(sampling.input[image]),
-        output_(sampling.output[image]),
+  explicit ForwardNearest(const Sampling& sampling)
+      : input_(sampling.input.first),
+        output_(sampling.output.first),
         has_plain_output_(output_.has_contiguous_channels()),
         reads_pixels_(input_.channels > 1 && input_.channel_stride == 1),
         has_channels_last_(reads_pixels_ && output_.channel_stride == 1),
@@ -46,10 +46,10 @@ class ForwardNearest {
         prefetches_(outgrows_cache(sampling)),
         asks_ahead_(input_.channels <= kFewChannels && (reads_pixels_ ? prefetches_ : sampling.asks_ahead)),
         next_row_(sampling.goes_up ? -input_.row_stride : input_.row_stride),
-        grid_(sampling.grid[image]),
+        grid_(sampling.grid.first),
         pixels_(input_, sampling.axes, max_lines()) {}
 
-  // Another image of the same sampling.
+  // What is sampled from here on.
   void go_to(const Sampling& sampling, int64_t image) {
     input_.data = sampling.input[image].data;
     output_.data = sampling.output[image].data;

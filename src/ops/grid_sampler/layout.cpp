@@ -392,9 +392,8 @@ SampleRuns::SampleRuns(const Sampling& sampling, int64_t max_samples)
       rows_(samples_ / row_samples_),
       runs_(divide_up(row_samples_, sampling.in_strips ? kStripSamples : max_samples)),
       run_samples_(divide_up(row_samples_, runs_)) {
-  // Many, and yet some parts for each thread.
-  constexpr int64_t kMinRows = 8, kMaxRows = 64, kPartsOfThread = 4;
-  part_rows_ = std::clamp(rows_ * runs_ / (kPartsOfThread * thread_count()), kMinRows, kMaxRows);
+  constexpr int64_t kMinRows = 8, kMaxRows = 64;
+  part_rows_ = std::clamp(rows_ * runs_ / (kTasksOfThread * thread_count()), kMinRows, kMaxRows);
   constexpr int64_t kLine = 64;
   const Image& output = sampling.output.first;
   const auto bytes = static_cast<int64_t>(size_of(output.type));

@@ -211,6 +211,9 @@ bool asks_ahead(const Sampling& sampling);
 // do not hold both an image and its gradient, nor what samples that lie apart read.
 bool finds_own_first(const Sampling& sampling);
 
+// So many, so that all threads are done at about the same time.
+inline constexpr int64_t kTasksOfThread = 4;
+
 // How the samples of an image are cut: into runs of neighbours in a row, and parts of one run in each of some rows. Of
 // about `max_samples`; or, in strips, of short runs, one below the other. Where results are stored past the caches, all runs
 // but the first begin with a cache line.
@@ -247,9 +250,6 @@ class SampleRuns {
   int64_t lead_;          // before the first line
 };
 
-// So many, so that all threads are done at about the same time.
-inline constexpr int64_t kTasksOfThread = 4;
-
 // Calls body(sampling, first image, images, first sample, end) for the runs of all images, in the order that suits the grid.
 // Images of few samples are several at a time.
 template <class Body>
@@ -261,8 +261,7 @@ void for_each_run(Sampling sampling, int64_t max_samples, double serial_nanoseco
   const int64_t parts = runs.parts();
   const int64_t threads = serial_nanoseconds >= kMinParallelNanoseconds ? thread_count() : 1;
   const int64_t max_images = divide_up(sampling.batch, kTasksOfThread * threads);
-  const int64_t of_task = max_samples / std::max<int64_t>(sampling.samples, 1);
-  const int64_t images = parts > 1 ? 1 : std::clamp<int64_t>(of_task, 1, std::max<int64_t>(max_images, 1));
+  const int64_t images = std::max<int64_t>(std::min(max_samples / sampling.samples, max_images), 1);
   parallel_for(divide_up(sampling.batch, images) * parts, serial_nanoseconds, [&](int64_t index) {
     const int64_t image = index / parts * images;
     const int64_t count = std::min(images, sampling.batch - image);
